@@ -93,7 +93,15 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "http/test_managed.py": ("rounds are one reply to the client", "http/rounds"),
     "http/test_reading.py": ("encodings are undone where replies are read", "http/content_encoding zstd"),
-    "http/test_guard.py": ("pages of a server, and who may read them", "http/inspector/guard http/inspector/pages"),
+    "http/inspector/test_pages.py": (
+        "a page is its view, its template and who may see it, together",
+        "http/inspector/object_pages http/inspector/search_pages http/inspector/server_pages"
+        " http/inspector/session_pages http/inspector/decisions http/inspector/library",
+    ),
+    "services/test_views.py": (
+        "views of one recorded session, which say the same of it",
+        "services/session_view services/turn_view services/object_view services/overviews services/context_map",
+    ),
     # Use cases and commands
     "test_config.py": ("what a value means shows in the setting that has it", "setting_values"),
     "services/test_exporting.py": ("the format is what comes back", "services/export_format"),

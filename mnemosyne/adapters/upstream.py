@@ -26,9 +26,11 @@ IDLE_SECONDS = 30.0
 
 
 class HttpUpstream:
-    """The provider behind ``base_url``, over a pool of HTTP/1.1 connections. Use it as an async context manager."""
+    """The provider behind ``base_url``, over a pool of HTTP/1.1 connections; with ``socket``, whoever listens on that
+    Unix socket. Use it as an async context manager.
+    """
 
-    def __init__(self, base_url: str, *, ca_bundle: Path | None = None) -> None:
+    def __init__(self, base_url: str, *, ca_bundle: Path | None = None, socket: Path | None = None) -> None:
         parts = urlsplit(base_url)
         self._origin = httpx2.URL(f"{parts.scheme}://{parts.netloc}")
         self._path = parts.path.rstrip("/").encode("ascii")
@@ -42,6 +44,7 @@ class HttpUpstream:
             follow_redirects=False,
             timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=IDLE_SECONDS),
+            transport=None if socket is None else httpx2.AsyncHTTPTransport(uds=str(socket)),
         )
 
     async def __aenter__(self) -> Self:

@@ -1,12 +1,19 @@
 """What a process of ours brings along: the clock, names, secrets, and a log on stderr."""
 
 import logging
+import os
 import secrets
+import select
+import signal
 import sys
+import threading
 import time
 
 from mnemosyne import credentials
 from mnemosyne.terminal import harmless
+
+END_SECONDS = 10.0
+"""How long a process whose server is gone may take to end by itself."""
 
 
 def now() -> int:
@@ -37,3 +44,19 @@ def start_logging(level: str) -> None:
     handler.setFormatter(_Harmless("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("mnemosyne").setLevel(level.upper())
+
+
+def end_with_server() -> None:
+    """End when the server at the other end of our stdin does, however it does. A thread sees that it hangs up, whatever
+    our loop does.
+    """
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(0, 0)  # what it says is for others to read
+        poll.poll()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(END_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -26,6 +26,7 @@ from mnemosyne.app.discovery import off_sentence
 from mnemosyne.app.freed_memory import return_when_quiet
 from mnemosyne.app.keeping import keep_open
 from mnemosyne.app.launch import as_variables
+from mnemosyne.app.page_process import open_pages
 from mnemosyne.app.process import new_id, new_salt, now
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
@@ -110,12 +111,12 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
             supervisor = Supervisor(event_log, AwakeSessions(registry), environ)
             sessions.start_soon(supervisor.run)
             sessions.start_soon(return_when_quiet, progress)
-            async with trio.open_nursery() as turns:
+            async with open_pages(environ, event_log.dsn, sessions) as pages, trio.open_nursery() as turns:
                 finder = SessionFinder(registry, event_log, config.tenant)
                 opener = TurnOpener(registry, finder, turns, now, new_id)
                 gateway = Gateway(upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode))
                 await serve(
-                    create_app(config, gateway, token, finder.off_since, supervisor.describe),
+                    create_app(config, gateway, token, finder.off_since, supervisor.describe, pages),
                     listener,
                     progress,
                     drain_seconds=config.drain_seconds,

@@ -8,10 +8,7 @@ or its sessions are.
 """
 
 import os
-import select
 import signal
-import threading
-import time
 from collections.abc import Callable
 
 import trio
@@ -27,6 +24,7 @@ from mnemosyne.adapters.postgres.leading import Leader
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.adapters.postgres.spending import PostgresSpending
 from mnemosyne.app.object_index import indexer_of, open_index
+from mnemosyne.app.process import end_with_server
 from mnemosyne.app.settings import helper_limits
 from mnemosyne.app.storage import open_database, open_views
 from mnemosyne.app.worker_link import BEAT_SECONDS, Line, RemoteSessions
@@ -37,9 +35,6 @@ from mnemosyne.projections.keeping import Keeping
 
 NICENESS = 10
 """Of ten parts of a core that both want, the server gets nine."""
-
-END_SECONDS = 10.0
-"""How long a worker whose server is gone may take to end by itself."""
 
 
 async def run_worker(config: Config, under_server: bool, now: Callable[[], int], new_id: Callable[[], str]) -> None:
@@ -104,21 +99,7 @@ async def _beat(sessions: RemoteSessions, leader: Leader) -> None:
 
 def _line_to_server() -> Line:
     """Over what was stdin and stdout; what is printed goes to stderr from now on."""
-    _end_with_server()
+    end_with_server()
     into, out = os.dup(0), os.dup(1)
     os.dup2(2, 1)
     return Line(trio.lowlevel.FdStream(out), trio.lowlevel.FdStream(into))
-
-
-def _end_with_server() -> None:
-    """End when the server does, however it does. Our stdin hangs up then; a thread sees it, whatever our loop does."""
-
-    def watch() -> None:
-        poll = select.poll()
-        poll.register(0, 0)  # what it says is for others to read
-        poll.poll()
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(END_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

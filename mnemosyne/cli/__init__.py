@@ -40,6 +40,7 @@ _MEMORY = {
 _PLACES = {
     "serve": "serve:serve",
     "run": "run:run",
+    "open": "open:open_pages",
     "off": "off:off",
     "worker": "worker:worker",
     "demo": "demo:demo",

@@ -10,6 +10,7 @@ import click
 
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, manage_option, setting_options
+from mnemosyne.config import Config
 
 
 @click.command()
@@ -41,17 +42,21 @@ def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
     start_logging(config.log_level)
     if until_stdin_ends:
         threading.Thread(target=_stop_when_stdin_ends, daemon=True).start()
-    trio.run(run_server, config, partial(_announce, config.upstream))
+    trio.run(run_server, config, partial(_announce, config))
 
 
-def _announce(upstream: str, url: str) -> None:
+def _announce(config: Config, url: str) -> None:
     from mnemosyne.app.clients import FIRST_PARTY, is_first_party
+    from mnemosyne.app.process import now
+    from mnemosyne.page_links import PageLinks, PageRole, link_to
 
     say(f"mnemosyne listening on {url}")
     sys.stdout.flush()
     say(f"Point your agent at it:  export ANTHROPIC_BASE_URL={url}", err=True)
-    if is_first_party(upstream):
+    if is_first_party(config.upstream):
         say(f"and Claude Code besides:  export {FIRST_PARTY}=1", err=True)
+    link = link_to(url, "/-/", PageLinks(config.data_dir).make(PageRole.OWNER, now()))
+    say(f"See the sessions (works once; `mnemosyne open` makes another):  {link}", err=True)
 
 
 def _stop_when_stdin_ends() -> None:

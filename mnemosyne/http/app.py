@@ -2,86 +2,121 @@
 others.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
-
 import attrs
 import trio
-from quart import request
-from quart_trio import QuartTrio
-from quart_trio.wrappers import TrioResponse
-from werkzeug.exceptions import HTTPException
 
 from mnemosyne.config import Config, list_settings
 from mnemosyne.domain.wire.exchange import Headers
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.http.browsers import Callers, is_preflight, preflight_reply, readable_by
+from mnemosyne.http.browsers import (
+    Callers,
+    is_preflight,
+    preflight_reply,
+    readable_by,
+    wants_a_page,
+)
 from mnemosyne.http.edges import refusal_of
 from mnemosyne.http.errors import ErrorBody, error_body
-from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send, refuse
-from mnemosyne.http.inspector.guard import refusal
-from mnemosyne.http.inspector.pages import pages
+from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send, refuse, send_error
+from mnemosyne.http.inspector.passing import PagePasser
+from mnemosyne.http.inspector.status import PATHS, DescribeWorker, OffSince, StatusPages
 from mnemosyne.http.messages_route import error_dialect
 
-_ERROR_NAMES = {404: "not_found_error", 405: "invalid_request_error"}
+FIRST_PAGE = b"/-/"
+
+_NOT_THERE = error_body(404, "not_found_error", "Mnemosyne: this server shows no pages.", MESSAGES)
 
 
 @attrs.frozen
 class Application:
-    """What the server calls for each request."""
+    """What the server calls for each request. Without ``pages`` there are none but those of its status."""
 
     gateway: Gateway
-    pages: QuartTrio
+    status: StatusPages
     callers: Callers
+    pages: PagePasser | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            headers: Headers = tuple(scope["headers"])
-            if refused := self._refusal(scope, headers):
-                await refuse(_shield_last(send), refused)
+        if scope["type"] != "http":
+            await answer_lifespan(receive, send)
+            return
+        headers: Headers = tuple(scope["headers"])
+        send = _shield_last(send)
+        if refused := refusal_for(self.callers, scope):
+            await refuse(send, refused)
+            return
+        if page := self.callers.page(headers):
+            if is_preflight(scope["method"], headers):
+                await _send_empty(send, 204, preflight_reply(page, headers))
                 return
-            if page := self.callers.page(headers):
-                if is_preflight(scope["method"], headers):
-                    await _send_empty(_shield_last(send), preflight_reply(page, headers))
-                    return
-                send = _readable_by(page, send)
-        await self._answer(scope, receive, send)
+            send = _readable_by(page, send)
+        await self._answer(scope, headers, receive, send)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> ErrorBody | None:
-        foreign = self.callers.refusal(headers)
-        if foreign is not None:
-            dialect = error_dialect(scope["raw_path"])
-            return error_body(403, "permission_error", f"Mnemosyne: {foreign}", dialect)
-        return refusal_of(scope["method"], scope["raw_path"], headers)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _is_ours(scope["raw_path"]):
-            pages: Any = self.pages  # the framework names the same messages by other types
-            await pages(scope, receive, _shield_last(send))
+    async def _answer(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        path: bytes = scope["raw_path"]
+        if path in PATHS:
+            await self.status.answer(scope["method"], path, headers, send)
+        elif path == b"/-" or path.startswith(b"/-/"):
+            if self.pages is None:
+                await send_error(send, _NOT_THERE)
+            else:
+                await self.pages.answer(scope, receive, send)
+        elif path == b"/" and self.pages is not None and wants_a_page(scope["method"], headers):
+            await _send_empty(send, 303, ((b"location", FIRST_PAGE),))
         else:
-            await self.gateway.answer(scope, receive, _shield_last(send))
+            await self.gateway.answer(scope, receive, send)
+
+    def close_pages(self) -> None:
+        """End the pages that are shown, which have no end of their own; no more come."""
+        if self.pages is not None:
+            self.pages.close()
 
 
-OffSince = Callable[[], Awaitable[int | None]]
+def create_app(
+    config: Config,
+    gateway: Gateway,
+    token: str,
+    off_since: OffSince,
+    worker: DescribeWorker,
+    pages: PagePasser | None = None,
+) -> Application:
+    """Build the application. ``token`` opens our own pages."""
+    status = StatusPages(
+        token=token,
+        settings=list_settings(config),
+        progress=gateway.progress,
+        unrecorded=gateway.unrecorded,
+        off_since=off_since,
+        worker=worker,
+    )
+    return Application(gateway, status, callers_of(config), pages)
 
 
-ToldOfWorker = Callable[[], Awaitable[Mapping[str, object]]]
+def callers_of(config: Config) -> Callers:
+    """Who may call a server with these settings."""
+    return Callers(frozenset({config.host, *config.allowed_hosts}), frozenset(config.allowed_origins))
 
 
-def create_app(config: Config, gateway: Gateway, token: str, off_since: OffSince, worker: ToldOfWorker) -> Application:
-    """Build the application. ``token`` opens our own pages; ``off_since`` says since when nothing is to be managed, and
-    ``worker`` how the worker does.
-    """
-    callers = Callers(frozenset({config.host, *config.allowed_hosts}), frozenset(config.allowed_origins))
-    return Application(gateway, _create_pages(config, gateway, token, off_since, worker), callers)
+def refusal_for(callers: Callers, scope: Scope) -> ErrorBody | None:
+    """Why a request is not answered, whatever it asks for; None if it is."""
+    headers: Headers = tuple(scope["headers"])
+    foreign = callers.refusal(headers)
+    if foreign is not None:
+        return error_body(403, "permission_error", f"Mnemosyne: {foreign}", error_dialect(scope["raw_path"]))
+    return refusal_of(scope["method"], scope["raw_path"], headers)
 
 
-def _is_ours(path: bytes) -> bool:
-    return path == b"/-" or path.startswith(b"/-/")
+async def answer_lifespan(receive: Receive, send: Send) -> None:
+    """Say that nothing has to be done at start and end (ASGI, lifespan)."""
+    while True:
+        kind = (await receive())["type"]
+        await send({"type": f"{kind}.complete"})
+        if kind == "lifespan.shutdown":
+            return
 
 
-async def _send_empty(send: Send, headers: Headers) -> None:
-    await send({"type": "http.response.start", "status": 204, "headers": list(headers)})
+async def _send_empty(send: Send, status: int, headers: Headers) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -109,30 +144,3 @@ def _shield_last(send: Send) -> Send:
             await send(message)
 
     return shielding
-
-
-def _create_pages(config: Config, gateway: Gateway, token: str, off_since: OffSince, worker: ToldOfWorker) -> QuartTrio:
-    app = QuartTrio("mnemosyne", static_folder=None)
-    app.register_blueprint(
-        pages(
-            settings=list_settings(config),
-            progress=gateway.progress,
-            unrecorded=gateway.unrecorded,
-            off_since=off_since,
-            worker=worker,
-        )
-    )
-
-    @app.before_request
-    async def guard() -> TrioResponse | None:
-        return refusal(request, token=token)
-
-    @app.errorhandler(HTTPException)
-    async def unknown_page(error: HTTPException) -> TrioResponse:
-        status = error.code or 500
-        told = error_body(
-            status, _ERROR_NAMES.get(status, "api_error"), f"{request.path}: {error.description}", MESSAGES
-        )
-        return TrioResponse(told.body, told.status, content_type="application/json")
-
-    return app

@@ -59,6 +59,11 @@ class Callers:
         return True
 
 
+def wants_a_page(method: str, headers: Headers) -> bool:
+    """Whether a person opens an address in a browser (Fetch Metadata: ``Sec-Fetch-Mode: navigate``)."""
+    return method == "GET" and _value(headers, b"sec-fetch-mode") == "navigate"
+
+
 def is_preflight(method: str, headers: Headers) -> bool:
     """Whether a browser asks what a page may send (Fetch, CORS-preflight request)."""
     return method == "OPTIONS" and _value(headers, b"access-control-request-method") is not None

@@ -71,7 +71,7 @@ class Gateway:
         except ClientLeft:
             return
         except CannotForward as error:
-            await refuse(send, error_body_for(error, error_dialect(_target(scope))))
+            await refuse(send, error_body_for(error, error_dialect(target_of(scope))))
             return
         if is_count(request):
             request = await self._preview(scope, request)
@@ -81,7 +81,7 @@ class Gateway:
         self.relays.start_soon(relay.run)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_cancel_when_the_client_leaves, receive, nursery.cancel_scope)
+                nursery.start_soon(cancel_when_the_client_leaves, receive, nursery.cancel_scope)
                 await self._reply(request, relay.client, send)
                 nursery.cancel_scope.cancel()
         finally:
@@ -89,7 +89,7 @@ class Gateway:
 
     async def _read(self, scope: Scope, receive: Receive) -> UpstreamRequest:
         headers: Headers = tuple(scope["headers"])
-        target = _target(scope)
+        target = target_of(scope)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s %s (%s)", scope["method"], loggable_path(target), loggable(headers))
         self._check_size(next((int(value) for name, value in headers if name.lower() == b"content-length"), 0))
@@ -178,7 +178,8 @@ class Gateway:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _cancel_when_the_client_leaves(receive: Receive, scope: trio.CancelScope) -> None:
+async def cancel_when_the_client_leaves(receive: Receive, scope: trio.CancelScope) -> None:
+    """Cancel the scope once the client has gone, whose request was read whole."""
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
@@ -196,6 +197,7 @@ async def send_error(send: Send, error: ErrorBody, *more: tuple[bytes, bytes]) -
     await send({"type": "http.response.body", "body": error.body, "more_body": False})
 
 
-def _target(scope: Scope) -> bytes:
+def target_of(scope: Scope) -> bytes:
+    """Path and query of a request, as they go on the wire."""
     path, query = scope["raw_path"], scope["query_string"]
     return bytes(path + b"?" + query if query else path)

@@ -15,6 +15,7 @@ from hypercorn.trio import tcp_server
 from mnemosyne.errors import BadConfiguration, MnemosyneError
 from mnemosyne.http.app import Application
 from mnemosyne.http.client_reply import RelayProgress
+from mnemosyne.http.gateway import Receive, Scope, Send
 from mnemosyne.http.plain_http import speak_plain_http
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ async def serve(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_watch_signals, signals, stopping, hard_exit)
             nursery.start_soon(watch_drain, stopping, progress, drain_seconds, stall_seconds, hard_exit)
+            nursery.start_soon(_close_pages, stopping, app)
             async with trio.open_nursery() as server:
                 await server.start(run_hypercorn, app, listener, stopping, drain_seconds)
                 ready()
@@ -84,7 +86,7 @@ async def serve(
 
 
 async def run_hypercorn(
-    app: Application,
+    app: Callable[[Scope, Receive, Send], Awaitable[None]],
     listener: socket.socket,
     stopping: trio.Event,
     drain_seconds: float,
@@ -135,6 +137,11 @@ async def _watch_signals(signals: Any, stopping: trio.Event, hard_exit: Callable
             await hard_exit()
         log.info("%s: no new connections; running replies may finish", signal.Signals(number).name)
         stopping.set()
+
+
+async def _close_pages(stopping: trio.Event, app: Application) -> None:
+    await stopping.wait()
+    app.close_pages()
 
 
 async def watch_drain(

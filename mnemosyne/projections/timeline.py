@@ -309,6 +309,13 @@ MODES_OF = Query(
     """select * from mnemosyne.timeline_modes where stream = %(stream)s order by version""",
 )
 
+LAST_PROMPTS = Query(
+    "last_prompts",
+    "How large was the last prompt of every session, in the provider's tokens?",
+    f"""select distinct on (stream) stream, {PROMPT_TOKENS} as tokens from mnemosyne.timeline_turns
+where {PROMPT_TOKENS} is not null order by stream, version desc""",
+)
+
 TIMELINE = Projection(
     name="timeline",
     version=4,
@@ -338,6 +345,7 @@ limit 20""",
         TURNS_OF,
         GAPS_OF,
         MODES_OF,
+        LAST_PROMPTS,
         Query(
             "context",
             "How large was each window of a session at each turn, in the provider's tokens?",

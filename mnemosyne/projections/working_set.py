@@ -322,10 +322,79 @@ WINDOWS_OF = Query(
 order by branch, turn""",
 )
 
+# What a branch's map is drawn from: of its ancestors, only what both share.
+
+WINDOWS_ON = Query(
+    "windows_on",
+    "How full was a branch's window at each of its turns, those included that it shares with the branch it left?",
+    f"""{_LINE}
+select w.* from mnemosyne.working_set_windows w join line l on w.branch = l.branch and w.turn <= l.forked_at
+where w.stream = %(stream)s and w.tokens is not null
+order by w.turn""",
+)
+
+OBJECTS_ON = Query(
+    "objects_on",
+    "Which objects came into a branch's window, in which turn and message, and what do they take at each fidelity?",
+    f"""{_LINE}
+select o.*, coalesce(u.faults, 0) as faults
+from mnemosyne.working_set_objects o
+join line l on o.branch = l.branch and o.last_message < l.kept and o.version < l.version
+left join (
+    select object, count(*) as faults from mnemosyne.working_set_uses
+    where stream = %(stream)s and how <> 'link' group by object
+) u on u.object = o.object
+where o.stream = %(stream)s
+order by o.last_message, o.version""",
+)
+
+CHANGES_ON = Query(
+    "changes_on",
+    "At which turn did a branch show more or less of which object?",
+    f"""{_LINE}
+select c.* from mnemosyne.working_set_changes c
+join line l on c.branch = l.branch and c.version < l.version and c.turn <= l.forked_at
+where c.stream = %(stream)s
+order by c.version""",
+)
+
+SENT_ON = Query(
+    "sent_on",
+    "In which turns was a branch's history rewritten, or sent in full again?",
+    f"""{_LINE}
+select s.* from mnemosyne.working_set_sent s
+join line l on s.branch = l.branch and s.version < l.version and s.turn <= l.forked_at
+where s.stream = %(stream)s and s.round <= 1
+order by s.version""",
+)
+
+FAULTS_OF = Query(
+    "faults_of",
+    "Which objects were missed in a session, at which turns, and how did that show?",
+    """select version, object, turn, how from mnemosyne.working_set_uses
+where stream = %(stream)s and how <> 'link' order by version""",
+)
+
+BRANCH_OF_OBJECTS = Query(
+    "branch_of_objects",
+    "On which branch was each object of a session made?",
+    """select object, branch from mnemosyne.working_set_objects where stream = %(stream)s order by version""",
+)
+
 WORKING_SETS = Projection(
     name="working_set",
     version=5,
     tables=(WINDOWS, BRANCHES, SENT, OBJECTS, SOURCES, USES, CHANGES, FORGOTTEN),
     changes=changes,
-    queries=(WORKING_SET, WINDOW_NOW, WINDOWS_OF),
+    queries=(
+        WORKING_SET,
+        WINDOW_NOW,
+        WINDOWS_OF,
+        WINDOWS_ON,
+        OBJECTS_ON,
+        CHANGES_ON,
+        SENT_ON,
+        FAULTS_OF,
+        BRANCH_OF_OBJECTS,
+    ),
 )

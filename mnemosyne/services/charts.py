@@ -12,9 +12,13 @@ WIDTH, HEIGHT = 960, 320
 """Of a chart in a page, in its own units; the page fits it to its width."""
 
 
-def picture(name: str, label: str, inner: str = "", *, height: int = HEIGHT) -> str:
-    """An SVG element that a screen reader calls by its label."""
-    return f'<svg id="{name}" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}">{inner}</svg>'
+def picture(
+    name: str, label: str, inner: str = "", *, height: int = HEIGHT, data: Mapping[str, float] | None = None
+) -> str:
+    """An SVG element that a screen reader calls by its label; ``data`` are numbers for the page's script."""
+    held = "".join(f' data-{key}="{value:g}"' for key, value in (data or {}).items())
+    box = f'viewBox="0 0 {WIDTH} {height}"'
+    return f'<svg id="{name}" {box} role="img" aria-label="{escape(label)}"{held}>{inner}</svg>'
 
 
 def nothing(sentence: str) -> str:

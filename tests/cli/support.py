@@ -141,7 +141,8 @@ def ended(pid: int) -> bool:
 
 def children(pid: int) -> dict[int, str]:
     """The children of a process, with their command lines."""
-    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    # Each is listed under the thread that started it.
+    pids = [child for each in Path(f"/proc/{pid}/task").glob("*/children") for child in each.read_text().split()]
     return {int(child): Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ") for child in pids}
 
 

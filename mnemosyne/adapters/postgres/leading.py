@@ -85,10 +85,25 @@ class Leader:
 
 def _hear(connection: Connection, advance: Callable[[int], None]) -> bool:
     """Tell where the log is, for a while, as often as it moves; False where another process leads."""
-    connection.commit()  # notifications come between transactions only
+    connection.commit()
     (leads,) = connection.execute("select pg_try_advisory_lock(%s)", (LOCK,)).fetchone() or (False,)
     if not leads:
         return False
+    _listen(connection, advance)
+    return True
+
+
+async def tell_progress(database: Database, progress: LogProgress) -> Never:
+    """Tell where the log is as often as it moves, whoever leads. ``database`` is as in ``Leader``. Raises LogFailed
+    where it is away.
+    """
+    while True:
+        await database.run(_listen, progress.advance, deadline=2 * LISTEN_SECONDS)
+
+
+def _listen(connection: Connection, advance: Callable[[int], None]) -> None:
+    """Tell where the log is, for a while, as often as it moves."""
+    connection.commit()  # notifications come between transactions only
     connection.execute(f"listen {CHANNEL}".encode())
     end = time.monotonic() + LISTEN_SECONDS
     while (left := end - time.monotonic()) > 0:
@@ -96,7 +111,6 @@ def _hear(connection: Connection, advance: Callable[[int], None]) -> bool:
         trio.from_thread.run_sync(advance, last_position(connection))
         for _ in connection.notifies(timeout=left, stop_after=1):
             pass
-    return True
 
 
 # How far whoever leads has come

@@ -30,7 +30,8 @@ class ContextBlock:
     JSON in bytes, ``tokens`` an estimate for the body's model (None where text says nothing, as of an image),
     ``marker`` its cache marker's time to live. ``origin`` is the turn whose request was the first to hold its message,
     or the long texts of a tool or of the system prompt; where it stands for an object, that object's. None for a reply.
-    ``digest`` is that of its normal form.
+    ``digest`` is that of its normal form. ``stands_for`` is the id of the object in whose place it was sent, of several
+    that of the first.
     """
 
     section: Section
@@ -46,6 +47,12 @@ class ContextBlock:
     preview: str
     digest: bytes
     span: Range
+    stands_for: str | None = None
+
+    @property
+    def same(self) -> tuple[str, str | bytes]:
+        """What it has in common with the client's own block that was sent in its place."""
+        return self.kind, self.tool_id or self.digest
 
 
 @attrs.frozen(kw_only=True)
@@ -93,22 +100,16 @@ def with_origins_of(wire: View, client: View, body: bytes, objects: Mapping[str,
     """What went upstream, each block with the turn that it is from: that of the client's own block which it is, or of
     the object that it stands for (of several, of the first). ``objects`` are the turns of these.
     """
-    known = {_name_of(block): block.origin for block in client.blocks if block.section == "messages"}
+    known = {block.same: block.origin for block in client.blocks if block.section == "messages"}
 
-    def origin(block: ContextBlock) -> int | None:
+    def place(block: ContextBlock) -> ContextBlock:
         stands_for = _STANDS_FOR.match(_text_of(_parse(body[slice(*block.span)])))
         if stands_for is not None and stands_for[1] in objects:
-            return objects[stands_for[1]]
-        return known.get(_name_of(block), block.origin)
+            return attrs.evolve(block, origin=objects[stands_for[1]], stands_for=stands_for[1])
+        return attrs.evolve(block, origin=known.get(block.same, block.origin))
 
-    blocks = (
-        attrs.evolve(block, origin=origin(block)) if block.section == "messages" else block for block in wire.blocks
-    )
+    blocks = (place(block) if block.section == "messages" else block for block in wire.blocks)
     return attrs.evolve(wire, blocks=tuple(blocks))
-
-
-def _name_of(block: ContextBlock) -> tuple[str, str | bytes]:
-    return block.kind, block.tool_id or block.digest
 
 
 def _text_of(block: object) -> str:

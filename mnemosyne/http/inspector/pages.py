@@ -1,50 +1,171 @@
-"""The pages under ``/-/`` of a server that has just been started: is it well, and what is it."""
+"""The pages under ``/-/``: what is in the log, shown. Each is one service's answer, as HTML or (``.json``) as JSON.
 
-from collections.abc import Awaitable, Callable, Mapping
+Nothing on them comes from elsewhere, no script of theirs is inline, and whatever a session said is text.
+"""
 
-import attrs
-from quart import Blueprint, Response, jsonify
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from quart import Response, g, jsonify, redirect, render_template, request
+from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException
 
 from mnemosyne import __version__
-from mnemosyne.http.client_reply import RelayProgress
+from mnemosyne.errors import (
+    BadConfiguration,
+    ContentForgotten,
+    LogFailed,
+    LogUnavailable,
+    MnemosyneError,
+    NotFound,
+)
+from mnemosyne.http.inspector import decisions, live, object_pages, search_pages, server_pages, session_pages
+from mnemosyne.http.inspector.access import COOKIE, VALID_SECONDS, Access, Visitor, may_decide
+from mnemosyne.http.inspector.library import Library, View
+from mnemosyne.http.inspector.telling import FILTERS, as_json
+from mnemosyne.page_links import PARAMETER
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""Content Security Policy: what a page may load, and from where."""
+
+STATIC = "/-/static/"
+
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+_STATUS: tuple[tuple[type[MnemosyneError], int], ...] = (
+    (NotFound, 404),
+    (ContentForgotten, 410),
+    (LogUnavailable, 503),
+    (LogFailed, 500),
+    (BadConfiguration, 400),
+)
 
 
-def pages(
-    *,
-    settings: Mapping[str, str],
-    progress: RelayProgress,
-    unrecorded: Mapping[str, int],
-    off_since: Callable[[], Awaitable[int | None]],
-    worker: Callable[[], Awaitable[Mapping[str, object]]],
-) -> Blueprint:
-    """The blueprint of our own pages. ``unrecorded``, ``off_since`` and ``worker`` are as in
-    ``app.discovery.FoundServer``.
-    """
-    blueprint = Blueprint("inspector", __name__, url_prefix="/-")
+def create_pages(library: Library, access: Access) -> QuartTrio:
+    """The application that shows a log."""
+    app = QuartTrio(__name__, static_folder="static", static_url_path="/-/static", template_folder="templates")
+    app.jinja_env.filters.update(FILTERS)
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.globals["version"] = __version__
+    app.url_map.strict_slashes = False
 
-    @blueprint.get("/health")
-    async def health() -> Response:
-        return jsonify({"status": "ok"})
+    @app.before_request
+    async def admit() -> Response | None:
+        refused = await _admit(access)
+        if refused is None and not request.path.startswith(STATIC):
+            await library.wait_until_tried()
+        return refused
 
-    @blueprint.get("/ready")
-    async def ready() -> Response:
-        # Whatever the worker does: a turn never waits for it.
-        return jsonify({"status": "ready", "worker": dict(await worker())})
+    @app.after_request
+    async def protect(response: Response) -> Response:
+        response.headers.update(_HEADERS)
+        is_static = request.path.startswith(STATIC)
+        response.headers["Cache-Control"] = "max-age=86400" if is_static else "no-store"
+        return response
 
-    @blueprint.get("/status")
-    async def status() -> Response:
-        return jsonify(
-            {
-                "version": __version__,
-                "upstream": settings["upstream"],
-                "tenant": settings["tenant"],
-                "settings": dict(settings),
-                "off_since": await off_since(),
-                "unrecorded": dict(unrecorded),
-                "untold": attrs.asdict(progress.untold),
-                "relays": attrs.asdict(progress, filter=attrs.filters.exclude(attrs.fields(RelayProgress).untold)),
-                "worker": dict(await worker()),
-            }
-        )
+    @app.errorhandler(MnemosyneError)
+    async def tell(error: MnemosyneError) -> tuple[Response, int]:
+        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+        return await _refuse(status, str(error))
 
-    return blueprint
+    @app.errorhandler(HTTPException)
+    async def refuse(error: HTTPException) -> tuple[Response, int]:
+        return await _refuse(error.code or 500, _SENTENCES.get(error.code or 500, error.description or "Not found."))
+
+    def show(rule: str, view: View) -> None:
+        async def answer(**about: Any) -> Response | str:
+            template, told = await view(library, **about)
+            if _wants_json():
+                return jsonify(as_json(told))
+            return await render_template(template, visitor=g.visitor, here=request.path, **told)
+
+        for each in (rule, "/-/sessions.json" if rule == "/-/" else f"{rule}.json"):
+            app.add_url_rule(each, each, answer)
+
+    for views in (session_pages.VIEWS, object_pages.VIEWS, search_pages.VIEWS, server_pages.VIEWS):
+        for rule, view in views.items():
+            show(rule, view)
+    downloads: dict[str, Callable[..., Awaitable[Any]]] = {**session_pages.DOWNLOADS, **object_pages.DOWNLOADS}
+    for rule, give in downloads.items():
+        app.add_url_rule(rule, rule, _with(library, give))
+    for rule, decide in decisions.DECISIONS.items():
+        app.add_url_rule(rule, rule, _with(library, _deciding(decide)), methods=["POST"])
+    app.add_url_rule("/-/events", "events", _with(library, live.follow))
+    return app
+
+
+def _with(library: Library, answer: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def answering(**about: Any) -> Any:
+        return await answer(library, **about)
+
+    return answering
+
+
+def _deciding(decide: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[Any]]:
+    """A decision, if whoever asks may take it; then the page that shows it."""
+
+    async def deciding(library: Library, **about: Any) -> Any:
+        form = await request.form
+        if not may_decide(g.visitor, form.get("word")):
+            return await _refuse(403, "This page may only be looked at, or it is too old: load it again.")
+        shown = await decide(library, form, **about)
+        return jsonify({"ok": True}) if _wants_json() else redirect(shown, 303)
+
+    return deciding
+
+
+async def _admit(access: Access) -> Response | None:
+    """Let a visitor in, or say how to be let in."""
+    if request.path.startswith(STATIC):
+        return None
+    if (secret := request.args.get(PARAMETER)) is not None:
+        return await _open_link(access, secret)
+    headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items())
+    visitor = access.visitor(headers, request.cookies.get(COOKIE))
+    if visitor is None:
+        response, status = await _refuse(401, _HOW_TO_ENTER)
+        response.status_code = status
+        return response
+    g.visitor = visitor
+    return None
+
+
+async def _open_link(access: Access, secret: str) -> Response:
+    cookie = access.let_in(secret)
+    if cookie is None:
+        response, status = await _refuse(403, f"This link was used before, or is too old. {_HOW_TO_ENTER}")
+        response.status_code = status
+        return response
+    rest = {name: value for name, value in request.args.items() if name != PARAMETER}
+    response = Response("", 303, {"Location": request.path + (f"?{urlencode(rest)}" if rest else "")})
+    response.set_cookie(COOKIE, cookie, max_age=VALID_SECONDS, path="/-/", httponly=True, samesite="Strict")
+    return response
+
+
+_HOW_TO_ENTER = "Run `mnemosyne open` in a terminal of this machine: it opens this page for you."
+
+_SENTENCES = {404: "There is no such page.", 405: "This page cannot be asked so."}
+
+
+async def _refuse(status: int, sentence: str) -> tuple[Response, int]:
+    if _wants_json() or "text/html" not in request.headers.get("Accept", "text/html"):
+        return jsonify({"error": sentence}), status
+    visitor: Visitor | None = g.get("visitor")
+    page = await render_template(
+        "refused.html", status=status, sentence=sentence, visitor=visitor, here=request.path, again=status == 503
+    )
+    return Response(page, content_type="text/html; charset=utf-8"), status
+
+
+def _wants_json() -> bool:
+    return request.path.endswith(".json")

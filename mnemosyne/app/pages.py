@@ -1,0 +1,220 @@
+"""The pages put together: a process that reads the log and shows it, and can be done without.
+
+It opens the database as a command does, beside a server or without one. While that is away, pages say so.
+"""
+
+import logging
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, Never
+from uuid import UUID
+
+import attrs
+import trio
+from quart_trio import QuartTrio
+
+from mnemosyne import __version__
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.journal import LogProgress
+from mnemosyne.adapters.postgres.leading import lag, tell_progress
+from mnemosyne.app.object_index import fill_index, index_as_it_is
+from mnemosyne.app.read_models import OpenReadModels, open_read_models
+from mnemosyne.app.settings import settings_of
+from mnemosyne.app.storage import LAST_COMMIT_SECONDS
+from mnemosyne.config import Config, list_settings
+from mnemosyne.data_dir import local_token, prepare_data_dir
+from mnemosyne.domain.session.grounds import ServerSettings
+from mnemosyne.errors import LogUnavailable, MnemosyneError
+from mnemosyne.http.app import answer_lifespan, callers_of, refusal_for
+from mnemosyne.http.browsers import Callers
+from mnemosyne.http.gateway import Receive, Scope, Send, refuse
+from mnemosyne.http.inspector.access import Access
+from mnemosyne.http.inspector.pages import create_pages
+from mnemosyne.http.serving import run_hypercorn
+from mnemosyne.page_links import PageLinks
+from mnemosyne.services.overviews import Openings
+from mnemosyne.services.search import CrossSessionIndex
+
+log = logging.getLogger(__name__)
+
+IDLE_SECONDS = 600.0
+"""A process that shows pages for a server ends when nobody asked for so long."""
+
+OPENING_SECONDS = 10.0
+"""How long a page waits for the database when its process has just been started."""
+
+AGAIN_SECONDS = 1.0
+"""How soon a database that was away is tried again."""
+
+DRAIN_SECONDS = 1.0
+
+
+class OpenLibrary:
+    """See ``http.inspector.library.Library``."""
+
+    def __init__(self, config: Config, now: Callable[[], int], new_id: Callable[[], str]) -> None:
+        self.settings: ServerSettings = settings_of(config)
+        self.shown: Mapping[str, Any] = {
+            name: {"value": value, "source": config.sources[name]} for name, value in list_settings(config).items()
+        }
+        self.openings: Openings = {}
+        self.now = now
+        self.new_id = new_id
+        self._config = config
+        self._models: OpenReadModels | None = None
+        self._progress = LogProgress()
+        self._why = "it is being opened"
+        self._tried = trio.Event()
+
+    async def wait_until_tried(self) -> None:
+        """Wait until it is known whether the database answers, but not for long."""
+        with trio.move_on_after(OPENING_SECONDS):
+            await self._tried.wait()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the database answered, the last time that was tried."""
+        return self._models is not None
+
+    @property
+    def models(self) -> OpenReadModels:
+        if self._models is None:
+            raise LogUnavailable(f"The database is away: {self._why}")
+        return self._models
+
+    @property
+    def archive(self) -> Any:
+        return self.models.archive
+
+    @property
+    def position(self) -> int:
+        return self._progress.position
+
+    async def index(self) -> CrossSessionIndex:
+        models = self.models
+        # Whoever leads fills it; a page would wait for as long as that takes.
+        return await (index_as_it_is if (await lag(models.database)).led else fill_index)(models)
+
+    async def beyond(self, position: int) -> tuple[int, frozenset[UUID]]:
+        last = await self._progress.beyond(position)
+        recorded = await self.archive.events.tail(after=position, limit=_MOST_EVENTS)
+        return last, frozenset(each.stream for each in recorded)
+
+    async def health(self) -> Mapping[str, Any]:
+        models = self.models
+        behind = await lag(models.database)
+        return {
+            "version": __version__,
+            "database": "embedded" if self._config.dsn is None else "your own",
+            "events": await models.log.last_position(),
+            "worker": behind,
+            "disk": await models.archive.files.disk_bytes(),
+        }
+
+    async def keep_open(self) -> Never:
+        """Open the database, and open it again whenever it went away."""
+        while True:
+            try:
+                await self._hold_open()
+            except* MnemosyneError as group:
+                self._why = " ".join(dict.fromkeys(map(str, _leaves(group))))
+                self._tried.set()
+                log.warning("the database is away: %s", self._why)
+            self._models = None
+            await trio.sleep(AGAIN_SECONDS)
+
+    async def _hold_open(self) -> None:
+        async with open_read_models(self._config, log.info) as models, trio.open_nursery() as nursery:
+            await nursery.start(models.archive.journal.run)
+            ear = Database(models.database.dsn, connections=1)
+            self._progress.advance(await models.log.last_position())
+            self._models = models
+            self._tried.set()
+            try:
+                await tell_progress(ear, self._progress)
+            finally:
+                ear.close()
+                with trio.CancelScope(shield=True):
+                    await models.archive.journal.close(LAST_COMMIT_SECONDS)
+                nursery.cancel_scope.cancel()
+
+
+_MOST_EVENTS = 1000
+
+
+@attrs.define
+class PagesAlone:
+    """The ASGI application of a process that shows pages and nothing else. ``asked_at`` is when it was asked last, in
+    trio's time; ``busy`` counts the requests under way.
+    """
+
+    pages: QuartTrio
+    callers: Callers
+    asked_at: float
+    busy: int = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await answer_lifespan(receive, send)
+        elif refused := refusal_for(self.callers, scope):
+            await refuse(send, refused)
+        else:
+            self.busy += 1
+            try:
+                pages: Any = self.pages  # the framework names the same messages by other types
+                await pages(scope, receive, send)
+            finally:
+                self.busy -= 1
+                self.asked_at = trio.current_time()
+
+    async def wait_until_idle(self, seconds: float) -> None:
+        """Wait until nobody asked for so long."""
+        while True:
+            left = seconds if self.busy else self.asked_at + seconds - trio.current_time()
+            if left <= 0:
+                return
+            await trio.sleep(left)
+
+
+async def run_pages(
+    config: Config,
+    listener: socket.socket,
+    now: Callable[[], int],
+    new_id: Callable[[], str],
+    *,
+    idle_seconds: float | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Show pages at a listening socket until SIGTERM or SIGINT, or until nobody asked for so long."""
+    prepare_data_dir(config.data_dir)
+    library = OpenLibrary(config, now, new_id)
+    access = Access(local_token(config.data_dir), PageLinks(config.data_dir), now)
+    app = PagesAlone(create_pages(library, access), callers_of(config), trio.current_time())
+    stopping = trio.Event()
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(library.keep_open)
+            await nursery.start(run_hypercorn, app, listener, stopping, DRAIN_SECONDS)
+            ready()
+            if idle_seconds is None:
+                await anext(aiter(signals))
+            else:
+                with trio.CancelScope() as scope:
+                    nursery.start_soon(_cancel_at_a_signal, signals, scope)
+                    await app.wait_until_idle(idle_seconds)
+            nursery.cancel_scope.cancel()
+
+
+async def _cancel_at_a_signal(signals: Any, scope: trio.CancelScope) -> None:
+    async for _ in signals:
+        scope.cancel()
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    """The errors that a nursery wrapped."""
+    return [
+        leaf
+        for each in group.exceptions
+        for leaf in (_leaves(each) if isinstance(each, BaseExceptionGroup) else [each])
+    ]

@@ -1,0 +1,105 @@
+"""``mnemosyne open``: the pages, in a browser."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from mnemosyne.cli.printing import say
+from mnemosyne.cli.reading import log_options
+from mnemosyne.cli.settings import configuration
+
+if TYPE_CHECKING:
+    from mnemosyne.config import Config
+
+
+@click.command(name="open", short_help="See the sessions in a browser.")
+@click.argument("session", required=False)
+@click.option("--print", "only_print", is_flag=True, help="Print the link and open no browser.")
+@click.option("--read-only", is_flag=True, help="A link for somebody who may look at all and decide nothing.")
+@click.option("--at-socket", type=int, metavar="NUMBER", hidden=True, help="Make the pages for a server.")
+@log_options("host", "port")
+def open_pages(
+    session: str | None, only_print: bool, read_only: bool, at_socket: int | None, **options: object
+) -> None:
+    """Open the pages on which the sessions, or SESSION, can be seen: what was in the context at each turn, what left
+    it and why, and what that cost.
+
+    The link works once, within a day; the browser that opened it stays let in for 30 days. Where no server runs, the
+    pages are shown until Ctrl-C.
+
+    \b
+      mnemosyne open                all sessions
+      mnemosyne open 319a           one of them
+      mnemosyne open --print        the link, to be opened elsewhere on this machine
+    """
+    config = configuration(options)
+    if at_socket is not None:
+        _make_pages(config, at_socket)
+        return
+    from mnemosyne.app.discovery import find_server
+    from mnemosyne.app.process import now
+    from mnemosyne.data_dir import local_token, prepare_data_dir
+    from mnemosyne.page_links import PageLinks, PageRole, link_to
+
+    prepare_data_dir(config.data_dir)
+    local_token(config.data_dir)
+    page = "/-/" if session is None else f"/-/session/{session}"
+    secret = PageLinks(config.data_dir).make(PageRole.READER if read_only else PageRole.OWNER, now())
+    server = find_server(config)
+    if server is not None:
+        _show(link_to(server.url, page, secret), only_print=only_print)
+        return
+    _show_alone(config, page, secret, only_print=only_print)
+
+
+def _show(link: str, *, only_print: bool) -> None:
+    say(link)
+    sys.stdout.flush()
+    if only_print:
+        return
+    import webbrowser
+
+    if not webbrowser.open(link):
+        say("No browser could be opened; the link above can be, once.", err=True)
+
+
+def _show_alone(config: "Config", page: str, secret: str, *, only_print: bool) -> None:
+    """Without a server: pages on a free port of this machine, until Ctrl-C."""
+    import trio
+
+    from mnemosyne.app.pages import run_pages
+    from mnemosyne.app.process import new_id, now, start_logging
+    from mnemosyne.http.serving import bind, url_of
+    from mnemosyne.page_links import link_to
+
+    start_logging(config.log_level)
+    listener = bind("127.0.0.1", 0)
+    link = link_to(url_of(listener), page, secret)
+
+    def ready() -> None:
+        say("No server runs here; the pages are shown until Ctrl-C.", err=True)
+        _show(link, only_print=only_print)
+
+    async def run() -> None:
+        await run_pages(config, listener, now, new_id, ready=ready)
+
+    trio.run(run)
+
+
+def _make_pages(config: "Config", number: int) -> None:
+    """For a server, whose socket that is: until it ends, or until nobody has asked for a while."""
+    import socket
+
+    import trio
+
+    from mnemosyne.app.pages import IDLE_SECONDS, run_pages
+    from mnemosyne.app.process import end_with_server, new_id, now, start_logging
+
+    start_logging(config.log_level)
+    end_with_server()
+
+    async def run() -> None:
+        await run_pages(config, socket.socket(fileno=number), now, new_id, idle_seconds=IDLE_SECONDS)
+
+    trio.run(run)

@@ -1,0 +1,32 @@
+"""What a session is called: the first words that its user typed."""
+
+from mnemosyne.domain.objects.speakers import Speaker
+from mnemosyne.domain.segmentation.own_words import paragraphs
+from mnemosyne.domain.segmentation.speaking import speakers
+from mnemosyne.domain.wire.normal_form import content_blocks
+from mnemosyne.domain.wire.transcript import Transcript
+
+LONGEST = 80
+"""Characters of a title."""
+
+_FIRST_MESSAGES = 8
+"""Where the user's first words stand; what a client says by itself may come before."""
+
+
+def title_of(transcript: Transcript) -> str | None:
+    """The title of the session that a request opens, on one line; None where nobody typed anything."""
+    for index in range(min(len(transcript.messages), _FIRST_MESSAGES)):
+        role = transcript.messages[index].role
+        if role != "user":
+            continue
+        blocks = content_blocks(transcript.message(index).get("content"))
+        for block, speaker in zip(blocks, speakers(role, blocks), strict=True):
+            if speaker is Speaker.USER and (title := _first_words(str(block["text"]))):
+                return title
+    return None
+
+
+def _first_words(text: str) -> str:
+    own = paragraphs(text, Speaker.USER)
+    line = " ".join((text[own[0].start : own[0].end] if own else text[: 4 * LONGEST]).split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"

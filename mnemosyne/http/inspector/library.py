@@ -1,0 +1,61 @@
+"""What the pages are made of, as they ask for it: an open log with its read models, and what of it changes."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+from uuid import UUID
+
+from mnemosyne.domain.session.grounds import ServerSettings
+from mnemosyne.services.overviews import Openings
+from mnemosyne.services.read_models import ReadModels
+from mnemosyne.services.search import CrossSessionIndex
+from mnemosyne.services.sessions import Archive
+
+View = Callable[..., Awaitable[tuple[str, Mapping[str, Any]]]]
+"""What a page is made of, asked of a library: the name of its template, and what stands in it."""
+
+
+class Library(Protocol):
+    """The open log of one tenant. Each member raises LogUnavailable, with the reason, while the database is away."""
+
+    @property
+    def archive(self) -> Archive: ...
+    @property
+    def models(self) -> ReadModels: ...
+
+    settings: ServerSettings
+    """Those that the server plans with."""
+
+    shown: Mapping[str, Any]
+    """Each setting with its value and where that comes from, for people."""
+
+    openings: Openings
+    """Those of the sessions that were shown."""
+
+    async def wait_until_tried(self) -> None:
+        """Wait until it is known whether the database answers, but not for long."""
+        ...
+
+    def now(self) -> int:
+        """µs of UTC."""
+        ...
+
+    def new_id(self) -> str:
+        """A name for what one request sets off."""
+        ...
+
+    async def index(self) -> CrossSessionIndex:
+        """The index of objects, with all that the log holds."""
+        ...
+
+    @property
+    def position(self) -> int:
+        """That of the last event in the log, as far as is known."""
+        ...
+
+    async def beyond(self, position: int) -> tuple[int, frozenset[UUID]]:
+        """Wait until something happened after ``position``: up to where that was, and in which sessions."""
+        ...
+
+    async def health(self) -> Mapping[str, Any]:
+        """How the database and what is derived from the log do, for people."""
+        ...

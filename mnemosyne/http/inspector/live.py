@@ -1,0 +1,43 @@
+"""What happens in the log, as server-sent events: pages show themselves again when one comes."""
+
+import json
+from collections.abc import AsyncGenerator
+from uuid import UUID
+
+import trio
+from quart import Response, request
+
+from mnemosyne.http.inspector.library import Library
+from mnemosyne.services import read_models
+
+QUIET_SECONDS = 15.0
+"""So often something is sent, so that it shows whether anybody is still there."""
+
+PAUSE_SECONDS = 0.2
+"""What happens within so short a time is told together."""
+
+
+async def follow(library: Library) -> Response:
+    """A stream of ``changed`` events, each with the sessions in which something happened; of ``?session=`` alone, or of
+    all.
+    """
+    named = request.args.get("session")
+    only = None if named is None else await read_models.find(library.models, named)
+    response = Response(tell_changes(library, only), content_type="text/event-stream")
+    response.timeout = None
+    return response
+
+
+async def tell_changes(library: Library, only: UUID | None) -> AsyncGenerator[bytes, None]:
+    """The stream: what happened in any session, or in that one, and now and then that nothing did."""
+    position = library.position
+    yield b"retry: 1000\n\n"
+    while True:
+        found: frozenset[UUID] = frozenset()
+        with trio.move_on_after(QUIET_SECONDS):
+            position, found = await library.beyond(position)
+        if not found:
+            yield b": still here\n\n"
+        elif only is None or only in found:
+            yield f"event: changed\ndata: {json.dumps(sorted(map(str, found)))}\n\n".encode()
+            await trio.sleep(PAUSE_SECONDS)

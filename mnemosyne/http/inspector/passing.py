@@ -1,0 +1,95 @@
+"""Requests for pages, passed on to the process that makes them: a page may take a second of a processor, and a turn
+shall not wait for it.
+"""
+
+import logging
+import math
+
+import attrs
+import trio
+
+from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.errors import MnemosyneError
+from mnemosyne.http.errors import error_body
+from mnemosyne.http.gateway import Receive, Scope, Send, cancel_when_the_client_leaves, send_error, target_of
+from mnemosyne.http.headers import for_client, for_upstream
+from mnemosyne.http.unfinished import STALLED_SECONDS
+
+log = logging.getLogger(__name__)
+
+LARGEST_FORM = 64 * 1024
+"""Bytes of a request for a page."""
+
+HEAD_SECONDS = 60.0
+"""How long a page may take to begin."""
+
+_TOO_LARGE = error_body(
+    413, "request_too_large", f"A request for a page has at most {LARGEST_FORM} bytes, sent at once.", MESSAGES
+)
+_NO_PAGES = error_body(
+    503, "api_error", "The pages cannot be shown now; the server's log says why. Try again soon.", MESSAGES
+)
+
+
+@attrs.frozen
+class PagePasser:
+    """Passes requests on to the pages' process behind ``upstream``."""
+
+    upstream: Upstream
+    open: set[trio.CancelScope] = attrs.field(factory=set)
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request of an ASGI server."""
+        body = await _read(receive)
+        if body is None:
+            await send_error(send, _TOO_LARGE, (b"connection", b"close"))
+            return
+        headers: Headers = tuple(scope["headers"])
+        request = UpstreamRequest(scope["method"], target_of(scope), for_upstream(headers), body)
+        async with trio.open_nursery() as nursery:
+            self.open.add(nursery.cancel_scope)
+            try:
+                nursery.start_soon(cancel_when_the_client_leaves, receive, nursery.cancel_scope)
+                await self._pass(request, send)
+                nursery.cancel_scope.cancel()
+            finally:
+                self.open.discard(nursery.cancel_scope)
+
+    async def _pass(self, request: UpstreamRequest, send: Send) -> None:
+        begun = False
+        try:
+            with trio.CancelScope(deadline=trio.current_time() + HEAD_SECONDS) as scope:
+                async with self.upstream.exchange(request, lambda: None) as reply:
+                    scope.deadline = math.inf
+                    begun = True
+                    headers = list(for_client(reply.head.headers))
+                    await send({"type": "http.response.start", "status": reply.head.status, "headers": headers})
+                    async for chunk in reply.chunks():
+                        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except MnemosyneError as error:
+            log.warning("a page was not shown whole: %s", error)
+        if begun:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            await send_error(send, _NO_PAGES)
+
+    def close(self) -> None:
+        """End what is still shown: pages that follow the log have no end of their own."""
+        for scope in self.open:
+            scope.cancel()
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The body; None where it is too large, or does not come."""
+    body = bytearray()
+    with trio.move_on_after(STALLED_SECONDS):
+        more = True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > LARGEST_FORM:
+                return None
+        return bytes(body)
+    return None

@@ -1,0 +1,32 @@
+"""Searching what sessions remember."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from quart import request
+
+from mnemosyne.domain.recall.object_search import Filter
+from mnemosyne.http.inspector.library import Library, View
+from mnemosyne.services import read_models, search
+
+RESULTS = 20
+
+
+async def show_search(library: Library) -> tuple[str, Mapping[str, Any]]:
+    """What is remembered about ``?q=``: in all sessions, in ``?session=``, or in those of ``?project=``."""
+    question, session, project = (request.args.get(name, "").strip() for name in ("q", "session", "project"))
+    shown: dict[str, Any] = {"question": question, "session": session, "project": project, "found": None}
+    if not question:
+        return "search.html", shown
+    index = await library.index()
+    if session:
+        stream = await read_models.find(library.models, session)
+        found = await search.search(library.archive, index, stream, question, Filter(), RESULTS)
+    else:
+        found = await search.search_sessions(
+            library.archive, index, question, Filter(), RESULTS, folder=project or None
+        )
+    return "search.html", {**shown, "found": found}
+
+
+VIEWS: Mapping[str, View] = {"/-/search": show_search}

@@ -1,0 +1,139 @@
+"""The pages of sessions: all of them, one, and one of its turns."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from quart import Response, request
+
+from mnemosyne.domain.history.context_view import compare
+from mnemosyne.domain.history.time_travel import TurnPlace, history_of, place_of
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.errors import LogFailed
+from mnemosyne.http.inspector.library import Library, View
+from mnemosyne.services import contexts, overviews, read_models, turn_view, windows
+from mnemosyne.services.context_map import Span
+from mnemosyne.services.map_chart import map_chart
+from mnemosyne.services.money_curve import money_chart
+from mnemosyne.services.session_view import SessionView, read_session_view, read_sources
+
+SHOWN_SESSIONS = 50
+
+
+async def show_sessions(library: Library) -> tuple[str, Mapping[str, Any]]:
+    """All sessions, the last active first; ``?q=`` chooses, ``?all`` shows more than the first."""
+    wanted = request.args.get("q", "").strip()
+    limit = None if "all" in request.args else SHOWN_SESSIONS
+    found = await overviews.list_overviews(
+        library.archive, library.models, openings=library.openings, limit=limit, matching=wanted or None
+    )
+    return "sessions.html", {"sessions": found, "wanted": wanted, "limit": limit}
+
+
+async def show_session(library: Library, session: str) -> tuple[str, Mapping[str, Any]]:
+    """One session; ``?branch=`` chooses which of its windows is drawn."""
+    stream = await read_models.find(library.models, session)
+    view = await read_session_view(library.models, stream, request.args.get("branch"))
+    overview = await overviews.read_overview(library.archive, library.models, stream, openings=library.openings)
+    shown: dict[str, Any] = {"view": view, "overview": overview}
+    if not request.path.endswith(".json"):
+        shown |= {"map_svg": map_chart(view.map), "money_svg": money_chart(view.money)}
+        left = _list_left(view)
+        missed = {each.object for each in view.misses}
+        named = {each.object for each in (*left, *(span for span in view.map.spans if span.object.id in missed))}
+        shown |= {"left": left, "sources": await read_sources(library.archive, stream, named)}
+    return "session.html", shown
+
+
+def _list_left(view: SessionView) -> list[Span]:
+    """What stands in the window no more as it came, the largest first."""
+    last = view.map.turns[-1].turn if view.map.turns else 0
+    spans = [each for each in view.map.standing_at(last) if each.fidelity is not Fidelity.FULL]
+    return sorted(spans, key=lambda each: -each.object.tokens)
+
+
+async def show_objects(library: Library, session: str) -> tuple[str, Mapping[str, Any]]:
+    """What a branch of a session remembers now."""
+    listing = await windows.list_objects(
+        library.archive,
+        library.models,
+        session,
+        request.args.get("branch", "main"),
+        None,
+        wanted=lambda kind, stale: True,
+        now=library.now(),
+        settings=library.settings,
+    )
+    return "objects.html", {"stream": listing.stream, "window": listing.window, "standings": listing.standings}
+
+
+async def show_turn(library: Library, session: str, turn: str) -> tuple[str, Mapping[str, Any]]:
+    """A turn: what went upstream; with ``?sent=client``, what the client sent."""
+    stream, branch, place = await _place(library, session, turn)
+    view = await turn_view.read_turn_view(library.archive, stream, branch, place)
+    return "turn.html", {"view": view, "branch": branch, "place": turn}
+
+
+async def show_block(library: Library, session: str, turn: str, number: int) -> tuple[str, Mapping[str, Any]]:
+    """One block of a turn's request, as JSON text."""
+    stream, branch, place = await _place(library, session, turn)
+    data = await turn_view.read_block(library.archive, stream, branch, place, number)
+    return "block.html", {
+        "text": data[:SHOWN_BYTES].decode("utf-8", "replace"),
+        "size": len(data),
+        "shown": SHOWN_BYTES,
+    }
+
+
+SHOWN_BYTES = 64 * 1024
+"""So much of a block is shown; the rest can be downloaded."""
+
+
+async def show_difference(library: Library, session: str, turn: str, other: str) -> tuple[str, Mapping[str, Any]]:
+    """What changed in the window from one turn to another."""
+    stream = await read_models.find(library.models, session)
+    branch = request.args.get("branch", "main")
+    history = history_of(str(stream), await library.archive.events.read(stream))
+    views = []
+    for each in (turn, other):
+        rebuilt = await contexts.rebuild(library.archive, stream, history, history.at(branch, place_of(each)))
+        views.append(await contexts.view_of(library.archive, stream, history, rebuilt))
+    found = compare(*views)
+    return "difference.html", {"stream": stream, "branch": branch, "before": turn, "after": other, "found": found}
+
+
+async def download_body(library: Library, session: str, turn: str) -> Response:
+    """The bytes of a request, with their hash in the header ``Repr-Digest`` (RFC 9530)."""
+    stream, branch, place = await _place(library, session, turn)
+    history = history_of(str(stream), await library.archive.events.read(stream))
+    rebuilt = await contexts.rebuild(library.archive, stream, history, history.at(branch, place))
+    if not rebuilt.proven:
+        raise LogFailed(f"Nothing is given out, because it would not be what was sent: {rebuilt.difference}.")
+    response = Response(rebuilt.body, content_type="application/json")
+    name = f"{str(stream)[:8]}-{branch}-{turn.replace('/', '-')}.json"
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    response.headers["X-Sha256"] = rebuilt.sha256.hex()
+    return response
+
+
+async def _place(library: Library, session: str, turn: str) -> tuple[UUID, str, TurnPlace]:
+    """Which request is meant: ``TURN[.ATTEMPT][-ROUND]`` of ``?branch=``; without a round the first that went upstream,
+    unless what the client sent is asked for.
+    """
+    stream = await read_models.find(library.models, session)
+    place = place_of(turn.replace("-", "/"))
+    if place.round is None and request.args.get("sent") != "client":
+        place = TurnPlace(place.turn, place.attempt, 1)
+    return stream, request.args.get("branch", "main"), place
+
+
+VIEWS: Mapping[str, View] = {
+    "/-/": show_sessions,
+    "/-/session/<session>": show_session,
+    "/-/session/<session>/objects": show_objects,
+    "/-/session/<session>/turn/<turn>": show_turn,
+    "/-/session/<session>/turn/<turn>/block/<int:number>": show_block,
+    "/-/session/<session>/turn/<turn>/to/<other>": show_difference,
+}
+
+DOWNLOADS = {"/-/session/<session>/turn/<turn>/body": download_body}

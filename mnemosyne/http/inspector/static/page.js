@@ -1,0 +1,133 @@
+// What the pages do by themselves: follow the log, tell times in the reader's zone, and make the map answer to pointer
+// and keyboard. Without it every page still shows all it has.
+"use strict";
+
+const zone = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
+
+function tellTimes(within) {
+  for (const each of within.querySelectorAll("time[datetime]")) {
+    each.title = each.dateTime;
+    each.textContent = zone.format(new Date(each.dateTime));
+  }
+}
+
+// Whatever of a page may change stands in #fresh; it is asked for again when something happened.
+function follow(sessions) {
+  const status = document.getElementById("live");
+  const where = sessions === "*" ? "" : "?session=" + encodeURIComponent(sessions);
+  const events = new EventSource("/-/events" + where);
+  let asked = false;
+  let again = false;
+  async function refresh() {
+    if (asked) {
+      again = true;
+      return;
+    }
+    asked = true;
+    do {
+      again = false;
+      await show();
+    } while (again);
+    asked = false;
+  }
+  async function show() {
+    try {
+      const reply = await fetch(location.href, { headers: { Accept: "text/html" } });
+      if (!reply.ok) throw new Error(String(reply.status));
+      const fresh = new DOMParser().parseFromString(await reply.text(), "text/html").getElementById("fresh");
+      const old = document.getElementById("fresh");
+      if (fresh && old) {
+        for (const open of old.querySelectorAll("details[open] > summary")) keepOpen(fresh, open);
+        old.replaceWith(fresh);
+        htmx.process(fresh);
+        prepare(fresh);
+        status.textContent = "Live";
+        document.dispatchEvent(new CustomEvent("refreshed"));
+      }
+    } catch (error) {
+      status.textContent = "The server does not answer; trying again.";
+    }
+  }
+  events.addEventListener("open", () => { status.textContent = "Live"; });
+  events.addEventListener("changed", refresh);
+  events.addEventListener("error", () => { status.textContent = "Not connected; trying again."; });
+}
+
+function keepOpen(fresh, summary) {
+  for (const each of fresh.querySelectorAll("details > summary")) {
+    if (each.textContent === summary.textContent) each.parentElement.open = true;
+  }
+}
+
+// The map: a band leads to its object, a turn to its request; + and - zoom, arrows move.
+function answer(chart) {
+  const svg = chart.querySelector("svg");
+  if (!svg || chart.dataset.ready) return;
+  chart.dataset.ready = "yes";
+  chart.tabIndex = 0;
+  chart.setAttribute("role", "group");
+  chart.setAttribute("aria-label", svg.getAttribute("aria-label") + ". Plus and minus zoom, arrow keys move.");
+  svg.addEventListener("click", (event) => {
+    const object = event.target.dataset.object;
+    if (object) {
+      location.href = chart.dataset.map + "/object/" + encodeURIComponent(object);
+      return;
+    }
+    const turn = turnAt(chart, svg, event.clientX);
+    if (turn) location.href = chart.dataset.map + "/turn/" + turn + "?branch=" + encodeURIComponent(chart.dataset.branch);
+  });
+  let zoom = 1;
+  chart.addEventListener("keydown", (event) => {
+    const steps = { "+": 1.5, "=": 1.5, "-": 1 / 1.5 };
+    if (event.key in steps && !event.ctrlKey && !event.metaKey) {
+      zoom = Math.min(Math.max(zoom * steps[event.key], 1), 40);
+      const middle = (chart.scrollLeft + chart.clientWidth / 2) / svg.clientWidth;
+      svg.style.width = 100 * zoom + "%";
+      svg.style.height = svg.clientHeight + "px";
+      svg.setAttribute("preserveAspectRatio", "none");
+      chart.scrollLeft = middle * svg.clientWidth - chart.clientWidth / 2;
+      event.preventDefault();
+    }
+  });
+}
+
+function turnAt(chart, svg, x) {
+  const box = svg.getBoundingClientRect();
+  const view = svg.viewBox.baseVal;
+  const first = Number(svg.dataset.first);
+  const last = Number(svg.dataset.last);
+  const share = ((x - box.left) / box.width * view.width - Number(svg.dataset.left)) / (Number(svg.dataset.right) - Number(svg.dataset.left));
+  if (!(share >= 0 && share < 1)) return null;
+  return first + Math.floor(share * (last - first));
+}
+
+// Previous and next turn by keyboard: p and n, or the arrows.
+document.addEventListener("keydown", (event) => {
+  if (event.target.closest("input, textarea, [data-map], pre") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const wanted = { n: "next", ArrowRight: "next", p: "prev", ArrowLeft: "prev" }[event.key];
+  const link = wanted && document.querySelector("a[rel=" + wanted + "]");
+  if (link) link.click();
+  if (event.key === "/") {
+    const search = document.querySelector("input[type=search]");
+    if (search) { search.focus(); event.preventDefault(); }
+  }
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target.closest("[data-compare]");
+  if (!form) return;
+  event.preventDefault();
+  const other = form.querySelector("input");
+  location.href = form.dataset.compare + encodeURIComponent(other.value) + "/to/" + encodeURIComponent(other.dataset.after)
+    + "?branch=" + encodeURIComponent(other.dataset.branch);
+});
+
+function prepare(within) {
+  tellTimes(within);
+  for (const chart of within.querySelectorAll("[data-map]")) answer(chart);
+}
+
+prepare(document);
+document.addEventListener("htmx:after:swap", () => prepare(document));
+if (document.body.dataset.live) follow(document.body.dataset.live);
+if (document.body.dataset.again) setTimeout(() => location.reload(), 1000 * Number(document.body.dataset.again));

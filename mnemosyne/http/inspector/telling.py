@@ -1,0 +1,93 @@
+"""How values are told: to people in templates, to programs as JSON."""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.terminal import harmless
+from mnemosyne.times import utc
+
+NANODOLLARS = 10**9
+
+DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
+
+
+def as_json(value: Any) -> Any:
+    """A view as JSON holds it: ids and names as text, hashes in hexadecimal, amounts as numbers."""
+    if attrs.has(type(value)):
+        return {field.name: as_json(getattr(value, field.name)) for field in attrs.fields(type(value))}
+    match value:
+        case Fidelity():
+            return value.label
+        case Enum():
+            return value.value
+        case UUID():
+            return str(value)
+        case bytes():
+            return value.hex()
+        case Fraction():
+            return float(value)
+        case Mapping():
+            return {str(as_json(key)): as_json(each) for key, each in value.items()}
+        case str():
+            return value
+        case Sequence() | frozenset():
+            return [as_json(each) for each in value]
+        case _:
+            return value
+
+
+def tokens_text(count: float | None) -> str:
+    """``950``, ``12.3k``, ``1.2M``; a dash for what is not known."""
+    if count is None:
+        return DASH
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{unit}" if count < 100 * size else f"{count / size:.0f}{unit}"
+    return f"{count:.0f}"
+
+
+def money_text(nanodollars: int | None) -> str:
+    """``$0.0123``, ``$12.34``; a question mark where no price is known."""
+    if nanodollars is None:
+        return "?"
+    amount = nanodollars / NANODOLLARS
+    digits = 2 if abs(amount) >= 1 or not nanodollars else 4
+    return f"{MINUS if amount < 0 else ''}${abs(amount):.{digits}f}"
+
+
+def time_text(at: int | None) -> str:
+    """``2026-11-23 06:12:40``, in UTC; the page shows it in the reader's own zone."""
+    return DASH if at is None else utc(at).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def iso(at: int) -> str:
+    """The same for a machine (RFC 3339)."""
+    return utc(at).isoformat()
+
+
+def words(name: str) -> str:
+    """``file_context`` as people say it."""
+    return name.replace("_", " ")
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 turn``, ``2 turns``."""
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+FILTERS = {
+    "tokens": tokens_text,
+    "money": money_text,
+    "time": time_text,
+    "iso": iso,
+    "words": words,
+    "plural": plural,
+    "harmless": harmless,
+}
+"""By the names that templates call them by. ``harmless`` takes out what turns the direction of writing."""

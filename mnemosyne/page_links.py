@@ -1,0 +1,76 @@
+"""Links to our own pages that open them once: whoever has one gets a cookie for it, and it is used up.
+
+A link is a file in the data directory, named after the hash of its secret. Removing the file is what uses it up, so of
+two who come with the same link one is let in, whatever process takes the request.
+"""
+
+import os
+import secrets
+from enum import Enum
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import quote
+
+import attrs
+
+from mnemosyne.errors import BadConfiguration
+
+FOLDER = "page-links"
+
+VALID_SECONDS = 24 * 3600
+"""How long a link may wait to be opened."""
+
+PARAMETER = "token"
+
+
+class PageRole(Enum):
+    """What somebody may do with the pages."""
+
+    OWNER = "owner"
+    """See all and decide."""
+    READER = "reader"
+    """See all."""
+
+
+@attrs.frozen
+class PageLinks:
+    """The links of a data directory."""
+
+    data_dir: Path
+
+    def make(self, role: PageRole, now: int) -> str:
+        """The secret of a new link; ``now`` is in µs of UTC. Raises BadConfiguration where it cannot be written."""
+        secret = secrets.token_urlsafe(24)
+        folder = self.data_dir / FOLDER
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            self._remove_old(now)
+            handle = os.open(self._path(secret), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "w", encoding="ascii") as file:
+                file.write(f"{role.value} {now}")
+        except OSError as error:
+            raise BadConfiguration(f"No link can be made in {folder}: {error.strerror or error}.") from None
+        return secret
+
+    def use(self, secret: str, now: int) -> PageRole | None:
+        """Use a link up: what its bearer may do; None where there is no such link, or no more."""
+        path = self._path(secret)
+        try:
+            role, made = path.read_text(encoding="ascii").split()
+            path.unlink()
+            return PageRole(role) if now - int(made) <= VALID_SECONDS * 1_000_000 else None
+        except (OSError, ValueError):
+            return None
+
+    def _path(self, secret: str) -> Path:
+        return self.data_dir / FOLDER / sha256(secret.encode()).hexdigest()
+
+    def _remove_old(self, now: int) -> None:
+        for path in (self.data_dir / FOLDER).iterdir():
+            if now / 1e6 - path.stat().st_mtime > VALID_SECONDS:
+                path.unlink(missing_ok=True)
+
+
+def link_to(url: str, page: str, secret: str) -> str:
+    """The address that opens a page (such as ``/-/``) of the server at ``url``."""
+    return f"{url}{page}?{PARAMETER}={quote(secret)}"

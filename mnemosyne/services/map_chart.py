@@ -1,0 +1,211 @@
+"""A context map as SVG: turns to the right, tokens upward, one band per object in the order of the wire, coloured by
+its fidelity; rewrites are cuts, what was missed are dots, and beneath stands what came out of the provider's cache.
+"""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import groupby, pairwise
+
+import attrs
+
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.services.charts import WIDTH, Plane, count_text, nothing, picture, px, ticks
+from mnemosyne.services.context_map import ContextMap, MapTurn, Span
+
+HEIGHT = 380
+_LEFT, _RIGHT, _TOP, _BASE = 56, WIDTH - 8, 22, 318
+_STRIP = (_BASE + 8, 10)
+"""Where the strip of the cache begins, and its height."""
+
+THIN = 0.4
+"""Bands lower than so many units are drawn together with their neighbours."""
+
+FIDELITIES = tuple(each for each in Fidelity if each is not Fidelity.EVICTED)
+
+
+@attrs.frozen
+class _Band:
+    """What is drawn as one rectangle: of one object, or of ``count`` neighbours that are too thin to be seen."""
+
+    first: int
+    last: int
+    below: int
+    tokens: int
+    fidelity: Fidelity
+    object: str | None
+    kind: str
+    count: int = 1
+
+
+def map_chart(found: ContextMap, name: str = "map") -> str:
+    """The SVG element; it says so where there is nothing to draw."""
+    label = f"Context of {found.branch} over its turns"
+    if not found.turns:
+        return picture(name, label, nothing("Nothing of this branch was remembered."), height=HEIGHT)
+    plane = _plane(found)
+    parts = [
+        *_axes(plane),
+        _area("rest", plane, [(each.turn, each.tokens) for each in found.turns]),
+        _area("fixed", plane, [(each.turn, min(each.fixed, each.tokens)) for each in found.turns]),
+        *(_rectangle(plane, each) for each in _bands(found, plane)),
+        _limit(plane, found.turns),
+        *_cuts(plane, found.turns),
+        *_misses(plane, found.turns),
+        *_cache(plane, found.turns),
+    ]
+    return picture(name, label, "".join(parts), height=HEIGHT, data=_data(plane))
+
+
+def _data(plane: Plane) -> dict[str, float]:
+    """Where the turns are, for whoever asks which one is pointed at."""
+    return {"first": plane.first, "last": plane.last, "left": plane.left, "right": plane.right}
+
+
+def _plane(found: ContextMap) -> Plane:
+    highest = max(max(each.tokens, min(each.fixed + each.usable, 2 * each.tokens)) for each in found.turns)
+    return Plane(
+        left=_LEFT,
+        right=_RIGHT,
+        top=_TOP,
+        base=_BASE,
+        first=found.turns[0].turn,
+        last=found.turns[-1].turn + 1,
+        highest=highest or 1,
+    )
+
+
+def _bands(found: ContextMap, plane: Plane) -> Iterator[_Band]:
+    """Between two cuts nothing moves: what comes stands above what was there."""
+    first, last = found.turns[0].turn, found.turns[-1].turn
+    heads = {each.turn: each.fixed for each in found.turns}
+    spans = sorted(found.spans, key=lambda span: span.place)
+    for start, end in pairwise([first, *(cut for cut in found.cuts if cut > first), last + 1]):
+        here = [span for span in spans if span.tokens and span.first < end and span.last >= start]
+        yield from _stack(here, start, end - 1, heads.get(start, 0), plane)
+
+
+def _stack(spans: Sequence[Span], start: int, end: int, head: int, plane: Plane) -> Iterator[_Band]:
+    below = head
+    thin: list[_Band] = []
+    for span in spans:
+        band = _Band(
+            max(span.first, start),
+            min(span.last, end),
+            below,
+            span.tokens,
+            span.fidelity,
+            span.object.id,
+            span.object.kind,
+        )
+        below += span.tokens
+        if plane.y(0) - plane.y(span.tokens) < THIN and (not thin or thin[-1].fidelity is band.fidelity):
+            thin.append(band)
+            continue
+        yield from _join(thin)
+        thin = []
+        yield band
+    yield from _join(thin)
+
+
+def _join(bands: Sequence[_Band]) -> Iterator[_Band]:
+    if len(bands) < 2:
+        yield from bands
+        return
+    first = bands[0]
+    yield attrs.evolve(
+        first,
+        first=min(each.first for each in bands),
+        last=max(each.last for each in bands),
+        tokens=sum(each.tokens for each in bands),
+        object=None,
+        count=len(bands),
+    )
+
+
+def _rectangle(plane: Plane, band: _Band) -> str:
+    x, end = plane.x(band.first), plane.x(band.last + 1)
+    top, base = plane.y(band.below + band.tokens), plane.y(band.below)
+    what = band.kind.replace("_", " ") if band.count == 1 else f"{band.count} small objects"
+    told = f"{what}, {band.fidelity.label}, {count_text(band.tokens)} tokens, turns {band.first} to {band.last}"
+    mark = f' data-object="{escape(band.object)}"' if band.object is not None else ""
+    return (
+        f'<rect class="{band.fidelity.label}"{mark} x="{px(x)}" y="{px(top)}" width="{px(max(end - x, 0.3))}"'
+        f' height="{px(max(base - top, 0.2))}"><title>{escape(told)}</title></rect>'
+    )
+
+
+def _area(name: str, plane: Plane, values: Sequence[tuple[int, int]]) -> str:
+    """Steps: each turn is as wide as any."""
+    points = [f"{px(plane.x(values[0][0]))},{px(plane.base)}"]
+    for turn, value in values:
+        height = px(plane.y(value))
+        points += [f"{px(plane.x(turn))},{height}", f"{px(plane.x(turn + 1))},{height}"]
+    points.append(f"{px(plane.x(values[-1][0] + 1))},{px(plane.base)}")
+    return f'<polygon class="{name}" points="{" ".join(points)}"/>'
+
+
+def _axes(plane: Plane) -> Iterator[str]:
+    for value in ticks(plane.highest):
+        y = px(plane.y(value))
+        yield f'<line class="grid" x1="{_LEFT}" y1="{y}" x2="{_RIGHT}" y2="{y}"/>'
+        yield f'<text class="up" x="{_LEFT - 6}" y="{y}">{count_text(value)}</text>'
+    first, last = int(plane.first), int(plane.last) - 1
+    for turn in [first, *(tick for tick in ticks(last) if tick > first)]:
+        yield f'<text class="across" x="{px(plane.x(turn + 0.5))}" y="{_BASE + 36}">{turn}</text>'
+    yield f'<text class="unit" x="{_LEFT - 6}" y="{_TOP - 8}">tokens</text>'
+    yield f'<text class="unit" x="{_RIGHT}" y="{HEIGHT - 6}">turn</text>'
+
+
+def _limit(plane: Plane, turns: Sequence[MapTurn]) -> str:
+    """What the window may hold, where that lies in the picture."""
+    shown = [each for each in turns if each.fixed + each.usable <= plane.highest]
+    if not shown:
+        return ""
+    points = " ".join(f"{px(plane.x(each.turn + 0.5))},{px(plane.y(each.fixed + each.usable))}" for each in shown)
+    return f'<polyline class="limit" points="{points}"><title>usable tokens</title></polyline>'
+
+
+def _cuts(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
+    for each in turns:
+        if each.epoch:
+            x = px(plane.x(each.turn))
+            told = f"history rewritten before turn {each.turn}"
+            yield f'<line class="cut" x1="{x}" y1="{_TOP}" x2="{x}" y2="{_BASE}"><title>{told}</title></line>'
+
+
+def _misses(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
+    for each in turns:
+        if each.missed:
+            x, y = px(plane.x(each.turn + 0.5)), px(plane.y(each.tokens) - 5)
+            told = f"turn {each.turn}: missed {each.missed}"
+            yield f'<circle class="missed" cx="{x}" cy="{y}" r="4"><title>{told}</title></circle>'
+
+
+def _cache(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
+    """How much of each prompt the provider had cached; turns alike are drawn as one."""
+    top, height = _STRIP
+    for state, group in groupby(turns, _find_hits):
+        run = list(group)
+        x, end = plane.x(run[0].turn), plane.x(run[-1].turn + 1)
+        told = f"turns {run[0].turn} to {run[-1].turn}: {_CACHE_WORDS[state]}"
+        yield (
+            f'<rect class="cache {state}" x="{px(x)}" y="{top}" width="{px(end - x)}" height="{height}">'
+            f"<title>{told}</title></rect>"
+        )
+    yield f'<text class="up" x="{_LEFT - 6}" y="{top + height / 2}">cache</text>'
+
+
+MOSTLY = 0.5
+"""The part of a prompt that has to come out of the cache for a turn to be called a hit."""
+
+_CACHE_WORDS = {
+    "hit": "most of the prompt came out of the cache",
+    "miss": "most of the prompt was written anew",
+    "unknown": "the provider did not tell what was cached",
+}
+
+
+def _find_hits(turn: MapTurn) -> str:
+    if turn.read is None:
+        return "unknown"
+    return "hit" if turn.read >= MOSTLY * turn.tokens else "miss"

@@ -1,0 +1,112 @@
+"""What a branch has cost turn by turn, beside what it would have cost without us, as numbers and as SVG."""
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from mnemosyne.services.charts import WIDTH, Plane, count_text, nothing, picture, px, ticks
+from mnemosyne.services.read_models import Row
+from mnemosyne.services.savings import Balance, balance_of
+
+HEIGHT = 240
+_LEFT, _RIGHT, _TOP, _BASE = 56, WIDTH - 8, 22, 196
+NANODOLLARS = 10**9
+
+
+@attrs.frozen(kw_only=True)
+class MoneyPoint:
+    """What a session's turns up to and with this one cost: ``actual`` as billed, ``unmanaged`` without us, ``expected``
+    by the rules of the provider's cache. ``number`` counts its turns on all branches, in the order in which they were
+    accounted.
+    """
+
+    number: int
+    branch: str
+    turn: int
+    actual: float
+    unmanaged: float
+    expected: float
+
+
+@attrs.frozen(kw_only=True)
+class MoneyCurve:
+    """The points in order; ``unit`` is ``dollars``, or ``tokens of input`` where a turn has no known price."""
+
+    unit: str
+    points: Sequence[MoneyPoint]
+
+
+def money_curve(rows: Sequence[Row]) -> MoneyCurve:
+    """The curve of a session, from the rows of ``saved_by_turn``."""
+    balances = [balance_of(row) for row in rows]
+    priced = all(each.is_priced for each in balances)
+    amounts = [_in_dollars(each) if priced else _in_tokens(each) for each in balances]
+    sums = (0.0, 0.0, 0.0)
+    points = []
+    for number, (row, parts) in enumerate(zip(rows, amounts, strict=True), 1):
+        sums = (sums[0] + parts[0], sums[1] + parts[1], sums[2] + parts[2])
+        points.append(
+            MoneyPoint(
+                number=number,
+                branch=row["branch"],
+                turn=row["turn"],
+                actual=sums[0],
+                unmanaged=sums[1],
+                expected=sums[2],
+            )
+        )
+    return MoneyCurve(unit="dollars" if priced else "tokens of input", points=points)
+
+
+def _in_dollars(balance: Balance) -> tuple[float, float, float]:
+    actual, unmanaged = balance.nanodollars / NANODOLLARS, balance.nanodollars_unmanaged / NANODOLLARS
+    return actual, unmanaged, actual * float(balance.expected / balance.billed) if balance.billed else 0.0
+
+
+def _in_tokens(balance: Balance) -> tuple[float, float, float]:
+    return float(balance.billed), float(balance.unmanaged), float(balance.expected)
+
+
+_LINES: tuple[tuple[str, Callable[[MoneyPoint], float]], ...] = (
+    ("unmanaged", lambda point: point.unmanaged),
+    ("expected", lambda point: point.expected),
+    ("actual", lambda point: point.actual),
+)
+
+
+def money_chart(curve: MoneyCurve, name: str = "money") -> str:
+    """The SVG element."""
+    label = f"What the session cost so far, in {curve.unit}"
+    if not curve.points:
+        return picture(name, label, nothing("Nothing is in the ledger yet."), height=HEIGHT)
+    highest = max(max(value(point) for _, value in _LINES) for point in curve.points) or 1
+    plane = Plane(left=_LEFT, right=_RIGHT, top=_TOP, base=_BASE, first=0, last=len(curve.points), highest=highest)
+    parts = []
+    for value in _ticks(highest):
+        y = px(plane.y(value))
+        parts.append(f'<line class="grid" x1="{_LEFT}" y1="{y}" x2="{_RIGHT}" y2="{y}"/>')
+        parts.append(f'<text class="up" x="{_LEFT - 6}" y="{y}">{amount_text(value, curve.unit)}</text>')
+    parts += [
+        f'<text class="across" x="{px(plane.x(turn))}" y="{_BASE + 18}">{turn}</text>'
+        for turn in ticks(len(curve.points))
+        if turn
+    ]
+    parts.append(f'<text class="unit" x="{_RIGHT}" y="{HEIGHT - 6}">turn, of all branches</text>')
+    for line, amount_of in _LINES:
+        places = [(0.0, 0.0), *((float(point.number), amount_of(point)) for point in curve.points)]
+        points = " ".join(f"{px(plane.x(number))},{px(plane.y(amount))}" for number, amount in places)
+        parts.append(f'<polyline class="line {line}" points="{points}"><title>{line}</title></polyline>')
+    return picture(name, label, "".join(parts), height=HEIGHT)
+
+
+def _ticks(highest: float) -> list[float]:
+    """Round amounts, also below one."""
+    scale = 1.0
+    while highest * scale < 5:
+        scale *= 10
+    return [tick / scale for tick in ticks(highest * scale)]
+
+
+def amount_text(amount: float, unit: str) -> str:
+    """``$0.20``, ``12.3k``."""
+    return f"${amount:.4g}" if unit == "dollars" else count_text(round(amount))

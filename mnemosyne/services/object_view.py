@@ -1,0 +1,87 @@
+"""One object as its page shows it: its biography, its texts side by side with what each lost, and where it is used."""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.history.memory_travel import ObjectChange, history_of
+from mnemosyne.domain.objects.aggregate import MemoryObject, Rendition
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.services import memories
+from mnemosyne.services.sessions import Archive
+
+SHOWN = 20_000
+"""Characters of a text that are shown."""
+
+
+@attrs.frozen(kw_only=True)
+class ObjectText:
+    """What an object holds at a fidelity, or the beginning of it (``text``) where that is long; ``size`` is in
+    characters. ``rendition`` says what it lacks; None for the full content and for the line that stands for it.
+    """
+
+    fidelity: Fidelity
+    text: str
+    size: int
+    tokens: int | None
+    rendition: Rendition | None
+
+
+@attrs.frozen(kw_only=True)
+class ObjectView:
+    """An object of a session. ``standings`` say at which fidelity each branch shows it, ``used_by`` are the objects
+    that refer to it, each with how. ``problem`` says why not all texts can be read, if so. ``line`` is what the index
+    says of it once it has left a window.
+    """
+
+    stream: UUID
+    object: MemoryObject
+    texts: Sequence[ObjectText]
+    problem: str | None
+    history: Sequence[ObjectChange]
+    standings: Mapping[str, Fidelity]
+    used_by: Sequence[tuple[MemoryObject, str]]
+
+
+async def read_object_view(archive: Archive, session: str, object_id: str) -> ObjectView:
+    """The view of an object. Raises NotFound, LogFailed."""
+    found = await memories.find(archive, object_id, session)
+    each, memory = found.object, found.session.memory
+    texts, problem = await memories.read_texts(archive, found)
+    stub = Fidelity.STUB.label
+    if problem is None and each.places:
+        texts = {**texts, stub: texts.get(stub, each.stub)}
+    return ObjectView(
+        stream=found.stream,
+        object=each,
+        texts=[_show(each, fidelity, texts[fidelity.label]) for fidelity in Fidelity if fidelity.label in texts],
+        problem=problem,
+        history=history_of(found.events, each.id),
+        standings={
+            branch: shown.fidelity_of(each.id) for branch, shown in memory.branches.items() if each.id in shown.objects
+        },
+        used_by=[
+            (other, link.relation.value)
+            for other in memory.objects.values()
+            for link in other.links
+            if link.target == each.id
+        ],
+    )
+
+
+async def read_text(archive: Archive, session: str, object_id: str, fidelity: Fidelity) -> str | None:
+    """All that an object holds at a fidelity; None where there is nothing. Raises NotFound, LogFailed."""
+    found = await memories.find(archive, object_id, session)
+    texts, _ = await memories.read_texts(archive, found)
+    return texts.get(fidelity.label)
+
+
+def _show(each: MemoryObject, fidelity: Fidelity, text: str) -> ObjectText:
+    return ObjectText(
+        fidelity=fidelity,
+        text=text[:SHOWN],
+        size=len(text),
+        tokens=each.tokens_at(fidelity),
+        rendition=each.renditions.get(fidelity),
+    )

@@ -1,0 +1,154 @@
+"""Sessions as people look for them: what they were opened with, where, what they cost and saved."""
+
+from collections.abc import MutableMapping
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.domain.segmentation.titles import title_of
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.project import project_of
+from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
+from mnemosyne.services import contexts, savings
+from mnemosyne.services.read_models import Question, ReadModels
+from mnemosyne.services.session_list import ListedSession, list_sessions
+from mnemosyne.services.sessions import Archive
+
+
+@attrs.frozen
+class SessionOpening:
+    """What a session was opened with: the first words that its user typed, and the folder that its client works in;
+    None where they are not known, or were forgotten.
+    """
+
+    title: str | None
+    project: str | None
+
+
+Openings = MutableMapping[UUID, SessionOpening]
+"""Those that were read already: an opening stays as it is, unless its session is forgotten."""
+
+
+@attrs.frozen(kw_only=True)
+class SessionOverview:
+    """A session as a person looks for it. ``turns`` are those of all branches; ``mode`` is that of the branch with the
+    most. ``context`` is the size of its last prompt in tokens, as the provider counted, None where it did not. ``cost``
+    and ``saved`` are in nanodollars, None where no turn has a known price.
+    """
+
+    stream: UUID
+    name: str
+    title: str | None
+    project: str | None
+    client: str
+    model: str | None
+    mode: Mode
+    turns: int
+    context: int | None
+    cost: int | None
+    saved: int | None
+    first_at: int
+    last_at: int
+    forgotten: bool
+    imported_at: int | None
+
+
+async def list_overviews(
+    archive: Archive,
+    models: ReadModels,
+    *,
+    openings: Openings,
+    limit: int | None = None,
+    matching: str | None = None,
+    only: UUID | None = None,
+) -> list[SessionOverview]:
+    """Every session, the last active first, or so many of them; ``matching``: those whose title, folder, name, client
+    or id has these words in it; ``only`` that one. Raises LogFailed.
+    """
+    every = [each for each in await list_sessions(models) if only in (None, each.stream)]
+    listed = sorted(every, key=lambda each: each.last_at, reverse=True)
+    costs, sizes = await models.answers(
+        Question("savings", "saved", {"since": 0}), Question("timeline", "last_prompts")
+    )
+    balances = savings.add_up(costs)
+    prompts = {row["stream"]: row["tokens"] for row in sizes}
+    found: list[SessionOverview] = []
+    for each in listed:
+        if limit is not None and len(found) == limit:
+            break
+        overview = _overview(
+            each, await _opening(archive, each, openings), balances.get(each.stream), prompts.get(each.stream)
+        )
+        if matching is None or _matches(overview, matching):
+            found.append(overview)
+    return found
+
+
+async def read_overview(archive: Archive, models: ReadModels, stream: UUID, *, openings: Openings) -> SessionOverview:
+    """That of one session. Raises LogFailed, NotFound."""
+    found = await list_overviews(archive, models, openings=openings, only=stream)
+    if not found:
+        raise NotFound(f"There is no session {stream}.")
+    return found[0]
+
+
+_SAID = ("title", "project", "name", "client", "model", "stream")
+
+
+def _matches(each: SessionOverview, wanted: str) -> bool:
+    said = " ".join(str(getattr(each, name) or "") for name in _SAID).casefold()
+    return all(word in said for word in wanted.casefold().split())
+
+
+def _overview(
+    each: ListedSession, opening: SessionOpening, balance: savings.Balance | None, context: int | None
+) -> SessionOverview:
+    priced = balance is not None and balance.is_priced
+    main = max(each.branches, key=lambda branch: branch.turns, default=None)
+    return SessionOverview(
+        stream=each.stream,
+        name=each.external_id,
+        title=opening.title,
+        project=opening.project,
+        client=" ".join(filter(None, (each.client, each.client_version))),
+        model=each.model,
+        mode=main.decision.mode if main is not None and main.decision is not None else Mode.OBSERVE,
+        turns=each.turns,
+        context=context,
+        cost=balance.nanodollars if balance is not None and priced else None,
+        saved=balance.nanodollars_saved if balance is not None and priced else None,
+        first_at=each.first_at,
+        last_at=each.last_at,
+        forgotten=each.forgotten,
+        imported_at=each.imported_at,
+    )
+
+
+_FIRST_EVENTS, _FIRST_ATTEMPTS = 60, 5
+"""Where a session's opening stands. Some clients ask for a title first."""
+
+
+async def _opening(archive: Archive, each: ListedSession, openings: Openings) -> SessionOpening:
+    if each.forgotten:
+        openings.pop(each.stream, None)
+        return SessionOpening(None, None)
+    if each.stream not in openings:
+        openings[each.stream] = await _read_opening(archive, each.stream)
+    return openings[each.stream]
+
+
+async def _read_opening(archive: Archive, stream: UUID) -> SessionOpening:
+    history = history_of(str(stream), await archive.events.read(stream, upto=_FIRST_EVENTS))
+    title = project = None
+    for attempt in sorted(history.attempts[:_FIRST_ATTEMPTS], key=lambda each: each.began.branch != "main"):
+        try:
+            body = (await contexts.rebuild(archive, stream, history, attempt)).body
+        except (ContentForgotten, LogFailed):
+            break
+        project = project or project_of(body)
+        title = title or title_of(transcript.read(body, lane=history.line(attempt.began.branch).opened.lane).transcript)
+        if title and project:
+            break
+    return SessionOpening(title, project)

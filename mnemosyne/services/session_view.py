@@ -1,0 +1,208 @@
+"""One session as its page shows it: what filled its window, what left, what was missed, and what it cost."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.errors import NotFound
+from mnemosyne.services import savings, timeline
+from mnemosyne.services.context_map import ContextMap, MapObject, read_map
+from mnemosyne.services.money_curve import NANODOLLARS, MoneyCurve, money_curve
+from mnemosyne.services.read_models import Question, ReadModels, Row
+from mnemosyne.services.savings import Balance, Rewrite
+from mnemosyne.services.sessions import Archive
+
+
+@attrs.frozen(kw_only=True)
+class SessionBranch:
+    """A branch in the list of all: what kind it is, where it came from, and how many turns were taken on it. ``why``
+    and ``mode`` are the last decision about what it sends; None where nobody wanted it to be managed.
+    """
+
+    name: str
+    kind: str
+    parent: str | None
+    forked_at: int
+    turns: int
+    mode: str | None
+    why: str | None
+
+
+@attrs.frozen(kw_only=True)
+class SessionTurn:
+    """A turn's last attempt. ``tokens`` is the size of its prompt and ``read`` what of it came out of the cache, both
+    as the provider counted; ``missed`` is how often something was asked for that it did not show.
+    """
+
+    turn: int
+    attempt: int
+    state: str
+    began_at: int
+    model: str | None
+    tokens: int | None
+    read: int | None
+    output: int | None
+    nanodollars: int | None
+    rounds: int
+    stop: str | None
+    zone: str | None
+    epoch: bool
+    missed: int
+
+
+@attrs.frozen
+class Miss:
+    """An object that was needed and not in the window, and how that showed: ``explicit``, ``micro`` or ``implicit``."""
+
+    turn: int
+    object: str
+    how: str
+
+
+@attrs.frozen(kw_only=True)
+class SessionView:
+    """A session, with one ``branch`` of it in full. ``turns`` are that branch's own, the first first."""
+
+    stream: UUID
+    name: str
+    client: str
+    model: str | None
+    started_at: int
+    last_active_at: int
+    forgotten: bool
+    branches: Sequence[SessionBranch]
+    branch: str
+    map: ContextMap
+    turns: Sequence[SessionTurn]
+    money: MoneyCurve
+    total: Balance
+    rewrites: Sequence[Rewrite]
+    misses: Sequence[Miss]
+    unrecorded: int
+
+    @property
+    def verdict(self) -> str:
+        """What there is to say of it first."""
+        last = self.map.turns[-1].turn if self.map.turns else 0
+        standing = self.map.standing_at(last)
+        left = sum(each.fidelity is not Fidelity.FULL for each in standing)
+        missed = f"{len(self.misses)} times" if len(self.misses) != 1 else "once"
+        said = [_cost_sentence(self.total)]
+        if left:
+            said.append(
+                f"{left} of {len(standing)} objects left the window of {self.branch}; they were missed {missed}."
+            )
+        return " ".join(said)
+
+
+def _cost_sentence(total: Balance) -> str:
+    if not total.turns:
+        return "No turn of it is in the ledger yet."
+    if not total.managed:
+        return f"{total.turns} turns, only observed: what the client sent went upstream, so nothing was saved or lost."
+    if not total.is_priced:
+        return f"{total.turns} turns of a model without a known price."
+    cost, without = total.nanodollars / NANODOLLARS, total.nanodollars_unmanaged / NANODOLLARS
+    return f"{total.turns} turns cost ${cost:.2f}; without Mnemosyne they would have cost ${without:.2f}."
+
+
+async def read_sources(archive: Archive, stream: UUID, objects: Iterable[MapObject]) -> Mapping[str, str]:
+    """Where objects are from, or what they are, in a line, by their ids. Raises LogFailed."""
+    versions = {each.version for each in objects}
+    made = [each.envelope.event for each in await archive.events.pick(stream, versions)]
+    return {
+        each.object: " ".join((each.source_key or each.stub).split())
+        for each in made
+        if isinstance(each, ObjectCreated)
+    }
+
+
+async def read_session_view(models: ReadModels, stream: UUID, branch: str | None = None) -> SessionView:
+    """The view of a session; without a ``branch``, of the one with the most turns. Raises NotFound."""
+    whole = await timeline.read_timeline(models, str(stream))
+    about = {"stream": stream}
+    used, epochs, faults, objects = await models.answers(
+        Question("savings", "saved_by_turn", about),
+        Question("savings", "epochs_of", about),
+        Question("working_set", "faults_of", about),
+        Question("working_set", "branch_of_objects", about),
+    )
+    branches = _branches(whole)
+    chosen = _choose(branches, branch)
+    found = await read_map(models, stream, chosen)
+    owners = {row["object"]: row["branch"] for row in objects}
+    misses = [Miss(row["turn"], row["object"], row["how"]) for row in faults if owners.get(row["object"]) == chosen]
+    session = whole.session
+    return SessionView(
+        stream=stream,
+        name=session["external_id"] or str(stream),
+        client=" ".join(filter(None, (session["client"], session["client_version"]))),
+        model=session["model"],
+        started_at=session["started_at"],
+        last_active_at=session["last_active_at"],
+        forgotten=session["forgotten_at"] is not None,
+        branches=branches,
+        branch=chosen,
+        map=found,
+        turns=_turns(whole, chosen, found),
+        money=money_curve(used),
+        total=sum(map(savings.balance_of, used), Balance()),
+        rewrites=savings.find_rewrites(used, epochs),
+        misses=misses,
+        unrecorded=sum(row["turns"] for row in whole.gaps),
+    )
+
+
+def _branches(whole: timeline.Timeline) -> list[SessionBranch]:
+    taken: dict[str, set[int]] = {}
+    for row in whole.turns:
+        taken.setdefault(row["branch"], set()).add(row["turn"])
+    decided: dict[str, Row] = {row["branch"]: row for row in whole.modes}
+    return [
+        SessionBranch(
+            name=row["branch"],
+            kind=row["kind"],
+            parent=row["parent"],
+            forked_at=row["forked_at"],
+            turns=len(taken.get(row["branch"], ())),
+            mode=decided[row["branch"]]["mode"] if row["branch"] in decided else None,
+            why=decided[row["branch"]]["why"] if row["branch"] in decided else None,
+        )
+        for row in whole.branches
+    ]
+
+
+def _choose(branches: Sequence[SessionBranch], wanted: str | None) -> str:
+    names = [each.name for each in branches]
+    if wanted is None:
+        return max(branches, key=lambda each: each.turns).name if branches else "main"
+    if wanted not in names:
+        raise NotFound(f"The session has no branch {wanted!r}; its branches: {', '.join(names)}.")
+    return wanted
+
+
+def _turns(whole: timeline.Timeline, branch: str, found: ContextMap) -> list[SessionTurn]:
+    windows = {each.turn: each for each in found.turns}
+    last = {row["turn"]: row for row in whole.turns if row["branch"] == branch}
+    return [
+        SessionTurn(
+            turn=turn,
+            attempt=row["attempt"],
+            state=row["state"],
+            began_at=row["began_at"],
+            model=row["model"],
+            tokens=row["context_tokens"],
+            read=row["cache_read_tokens"],
+            output=row["output_tokens"],
+            nanodollars=row["nanodollars"],
+            rounds=row["rounds"],
+            stop=row["stop_reason"] or row["error_type"] or row["reason"],
+            zone=windows[turn].zone if turn in windows else None,
+            epoch=windows[turn].epoch if turn in windows else False,
+            missed=windows[turn].missed if turn in windows else 0,
+        )
+        for turn, row in sorted(last.items())
+    ]

@@ -1,0 +1,241 @@
+"""One turn as its page shows it: the exact request as blocks, each with what it is, why it is there, whether it was
+cached, and what the client had sent instead; and the reply.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.cost.prices import window_of
+from mnemosyne.domain.history import context_view, time_travel
+from mnemosyne.domain.history.context_view import Comparison, ContextBlock, View
+from mnemosyne.domain.history.memory_travel import Moved, moment
+from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace
+from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.protection import Resident
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.round_events import EpochBegan
+from mnemosyne.errors import NotFound
+from mnemosyne.services import contexts
+from mnemosyne.services.contexts import SessionContext
+from mnemosyne.services.sessions import Archive
+
+
+@attrs.frozen(kw_only=True)
+class TurnObject:
+    """An object as a turn showed it: ``fidelity`` then, and since which turn and why it stood there; None for both
+    where it stood in full from the start. ``kept`` says why it had to stay, if so.
+    """
+
+    id: str
+    kind: str
+    source: str
+    turn: int
+    tokens: int
+    fidelity: Fidelity
+    since: int | None
+    cause: str | None
+    kept: str | None
+
+
+@attrs.frozen(kw_only=True)
+class TurnBlock:
+    """A block of the request. ``number`` counts from 0 over the request; ``cached`` says whether its provider had it in
+    its cache, None where nobody can tell. ``object`` is the one that it is, or stands for.
+    """
+
+    number: int
+    block: ContextBlock
+    cached: bool | None
+    object: TurnObject | None
+
+    @property
+    def replaced(self) -> bool:
+        """Whether it was sent in the place of what the client says."""
+        return self.block.stands_for is not None
+
+
+@attrs.frozen(kw_only=True)
+class TurnView:
+    """A turn. ``rounds`` is how many requests went upstream for it; ``round`` is which of them this is, None for what
+    the client sent. ``changed`` is what differs between what the client sent and what went upstream, None where that is
+    the same. ``absent`` are the objects that did not stand in full in the request. ``epoch`` says why the history was
+    rewritten before it.
+    """
+
+    stream: UUID
+    context: SessionContext
+    rounds: int
+    round: int | None
+    attempts: int
+    blocks: Sequence[TurnBlock]
+    changed: Comparison | None
+    absent: Sequence[TurnObject]
+    epoch: str | None
+    previous: int | None
+    following: int | None
+
+    @property
+    def attempt(self) -> Attempt:
+        """What is on record of it."""
+        return self.context.rebuilt.attempt
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the request has."""
+        return sum(each.block.tokens or 0 for each in self.blocks)
+
+
+async def read_turn_view(archive: Archive, stream: UUID, branch: str, place: TurnPlace) -> TurnView:
+    """The view of a turn; without a turn, of the last. Raises NotFound, ContentForgotten, LogFailed."""
+    events = await archive.events.read(stream)
+    history = time_travel.history_of(str(stream), events)
+    attempt = history.at(branch, place)
+    found = await contexts.context_of(archive, stream, history, attempt)
+    client = await _client_view(archive, stream, history, attempt) if attempt.round is not None else None
+    known = _objects(events, attempt)
+    turn, line = attempt.began.turn, history.line(branch)
+    return TurnView(
+        stream=stream,
+        context=found,
+        rounds=len(attempt.rounds),
+        round=None if attempt.round is None else attempt.round.began.round,
+        attempts=len(history.turn(branch, turn)),
+        blocks=_blocks(found, client or found.view, _places(events, history, branch), known),
+        changed=None if client is None else context_view.compare(client, found.view),
+        absent=[each for each in known.values() if each.fidelity is not Fidelity.FULL],
+        epoch=_epoch(events, attempt),
+        previous=turn - 1 if turn > 1 else None,
+        following=turn + 1 if turn < line.last else None,
+    )
+
+
+async def read_block(archive: Archive, stream: UUID, branch: str, place: TurnPlace, number: int) -> bytes:
+    """The JSON of a block of a turn's request. Raises what ``read_turn_view`` raises."""
+    history = time_travel.history_of(str(stream), await archive.events.read(stream))
+    rebuilt = await contexts.rebuild(archive, stream, history, history.at(branch, place))
+    blocks = context_view.view(rebuilt.body, (), history.dialect_of(branch)).blocks
+    if not 0 <= number < len(blocks):
+        raise NotFound(f"The request has {len(blocks)} blocks, and not number {number}.")
+    return rebuilt.body[slice(*blocks[number].span)]
+
+
+async def _client_view(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> View:
+    own = attrs.evolve(attempt, round=None)
+    return await contexts.view_of(archive, stream, history, await contexts.rebuild(archive, stream, history, own))
+
+
+def _places(events: Sequence[Recorded[Event]], history: History, branch: str) -> Mapping[tuple[int, int], str]:
+    """Which object the block at a place of the client's history is in."""
+    found: dict[tuple[int, int], str] = {}
+    kept: float = float("inf")
+    line = history.line(branch)
+    while True:
+        for each in events:
+            event = each.envelope.event
+            if isinstance(event, ObjectCreated) and event.branch == line.name:
+                found |= {(place.message, place.block): event.object for place in event.places if place.message < kept}
+        if not line.opened.inherits or line.opened.parent is None:
+            return found
+        kept = min(kept, line.opened.kept)
+        line = history.line(line.opened.parent)
+
+
+def _objects(events: Sequence[Recorded[Event]], attempt: Attempt) -> Mapping[str, TurnObject]:
+    """The objects that the turn's branch knew, as they stood in it."""
+    began = attempt.began
+    try:
+        then = moment(events, began.branch, began.turn)
+    except NotFound:
+        return {}
+    moves = _moves(events, began.branch, began.turn)
+    kept = {each.id: why for each, why in then.list_kept()}
+    return {
+        each.object.id: _stand(each, moves.get(each.object.id), kept.get(each.object.id), began.turn)
+        for each in then.standings()
+        if each.object.places
+    }
+
+
+def _stand(standing: Resident, moved: Moved | None, kept: str | None, turn: int) -> TurnObject:
+    each = standing.object
+    fidelity = moved.after if moved is not None and moved.turn == turn else standing.fidelity
+    if moved is not None and moved.after is not fidelity:
+        moved = None  # its whole history was sent in full since
+    return TurnObject(
+        id=each.id,
+        kind=each.kind.value,
+        source=" ".join((each.source_key or each.stub).split()),
+        turn=each.last_turn,
+        tokens=each.tokens,
+        fidelity=fidelity,
+        since=None if moved is None else moved.turn,
+        cause=None if moved is None else moved.cause.value,
+        kept=kept,
+    )
+
+
+def _moves(events: Sequence[Recorded[Event]], branch: str, turn: int) -> Mapping[str, Moved]:
+    """The last change of each object in a branch, up to and with a turn."""
+    return {
+        event.object: event
+        for event in (each.envelope.event for each in events)
+        if isinstance(event, Moved) and event.branch == branch and event.turn <= turn
+    }
+
+
+def _blocks(
+    found: SessionContext, client: View, places: Mapping[tuple[int, int], str], known: Mapping[str, TurnObject]
+) -> list[TurnBlock]:
+    objects = _objects_of(client, places)
+    cached = _count_cached(found)
+    return [
+        TurnBlock(
+            number=number,
+            block=block,
+            cached=None if cached is None else number < cached,
+            object=known.get(block.stands_for or objects.get(block.same, "")) if block.message is not None else None,
+        )
+        for number, block in enumerate(found.view.blocks)
+    ]
+
+
+def _objects_of(client: View, places: Mapping[tuple[int, int], str]) -> Mapping[tuple[str, str | bytes], str]:
+    """The object that each block of the client's request is in."""
+    found = {}
+    message, number = None, 0
+    for block in client.blocks:
+        if block.message is None:
+            continue
+        message, number = (message, number + 1) if block.message == message else (block.message, 0)
+        if (message, number) in places:
+            found[block.same] = places[message, number]
+    return found
+
+
+def _count_cached(found: SessionContext) -> int | None:
+    """How many of the request's first blocks came out of the provider's cache, as far as its count of tokens tells."""
+    ended = found.rebuilt.attempt.reply_event
+    used = None if ended is None else window_of(ended.usage)
+    sizes = list(accumulate(block.tokens or 0 for block in found.view.blocks))
+    if used is None or not used.prompt or not sizes or not sizes[-1]:
+        return None
+    read = used.read / used.prompt * sizes[-1]
+    return sum(size <= read * (1 + _ESTIMATED) for size in sizes)
+
+
+_ESTIMATED = 0.02
+"""By how much the estimate of a part may be off."""
+
+
+def _epoch(events: Sequence[Recorded[Event]], attempt: Attempt) -> str | None:
+    began = attempt.began
+    for each in events:
+        event = each.envelope.event
+        if isinstance(event, EpochBegan) and (event.branch, event.turn) == (began.branch, began.turn):
+            return event.reason
+    return None

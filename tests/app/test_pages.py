@@ -1,0 +1,68 @@
+"""The process that makes pages knows when nobody asks any more, and follows a database that went away."""
+
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from mnemosyne.app.pages import OpenLibrary, PagesAlone
+from mnemosyne.errors import LogUnavailable
+from mnemosyne.http.browsers import Callers
+from tests.http.inspector.shown import NOW, settings
+
+Message = MutableMapping[str, Any]
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request"}
+
+
+async def _no_one(message: Message) -> None:
+    pass
+
+
+SCOPE: Message = {"type": "http", "method": "GET", "raw_path": b"/-/", "headers": []}
+
+
+def alone(seconds: float) -> PagesAlone:
+    async def answer(scope: Message, receive: object, send: object) -> None:
+        await trio.sleep(seconds)
+
+    pages: Any = answer
+    return PagesAlone(pages, Callers(), trio.current_time())
+
+
+async def test_it_ends_when_nobody_asked_for_so_long(autojump_clock: MockClock) -> None:
+    await alone(0).wait_until_idle(600)
+    assert trio.current_time() == pytest.approx(600)
+
+
+async def test_a_request_puts_its_end_off_and_one_under_way_holds_it(autojump_clock: MockClock) -> None:
+    app = alone(5000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(app, SCOPE, _nothing, _no_one)
+        await app.wait_until_idle(600)
+    assert 5600 <= trio.current_time() <= 6200
+
+
+async def test_a_page_of_another_site_is_refused_before_anything_is_shown() -> None:
+    said: list[Message] = []
+
+    async def send(message: Message) -> None:
+        said.append(message)
+
+    await alone(0)({**SCOPE, "headers": [(b"origin", b"https://evil.example")]}, _nothing, send)
+    assert said[0]["status"] == 403
+
+
+async def test_without_a_database_it_says_why(tmp_path: Path) -> None:
+    library = OpenLibrary(settings("host=/nowhere", tmp_path), lambda: NOW, str)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(library.keep_open)
+        await library.wait_until_tried()
+        with pytest.raises(LogUnavailable, match=r"The database is away: .*nowhere"):
+            _ = library.models
+        nursery.cancel_scope.cancel()

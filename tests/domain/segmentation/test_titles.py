@@ -1,0 +1,39 @@
+"""A session is called by the first words that its user typed, whatever its client says before."""
+
+import json
+
+import pytest
+
+from mnemosyne.domain.segmentation.titles import LONGEST, title_of
+from mnemosyne.domain.wire import transcript
+
+
+def title(*messages: object) -> str | None:
+    body = {"model": "claude-opus-4-5", "max_tokens": 9, "messages": list(messages)}
+    return title_of(transcript.read(json.dumps(body).encode()).transcript)
+
+
+def user(*texts: str) -> dict[str, object]:
+    return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([user("Repair the parser.")], "Repair the parser."),
+        ([{"role": "user", "content": "Repair\n the   parser."}], "Repair the parser."),
+        ([user("<system-reminder>Be brief.</system-reminder>", "Repair the parser.")], "Repair the parser."),
+        ([{"role": "assistant", "content": "Hello."}, user("Repair it.")], "Repair it."),
+        ([user("<system-reminder>Be brief.</system-reminder>")], None),
+        ([], None),
+    ],
+)
+def test_the_first_words_of_the_user_are_the_title(messages: list[object], expected: str | None) -> None:
+    assert title(*messages) == expected
+
+
+def test_a_title_is_one_short_line() -> None:
+    found = title(user("word " * 100))
+    assert found is not None
+    assert len(found) <= LONGEST
+    assert found.endswith("word…")

@@ -1,0 +1,40 @@
+"""One database of sessions for all tests that only look."""
+
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.conftest import PostgresServer
+from tests.http.inspector.shown import Pages, fill, open_pages, session
+
+
+@attrs.frozen
+class ShownLog:
+    """Where the database is, and the ids of its sessions."""
+
+    dsn: str
+    folder: Path
+    session: str
+    other: str
+
+
+@pytest.fixture(scope="session")
+def shown(
+    postgres_server: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ShownLog]:
+    """A managed session with rewritten history, and a short one."""
+    folder = tmp_path_factory.mktemp("pages")
+    with postgres_server.fresh_database(template) as dsn, ThreadPoolExecutor() as threads:
+        sessions = session(), session("another", turns=2, said="nothing odd")
+        first, other = threads.submit(fill, dsn, folder, *sessions).result()
+        yield ShownLog(dsn, folder, str(first), str(other))
+
+
+@pytest.fixture
+async def pages(shown: ShownLog) -> AsyncIterator[Pages]:
+    """The pages of that log, for its owner."""
+    async with open_pages(shown.dsn, shown.folder) as opened:
+        yield opened

@@ -1,0 +1,47 @@
+"""A page that follows the log hears of each commit, and of its own session alone if it asks for one."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from uuid import UUID
+
+import trio
+
+from mnemosyne.http.inspector.live import tell_changes
+from mnemosyne.services import pins
+from tests.http.inspector.conftest import ShownLog
+from tests.http.inspector.shown import NOW, Pages
+from tests.waiting import DEADLINE
+
+
+async def test_whoever_follows_hears_in_which_session_something_happened(pages: Pages, shown: ShownLog) -> None:
+    async with aclosing(tell_changes(pages.library, None)) as said:
+        assert (await anext(said)).startswith(b"retry:")
+        await _pin(pages, shown.other)
+        assert await _next_change(said) == [shown.other]
+
+
+async def test_what_happens_in_another_session_is_not_heard_by_whoever_follows_one(
+    pages: Pages, shown: ShownLog
+) -> None:
+    async with aclosing(tell_changes(pages.library, UUID(shown.session))) as said:
+        await anext(said)
+        await _pin(pages, shown.other)
+        await _pin(pages, shown.session)
+        assert shown.session in await _next_change(said)
+
+
+async def _next_change(said: AsyncIterator[bytes]) -> list[str]:
+    with trio.fail_after(DEADLINE):
+        while not (told := await anext(said)).startswith(b"event: changed\n"):
+            assert told == b": still here\n\n"
+    changed: list[str] = json.loads(told.split(b"data: ")[1])
+    return changed
+
+
+async def _pin(pages: Pages, session: str) -> None:
+    told = await pages.json(f"/-/session/{session}.json")
+    found = told["view"]["map"]["spans"][0]["object"]["id"]
+    archive = pages.library.archive
+    await pins.pin(archive, found, session=session, reason="a test", at=NOW, correlation_id="a")
+    await pins.unpin(archive, found, session=session, reason="a test", at=NOW, correlation_id="b")

@@ -1,0 +1,241 @@
+"""Every page shows what its service says, as text and as JSON, to those who may see it and to nobody else."""
+
+import json
+import re
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import trio
+
+from mnemosyne.app.pages import OpenLibrary
+from mnemosyne.http.inspector.access import Access
+from mnemosyne.http.inspector.pages import create_pages
+from mnemosyne.page_links import PageLinks, PageRole
+from mnemosyne.services.forgetting import forget
+from tests.http.inspector.conftest import ShownLog
+from tests.http.inspector.shown import NASTY, NOW, TITLE, TOKEN, Pages, fill, open_pages, session, settings
+
+LOOKED_AT = (
+    "/-/",
+    "/-/?q=date+parser",
+    "/-/session/{session}",
+    "/-/session/{session}/objects",
+    "/-/session/{session}/turn/20",
+    "/-/session/{session}/turn/20?sent=client",
+    "/-/session/{session}/turn/20.1-1",
+    "/-/session/{session}/turn/19/to/20",
+    "/-/session/{session}/turn/20/block/3",
+    "/-/session/{session}/object/{object}",
+    "/-/search",
+    "/-/search?q=date+parser",
+    "/-/search?q=date+parser&session={session}",
+    "/-/savings",
+    "/-/server",
+)
+
+
+async def an_object(pages: Pages, session: str) -> str:
+    told = await pages.json(f"/-/session/{session}.json")
+    return str(
+        next(span["object"]["id"] for span in told["view"]["map"]["spans"] if span["object"]["kind"] == "file_context")
+    )
+
+
+@pytest.mark.parametrize("path", LOOKED_AT)
+async def test_every_page_is_shown_and_told_as_json(pages: Pages, shown: ShownLog, path: str) -> None:
+    about = {"session": shown.session, "object": await an_object(pages, shown.session)}
+    page = path.format(**about)
+    status, text = await pages.get(page)
+    assert (status, "Traceback" in text) == (200, False)
+    where, _, asked = page.partition("?")
+    as_json = "/-/sessions.json" if where == "/-/" else f"{where}.json"
+    assert await pages.json(f"{as_json}?{asked}")
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and which of their attributes a browser would run."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.running: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.running += [
+            name for name, value in attrs if name.startswith("on") or (value or "").startswith("javascript:")
+        ]
+        if tag == "script" and "src" not in dict(attrs):
+            self.running.append("inline script")
+
+
+@pytest.mark.parametrize("path", LOOKED_AT)
+async def test_what_a_session_said_is_text_on_every_page(pages: Pages, shown: ShownLog, path: str) -> None:
+    about = {"session": shown.session, "object": await an_object(pages, shown.session)}
+    _, text = await pages.get(path.format(**about))
+    found = Elements(text)
+    assert found.running == []
+    assert "img" not in found.tags
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+async def test_what_was_said_is_shown_whole_where_it_is_asked_for(pages: Pages, shown: ShownLog) -> None:
+    blocks = (await pages.json(f"/-/session/{shown.session}/turn/3.json?sent=client"))["view"]["blocks"]
+    number = next(each["number"] for each in blocks if each["block"]["kind"] == "tool_result")
+    told = await pages.json(f"/-/session/{shown.session}/turn/3/block/{number}.json?sent=client")
+    assert json.loads(told["text"])["content"].count(NASTY) == 119
+
+
+async def test_the_list_names_sessions_by_what_their_user_typed_first_and_finds_them_by_it(
+    pages: Pages, shown: ShownLog
+) -> None:
+    told = (await pages.json("/-/sessions.json"))["sessions"]
+    assert [(each["stream"], each["title"], each["project"]) for each in told] == [
+        (shown.session, f"{TITLE}, please.", "/work/app"),
+        (shown.other, f"{TITLE}, please.", "/work/app"),
+    ]
+    assert [each["name"] for each in (await pages.json("/-/sessions.json?q=another"))["sessions"]] == ["another"]
+    assert (await pages.json("/-/sessions.json?q=no+such"))["sessions"] == []
+
+
+async def test_a_turn_is_shown_as_it_went_upstream_and_says_what_the_client_had_sent(
+    pages: Pages, shown: ShownLog
+) -> None:
+    upstream = (await pages.json(f"/-/session/{shown.session}/turn/25.json"))["view"]
+    client = (await pages.json(f"/-/session/{shown.session}/turn/25.json?sent=client"))["view"]
+    assert (upstream["round"], client["round"]) == (1, None)
+    assert len(upstream["blocks"]) < len(client["blocks"])
+    assert upstream["changed"]["changes"]
+    assert client["changed"] is None
+    absent = {each["id"] for each in upstream["absent"]}
+    assert absent
+    replaced = [each["object"]["id"] for each in upstream["blocks"] if each["block"]["stands_for"]]
+    assert set(replaced) <= absent
+
+
+async def test_the_bytes_of_a_request_are_given_out_with_their_hash(pages: Pages, shown: ShownLog) -> None:
+    response = await pages.client.get(f"/-/session/{shown.session}/turn/25/body")
+    body = await response.get_data()
+    assert response.headers["X-Sha256"] == sha256(body).hexdigest()
+    told = (await pages.json(f"/-/session/{shown.session}/turn/25.json"))["view"]["context"]["rebuilt"]
+    assert told["sha256"] == sha256(body).hexdigest()
+    assert response.headers["Content-Disposition"].startswith("attachment")
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/-/session/nobody", 404),
+        ("/-/session/{session}?branch=nobody", 404),
+        ("/-/session/{session}/turn/999", 404),
+        ("/-/session/{session}/turn/x", 400),
+        ("/-/session/{session}/turn/3/block/99999", 404),
+        ("/-/session/{session}/object/nobody", 404),
+        ("/-/session/{session}/object/nobody/L0", 404),
+        ("/-/nothing", 404),
+    ],
+)
+async def test_what_is_not_there_is_said_in_a_sentence(pages: Pages, shown: ShownLog, path: str, status: int) -> None:
+    page = path.format(session=shown.session)
+    found, text = await pages.get(page)
+    assert found == status
+    assert "<h1>This cannot be shown</h1>" in text
+    where, _, asked = page.partition("?")
+    response = await pages.client.get(f"{where}.json?{asked}")
+    assert response.status_code in (status, 404)
+    assert "error" in await response.get_json()
+
+
+async def test_a_stranger_sees_nothing_and_learns_how_to_enter(pages: Pages, shown: ShownLog) -> None:
+    stranger = pages.app.test_client()
+    for path in ("/-/", f"/-/session/{shown.session}", "/-/events", f"/-/session/{shown.session}/turn/3/body"):
+        response = await stranger.get(path)
+        text = await response.get_data(as_text=True)
+        assert response.status_code == 401
+        assert "mnemosyne open" in text
+        assert TITLE not in text
+    assert (await stranger.get("/-/static/page.css")).status_code == 200
+
+
+async def test_a_link_opens_its_page_once_and_leaves_no_secret_in_the_address(pages: Pages) -> None:
+    secret = pages.access.links.make(PageRole.OWNER, NOW)
+    browser = pages.app.test_client()
+    first = await browser.get(f"/-/?q=x&token={secret}")
+    assert (first.status_code, first.headers["Location"]) == (303, "/-/?q=x")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/-/"} <= set(first.headers["Set-Cookie"].split("; "))
+    assert (await browser.get("/-/")).status_code == 200
+    assert (await pages.app.test_client().get(f"/-/?token={secret}")).status_code == 403
+
+
+async def test_a_program_with_the_token_needs_no_cookie(pages: Pages) -> None:
+    program = pages.app.test_client()
+    response = await program.get("/-/sessions.json", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert len((await response.get_json())["sessions"]) == 2
+
+
+async def test_every_answer_says_what_a_page_may_load(pages: Pages) -> None:
+    for path in ("/-/", "/-/nothing", "/-/static/page.js", "/-/sessions.json"):
+        policy = (await pages.client.get(path)).headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+
+
+async def test_a_reader_may_look_and_decide_nothing(shown: ShownLog) -> None:
+    async with open_pages(shown.dsn, shown.folder, PageRole.READER) as pages:
+        where = f"/-/session/{shown.session}/object/{await an_object(pages, shown.session)}"
+        _, text = await pages.get(where)
+        assert "<form" not in text
+        assert (await pages.client.post(f"{where}/pin", form={"word": "guessed"})).status_code == 403
+
+
+async def test_a_pin_is_on_record_before_its_page_is_shown_again_and_can_be_undone(
+    pages: Pages, shown: ShownLog
+) -> None:
+    where = f"/-/session/{shown.other}/object/{await an_object(pages, shown.other)}"
+    _, text = await pages.get(where)
+    word = re.search(r'name="word" value="(\w+)"', text)
+    assert word is not None
+    assert (await pages.client.post(f"{where}/pin", form={"word": "another"})).status_code == 403
+    done = await pages.client.post(f"{where}/pin", form={"word": word[1], "reason": "needed"})
+    assert (done.status_code, done.headers["Location"]) == (303, where)
+    assert (await pages.json(f"{where}.json"))["view"]["object"]["pin"]["reason"] == "needed"
+    await pages.client.post(f"{where}/unpin", form={"word": word[1]})
+    assert (await pages.json(f"{where}.json"))["view"]["object"]["pin"] is None
+
+
+async def test_the_pages_of_a_tenant_show_no_other_tenant_s_sessions(shown: ShownLog) -> None:
+    async with open_pages(shown.dsn, shown.folder, tenant="another") as pages:
+        assert (await pages.json("/-/sessions.json"))["sessions"] == []
+        assert (await pages.json("/-/savings.json"))["found"]["sessions"] == {}
+        assert (await pages.json("/-/search.json?q=date+parser"))["found"]["found"] == []
+        for path in ("", "/turn/3", "/turn/3/body", "/objects", "/turn/2/to/3"):
+            assert (await pages.get(f"/-/session/{shown.session}{path}"))[0] == 404
+        assert (await pages.client.get(f"/-/events?session={shown.session}")).status_code == 404
+
+
+async def test_while_the_database_is_away_the_page_says_so_and_comes_back_by_itself(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    library = OpenLibrary(settings("host=/nowhere", tmp_path), lambda: NOW, str)
+    nursery.start_soon(library.keep_open)
+    app = create_pages(library, Access(TOKEN, PageLinks(tmp_path), lambda: NOW))
+    response = await app.test_client().get("/-/", headers={"Authorization": f"Bearer {TOKEN}", "Accept": "text/html"})
+    text = await response.get_data(as_text=True)
+    assert response.status_code == 503
+    assert "The database is away" in text
+    assert "data-again" in text
+
+
+async def test_a_forgotten_session_is_listed_without_its_words_and_its_turns_say_why(dsn: str, tmp_path: Path) -> None:
+    (stream,) = await trio.to_thread.run_sync(fill, dsn, tmp_path, session(turns=3))
+    async with open_pages(dsn, tmp_path) as pages:
+        assert (await pages.json("/-/sessions.json"))["sessions"][0]["title"] == f"{TITLE}, please."
+        await forget(pages.library.archive, stream, lambda: NOW, "a")
+        listed = (await pages.json("/-/sessions.json"))["sessions"][0]
+        assert (listed["forgotten"], listed["title"], listed["project"]) == (True, None, None)
+        assert (await pages.get(f"/-/session/{stream}"))[0] == 200
+        assert (await pages.get(f"/-/session/{stream}/turn/2"))[0] == 410

@@ -1,0 +1,46 @@
+"""Values are told to people in few characters, and to programs without loss."""
+
+import json
+from fractions import Fraction
+from uuid import UUID
+
+import attrs
+import pytest
+
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.http.inspector.telling import DASH, MINUS, as_json, money_text, plural, time_text, tokens_text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(None, DASH), (0, "0"), (999, "999"), (1000, "1.0k"), (99_949, "99.9k"), (123_456, "123k"), (2_500_000, "2.5M")],
+)
+def test_tokens(count: int | None, text: str) -> None:
+    assert tokens_text(count) == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(None, "?"), (0, "$0.00"), (12_340_000, "$0.0123"), (12_340_000_000, "$12.34"), (-82_400_000, f"{MINUS}$0.0824")],
+)
+def test_money(amount: int | None, text: str) -> None:
+    assert money_text(amount) == text
+
+
+def test_a_time_that_no_calendar_has_is_told_all_the_same() -> None:
+    assert time_text(0) == "1970-01-01 00:00:00"
+    assert time_text(2**62).startswith("9998")
+
+
+def test_one_is_one() -> None:
+    assert (plural(1, "turn"), plural(1200, "turn")) == ("1 turn", "1,200 turns")
+
+
+@attrs.frozen
+class Told:
+    values: object
+
+
+def test_json_holds_ids_hashes_and_amounts() -> None:
+    told = Told({UUID(int=1): (b"\xff", Fraction(1, 2), Fidelity.COMPACT, None, frozenset({1}))})
+    assert json.loads(json.dumps(as_json(told))) == {"values": {str(UUID(int=1)): ["ff", 0.5, "L2", None, [1]]}}

@@ -1,0 +1,84 @@
+"""The map draws what is in it: a band for each object that can be seen, and nothing that a reader could run."""
+
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.services.context_map import ContextMap, MapObject, MapTurn, Span
+from mnemosyne.services.map_chart import map_chart
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def turn(number: int, tokens: int = 1000, **more: object) -> MapTurn:
+    told = {"estimated": tokens, "fixed": 100, "usable": 5000, "zone": "normal", "counted": tokens, **more}
+    return MapTurn(turn=number, **told)  # type: ignore[arg-type]
+
+
+def span(name: str, first: int, last: int, fidelity: Fidelity, tokens: int, place: int) -> Span:
+    known = MapObject(id=name, kind="file_context", turn=first, tokens=tokens, version=place)
+    return Span(object=known, first=first, last=last, fidelity=fidelity, tokens=tokens, place=(place, place))
+
+
+def elements(found: ContextMap) -> list[ElementTree.Element]:
+    return list(ElementTree.fromstring(map_chart(found)).iter())
+
+
+def bands(found: ContextMap) -> list[tuple[str, str]]:
+    return [
+        (str(each.get("class")), each.attrib["data-object"]) for each in elements(found) if "data-object" in each.attrib
+    ]
+
+
+def test_a_band_is_drawn_for_each_fidelity_that_took_room() -> None:
+    spans = [
+        span("a", 1, 3, Fidelity.FULL, 400, 1),
+        span("a", 4, 9, Fidelity.COMPACT, 100, 1),
+        span("b", 2, 6, Fidelity.FULL, 300, 2),
+        span("b", 7, 9, Fidelity.EVICTED, 0, 2),
+    ]
+    found = ContextMap(branch="main", turns=[turn(number) for number in range(1, 10)], spans=spans)
+    assert set(bands(found)) == {("L0", "a"), ("L2", "a"), ("L0", "b")}
+
+
+def test_bands_stand_in_the_order_of_the_wire_and_do_not_overlap() -> None:
+    spans = [span("late", 1, 1, Fidelity.FULL, 300, 9), span("early", 1, 1, Fidelity.FULL, 400, 1)]
+    found = ContextMap(branch="main", turns=[turn(1)], spans=spans)
+    tops = {each.attrib["data-object"]: each for each in elements(found) if "data-object" in each.attrib}
+    early, late = tops["early"], tops["late"]
+    assert abs(float(late.attrib["y"]) + float(late.attrib["height"]) - float(early.attrib["y"])) < 0.2
+
+
+def test_what_is_too_thin_to_be_seen_is_drawn_together() -> None:
+    spans = [span(f"o{number}", 1, 1, Fidelity.FULL, 1, number) for number in range(50)]
+    found = ContextMap(branch="main", turns=[turn(1, tokens=100_000)], spans=spans)
+    assert bands(found) == []
+    drawn = [each for each in elements(found) if each.tag.endswith("rect") and each.get("class") == "L0"]
+    assert len(drawn) == 1
+    assert "50 small objects" in (drawn[0][0].text or "")
+
+
+def test_rewrites_misses_and_the_cache_are_shown_where_they_were() -> None:
+    turns = [turn(1), turn(2, epoch=True, read=0), turn(3, missed=2, read=900)]
+    found = ContextMap(branch="main", turns=turns, spans=[])
+    titles = {child.text for each in elements(found) for child in each if child.tag.endswith("title")}
+    assert {"history rewritten before turn 2", "turn 3: missed 2"} <= titles
+    assert "turns 2 to 2: most of the prompt was written anew" in titles
+    assert "turns 3 to 3: most of the prompt came out of the cache" in titles
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 20), st.sampled_from(Fidelity), st.integers(0, 10**7))))
+def test_any_map_is_well_formed_and_runs_nothing(drawn: list[tuple[int, int, Fidelity, int]]) -> None:
+    spans = [
+        span(f'"<script>{number}', first, first + length, fidelity, tokens, number)
+        for number, (first, length, fidelity, tokens) in enumerate(drawn)
+    ]
+    turns = [turn(number, tokens=1 + number * 1000) for number in range(1, 41)]
+    tags = {each.tag for each in elements(ContextMap(branch="<b>", turns=turns, spans=spans))}
+    assert not any("script" in tag for tag in tags)
+
+
+def test_a_branch_of_which_nothing_is_known_says_so() -> None:
+    assert "Nothing of this branch was remembered" in map_chart(ContextMap(branch="main", turns=[], spans=[]))

@@ -1,0 +1,165 @@
+"""What pages show of one recorded session: every view says the same of it as the rest of the house does."""
+
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+import pytest
+
+from mnemosyne.app.read_models import OpenReadModels, open_read_models
+from mnemosyne.domain.history.time_travel import TurnPlace
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.errors import NotFound
+from mnemosyne.services import context_map, object_view, overviews, savings, session_view, turn_view, windows
+from mnemosyne.services.read_models import Question
+from tests.conftest import PostgresServer
+from tests.http.inspector.shown import TITLE, fill, session, settings
+
+TURNS = 30
+
+
+@attrs.frozen
+class Held:
+    dsn: str
+    folder: Path
+    stream: UUID
+
+
+@pytest.fixture(scope="module")
+def held(postgres_server: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
+    folder = tmp_path_factory.mktemp("views")
+    with postgres_server.fresh_database(template) as dsn, ThreadPoolExecutor() as threads:
+        (stream,) = threads.submit(fill, dsn, folder, session(turns=TURNS)).result()
+        yield Held(dsn, folder, stream)
+
+
+@pytest.fixture
+async def models(held: Held) -> AsyncIterator[OpenReadModels]:
+    async with open_read_models(settings(held.dsn, held.folder), print) as opened:
+        yield opened
+
+
+async def test_the_map_at_the_last_turn_is_the_live_working_set(models: OpenReadModels, held: Held) -> None:
+    found = await context_map.read_map(models, held.stream, "main")
+    about = {"stream": held.stream, "branch": "main"}
+    (rows,) = await models.answers(Question("working_set", "working_set", about))
+    live = {row["object"]: (Fidelity(row["fidelity"]), row["tokens"]) for row in rows if row["tokens"] is not None}
+    standing = {each.object.id: (each.fidelity, each.tokens) for each in found.standing_at(found.turns[-1].turn)}
+    assert standing
+    assert {fidelity for fidelity, _ in standing.values()} > {Fidelity.FULL}
+    assert standing == {object_id: live[object_id] for object_id in standing}
+
+
+async def test_the_map_at_every_turn_is_what_memory_was_then(models: OpenReadModels, held: Held) -> None:
+    found = await context_map.read_map(models, held.stream, "main")
+    for turn in (1, 5, 11, 20, 21, 30):
+        _, _, then = await windows.read_moment(models.archive, str(held.stream), "main", turn)
+        known = {each.object.id: each.fidelity for each in then.standings() if each.object.places}
+        standing = {each.object.id: each.fidelity for each in found.standing_at(turn)}
+        # What is made an object only later stood in the window all the same.
+        assert standing == {**standing, **known}, turn
+
+
+async def test_each_object_stands_at_one_fidelity_at_a_time_and_without_a_gap(
+    models: OpenReadModels, held: Held
+) -> None:
+    found = await context_map.read_map(models, held.stream, "main")
+    spans: dict[str, list[context_map.Span]] = {}
+    for span in found.spans:
+        spans.setdefault(span.object.id, []).append(span)
+    for own in spans.values():
+        assert [each.first for each in own[1:]] == [each.last + 1 for each in own[:-1]]
+        assert own[0].first == own[0].object.turn
+        assert own[-1].last == found.turns[-1].turn
+
+
+async def test_a_branch_without_memory_has_an_empty_map(models: OpenReadModels, held: Held) -> None:
+    assert not (await context_map.read_map(models, held.stream, "nobody")).turns
+
+
+async def test_a_session_s_view_costs_what_its_ledger_says(models: OpenReadModels, held: Held) -> None:
+    view = await session_view.read_session_view(models, held.stream)
+    whole = (await savings.read_savings(models)).total
+    assert view.total == whole
+    assert view.money.points[-1].actual == pytest.approx(whole.nanodollars / 1e9)
+    assert view.money.points[-1].unmanaged == pytest.approx(whole.nanodollars_unmanaged / 1e9)
+    assert [each.turn for each in view.turns] == list(range(1, TURNS + 2))
+    assert [each.turn for each in view.turns if each.epoch] == [each.turn for each in view.rewrites]
+    assert "objects left the window" in view.verdict
+
+
+async def test_a_branch_that_is_not_there_is_said_to_be_none(models: OpenReadModels, held: Held) -> None:
+    with pytest.raises(NotFound, match="nobody"):
+        await session_view.read_session_view(models, held.stream, "nobody")
+
+
+async def test_every_block_of_every_turn_says_which_object_it_is_or_stands_for(
+    models: OpenReadModels, held: Held
+) -> None:
+    for turn in (5, 15, 25, 31):
+        view = await turn_view.read_turn_view(models.archive, held.stream, "main", TurnPlace(turn, None, 1))
+        assert view.context.rebuilt.proven
+        for each in view.blocks:
+            if each.replaced:
+                assert each.object is not None
+                assert each.object.fidelity is not Fidelity.FULL
+            elif each.block.kind == "tool_result" and each.object is not None:
+                assert each.object.fidelity is Fidelity.FULL
+        number = view.blocks[-1].number
+        place = TurnPlace(turn, None, 1)
+        data = await turn_view.read_block(models.archive, held.stream, "main", place, number)
+        assert data in view.context.rebuilt.body
+
+
+async def test_what_is_absent_from_a_turn_is_what_the_map_shows_at_less(models: OpenReadModels, held: Held) -> None:
+    found = await context_map.read_map(models, held.stream, "main")
+    for turn in (11, 21, 31):
+        view = await turn_view.read_turn_view(models.archive, held.stream, "main", TurnPlace(turn, None, 1))
+        at_less = {each.object.id: each.fidelity for each in found.standing_at(turn) if each.fidelity}
+        assert {each.id: each.fidelity for each in view.absent} == at_less
+        assert all(each.cause and each.since for each in view.absent)
+
+
+async def test_an_object_s_view_tells_its_life_in_order_and_shows_all_its_texts(
+    models: OpenReadModels, held: Held
+) -> None:
+    found = await context_map.read_map(models, held.stream, "main")
+    left = next(each.object.id for each in found.spans if each.fidelity is Fidelity.EVICTED)
+    view = await object_view.read_object_view(models.archive, str(held.stream), left)
+    assert type(view.history[0].event).__name__ == "ObjectCreated"
+    assert [each.version for each in view.history] == sorted(each.version for each in view.history)
+    assert view.problem is None
+    assert {each.fidelity for each in view.texts} >= {Fidelity.FULL, Fidelity.STUB}
+    assert "def step_" in view.texts[0].text
+    whole = await object_view.read_text(models.archive, str(held.stream), left, Fidelity.FULL)
+    assert whole is not None
+    assert len(whole) == view.texts[0].size
+
+
+async def test_an_overview_says_what_the_session_view_says(models: OpenReadModels, held: Held) -> None:
+    (overview,) = await overviews.list_overviews(models.archive, models, openings={})
+    view = await session_view.read_session_view(models, held.stream)
+    assert (overview.title, overview.project) == (f"{TITLE}, please.", "/work/app")
+    assert (overview.cost, overview.saved) == (view.total.nanodollars, view.total.nanodollars_saved)
+    assert overview.turns == len(view.turns)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [("parser", True), ("PARSER date", True), ("/work/app", True), ("the-sess", True), ("x", False)],
+)
+async def test_a_session_is_found_by_words_of_its_title_folder_or_name(
+    models: OpenReadModels, held: Held, wanted: str, found: bool
+) -> None:
+    listed = await overviews.list_overviews(models.archive, models, openings={}, matching=wanted.replace("x", "zebra"))
+    assert bool(listed) is found
+
+
+async def test_an_opening_is_read_once(models: OpenReadModels, held: Held) -> None:
+    openings: overviews.Openings = {}
+    await overviews.list_overviews(models.archive, models, openings=openings)
+    openings[held.stream] = overviews.SessionOpening("as it was read", None)
+    (overview,) = await overviews.list_overviews(models.archive, models, openings=openings)
+    assert overview.title == "as it was read"

@@ -91,6 +91,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "an app is tested by what passes through it",
         "http/app http/messages_route http/turn_log",
     ),
+    "http/test_stream_rewriter.py": ("what dialects share shows in what one of them sends", "http/spliced_stream"),
+    "http/test_splicing.py": ("the rules show in what a client of Messages is sent", "http/messages_splicing"),
     "http/test_managed.py": ("rounds are one reply to the client", "http/rounds"),
     "http/test_reading.py": ("encodings are undone where replies are read", "http/content_encoding zstd"),
     "http/inspector/test_pages.py": (

@@ -3,20 +3,19 @@
 These are the rules of ``splicing`` in the words of Chat Completions. The texts of all rounds are one message's.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import attrs
 
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.tools.cleanup_tags import visible
-from mnemosyne.domain.wire.chat_history import message_of
+from mnemosyne.domain.wire.chat import CHAT
+from mnemosyne.domain.wire.chat_history import complete_calls, message_of
 from mnemosyne.domain.wire.chat_reply import describe, usage_of
 from mnemosyne.domain.wire.fragments import read_block
 from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
-from mnemosyne.domain.wire.reply import HiddenCall, Reply
-from mnemosyne.http.splicing import ANSWERED, EndOfRound, Message, Next
+from mnemosyne.domain.wire.reply import Reply
+from mnemosyne.http.splicing import Hidden, Message, Rules, list_given
 
 OF_THE_FIRST_ROUND = ("id", "object", "created", "model")
 """What the client is told before later rounds are known; every other member of a completion is the last round's."""
@@ -30,7 +29,7 @@ def calls_of(completion: Mapping[str, Any]) -> list[Message]:
     return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
 
 
-def is_ours(call: Message, hidden: Collection[str]) -> bool:
+def is_ours(call: Message, hidden: Hidden) -> bool:
     """Whether it calls one of these tools."""
     return is_hidden(read_block(call), hidden)
 
@@ -44,20 +43,7 @@ def reason_of(completion: Mapping[str, Any]) -> object:
             return None
 
 
-def end_of_round(completion: Message, hidden: Collection[str]) -> EndOfRound:
-    """What a round that ended asks for; its calls are whole (``complete_calls``)."""
-    calls = calls_of(completion)
-    ours = tuple(
-        HiddenCall(call["id"], call["function"]["name"], str(call["function"].get("arguments") or ""))
-        for call in calls
-        if is_ours(call, hidden)
-    )
-    whole = ours if reason_of(completion) in ANSWERED else ()
-    goes_on = bool(whole) and len(ours) == len(calls)
-    return EndOfRound(describe(completion, complete=True), whole, Next.CONTINUE if goes_on else Next.END)
-
-
-def splice_completion(rounds: Sequence[Message], hidden: Collection[str]) -> Message:
+def splice_completion(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Message:
     """The one completion that these rounds are to the client; one that would hold no words and no call says so."""
     message = splice_messages(rounds, hidden)
     reason = splice_reason(reason_of(rounds[-1]), message)
@@ -69,7 +55,7 @@ def splice_completion(rounds: Sequence[Message], hidden: Collection[str]) -> Mes
     return {**rounds[-1], **first, "choices": [choice], **used}
 
 
-def cut_short(rounds: Sequence[Message], hidden: Collection[str]) -> Reply:
+def cut_short(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Reply:
     """What the client sees of a reply that has not ended."""
     begun = [each for each in rounds if each] or [{}]
     if not any(map(message_of, begun)):
@@ -78,7 +64,7 @@ def cut_short(rounds: Sequence[Message], hidden: Collection[str]) -> Reply:
     return describe({**begun[0], "choices": [choice]}, complete=False)
 
 
-def splice_messages(rounds: Sequence[Message], hidden: Collection[str]) -> Message:
+def splice_messages(rounds: Sequence[Message], hidden: Hidden) -> Message:
     """The message of all rounds without hidden calls and cleanup blocks."""
     messages = [message_of(each) for each in rounds]
     made = {**messages[-1], "role": "assistant"}
@@ -108,11 +94,25 @@ def splice_usage(rounds: Sequence[object]) -> object:
     return {**last, "completion_tokens": produced, "total_tokens": _number(last.get("prompt_tokens")) + produced}
 
 
-def list_untold(rounds: Sequence[Message]) -> list[Tokens]:
+def list_untold(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
     """What the model was given in rounds of which ``splice_usage`` does not tell that."""
-    before = (tokens_of(usage_of(each.get("usage"))) for each in rounds[:-1])
-    return [attrs.evolve(used, output=0) for used in before if used is not None]
+    return list_given(tokens_of(usage_of(each.get("usage"))) for each in rounds[:-1])
 
 
 def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
+
+
+RULES = Rules(
+    dialect=CHAT,
+    is_reply=lambda completion: bool(message_of(completion)),
+    has_client_call=lambda completion, hidden: not all(is_ours(call, hidden) for call in calls_of(completion)),
+    is_shown_whole=lambda completion, hidden: (
+        splice_messages([completion], hidden) == {**message_of(completion), "role": "assistant"}
+    ),
+    splice=splice_completion,
+    cut_short=cut_short,
+    list_untold=list_untold,
+    describe=lambda completion, complete: describe(completion, complete=complete),
+    complete=complete_calls,
+)

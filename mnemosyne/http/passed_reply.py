@@ -3,8 +3,8 @@ must be durable before it leaves.
 """
 
 from mnemosyne.domain.wire.dialect import Dialect, ReplyReader
+from mnemosyne.http.splicing import EndOfReply, Output, ToClient
 from mnemosyne.http.sse import FrameReader, event_of
-from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
 
 
 class PassedStream:

@@ -7,7 +7,7 @@ from mnemosyne.domain.wire.dialect import Dialect, ReplyReader
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.http.content_encoding import Decoder, decoder_for
 from mnemosyne.http.passed_reply import PassedStream, PassedWhole
-from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
+from mnemosyne.http.splicing import EndOfReply, Output, ToClient
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.headers import request_with
 from mnemosyne.http.reading import ReplyReading, reading_of
 from mnemosyne.http.rounds import SplicedRounds
-from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
+from mnemosyne.http.splicing import EndOfReply, Output, ToClient
 from mnemosyne.http.turn_log import TurnLog, safely
 
 log = logging.getLogger(__name__)

@@ -4,44 +4,30 @@ These are the rules of ``splicing`` in the words of the Responses API. A respons
 so ours are left out of its ``tools``, too.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import attrs
 
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.tools.cleanup_tags import visible
 from mnemosyne.domain.wire import json_spans
 from mnemosyne.domain.wire.chat_reply import usage_of
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
-from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, json_object
+from mnemosyne.domain.wire.reply import Reply, as_json, json_object
+from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.domain.wire.responses_items import is_hidden, items_of
 from mnemosyne.domain.wire.responses_reply import describe
-from mnemosyne.http.splicing import ANSWERED, EndOfRound, Message, Next
+from mnemosyne.http.splicing import Hidden, Message, Rules, list_given, sum_counts
 
 OF_THE_FIRST_ROUND = ("id", "object", "created_at", "model")
 """What the client is told before later rounds are known; every other member of a response is the last round's."""
 
 
-def is_client_call(item: Message, hidden: Collection[str]) -> bool:
+def is_client_call(item: Message, hidden: Hidden) -> bool:
     """Whether the client has to answer it: what the provider runs itself names no call."""
     return isinstance(item.get("call_id"), str) and not is_hidden(item, hidden)
 
 
-def end_of_round(reply: Reply, response: Message, hidden: Collection[str]) -> EndOfRound:
-    """What a round that ended asks for. Of a response that is not completed the hidden calls are dropped."""
-    items = items_of(response)
-    calls = tuple(
-        HiddenCall(str(item.get("call_id")), item["name"], _text(item.get("arguments")))
-        for item in items
-        if is_hidden(item, hidden)
-    )
-    whole = calls if reply.stop_reason in ANSWERED else ()
-    client_calls = any(is_client_call(item, hidden) for item in items)
-    return EndOfRound(reply, whole, Next.CONTINUE if whole and not client_calls else Next.END)
-
-
-def splice_response(rounds: Sequence[Message], hidden: Collection[str]) -> Message:
+def splice_response(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Message:
     """The one response that these rounds are to the client; one that would hold no words and no call says so."""
     items = splice_items(rounds, hidden)
     if rounds[-1].get("status") == "completed" and all(item.get("type") == "reasoning" for item in items):
@@ -51,14 +37,14 @@ def splice_response(rounds: Sequence[Message], hidden: Collection[str]) -> Messa
     return {**without_tools(rounds[-1], hidden), **first, "output": items, **used}
 
 
-def cut_short(rounds: Sequence[Message], hidden: Collection[str]) -> Reply:
+def cut_short(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Reply:
     """What the client sees of a reply that has not ended."""
     begun = [each for each in rounds if each] or [{}]
     response = {**without_tools(begun[0], hidden), "output": splice_items(begun, hidden)}
     return describe(response, as_json(response), complete=False)
 
 
-def splice_items(rounds: Sequence[Message], hidden: Collection[str]) -> list[Message]:
+def splice_items(rounds: Sequence[Message], hidden: Hidden) -> list[Message]:
     """The items of these rounds that the client sees, as it sees them."""
     items = (item for response in rounds for item in items_of(response))
     return [show_item(item) for item in items if not is_hidden(item, hidden)]
@@ -90,19 +76,18 @@ def splice_usage(rounds: Sequence[object]) -> object:
     shown = dict(rounds[-1])
     for key in ("output_tokens", "output_tokens_details"):
         if key in shown:
-            shown[key] = _sum([each[key] for each in counted if key in each])
+            shown[key] = sum_counts([each[key] for each in counted if key in each])
     if isinstance(shown.get("total_tokens"), int):
         shown["total_tokens"] = sum(_number(shown.get(key)) for key in ("input_tokens", "output_tokens"))
     return shown
 
 
-def list_untold(rounds: Sequence[Message]) -> list[Tokens]:
+def list_untold(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
     """What the model was given in rounds of which ``splice_usage`` does not tell that."""
-    before = (tokens_of(usage_of(each.get("usage"))) for each in rounds[:-1])
-    return [attrs.evolve(used, output=0) for used in before if used is not None]
+    return list_given(tokens_of(usage_of(each.get("usage"))) for each in rounds[:-1])
 
 
-def without_tools(response: Message, hidden: Collection[str]) -> Message:
+def without_tools(response: Message, hidden: Hidden) -> Message:
     """The response without our tools among those that it was offered."""
     offered = response.get("tools")
     if not isinstance(offered, list):
@@ -110,7 +95,7 @@ def without_tools(response: Message, hidden: Collection[str]) -> Message:
     return {**response, "tools": [each for each in offered if not _is_ours(each, hidden)]}
 
 
-def cut_tools(raw: bytes, start: int, hidden: Collection[str]) -> bytes:
+def cut_tools(raw: bytes, start: int, hidden: Hidden) -> bytes:
     """The same of the bytes that hold a response at ``start``; whatever else is in them stays as it is."""
     spans = json_spans.elements_of(raw, start, "tools")
     kept = [number for number, (at, end) in enumerate(spans) if not _is_ours(json_object(raw[at:end]), hidden)]
@@ -123,7 +108,7 @@ def cut_tools(raw: bytes, start: int, hidden: Collection[str]) -> bytes:
     return raw[: spans[0][0]] + b"".join(pieces) + raw[spans[-1][1] :]
 
 
-def write_failure(rounds: Sequence[Message], error: object, hidden: Collection[str]) -> Message:
+def write_failure(rounds: Sequence[Message], error: object, hidden: Hidden) -> Message:
     """The response of these rounds as it is told to have failed, in the midst of it."""
     first = next((each for each in rounds if each), {})
     said = error if isinstance(error, dict) else {}
@@ -138,7 +123,7 @@ def _own_message(first: Message) -> Message:
     return {"id": name, "type": "message", "status": "completed", "role": "assistant", "content": [part]}
 
 
-def _is_ours(tool: object, hidden: Collection[str]) -> bool:
+def _is_ours(tool: object, hidden: Hidden) -> bool:
     return isinstance(tool, dict) and isinstance(tool.get("name"), str) and tool["name"] in hidden
 
 
@@ -150,11 +135,15 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _sum(values: Sequence[Any]) -> Any:
-    """Numbers added up; objects of numbers likewise, member by member; of anything else the last."""
-    if all(isinstance(value, int | float) for value in values):
-        return sum(values)
-    if not all(isinstance(value, dict) for value in values):
-        return values[-1]
-    keys = dict.fromkeys(key for value in values for key in value)
-    return {key: _sum([value[key] for value in values if key in value]) for key in keys}
+RULES = Rules(
+    dialect=RESPONSES,
+    is_reply=lambda response: isinstance(response.get("output"), list),
+    has_client_call=lambda response, hidden: any(is_client_call(item, hidden) for item in items_of(response)),
+    is_shown_whole=lambda response, hidden: splice_items([response], hidden) == items_of(response),
+    splice=splice_response,
+    cut_short=cut_short,
+    list_untold=list_untold,
+    describe=lambda response, complete: describe(response, as_json(response), complete=complete),
+    without_tools=without_tools,
+    cut_tools=lambda body, hidden: cut_tools(body, 0, hidden),
+)

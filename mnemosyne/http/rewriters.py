@@ -3,23 +3,22 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-import attrs
-
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.dialect import Dialect, ReplyReader
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.domain.wire.responses import RESPONSES
-from mnemosyne.http.chat_rewriter import ChatRewriter, WholeChat
+from mnemosyne.http.chat_rewriter import ChatRewriter
 from mnemosyne.http.responses_rewriter import ResponsesRewriter
-from mnemosyne.http.stream_rewriter import Output, StreamRewriter
+from mnemosyne.http.spliced_stream import SplicedStream
+from mnemosyne.http.splicing import Hidden, Output, Rules
+from mnemosyne.http.stream_rewriter import StreamRewriter
 from mnemosyne.http.whole_reply import WholeReply
-from mnemosyne.http.whole_response import WholeResponse
 
 
 class Rewriter(Protocol):
-    """Passes one reply on, round by round (``StreamRewriter`` says how)."""
+    """Passes one reply on, round by round (``SplicedStream`` says how)."""
 
     @property
     def reply(self) -> ReplyReader: ...
@@ -51,24 +50,20 @@ class Rewriter(Protocol):
     def list_untold(self) -> list[Tokens]: ...
 
 
-class _Making(Protocol):
-    def __call__(self, hidden: frozenset[str], *, itemized: bool) -> Rewriter: ...
-
-
-@attrs.frozen
-class _Rewriters:
-    stream: _Making
-    whole: _Making
-
-
-_REWRITERS: Mapping[str, _Rewriters] = {
-    MESSAGES.name: _Rewriters(StreamRewriter, WholeReply),
-    CHAT.name: _Rewriters(ChatRewriter, WholeChat),
-    RESPONSES.name: _Rewriters(ResponsesRewriter, WholeResponse),
+_STREAMS: Mapping[str, type[SplicedStream]] = {
+    MESSAGES.name: StreamRewriter,
+    CHAT.name: ChatRewriter,
+    RESPONSES.name: ResponsesRewriter,
 }
 
 
-def make_rewriter(dialect: Dialect, hidden: frozenset[str], *, streamed: bool, itemized: bool) -> Rewriter:
-    """One for a reply in a dialect; ``hidden`` names the memory tools, for ``itemized`` see ``splicing``."""
-    rewriters = _REWRITERS[dialect.name]
-    return (rewriters.stream if streamed else rewriters.whole)(hidden, itemized=itemized)
+def rules_of(dialect: Dialect) -> Rules:
+    """What a client of this dialect sees of its replies."""
+    return _STREAMS[dialect.name].rules
+
+
+def make_rewriter(dialect: Dialect, hidden: Hidden, *, streamed: bool, itemized: bool) -> Rewriter:
+    """One for a reply in a dialect; ``hidden`` names the memory tools, for ``itemized`` see ``messages_splicing``."""
+    if streamed:
+        return _STREAMS[dialect.name](hidden, itemized=itemized)
+    return WholeReply(rules_of(dialect), hidden, itemized=itemized)

@@ -21,8 +21,7 @@ from mnemosyne.http.content_encoding import Decoder, decoder_for
 from mnemosyne.http.headers import request_with, text_headers
 from mnemosyne.http.retrying import Pauses, TryAgain, may_pass
 from mnemosyne.http.rewriters import Rewriter, make_rewriter
-from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Next
-from mnemosyne.http.stream_rewriter import EndOfReply, Output
+from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Next, Output
 from mnemosyne.http.turn_log import safely
 
 log = logging.getLogger(__name__)

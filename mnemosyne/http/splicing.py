@@ -1,42 +1,56 @@
-"""One reply for the client, made of several rounds with the provider: what is hidden and what the end must say.
+"""One reply for the client, made of several rounds with the provider: what of each it sees, and what follows a round.
 
 A *hidden call* is the model's call of a memory tool: the proxy added the tool to the request and answers the call, and
-the client never sees it, and no cleanup block in a text either. These rules are the same for a stream and for a whole
-reply. They follow what clients were seen to do: on ``stop_reason: "tool_use"`` without a call they ask again, one of
-them for ever; on a reply without any block they ask again once and then give up; and they compact their history by the
-input that ``usage`` reports. Some clients are *itemized*: they take that from the last of its ``iterations``.
+the client never sees it, and no cleanup block in a text either. What that means for a dialect say its ``Rules``, the
+same for a stream and for a whole reply.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cost.prices import Tokens, tokens_of
-from mnemosyne.domain.tools.cleanup_tags import visible_blocks
-from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.history import is_hidden
-from mnemosyne.domain.wire.message_bytes import NO_CONTENT
-from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
-from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, describe
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json
 
 Message = dict[str, Any]
 """A decoded message, or one decoded content block of it."""
+
+Hidden = frozenset[str]
+"""The names of the tools whose calls the client does not see."""
 
 ANSWERED = frozenset({"tool_use", "end_turn", "completed", "tool_calls", "stop"})
 """Stop reasons, of any dialect, with which every call is whole. With any other (cut short by a limit, refused, paused,
 unheard of) the hidden calls are dropped: they are not run."""
 
-OF_THE_FIRST_ROUND = frozenset({"id", "type", "role", "model"})
-"""What the client is told before later rounds are known; every other field of a message is the last round's."""
 
-PRODUCED = ("output_tokens", "output_tokens_details", "server_tool_use")
-"""The parts of ``usage`` that say what was produced."""
+@attrs.frozen(kw_only=True)
+class Rules:
+    """What the client sees of a reply in a dialect; a round is the message that its reply is.
 
-COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-GIVEN = (*COUNTS, "cache_creation")
-"""The parts that say what the model was given."""
+    ``complete`` adds to a round what its server left out and whoever goes on from it needs. ``is_reply`` says whether a
+    body is one at all, ``has_client_call`` whether the client has a call in it to answer, and ``is_shown_whole``
+    whether nothing in it is hidden. ``splice`` makes the one reply of the rounds that ended, for a client that is
+    itemized or not (``messages_splicing``); ``cut_short`` tells what the client has of one that did not end.
+    ``list_untold`` is what the model was given by round and the client not told of. ``describe`` gives the reply that
+    such a message is. Where a reply says again what its request offered, ``without_tools`` and ``cut_tools`` leave ours
+    out of it.
+    """
+
+    dialect: Dialect
+    is_reply: Callable[[Message], bool]
+    has_client_call: Callable[[Message, Hidden], bool]
+    is_shown_whole: Callable[[Message, Hidden], bool]
+    splice: Callable[[Sequence[Message], Hidden, bool], Message]
+    cut_short: Callable[[Sequence[Message], Hidden, bool], Reply]
+    list_untold: Callable[[Sequence[Message], bool], list[Tokens]]
+    describe: Callable[[Message, bool], Reply]
+    complete: Callable[[Message, Hidden], Message] = lambda message, hidden: message
+    without_tools: Callable[[Message, Hidden], Message] = lambda message, hidden: message
+    cut_tools: Callable[[bytes, Hidden], bytes] = lambda body, hidden: body
 
 
 class Next(Enum):
@@ -74,120 +88,85 @@ class FailedBeforeOutput:
     error: bytes
 
 
-def content_of(message: Message) -> list[Message]:
-    """The blocks of a message."""
-    return content_blocks(message.get("content"))
+@attrs.frozen
+class ToClient:
+    """Bytes for the client, to be sent at once."""
+
+    raw: bytes
 
 
-def end_of_round(
-    reply: Reply, content: Iterable[Message], calls: Iterable[HiddenCall], hidden: frozenset[str]
-) -> EndOfRound:
-    """What a round that ended asks for. ``content`` is the round's own, ``calls`` are all hidden ones in it."""
-    whole = tuple(calls) if reply.stop_reason in ANSWERED else ()
-    client_calls = any(is_call(block) and not is_hidden(block, hidden) for block in content)
-    return EndOfRound(reply, whole, Next.CONTINUE if whole and not client_calls else Next.END)
+@attrs.frozen
+class EndOfReply:
+    """The bytes after which the client holds the reply to be complete."""
+
+    raw: bytes
 
 
-def splice_message(rounds: Sequence[Message], hidden: frozenset[str], *, itemized: bool = False) -> Message:
-    """The one message that these rounds are to the client.
-
-    A message that would have no block, or thinking alone, says so, unless it was refused: then clients go by the stop
-    reason.
-    """
-    content = splice_content(rounds, hidden)
-    reason = splice_stop_reason(rounds[-1].get("stop_reason"), content)
-    if reason != "refusal" and all(block.get("type") in THINKING for block in content):
-        content.append(text_block(NO_CONTENT))
-    later = {key: value for key, value in rounds[-1].items() if key not in OF_THE_FIRST_ROUND}
-    usage = splice_usage([_usage(message) for message in rounds], itemized=itemized)
-    return {**rounds[0], **later, "content": content, "stop_reason": reason, "usage": usage}
+Output = ToClient | EndOfRound | EndOfReply | FailedBeforeOutput
+"""Every output has ``raw``, the bytes that leave with it."""
 
 
-def cut_short(rounds: Sequence[Message], hidden: frozenset[str], *, itemized: bool = False) -> Reply:
-    """What the client sees of a reply that has not ended: without a reason to stop but its own round's."""
-    begun = [message for message in rounds if message] or [{}]
-    reason = begun[-1].get("stop_reason") if len(begun) == 1 else None
-    used = splice_usage([_usage(message) for message in begun], itemized=itemized)
-    usage = {"usage": used} if "usage" in begun[0] else {}
-    message = {**begun[0], "content": splice_content(begun, hidden), "stop_reason": reason, **usage}
-    return describe(message, as_json(message), complete=False)
+def read_round(reply: Reply, said: Message, rules: Rules, hidden: Hidden) -> tuple[Message, EndOfRound]:
+    """A round that ended, of a ``reply`` that ``said`` this: its message, and what it asks for."""
+    message = rules.complete(said, hidden)
+    recorded = reply if message is said else attrs.evolve(reply, body=as_json(message))
+    return message, end_of_round(recorded, message, rules, hidden)
 
 
-def splice_content(rounds: Iterable[Message], hidden: frozenset[str]) -> list[Message]:
-    """The blocks of these rounds that the client sees, as it sees them."""
-    return visible_blocks(block for message in rounds for block in content_of(message) if not is_hidden(block, hidden))
+def end_of_round(reply: Reply, message: Message, rules: Rules, hidden: Hidden) -> EndOfRound:
+    """What a round that ended asks for."""
+    calls = tuple(
+        HiddenCall(str(block.get("id")), block["name"], _input(block.get("input", {})))
+        for block in rules.dialect.reply_content(message)
+        if is_hidden(block, hidden)
+    )
+    whole = calls if reply.stop_reason in ANSWERED else ()
+    return EndOfRound(reply, whole, Next.CONTINUE if whole and not rules.has_client_call(message, hidden) else Next.END)
 
 
-def splice_stop_reason(reason: object, content: Sequence[Message]) -> object:
-    """The provider's stop reason, if it fits the blocks that the client sees.
-
-    ``tool_use`` needs a call. ``pause_turn`` needs anything at all: the client would send an empty message back.
-    """
-    if (reason == "tool_use" and not any(map(is_call, content))) or (reason == "pause_turn" and not content):
-        return "end_turn"
-    return reason
+def _input(given: object) -> str:
+    """A call's input as JSON; what was none is kept as the model wrote it."""
+    return given if isinstance(given, str) else as_json(given).decode()
 
 
-def splice_usage(rounds: Sequence[Message], *, itemized: bool = False) -> Message:
-    """The ``usage`` of a reply that took these rounds; a single round's is its own.
-
-    An itemized client gets what the provider itself would say of a loop on its side: the sum of all rounds, which is
-    what was billed, and an entry of ``iterations`` for each, of which the last is the window. Any other client gets the
-    last round's input, because it would compact by the sum, and all rounds' output; ``iterations`` as well when the
-    last round has them.
-    """
-    shown = dict(rounds[-1])
-    if len(rounds) == 1:
-        return shown
-    itemized = itemized and all(map(_is_told, rounds))
-    for key in PRODUCED + GIVEN if itemized else PRODUCED:
-        counted = [usage[key] for usage in rounds if usage.get(key) is not None]
-        if counted:
-            shown[key] = _sum(counted)
-    if itemized or "iterations" in shown:
-        shown["iterations"] = [entry for usage in rounds for entry in _iterations(usage)]
-    return shown
+def list_given(used: Iterable[Tokens | None]) -> list[Tokens]:
+    """What the model was given in rounds that used this, without what it made of it."""
+    return [attrs.evolve(each, output=0) for each in used if each is not None]
 
 
-def list_untold(rounds: Sequence[Message], *, itemized: bool) -> list[Tokens]:
-    """What the model was given in rounds of which ``splice_usage`` does not tell that."""
-    before = [used for message in rounds[:-1] if (used := tokens_of(_usage(message))) is not None]
-    told = itemized and all(_is_told(_usage(message)) for message in rounds)
-    return [] if told else [attrs.evolve(used, output=0) for used in before]
-
-
-def _is_told(usage: Message) -> bool:
-    """Whether a round tells what the model was given."""
-    used = tokens_of(usage)
-    return used is not None and used.prompt > 0
-
-
-def _iterations(usage: Message) -> list[Message]:
-    """The entries of one round: the provider's own, or one that says the same as its ``usage``."""
-    own = usage.get("iterations")
-    if isinstance(own, list):
-        return own
-    if not _is_told(usage):
-        return []
-    counts = {key: usage.get(key) or 0 for key in (*COUNTS, "output_tokens")}  # a client reads no entry that lacks one
-    split = {"cache_creation": usage["cache_creation"]} if usage.get("cache_creation") else {}
-    return [{"type": "message", **counts, **split}]
-
-
-def text_block(text: str) -> Message:
-    return {"type": "text", "text": text}
-
-
-def _usage(message: Message) -> Message:
-    usage = message.get("usage")
-    return usage if isinstance(usage, dict) else {}
-
-
-def _sum(values: Sequence[Any]) -> Any:
-    """Numbers added up; objects of numbers likewise, field by field; of anything else the last."""
+def sum_counts(values: Sequence[Any]) -> Any:
+    """Numbers added up; objects of numbers likewise, member by member; of anything else the last."""
     if all(isinstance(value, int | float) for value in values):
         return sum(values)
     if not all(isinstance(value, dict) for value in values):
         return values[-1]
     keys = dict.fromkeys(key for value in values for key in value)
-    return {key: _sum([value[key] for value in values if key in value]) for key in keys}
+    return {key: sum_counts([value[key] for value in values if key in value]) for key in keys}
+
+
+class Sending:
+    """Outputs being collected; bytes that leave together are one."""
+
+    def __init__(self) -> None:
+        self._outputs: list[Output] = []
+        self._passing: list[bytes] = []
+
+    def add(self, raw: bytes) -> None:
+        """Bytes for the client."""
+        if raw:
+            self._passing.append(raw)
+
+    def add_output(self, output: Output) -> None:
+        """What is no mere bytes."""
+        self._flush()
+        self._outputs.append(output)
+
+    def outputs(self) -> list[Output]:
+        """All of them, in order."""
+        self._flush()
+        return self._outputs
+
+    def _flush(self) -> None:
+        if self._passing:
+            self._outputs.append(ToClient(b"".join(self._passing)))
+            self._passing.clear()

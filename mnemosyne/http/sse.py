@@ -15,6 +15,10 @@ _BLANK = re.compile(rb"\n(?:\r\n|\n|\r(?!\n))|\r(?:\n|(?!\n))(?:\r\n|\n|\r(?!\n)
 _LINE = re.compile(rb"\r\n|\n|\r")
 
 
+COMMENT = b": ping\n\n"
+"""A frame that says nothing."""
+
+
 @attrs.frozen
 class Frame:
     """One event. ``raw`` is everything it was made of, the blank line included; ``data`` joins its data lines.

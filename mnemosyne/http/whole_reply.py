@@ -5,25 +5,35 @@ block.
 """
 
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.wire.history import is_hidden
-from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.domain.wire.reply import HiddenCall, Reply, ReplyBuilder, as_json, describe
-from mnemosyne.http import splicing
+from mnemosyne.domain.wire.dialect import ReplyReader
+from mnemosyne.domain.wire.reply import Reply, as_json
 from mnemosyne.http.errors import complete_error, cut_error
-from mnemosyne.http.splicing import FailedBeforeOutput, Message, Next
-from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
+from mnemosyne.http.splicing import (
+    EndOfReply,
+    FailedBeforeOutput,
+    Hidden,
+    Message,
+    Next,
+    Output,
+    Rules,
+    ToClient,
+    read_round,
+)
 
 
 class WholeReply:
     """Collects one whole reply into ``reply``.
 
-    ``hidden`` and ``itemized``, how it is fed, and how the rounds follow each other, are as with StreamRewriter.
+    ``rules`` are those of its dialect, ``hidden`` names the memory tools. How it is fed, and how the rounds follow each
+    other, is as with SplicedStream.
 
-    Law: without a call of a hidden tool and a cleanup block the outputs, joined, are what was fed.
+    Law: without a call of a hidden tool and a cleanup block, and where the reply does not name ours among its tools,
+    the outputs, joined, are what was fed.
     """
 
-    def __init__(self, hidden: frozenset[str], *, itemized: bool = False) -> None:
-        self.reply = ReplyBuilder()
+    def __init__(self, rules: Rules, hidden: Hidden, *, itemized: bool = False) -> None:
+        self.reply: ReplyReader = rules.dialect.reader()
+        self._rules = rules
         self._itemized = itemized
         self._hidden = hidden
         self._rounds: list[Message] = []
@@ -37,12 +47,22 @@ class WholeReply:
     def close(self) -> list[Output]:
         """The round's body is complete."""
         self.reply.end_raw()
-        return self._end_round()
+        reply, said = self.reply.result(), self.reply.message()
+        if self._rounds and not self._rules.is_reply(said):
+            return self.fail(reply.body if said.get("error") else cut_error(self._rules.dialect))
+        message, end = read_round(reply, said, self._rules, self._hidden)
+        self._rounds.append(message)
+        if end.next is Next.CONTINUE:
+            return [end]
+        if len(self._rounds) > 1 or not self._rules.is_shown_whole(message, self._hidden):
+            return [end, *self.end_now()]
+        self._shown = self._rules.without_tools(message, self._hidden)
+        return [end, EndOfReply(self._rules.cut_tools(reply.body, self._hidden))]
 
     def cut(self) -> list[Output]:
         """The round's body broke off: what there is of it, and no end."""
         if self._rounds:
-            return self.fail(cut_error(MESSAGES))
+            return self.fail(cut_error(self._rules.dialect))
         return [ToClient(output.raw) for output in self.close() if output.raw]
 
     def ping(self) -> bytes:
@@ -57,42 +77,22 @@ class WholeReply:
 
     def next_round(self) -> None:
         """The hidden calls are answered; what is fed from here on is the reply to that, or to another try."""
-        self.reply = ReplyBuilder()
+        self.reply = self._rules.dialect.reader()
 
     def end_now(self) -> list[Output]:
         """End the reply after a round that asked for another."""
-        self._shown = splicing.splice_message(self._rounds, self._hidden, itemized=self._itemized)
+        self._shown = self._rules.splice(self._rounds, self._hidden, self._itemized)
         return [EndOfReply(as_json(self._shown))]
 
     def fail(self, error: bytes) -> list[Output]:
         """There is no reply to this round, but this error: the body that came instead, or one of our own."""
-        error = complete_error(error, MESSAGES)
+        error = complete_error(error, self._rules.dialect)
         return [FailedBeforeOutput(error, error)]
 
     def visible(self) -> Reply:
         """The reply as the client sees it; empty while it is not complete."""
-        return describe(self._shown, as_json(self._shown), complete=bool(self._shown))
+        return self._rules.describe(self._shown, bool(self._shown))
 
     def list_untold(self) -> list[Tokens]:
         """What the client was not told that the model was given, by round."""
-        return splicing.list_untold(self._rounds, itemized=self._itemized)
-
-    def _end_round(self) -> list[Output]:
-        reply, message = self.reply.result(), self.reply.message()
-        if self._rounds and not isinstance(message.get("content"), list):
-            return self.fail(reply.body if "error" in message else cut_error(MESSAGES))
-        self._rounds.append(message)
-        content = splicing.content_of(message)
-        calls = [
-            HiddenCall(str(block.get("id")), block["name"], as_json(block.get("input", {})).decode())
-            for block in content
-            if is_hidden(block, self._hidden)
-        ]
-        end = splicing.end_of_round(reply, content, calls, self._hidden)
-        if end.next is Next.CONTINUE:
-            return [end]
-        if len(self._rounds) == 1 and splicing.splice_content(self._rounds, self._hidden) == content:
-            self._shown = message
-            return [end, EndOfReply(reply.body)]
-        self._shown = splicing.splice_message(self._rounds, self._hidden, itemized=self._itemized)
-        return [end, EndOfReply(as_json(self._shown))]
+        return self._rules.list_untold(self._rounds, self._itemized)

@@ -12,8 +12,7 @@ import attrs
 import httpx2
 from anthropic.types import Message
 
-from mnemosyne.http.splicing import EndOfRound, Next
-from mnemosyne.http.stream_rewriter import Output
+from mnemosyne.http.splicing import EndOfRound, Next, Output
 from tests.http.streams import frame
 
 Json = dict[str, Any]

@@ -13,10 +13,12 @@ from mnemosyne.domain.tools.memory_tools import NAMES, QUERY
 from mnemosyne.domain.wire.chat_reply import ChatReply
 from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
-from mnemosyne.http.chat_rewriter import ChatRewriter, WholeChat
-from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Next
+from mnemosyne.http.chat_rewriter import ChatRewriter
+from mnemosyne.http.chat_splicing import RULES
+from mnemosyne.http.rewriters import Rewriter, make_rewriter
+from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Next
 from mnemosyne.http.sse import FrameReader, event_of
-from mnemosyne.http.stream_rewriter import EndOfReply
+from mnemosyne.http.whole_reply import WholeReply
 from tests.domain.wire.dialects import WRITTEN, Call, Said
 from tests.http.rounds import play
 from tests.http.streams import cut
@@ -168,12 +170,16 @@ def follow_up(end: EndOfRound) -> list[Json]:
     return [json.loads(each) for each in CHAT.dialect.history.next_round([], [round_], NAMES)]
 
 
+def rewriter_of(streamed: bool) -> Rewriter:
+    return make_rewriter(CHAT.dialect, NAMES, streamed=streamed, itemized=False)
+
+
 STREAMED = pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 
 
 @STREAMED
 def test_a_hidden_call_without_a_type_is_answered_as_a_function(streamed: bool) -> None:
-    rewriter = (ChatRewriter if streamed else WholeChat)(NAMES)
+    rewriter = rewriter_of(streamed)
     played = play(rewriter, [bare([asked(id="call_1")], streamed=streamed)])
     assert played.raw == b""
     [message, result] = follow_up(played.ends[0])
@@ -183,8 +189,10 @@ def test_a_hidden_call_without_a_type_is_answered_as_a_function(streamed: bool) 
 
 def test_a_whole_completion_passes_as_it_came_or_is_made_of_its_rounds() -> None:
     plain = whole(Said("I look there.", "Hm.", [RUN]))
-    assert play(WholeChat(NAMES), [plain]).raw == plain
-    played = play(WholeChat(NAMES), [whole(Said("Let me recall. ", "", [ASK])), whole(Said("Now.", "", [RUN, ASK]))])
+    assert play(WholeReply(RULES, NAMES), [plain]).raw == plain
+    played = play(
+        WholeReply(RULES, NAMES), [whole(Said("Let me recall. ", "", [ASK])), whole(Said("Now.", "", [RUN, ASK]))]
+    )
     completion = json.loads(played.raw)
     assert message_of(completion)["content"] == "Let me recall. Now."
     assert [call["id"] for call in message_of(completion)["tool_calls"]] == ["call_run"]
@@ -192,8 +200,8 @@ def test_a_whole_completion_passes_as_it_came_or_is_made_of_its_rounds() -> None
 
 
 def test_a_whole_reply_that_is_no_completion_passes_and_a_later_one_is_an_error() -> None:
-    assert play(WholeChat(NAMES), [b"nonsense"]).raw == b"nonsense"
-    rewriter = WholeChat(NAMES)
+    assert play(WholeReply(RULES, NAMES), [b"nonsense"]).raw == b"nonsense"
+    rewriter = WholeReply(RULES, NAMES)
     rewriter.feed(whole(Said("", "", [ASK])))
     rewriter.close()
     rewriter.next_round()
@@ -207,7 +215,7 @@ def test_a_whole_reply_that_is_no_completion_passes_and_a_later_one_is_an_error(
 def test_each_hidden_call_is_answered_by_an_id_of_its_own(ids: list[Any], streamed: bool) -> None:
     calls = [asked(type="function", **({} if id_ is None else {"id": id_})) for id_ in ids]
     raw = bare(calls, streamed=streamed)
-    ends = [play((ChatRewriter if streamed else WholeChat)(NAMES), [raw]).ends[0] for _ in range(2)]
+    ends = [play(rewriter_of(streamed), [raw]).ends[0] for _ in range(2)]
     assert ends[0] == ends[1]
     [message, *results] = follow_up(ends[0])
     given = [call["id"] for call in message["tool_calls"]]
@@ -220,9 +228,7 @@ def test_each_hidden_call_is_answered_by_an_id_of_its_own(ids: list[Any], stream
 @STREAMED
 def test_a_call_of_the_clients_keeps_its_id_beside_a_hidden_one_that_shares_it(streamed: bool) -> None:
     run = {"id": "call_0", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
-    played = play(
-        (ChatRewriter if streamed else WholeChat)(NAMES), [bare([asked(id="call_0"), run], streamed=streamed)]
-    )
+    played = play(rewriter_of(streamed), [bare([asked(id="call_0"), run], streamed=streamed)])
     [message, result] = follow_up(played.ends[0])
     assert message["tool_calls"][1] == run
     assert message["tool_calls"][0]["id"] == result["tool_call_id"] != "call_0"

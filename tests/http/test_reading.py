@@ -16,7 +16,7 @@ from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.content_encoding import decoder_for
 from mnemosyne.http.messages_route import readable_body
 from mnemosyne.http.reading import reading_of
-from mnemosyne.http.stream_rewriter import EndOfReply, Output
+from mnemosyne.http.splicing import EndOfReply, Output
 from mnemosyne.zstd import ZstdCompressor
 from tests.http.streams import TEXT, TOOL, cut, message, stream
 

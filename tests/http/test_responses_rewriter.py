@@ -11,8 +11,7 @@ from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.http.responses_rewriter import ResponsesRewriter
-from mnemosyne.http.splicing import FailedBeforeOutput, Next
-from mnemosyne.http.stream_rewriter import EndOfReply, Output, ToClient
+from mnemosyne.http.splicing import EndOfReply, FailedBeforeOutput, Next, Output, ToClient
 from tests.http.responses import OFFERED, OURS, RECALL, RESTORE, RUN, Json, Round, call, read_stream, text, thinking
 from tests.http.rounds import Played, play
 from tests.http.streams import cut

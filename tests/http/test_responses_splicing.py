@@ -7,7 +7,7 @@ import pytest
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.http import responses_splicing as splicing
-from mnemosyne.http.splicing import Next
+from mnemosyne.http.splicing import Next, end_of_round
 from tests.http.responses import OFFERED, OURS, Json
 
 
@@ -59,6 +59,6 @@ def test_no_round_follows_where_the_client_has_a_call_to_answer() -> None:
     for items, follows in (([hidden], Next.CONTINUE), ([hidden, searched], Next.CONTINUE), ([hidden, shell], Next.END)):
         response: Json = {"status": "completed", "output": items}
         reply = RESPONSES.read_reply(json.dumps(response).encode())
-        end = splicing.end_of_round(reply, response, NAMES)
+        end = end_of_round(reply, response, splicing.RULES, NAMES)
         assert end.next is follows
         assert [call.id for call in end.calls] == ["c1"]

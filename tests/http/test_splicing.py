@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.prices import Tokens, window_of
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible_blocks
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
-from mnemosyne.http.splicing import Next, splice_usage
-from mnemosyne.http.stream_rewriter import EndOfReply, StreamRewriter
+from mnemosyne.http.messages_splicing import RULES, splice_usage
+from mnemosyne.http.splicing import EndOfReply, Next
+from mnemosyne.http.stream_rewriter import StreamRewriter
 from mnemosyne.http.whole_reply import WholeReply
 from tests.http.rounds import (
     HIDDEN,
@@ -143,7 +144,7 @@ def streamed(rounds: list[Round], *, itemized: bool = False) -> tuple[Played, St
 
 
 def whole(rounds: list[Round], *, itemized: bool = False) -> tuple[Played, WholeReply]:
-    rewriter = WholeReply(HIDDEN, itemized=itemized)
+    rewriter = WholeReply(RULES, HIDDEN, itemized=itemized)
     return play(rewriter, [round_.whole() for round_ in rounds]), rewriter
 
 

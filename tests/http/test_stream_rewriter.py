@@ -14,8 +14,8 @@ from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply, ReplyBuilder
 from mnemosyne.http.passed_reply import PassedStream
-from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput
-from mnemosyne.http.stream_rewriter import EndOfReply, Output, StreamRewriter, ToClient
+from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Output, ToClient
+from mnemosyne.http.stream_rewriter import StreamRewriter
 from tests.http.rounds import HIDDEN, READ, RECALL, RESTORE, Round, call, events_of, play, text, thinking
 from tests.http.streams import TEXT, THINKING, TOOL, cut, frame, message, stream
 from tests.profiles import examples
@@ -249,12 +249,6 @@ def test_input_that_is_no_json_is_handed_out_as_the_text_it_is() -> None:
     [end] = [output for output in managed(Round([broken], "tool_use")) if isinstance(output, EndOfRound)]
     assert [call.input_json for call in end.calls] == ['{"text": "log']
     assert json.loads(end.reply.body)["content"][0]["input"] == '{"text": "log'
-
-
-def test_input_keeps_its_spelling() -> None:
-    spelled = {**RECALL, "input": '{"limit" : 60000.0, "limit": 6e4}'}
-    [end] = [output for output in managed(Round([spelled], "tool_use")) if isinstance(output, EndOfRound)]
-    assert [call.input_json for call in end.calls] == ['{"limit" : 60000.0, "limit": 6e4}']
 
 
 def test_the_last_word_keeps_its_bytes_where_it_is_true() -> None:

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput, Next
-from mnemosyne.http.stream_rewriter import EndOfReply
+from mnemosyne.http.messages_splicing import RULES
+from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Next
 from mnemosyne.http.whole_reply import WholeReply
 from tests.http.rounds import HIDDEN, READ, RECALL, Round, play, text, thinking
 
 
 @given(st.lists(st.binary(min_size=1)))
 def test_bytes_that_are_no_message_pass_too(chunks: list[bytes]) -> None:
-    reading = WholeReply(HIDDEN)
+    reading = WholeReply(RULES, HIDDEN)
     assert [output for chunk in chunks for output in reading.feed(chunk)] == []
     outputs = reading.close()
     assert [type(output) for output in outputs] == [EndOfRound, EndOfReply]
@@ -30,13 +30,13 @@ def test_bytes_that_are_no_message_pass_too(chunks: list[bytes]) -> None:
     ],
 )
 def test_a_body_without_a_hidden_call_keeps_its_bytes(body: bytes) -> None:
-    assert play(WholeReply(HIDDEN), [body]).outputs[-1] == EndOfReply(body)
+    assert play(WholeReply(RULES, HIDDEN), [body]).outputs[-1] == EndOfReply(body)
 
 
 def test_fields_that_nobody_knows_are_kept_those_of_the_last_round_first() -> None:
     first = json.dumps({**Round([RECALL], "tool_use").message(), "container": "c1", "new": 1}).encode()
     last = json.dumps({**Round([text("It is.")], id="msg_2").message(), "new": 2, "newer": 3}).encode()
-    shown = json.loads(play(WholeReply(HIDDEN), [first, last]).raw)
+    shown = json.loads(play(WholeReply(RULES, HIDDEN), [first, last]).raw)
     assert {key: shown[key] for key in ("id", "container", "new", "newer")} == {
         "id": "msg_1",
         "container": "c1",
@@ -46,7 +46,7 @@ def test_fields_that_nobody_knows_are_kept_those_of_the_last_round_first() -> No
 
 
 def test_nothing_leaves_between_rounds_and_the_call_keeps_its_numbers() -> None:
-    reading = WholeReply(HIDDEN)
+    reading = WholeReply(RULES, HIDDEN)
     [end] = play(reading, [Round([RECALL], "tool_use").whole()]).outputs
     assert isinstance(end, EndOfRound)
     assert (end.next, end.raw) == (Next.CONTINUE, b"")
@@ -59,7 +59,7 @@ ERROR = b'{"type":"error","error":{"type":"overloaded_error","message":"Overload
 
 @pytest.mark.parametrize("body", [ERROR, b"", b"<html>Bad gateway</html>", Round([text("cut")]).whole()[:-9]])
 def test_a_later_round_that_is_no_message_is_a_failure_in_the_providers_form(body: bytes) -> None:
-    [_, failed] = play(WholeReply(HIDDEN), [Round([RECALL], "tool_use").whole(), body]).outputs
+    [_, failed] = play(WholeReply(RULES, HIDDEN), [Round([RECALL], "tool_use").whole(), body]).outputs
     assert isinstance(failed, FailedBeforeOutput)
     assert failed.raw == failed.error
     assert json.loads(failed.error)["type"] == "error"

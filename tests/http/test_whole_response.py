@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.tools.memory_tools import NAMES
+from mnemosyne.http.responses_splicing import RULES
 from mnemosyne.http.splicing import FailedBeforeOutput, Next
-from mnemosyne.http.whole_response import WholeResponse
+from mnemosyne.http.whole_reply import WholeReply
 from tests.http.responses import OFFERED, OURS, RECALL, RUN, Round, text, thinking
 from tests.http.rounds import play
 from tests.http.streams import cut
@@ -18,25 +19,25 @@ PLAIN = Round([thinking("Hm."), text("I look."), RUN]).whole()
 
 @given(st.lists(st.integers(0, len(PLAIN))))
 def test_a_response_without_anything_of_ours_passes_byte_for_byte(places: list[int]) -> None:
-    assert play(WholeResponse(NAMES), [PLAIN], lambda raw: cut(raw, places)).raw == PLAIN
+    assert play(WholeReply(RULES, NAMES), [PLAIN], lambda raw: cut(raw, places)).raw == PLAIN
 
 
 @given(st.binary())
 def test_bytes_that_are_no_response_pass_too(garbage: bytes) -> None:
-    assert play(WholeResponse(NAMES), [garbage]).raw == garbage
+    assert play(WholeReply(RULES, NAMES), [garbage]).raw == garbage
 
 
 def test_of_one_round_only_our_tools_are_taken_out() -> None:
     content = [text("Hello.")]
-    played = play(WholeResponse(NAMES), [Round(content, 1, OFFERS).whole()])
+    played = play(WholeReply(RULES, NAMES), [Round(content, 1, OFFERS).whole()])
     assert json.loads(played.raw) == json.loads(Round(content).whole())
     assert b'"tools": [\n    {\n      "type": "function",\n      "name": "exec_command"' in played.raw
-    only_ours = play(WholeResponse(NAMES), [Round(content, 1, tuple(OURS)).whole()])
+    only_ours = play(WholeReply(RULES, NAMES), [Round(content, 1, tuple(OURS)).whole()])
     assert json.loads(only_ours.raw)["tools"] == []
 
 
 def test_several_rounds_are_one_response() -> None:
-    rewriter = WholeResponse(NAMES)
+    rewriter = WholeReply(RULES, NAMES)
     rounds = [Round([text("Wait."), RECALL], 1, OFFERS), Round([text("Now I know."), RUN, RECALL], 2, OFFERS)]
     played = play(rewriter, [each.whole() for each in rounds])
     response = json.loads(played.raw)
@@ -53,7 +54,7 @@ def test_a_later_round_that_is_no_response_is_a_plain_error() -> None:
         (b'{"error":{"type":"rate_limit_exceeded"}}', "rate_limit_exceeded"),
         (b"<html>", "server_error"),
     ):
-        rewriter = WholeResponse(NAMES)
+        rewriter = WholeReply(RULES, NAMES)
         play(rewriter, [Round([RECALL], 1, OFFERS).whole()])
         rewriter.next_round()
         (failure,) = [*rewriter.feed(body), *rewriter.close()]

@@ -50,14 +50,14 @@ def write_tool(tool: Mapping[str, Any]) -> Message:
 # A reply
 
 
-def complete_calls(reply: Mapping[str, Any], hidden: Collection[str]) -> Message:
+def complete_calls(reply: Message, hidden: Collection[str]) -> Message:
     """A reply with its calls whole, whatever its server left out: each with its type, and each hidden one with an id
     that no other has. The client's own keep theirs, by which it answers them.
     """
     message = message_of(reply)
     calls = message.get("tool_calls")
     if not isinstance(calls, list):
-        return dict(reply)
+        return reply
     whole = [{"type": "function", **call} if "function" in call else call for call in calls if isinstance(call, dict)]
     taken = ["", *(read_block(call).get("id") for call in whole if not _is_ours(call, hidden))]
     for number, call in enumerate(whole):
@@ -65,6 +65,8 @@ def complete_calls(reply: Mapping[str, Any], hidden: Collection[str]) -> Message
             if read_block(call)["id"] in taken:
                 whole[number] = {**call, "id": _make_id(reply, number)}
             taken.append(whole[number]["id"])
+    if whole == calls:
+        return reply
     [choice, *others] = reply["choices"]
     return {**reply, "choices": [{**choice, "message": {**message, "tool_calls": whole}}, *others]}
 

@@ -45,6 +45,10 @@ class ReplyReader(Protocol):
         """A whole reply is complete when its body is."""
         ...
 
+    def message(self) -> dict[str, Any]:
+        """The JSON object that the reply is, or the error, as far as it has arrived."""
+        ...
+
     def result(self) -> Reply:
         """The reply as far as it has arrived."""
         ...

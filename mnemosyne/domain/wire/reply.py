@@ -152,10 +152,6 @@ class ReplyBlock:
     def _append(self, field: str, piece: str) -> None:
         self._pieces.setdefault(field, []).append(piece)
 
-    def input_json(self) -> str:
-        """A tool's input as the text that the fragments make; without any, the input that the block began with."""
-        return "".join(self._pieces.get("input", ())) or as_json(self._start.get("input", {})).decode()
-
     def content(self) -> dict[str, Any]:
         """The block as a reply that is no stream would hold it."""
         block = dict(self._start)

@@ -73,13 +73,13 @@ from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.refusals import refusal_of
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialect import Dialect
-from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.recipe import Recipe
-from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json, json_object
+from mnemosyne.domain.wire.reply import HiddenCall, Reply, json_object
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ContentForgotten, LogFailed, NotFound, Outdated
-from mnemosyne.http import splicing
+from mnemosyne.http.rewriters import rules_of
+from mnemosyne.http.splicing import end_of_round
 from mnemosyne.lab.replay.hearing import AsNoted, Hearing
 from mnemosyne.services import contexts
 from mnemosyne.services.sessions import Archive, events_of
@@ -577,15 +577,4 @@ def _address(event: Any) -> Address:
 
 def _list_calls(reply: Reply, dialect: Dialect) -> tuple[HiddenCall, ...]:
     """The calls of a round that were to be answered."""
-    content = dialect.reply_content(json_object(reply.body))
-    calls = [
-        HiddenCall(str(block.get("id")), block["name"], _input(block.get("input", {})))
-        for block in content
-        if is_hidden(block, memory_tools.NAMES)
-    ]
-    return splicing.end_of_round(reply, content, calls, memory_tools.NAMES).calls
-
-
-def _input(given: object) -> str:
-    """A call's input as the model wrote it; what was no JSON is kept as a text."""
-    return given if isinstance(given, str) else as_json(given).decode()
+    return end_of_round(reply, json_object(reply.body), rules_of(dialect), memory_tools.NAMES).calls

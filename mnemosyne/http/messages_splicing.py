@@ -1,0 +1,141 @@
+"""What a client of the Messages API sees of several rounds, and what the end of its reply must say.
+
+The rules follow what clients were seen to do: on ``stop_reason: "tool_use"`` without a call they ask again, one of them
+for ever; on a reply without any block they ask again once and then give up; and they compact their history by the input
+that ``usage`` reports. Some clients are *itemized*: they take that from the last of its ``iterations``.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.tools.cleanup_tags import visible_blocks
+from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne.domain.wire.history import is_hidden
+from mnemosyne.domain.wire.message_bytes import NO_CONTENT
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
+from mnemosyne.domain.wire.reply import Reply, as_json, describe
+from mnemosyne.http.splicing import Hidden, Message, Rules, list_given, sum_counts
+
+OF_THE_FIRST_ROUND = frozenset({"id", "type", "role", "model"})
+"""What the client is told before later rounds are known; every other field of a message is the last round's."""
+
+PRODUCED = ("output_tokens", "output_tokens_details", "server_tool_use")
+"""The parts of ``usage`` that say what was produced."""
+
+COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+GIVEN = (*COUNTS, "cache_creation")
+"""The parts that say what the model was given."""
+
+
+def content_of(message: Message) -> list[Message]:
+    """The blocks of a message."""
+    return content_blocks(message.get("content"))
+
+
+def splice_message(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Message:
+    """The one message that these rounds are to the client.
+
+    A message that would have no block, or thinking alone, says so, unless it was refused: then clients go by the stop
+    reason.
+    """
+    content = splice_content(rounds, hidden)
+    reason = splice_stop_reason(rounds[-1].get("stop_reason"), content)
+    if reason != "refusal" and all(block.get("type") in THINKING for block in content):
+        content.append(text_block(NO_CONTENT))
+    later = {key: value for key, value in rounds[-1].items() if key not in OF_THE_FIRST_ROUND}
+    usage = splice_usage([_usage(message) for message in rounds], itemized=itemized)
+    return {**rounds[0], **later, "content": content, "stop_reason": reason, "usage": usage}
+
+
+def cut_short(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Reply:
+    """What the client sees of a reply that has not ended: without a reason to stop but its own round's."""
+    begun = [message for message in rounds if message] or [{}]
+    reason = begun[-1].get("stop_reason") if len(begun) == 1 else None
+    used = splice_usage([_usage(message) for message in begun], itemized=itemized)
+    usage = {"usage": used} if "usage" in begun[0] else {}
+    message = {**begun[0], "content": splice_content(begun, hidden), "stop_reason": reason, **usage}
+    return describe(message, as_json(message), complete=False)
+
+
+def splice_content(rounds: Iterable[Message], hidden: Hidden) -> list[Message]:
+    """The blocks of these rounds that the client sees, as it sees them."""
+    return visible_blocks(block for message in rounds for block in content_of(message) if not is_hidden(block, hidden))
+
+
+def splice_stop_reason(reason: object, content: Sequence[Message]) -> object:
+    """The provider's stop reason, if it fits the blocks that the client sees.
+
+    ``tool_use`` needs a call. ``pause_turn`` needs anything at all: the client would send an empty message back.
+    """
+    if (reason == "tool_use" and not any(map(is_call, content))) or (reason == "pause_turn" and not content):
+        return "end_turn"
+    return reason
+
+
+def splice_usage(rounds: Sequence[Message], *, itemized: bool = False) -> Message:
+    """The ``usage`` of a reply that took these rounds; a single round's is its own.
+
+    An itemized client gets what the provider itself would say of a loop on its side: the sum of all rounds, which is
+    what was billed, and an entry of ``iterations`` for each, of which the last is the window. Any other client gets the
+    last round's input, because it would compact by the sum, and all rounds' output; ``iterations`` as well when the
+    last round has them.
+    """
+    shown = dict(rounds[-1])
+    if len(rounds) == 1:
+        return shown
+    itemized = itemized and all(map(_is_told, rounds))
+    for key in PRODUCED + GIVEN if itemized else PRODUCED:
+        counted = [usage[key] for usage in rounds if usage.get(key) is not None]
+        if counted:
+            shown[key] = sum_counts(counted)
+    if itemized or "iterations" in shown:
+        shown["iterations"] = [entry for usage in rounds for entry in _iterations(usage)]
+    return shown
+
+
+def list_untold(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
+    """What the model was given in rounds of which ``splice_usage`` does not tell that."""
+    told = itemized and all(_is_told(_usage(message)) for message in rounds)
+    return [] if told else list_given(tokens_of(_usage(message)) for message in rounds[:-1])
+
+
+def _is_told(usage: Message) -> bool:
+    """Whether a round tells what the model was given."""
+    used = tokens_of(usage)
+    return used is not None and used.prompt > 0
+
+
+def _iterations(usage: Message) -> list[Message]:
+    """The entries of one round: the provider's own, or one that says the same as its ``usage``."""
+    own = usage.get("iterations")
+    if isinstance(own, list):
+        return own
+    if not _is_told(usage):
+        return []
+    counts = {key: usage.get(key) or 0 for key in (*COUNTS, "output_tokens")}  # a client reads no entry that lacks one
+    split = {"cache_creation": usage["cache_creation"]} if usage.get("cache_creation") else {}
+    return [{"type": "message", **counts, **split}]
+
+
+def text_block(text: str) -> Message:
+    return {"type": "text", "text": text}
+
+
+def _usage(message: Message) -> Message:
+    usage = message.get("usage")
+    return usage if isinstance(usage, dict) else {}
+
+
+RULES = Rules(
+    dialect=MESSAGES,
+    is_reply=lambda message: isinstance(message.get("content"), list),
+    has_client_call=lambda message, hidden: any(
+        is_call(block) and not is_hidden(block, hidden) for block in content_of(message)
+    ),
+    is_shown_whole=lambda message, hidden: splice_content([message], hidden) == content_of(message),
+    splice=splice_message,
+    cut_short=cut_short,
+    list_untold=list_untold,
+    describe=lambda message, complete: describe(message, as_json(message), complete=complete),
+)

@@ -11,7 +11,7 @@ MUTATION := .cache/mutation
 # A worker for each core; one that has nothing left to do takes over from another.
 PARALLEL := -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: install serve test lint types imports unit clients soak mutants bench audit lock format clean help
+.PHONY: install serve test lint types imports unit clients browser soak mutants bench audit lock format clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,7 +30,7 @@ serve: install  ## run the proxy
 
 test: install  ## everything CI runs
 	@# All of it at once: where one part waits, or has one worker left, another goes on.
-	@$(MAKE) --no-print-directory --keep-going --jobs=5 lint types imports unit clients
+	@$(MAKE) --no-print-directory --keep-going --jobs=6 lint types imports unit clients browser
 
 lint: install  ## formatting, lint, spelling
 	$(BIN)/ruff format --check .
@@ -43,11 +43,14 @@ types: install  ## mypy, strict
 imports: install  ## the import contracts
 	$(BIN)/lint-imports --cache-dir .cache/import-linter
 
-unit: install  ## all tests but those of clients and the long campaigns
-	HYPOTHESIS_PROFILE=ci $(PYTEST) $(PARALLEL) --ignore tests/clients -m "not soak"
+unit: install  ## all tests but those of clients, of the browser, and the long campaigns
+	HYPOTHESIS_PROFILE=ci $(PYTEST) $(PARALLEL) --ignore tests/clients --ignore tests/browser -m "not soak"
 
 clients: install  ## Claude Code, opencode and the vendor's library, against the strict stand-in
 	$(PYTEST) $(PARALLEL) -m "not soak" tests/clients
+
+browser: install  ## the pages in a real Chromium; skipped where the system has none
+	$(PYTEST) -m "not soak" tests/browser
 
 soak: install  ## long campaigns, and every property with many examples; what passed on this commit is left out
 	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PARALLEL) -p tests.soak.resuming --passed .cache/soak/$$(git rev-parse --short HEAD) \

@@ -1,0 +1,111 @@
+"""A log whose pages are shown by a process of ours, and a browser that was let in."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+
+from tests.browser.chromium import chromium
+from tests.cli.support import environ_for, line, started
+from tests.conftest import PostgresServer
+from tests.http.inspector.shown import fill, session
+
+RECORDED = Path(__file__).parents[3] / "shared/data/sessions/claude_code.jsonl"
+LONG = 250
+"""Turns of the recorded session that is shown."""
+
+
+@attrs.frozen
+class Shown:
+    """Pages at ``url``. ``session`` is managed, and holds what a page may trip over; ``environ`` is for commands."""
+
+    url: str
+    cookie: str
+    session: str
+    environ: dict[str, str]
+
+    @property
+    def link(self) -> str:
+        return f"/-/session/{self.session}"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        # Tests run as root in containers, where Chromium's sandbox cannot.
+        opened = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="session")
+def shown(
+    browser: Browser, postgres_server: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Shown]:
+    with serve(postgres_server, template, tmp_path_factory.mktemp("browser"), browser, session()) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def recorded(
+    browser: Browser, postgres_server: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Shown]:
+    """The same for a recorded session of ``LONG`` turns. Skips where there are no recordings."""
+    if not RECORDED.exists():
+        pytest.skip(f"there are no recorded sessions at {RECORDED}")
+    with RECORDED.open(encoding="utf-8") as file:
+        long = next(each for each in map(json.loads, file) if len(each["turns"]) >= LONG)
+    with serve(postgres_server, template, tmp_path_factory.mktemp("recorded"), browser, long) as opened:
+        yield opened
+
+
+@contextmanager
+def serve(
+    postgres_server: PostgresServer, template: str, folder: Path, browser: Browser, held: dict[str, Any]
+) -> Iterator[Shown]:
+    """Pages that show one session."""
+    with postgres_server.fresh_database(template) as dsn, ThreadPoolExecutor() as threads:
+        (stream,) = threads.submit(fill, dsn, folder / "data", held).result()
+        environ = environ_for(folder, MNEMOSYNE_DSN=dsn)
+        with started("open", "--print", environ=environ) as process:
+            link = line(process.stdout)
+            with browser.new_context() as context:
+                page = context.new_page()
+                page.goto(link)
+                (cookie,) = context.cookies()
+            url = link.partition("/-/")[0]
+            yield Shown(url, str(cookie.get("value")), str(stream), environ)
+
+
+@attrs.define
+class Tab:
+    """A page of a browser; ``said`` is what its console complained of."""
+
+    page: Page
+    said: list[str] = attrs.field(factory=list)
+
+    def hear(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.said.append(message.text)
+
+
+def open_tab(context: BrowserContext, shown: Shown) -> Tab:
+    """A tab that was let in."""
+    context.add_cookies([{"name": "mnemosyne", "value": shown.cookie, "url": f"{shown.url}/-/"}])
+    tab = Tab(context.new_page())
+    tab.page.on("console", lambda message: tab.hear(message))
+    tab.page.on("pageerror", lambda error: tab.said.append(str(error)))
+    tab.page.on("dialog", lambda dialog: tab.said.append(f"a dialog: {dialog.message}"))
+    return tab
+
+
+@pytest.fixture
+def tab(browser: Browser, shown: Shown) -> Iterator[Tab]:
+    with browser.new_context(base_url=shown.url) as context:
+        yield open_tab(context, shown)

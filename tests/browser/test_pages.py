@@ -1,0 +1,171 @@
+"""Every page in a browser: nothing is said on the console, whoever uses a keyboard or a screen reader can use it, and
+it follows the log.
+"""
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.chromium import axe
+from tests.browser.conftest import Shown, Tab, open_tab
+from tests.cli.support import mnemosyne
+from tests.waiting import DEADLINE
+
+PAGES = (
+    "/-/",
+    "{link}",
+    "{link}/turn/20",
+    "{link}/objects",
+    "{link}/turn/19/to/20",
+    "/-/search?q=parser",
+    "/-/savings",
+    "/-/server",
+)
+
+expect.set_options(timeout=DEADLINE * 1000)
+
+
+def first_object(page: Page, shown: Shown) -> str:
+    told = page.request.get(f"{shown.url}{shown.link}.json").json()
+    return str(told["view"]["map"]["spans"][0]["object"]["id"])
+
+
+@pytest.mark.parametrize("path", [*PAGES, "{link}/object/"])
+def test_every_page_is_shown_without_a_word_on_the_console_and_can_be_read_by_everybody(
+    tab: Tab, shown: Shown, path: str
+) -> None:
+    page = path.format(link=shown.link)
+    tab.page.goto(page + (first_object(tab.page, shown) if page.endswith("object/") else ""))
+    expect(tab.page.locator("h1")).to_be_visible()
+    assert tab.said == []
+    tab.page.evaluate(axe())  # the policy of the page lets no script in but ours; the driver may
+    found = tab.page.evaluate("axe.run()")
+    serious = [
+        (each["id"], each["nodes"][0]["html"][:200])
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+@pytest.mark.parametrize("width", [360, 3840])
+def test_no_page_is_wider_than_its_window(browser: Browser, shown: Shown, width: int) -> None:
+    with browser.new_context(base_url=shown.url, viewport={"width": width, "height": 900}) as context:
+        tab = open_tab(context, shown)
+        wide = {}
+        for path in PAGES:
+            tab.page.goto(path.format(link=shown.link))
+            wide[path] = tab.page.evaluate("document.documentElement.scrollWidth")
+    assert {path: found for path, found in wide.items() if found > width} == {}
+
+
+def test_every_page_can_be_read_by_night(browser: Browser, shown: Shown) -> None:
+    with browser.new_context(base_url=shown.url, color_scheme="dark") as context:
+        tab = open_tab(context, shown)
+        pale = []
+        for path in PAGES:
+            tab.page.goto(path.format(link=shown.link))
+            tab.page.evaluate(axe())
+            found = tab.page.evaluate('axe.run({runOnly: ["color-contrast"]})')
+            pale += [(path, each["nodes"][0]["html"][:200]) for each in found["violations"]]
+    assert pale == []
+
+
+def test_without_a_script_the_map_the_turns_and_what_left_are_there(browser: Browser, shown: Shown) -> None:
+    with browser.new_context(base_url=shown.url, java_script_enabled=False) as context:
+        page = open_tab(context, shown).page
+        page.goto(shown.link)
+        expect(page.locator("#map rect[data-object]").first).to_be_visible()
+        expect(page.locator("text=objects no longer stand in full")).to_be_visible()
+        page.goto(f"{shown.link}/turn/20")
+        assert page.locator("ol.blocks > li").count() > 10
+
+
+def test_the_list_narrows_while_somebody_types(tab: Tab) -> None:
+    tab.page.goto("/-/")
+    expect(tab.page.locator("tbody tr")).to_have_count(1)
+    tab.page.keyboard.press("/")
+    tab.page.keyboard.type("nothing has this")
+    expect(tab.page.locator("tbody tr")).to_have_count(0)
+    tab.page.locator("#q").fill("date parser")
+    expect(tab.page.locator("tbody tr")).to_have_count(1)
+    assert tab.said == []
+
+
+def test_a_band_leads_to_its_object_and_the_ground_to_its_turn(tab: Tab, shown: Shown) -> None:
+    tab.page.goto(shown.link)
+    band = tab.page.locator("#map rect[data-object]").first
+    name = band.get_attribute("data-object")
+    band.click()
+    expect(tab.page).to_have_url(re.compile(f"/object/{name}$"))
+    tab.page.go_back()
+    chart = tab.page.locator("#map")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    assert box is not None
+    tab.page.mouse.click(box["x"] + box["width"] * 0.97, box["y"] + 30)
+    expect(tab.page).to_have_url(re.compile(r"/turn/(30|31)\?branch=main$"))
+
+
+def test_the_map_is_zoomed_by_keys(tab: Tab, shown: Shown) -> None:
+    tab.page.goto(shown.link)
+    chart = tab.page.locator("[data-map]")
+    chart.focus()
+    before = tab.page.locator("#map").bounding_box()
+    tab.page.keyboard.press("+")
+    after = tab.page.locator("#map").bounding_box()
+    assert before is not None
+    assert after is not None
+    assert after["width"] > 1.4 * before["width"]
+
+
+def test_turns_are_walked_through_by_keys(tab: Tab, shown: Shown) -> None:
+    tab.page.goto(f"{shown.link}/turn/20?branch=main")
+    tab.page.keyboard.press("n")
+    expect(tab.page.locator("h1")).to_contain_text("Turn 21")
+    tab.page.keyboard.press("p")
+    expect(tab.page.locator("h1")).to_contain_text("Turn 20")
+
+
+def test_a_block_shows_all_it_says_when_it_is_opened_and_runs_nothing_of_it(tab: Tab, shown: Shown) -> None:
+    tab.page.goto(f"{shown.link}/turn/3?branch=main&sent=client")
+    block = tab.page.locator("li.block", has_text="tool result").first
+    block.locator("summary").click()
+    expect(block.locator("pre")).to_contain_text("<script>alert")
+    assert tab.page.locator("main img").count() == 0
+    assert tab.said == []
+
+
+def test_a_page_shows_what_happens_elsewhere_without_being_loaded_again(tab: Tab, shown: Shown) -> None:
+    name = first_object(tab.page, shown)
+    tab.page.goto(f"{shown.link}/object/{name}")
+    expect(tab.page.locator("#live")).to_have_text("Live")
+    tab.page.evaluate("window.same = true")
+    done = mnemosyne("pin", name, "--session", shown.session, "--reason", "from a terminal", environ=shown.environ)
+    assert done.returncode == 0, done.stderr
+    expect(tab.page.locator("dl.facts")).to_contain_text("from a terminal")
+    assert tab.page.evaluate("window.same")
+    mnemosyne("unpin", name, "--session", shown.session, environ=shown.environ)
+    expect(tab.page.locator("dl.facts")).not_to_contain_text("from a terminal")
+    assert tab.said == []
+
+
+def test_an_object_is_pinned_and_let_go_by_its_button(tab: Tab, shown: Shown) -> None:
+    tab.page.goto(f"{shown.link}/object/{first_object(tab.page, shown)}")
+    tab.page.get_by_role("button", name="Pin").click()
+    expect(tab.page.locator("dl.facts")).to_contain_text("on the page")
+    tab.page.get_by_role("button", name="Unpin").click()
+    expect(tab.page.locator("dl.facts")).not_to_contain_text("on the page")
+    assert tab.said == []
+
+
+def test_a_recorded_session_of_many_turns_is_shown_in_few_bytes(browser: Browser, recorded: Shown) -> None:
+    with browser.new_context(base_url=recorded.url) as context:
+        tab = open_tab(context, recorded)
+        for path in (recorded.link, f"{recorded.link}/turn/100", f"{recorded.link}/objects", "/-/"):
+            response = tab.page.goto(path)
+            assert response is not None
+            assert response.ok
+            assert len(response.body()) < 1_000_000
+        assert tab.said == []

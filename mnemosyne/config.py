@@ -25,7 +25,9 @@ MODELS_NAME = "models.toml"
 
 HELPER_MODEL = "claude-haiku-5-5"
 
-OPENAI = NamedUpstream("openai", "https://api.openai.com", models=("gpt-*", "chatgpt-*", "codex-*", "o[1-9]*"))
+OPENAI = NamedUpstream(
+    "openai", "https://api.openai.com", models=("gpt-*", "ft:*", "chatgpt-*", "codex-*", "computer-use-*", "o[1-9]*")
+)
 """Only its own models: what Anthropic serves in another dialect comes with a key that is nobody else's business."""
 
 _SECRETS = (

@@ -95,6 +95,7 @@ def test_beside_anthropic_openais_own_models_go_to_openai_and_nothing_else_does(
         False,
         False,
     ]
+    assert all(openai.takes("chat", model) for model in ("ft:gpt-4o:acme::1", "computer-use-preview"))
     assert not openai.takes("messages", "gpt-5.6")
     assert upstreams_of(load({"upstream": LOCAL}, environ)) == ()
     assert upstreams_of(load({"upstreams": f"local={LOCAL}"}, environ)) == (NamedUpstream("local", LOCAL),)

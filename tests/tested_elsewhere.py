@@ -131,7 +131,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_evaluate.py": (
         "an evaluation from files to reports",
-        "lab/evaluation/from_log lab/evaluation/running lab/evaluation/renditions",
+        "lab/evaluation/running lab/evaluation/renditions",
     ),
     "lab/evaluation/test_driver.py": (
         "data that the driver reads and fills",

@@ -27,26 +27,32 @@ PLOT_WIDTH, PLOT_HEIGHT = 60, 6
 @click.command(short_help="Show a session's context and money over its turns.")
 @session_argument
 @click.option(
-    "--html", "page", type=click.Path(path_type=Path, dir_okay=False), metavar="OUT", help="Write it as a page, too."
+    "--html", "page", type=click.Path(path_type=Path, dir_okay=False), metavar="OUT", help="Write its page, too."
 )
+@click.option("--redact", is_flag=True, help="Leave what was said, and the names of files, out of the page.")
 @log_options()
 @json_option
-def report(session: str, page: Path | None, as_json: bool, **options: object) -> None:
+def report(session: str, page: Path | None, redact: bool, as_json: bool, **options: object) -> None:
     """Show one session: how its context grew, how full its window was, what the model missed, when its history was
     rewritten and whether that paid, what it all cost beside the unmanaged session, and what paging of its client's
     tools takes out of each request.
 
-    The page (--html) needs nothing but a browser. It works beside a running server and without one.
+    The page (--html) is the session's own page as one file, to be sent to somebody: what filled the window, what left
+    it, what was missed and what it cost. It needs nothing but a browser.
     """
 
-    async def read(models: "OpenReadModels") -> "SessionReport":
+    if redact and page is None:
+        raise click.UsageError("--redact is about the page: give --html OUT, too.")
+
+    async def read(models: "OpenReadModels") -> "tuple[SessionReport, str | None]":
         from mnemosyne.services.reports import read_report
 
-        return await read_report(models.archive, models, session)
+        found = await read_report(models.archive, models, session)
+        return found, None if page is None else await _make_page(models, found, redact=redact)
 
-    found = with_read_models(log_of(options), read)
-    if page is not None:
-        _write(found, page)
+    found, text = with_read_models(log_of(options), read)
+    if page is not None and text is not None:
+        _write(text, page)
     if as_json:
         print_json(_as_json(found))
     elif not found.turns:
@@ -55,19 +61,15 @@ def report(session: str, page: Path | None, as_json: bool, **options: object) ->
         _print(found)
 
 
-def _write(found: "SessionReport", page: Path) -> None:
-    from mnemosyne.lab.evaluation.from_log import LIMITS, evaluation_of
-    from mnemosyne.lab.evaluation.report_html import report_html
+async def _make_page(models: "OpenReadModels", found: "SessionReport", *, redact: bool) -> str:
+    from mnemosyne.http.inspector.session_report import read_shown, session_report
 
-    distances = [row["distance"] for row in found.faults]
-    evaluation = evaluation_of(
-        found.name, found.turns, found.windows, epochs=found.epochs, evictions=found.evictions, distances=distances
-    )
-    if found.thrash is not None:
-        index = f"at most {found.thrash.worst:.1f}, {found.thrash.last:.1f} at the end"
-        evaluation = attrs.evolve(evaluation, settings={**evaluation.settings, "thrash index": index})
+    return session_report(await read_shown(models.archive, models, found.stream, None, {}), redacted=redact)
+
+
+def _write(text: str, page: Path) -> None:
     try:
-        write_private(page, report_html(evaluation, LIMITS))
+        write_private(page, text)
     except OSError as error:
         raise click.ClickException(f"{page} cannot be written: {error.strerror or error}.") from None
 

@@ -39,7 +39,7 @@ class SessionTurn:
 
     turn: int
     attempt: int
-    state: str
+    state: str | None
     began_at: int
     model: str | None
     tokens: int | None

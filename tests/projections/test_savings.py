@@ -12,8 +12,6 @@ from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode, RoundBegan
-from mnemosyne.lab.evaluation.from_log import LIMITS, evaluation_of
-from mnemosyne.lab.evaluation.report_html import report_html
 from mnemosyne.projections.savings import SAVED, SAVED_BY_TURN, SAVINGS
 from mnemosyne.services.savings import Balance, add_up, balance_of, find_rewrites
 from tests.adapters.log_support import stream
@@ -126,24 +124,3 @@ async def test_the_epoch_that_a_branch_begins_with_is_no_rewrite_unless_the_log_
     assert [each.turn for each in find_rewrites(turns)] == [3]
     went_back = {"branch": "main", "epoch": 1, "reason": "went back", "payback": None}
     assert [(each.turn, each.reason) for each in find_rewrites(turns, [went_back])] == [(1, "went back"), (3, None)]
-
-
-async def test_a_session_of_the_log_is_a_page_with_its_context_and_its_money(dsn: str) -> None:
-    events = [accounted(1, 1_000, 2_000), epoch(2, 1), accounted(2, 2_000, 1_000), accounted(3, 1_000, 9_000)]
-    _, turns = await rows_of(dsn, *events)
-    found = evaluation_of("<a session>", turns, [], evictions=2, distances=[4])
-    sent, unmanaged = (policy.sessions[0] for policy in found.policies)
-    assert sent.billed == sum(point.billed for point in sent.points) == Fraction(4_000 * 5, 4) + 15
-    assert sent.billed_unmanaged == unmanaged.billed == unmanaged.billed_unmanaged
-    assert unmanaged.ratio == 1
-    assert (sent.tokens_unmanaged, sent.epochs[0].turn) == (12_000, 2)
-    page = report_html(found, LIMITS)
-    assert "&lt;a session&gt;" in page
-    assert "The unmanaged session is a simulation" in page
-    assert "<a session>" not in page
-
-
-async def test_a_session_without_an_account_is_a_page_too(dsn: str) -> None:
-    _, turns = await rows_of(dsn, epoch(1, 0))
-    assert turns == []
-    assert report_html(evaluation_of("s", turns, [], evictions=0, distances=[]), LIMITS)

@@ -8,14 +8,11 @@ from quart import Response, request
 
 from mnemosyne.domain.history.context_view import compare
 from mnemosyne.domain.history.time_travel import TurnPlace, history_of, place_of
-from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.errors import LogFailed
 from mnemosyne.http.inspector.library import Library, View
+from mnemosyne.http.inspector.session_report import read_shown
 from mnemosyne.services import contexts, overviews, read_models, turn_view, windows
-from mnemosyne.services.context_map import Span
-from mnemosyne.services.map_chart import map_chart
-from mnemosyne.services.money_curve import money_chart
-from mnemosyne.services.session_view import SessionView, read_session_view, read_sources
+from mnemosyne.services.session_view import read_session_view
 
 SHOWN_SESSIONS = 50
 
@@ -33,23 +30,15 @@ async def show_sessions(library: Library) -> tuple[str, Mapping[str, Any]]:
 async def show_session(library: Library, session: str) -> tuple[str, Mapping[str, Any]]:
     """One session; ``?branch=`` chooses which of its windows is drawn."""
     stream = await read_models.find(library.models, session)
-    view = await read_session_view(library.models, stream, request.args.get("branch"))
-    overview = await overviews.read_overview(library.archive, library.models, stream, openings=library.openings)
-    shown: dict[str, Any] = {"view": view, "overview": overview}
+    branch = request.args.get("branch")
     if not request.path.endswith(".json"):
-        shown |= {"map_svg": map_chart(view.map), "money_svg": money_chart(view.money)}
-        left = _list_left(view)
-        missed = {each.object for each in view.misses}
-        named = {each.object for each in (*left, *(span for span in view.map.spans if span.object.id in missed))}
-        shown |= {"left": left, "sources": await read_sources(library.archive, stream, named)}
-    return "session.html", shown
-
-
-def _list_left(view: SessionView) -> list[Span]:
-    """What stands in the window no more as it came, the largest first."""
-    last = view.map.turns[-1].turn if view.map.turns else 0
-    spans = [each for each in view.map.standing_at(last) if each.fidelity is not Fidelity.FULL]
-    return sorted(spans, key=lambda each: -each.object.tokens)
+        shown = await read_shown(library.archive, library.models, stream, branch, library.openings)
+        return "session.html", shown
+    overview = await overviews.read_overview(library.archive, library.models, stream, openings=library.openings)
+    return "session.html", {
+        "overview": overview,
+        "view": await read_session_view(library.models, stream, branch),
+    }
 
 
 async def show_objects(library: Library, session: str) -> tuple[str, Mapping[str, Any]]:

@@ -46,8 +46,8 @@ _LAYER_NAMES = {
 }
 
 
-def report_html(evaluation: Evaluation, limits: str = LIMITS) -> str:
-    """The page; ``limits`` says what its numbers do not say. The same evaluation gives the same text."""
+def report_html(evaluation: Evaluation) -> str:
+    """The page. The same evaluation gives the same text."""
     told = report(evaluation)
     policies = told["policies"]
     first_policy = _first_policy(policies)
@@ -57,7 +57,7 @@ def report_html(evaluation: Evaluation, limits: str = LIMITS) -> str:
     return Template(_read("report_page.html")).substitute(
         verdict=escape(printable(told["verdict"] or "")),
         denominator=escape(DENOMINATOR),
-        limits=escape(limits),
+        limits=escape(LIMITS),
         policy_head=_heads(["policy", *(column.title for column in COLUMNS), "dearest session"]),
         policy_rows=_policy_rows(policies),
         wire=escape(wire_sentence(policies)),

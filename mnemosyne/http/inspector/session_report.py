@@ -1,0 +1,71 @@
+"""What the page of a session shows, and the same as one file to be sent to somebody: it needs no server, and loads
+nothing.
+"""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+from uuid import UUID
+
+import attrs
+from jinja2 import Environment, PackageLoader
+
+from mnemosyne import __version__
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.http.inspector.telling import FILTERS
+from mnemosyne.services import overviews
+from mnemosyne.services.context_map import Span
+from mnemosyne.services.map_chart import map_chart
+from mnemosyne.services.money_curve import money_chart
+from mnemosyne.services.read_models import ReadModels
+from mnemosyne.services.session_view import SessionView, read_session_view, read_sources
+from mnemosyne.services.sessions import Archive
+
+_STYLES = ("charts.css", "page.css")
+_WORDLESS = "A session"
+
+
+async def read_shown(
+    archive: Archive, models: ReadModels, stream: UUID, branch: str | None, openings: overviews.Openings
+) -> Mapping[str, Any]:
+    """All that the page of a session shows. Raises NotFound, LogFailed."""
+    view = await read_session_view(models, stream, branch)
+    left = _list_left(view)
+    missed = {each.object for each in view.misses}
+    named = {each.object for each in (*left, *(span for span in view.map.spans if span.object.id in missed))}
+    return {
+        "view": view,
+        "overview": await overviews.read_overview(archive, models, stream, openings=openings),
+        "map_svg": map_chart(view.map),
+        "money_svg": money_chart(view.money),
+        "left": left,
+        "sources": {} if view.forgotten else await read_sources(archive, stream, named),
+    }
+
+
+def _list_left(view: SessionView) -> list[Span]:
+    """What stands in the window no more as it came, the largest first."""
+    last = view.map.turns[-1].turn if view.map.turns else 0
+    spans = [each for each in view.map.standing_at(last) if each.fidelity is not Fidelity.FULL]
+    return sorted(spans, key=lambda each: -each.object.tokens)
+
+
+def session_report(shown: Mapping[str, Any], *, redacted: bool) -> str:
+    """The file's text, of what ``read_shown`` gives; ``redacted``: without what was said, and without the
+    names of folders and files.
+    """
+    environment = Environment(
+        loader=PackageLoader("mnemosyne.http.inspector"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(FILTERS)
+    static = files("mnemosyne.http.inspector") / "static"
+    style = "\n".join(static.joinpath(name).read_text(encoding="utf-8") for name in _STYLES)
+    told = _without_words(shown) if redacted else shown
+    return environment.get_template("report.html").render(
+        **told, style=style, version=__version__, redacted=redacted, alone=True
+    )
+
+
+def _without_words(shown: Mapping[str, Any]) -> Mapping[str, Any]:
+    overview = attrs.evolve(shown["overview"], title=_WORDLESS, project=None, name="")
+    return {**shown, "overview": overview, "sources": {}}

@@ -52,12 +52,14 @@ class Rebuilt:
 @attrs.frozen(kw_only=True)
 class SessionContext:
     """A session's window with its blocks and the reply's. ``reply_size`` is None if nothing arrived. ``gaps`` are turns
-    without a record just before it, ``decision`` what was decided last about what its branch sends.
+    without a record just before it, ``decision`` what was decided last about what its branch sends. ``client`` is what
+    the client had sent, where that is not what is meant.
     """
 
     stream: UUID
     rebuilt: Rebuilt
     view: View
+    client: View | None
     reply: tuple[ContextBlock, ...]
     reply_size: int | None
     gaps: Sequence[GapRecorded]
@@ -106,10 +108,12 @@ async def context_of(archive: Archive, stream: UUID, history: History, attempt: 
     """What was in the window, and what came back."""
     rebuilt = await rebuild(archive, stream, history, attempt)
     reply = await _reply(archive, stream, attempt)
+    view, client = await _views_of(archive, stream, history, rebuilt)
     return SessionContext(
         stream=stream,
         rebuilt=rebuilt,
-        view=await view_of(archive, stream, history, rebuilt),
+        view=view,
+        client=client,
         reply=context_view.reply_blocks(reply, history.dialect_of(attempt.began.branch)) if reply is not None else (),
         reply_size=len(reply) if reply is not None else None,
         gaps=history.gaps_before(attempt),
@@ -119,11 +123,17 @@ async def context_of(archive: Archive, stream: UUID, history: History, attempt: 
 
 async def view_of(archive: Archive, stream: UUID, history: History, rebuilt: Rebuilt) -> View:
     """The blocks of a rebuilt body, each with the turn that it is from."""
+    view, _ = await _views_of(archive, stream, history, rebuilt)
+    return view
+
+
+async def _views_of(archive: Archive, stream: UUID, history: History, rebuilt: Rebuilt) -> tuple[View, View | None]:
+    """The same, and what the client had sent, where that was something else."""
     view, attempt = _own_view(history, rebuilt), rebuilt.attempt
     if attempt.round is None or view.opaque is not None:
-        return view
+        return view, None
     client = _own_view(history, await rebuild(archive, stream, history, attrs.evolve(attempt, round=None)))
-    return context_view.with_origins_of(view, client, rebuilt.body, history.objects)
+    return context_view.with_origins_of(view, client, rebuilt.body, history.objects), client
 
 
 def _own_view(history: History, rebuilt: Rebuilt) -> View:

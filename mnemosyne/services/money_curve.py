@@ -6,7 +6,7 @@ import attrs
 
 from mnemosyne.services.charts import WIDTH, Plane, count_text, nothing, picture, px, ticks
 from mnemosyne.services.read_models import Row
-from mnemosyne.services.savings import Balance, balance_of
+from mnemosyne.services.savings import Balance
 
 HEIGHT = 240
 _LEFT, _RIGHT, _TOP, _BASE = 56, WIDTH - 8, 22, 196
@@ -36,9 +36,8 @@ class MoneyCurve:
     points: Sequence[MoneyPoint]
 
 
-def money_curve(rows: Sequence[Row]) -> MoneyCurve:
-    """The curve of a session, from the rows of ``saved_by_turn``."""
-    balances = [balance_of(row) for row in rows]
+def money_curve(rows: Sequence[Row], balances: Sequence[Balance]) -> MoneyCurve:
+    """The curve of a session, from the rows of ``saved_by_turn`` and what each comes to."""
     priced = all(each.is_priced for each in balances)
     amounts = [_in_dollars(each) if priced else _in_tokens(each) for each in balances]
     sums = (0.0, 0.0, 0.0)

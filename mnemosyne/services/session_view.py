@@ -135,6 +135,7 @@ async def read_session_view(models: ReadModels, stream: UUID, branch: str | None
     found = await read_map(models, stream, chosen)
     owners = {row["object"]: row["branch"] for row in objects}
     misses = [Miss(row["turn"], row["object"], row["how"]) for row in faults if owners.get(row["object"]) == chosen]
+    balances = [savings.balance_of(row) for row in used]
     session = whole.session
     return SessionView(
         stream=stream,
@@ -148,8 +149,8 @@ async def read_session_view(models: ReadModels, stream: UUID, branch: str | None
         branch=chosen,
         map=found,
         turns=_turns(whole, chosen, found),
-        money=money_curve(used),
-        total=sum(map(savings.balance_of, used), Balance()),
+        money=money_curve(used, balances),
+        total=sum(balances, Balance()),
         rewrites=savings.find_rewrites(used, epochs),
         misses=misses,
         unrecorded=sum(row["turns"] for row in whole.gaps),

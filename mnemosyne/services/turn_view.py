@@ -10,18 +10,21 @@ import attrs
 
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.history import context_view, time_travel
-from mnemosyne.domain.history.context_view import Comparison, ContextBlock, View
-from mnemosyne.domain.history.memory_travel import Moved, moment
+from mnemosyne.domain.history.context_view import ContextBlock, View
+from mnemosyne.domain.history.memory_travel import Moved
 from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace
-from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.objects.aggregate import MemoryObject, evolve, make_object
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, TurnAssessed
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.protection import Resident
+from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.errors import NotFound
 from mnemosyne.services import contexts
+from mnemosyne.services.context_map import Span, read_map
 from mnemosyne.services.contexts import SessionContext
+from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.sessions import Archive
 
 
@@ -60,6 +63,17 @@ class TurnBlock:
 
 
 @attrs.frozen(kw_only=True)
+class Changed:
+    """How what went upstream differs from what the client sent, in blocks: so many of the client's were ``left_out``,
+    so many of ours ``put_in``, and so many are the ``same``.
+    """
+
+    left_out: int
+    put_in: int
+    same: int
+
+
+@attrs.frozen(kw_only=True)
 class TurnView:
     """A turn. ``rounds`` is how many requests went upstream for it; ``round`` is which of them this is, None for what
     the client sent. ``changed`` is what differs between what the client sent and what went upstream, None where that is
@@ -73,7 +87,7 @@ class TurnView:
     round: int | None
     attempts: int
     blocks: Sequence[TurnBlock]
-    changed: Comparison | None
+    changed: Changed | None
     absent: Sequence[TurnObject]
     epoch: str | None
     previous: int | None
@@ -90,23 +104,23 @@ class TurnView:
         return sum(each.block.tokens or 0 for each in self.blocks)
 
 
-async def read_turn_view(archive: Archive, stream: UUID, branch: str, place: TurnPlace) -> TurnView:
+async def read_turn_view(archive: Archive, models: ReadModels, stream: UUID, branch: str, place: TurnPlace) -> TurnView:
     """The view of a turn; without a turn, of the last. Raises NotFound, ContentForgotten, LogFailed."""
     events = await archive.events.read(stream)
     history = time_travel.history_of(str(stream), events)
     attempt = history.at(branch, place)
     found = await contexts.context_of(archive, stream, history, attempt)
-    client = await _client_view(archive, stream, history, attempt) if attempt.round is not None else None
-    known = _objects(events, attempt)
     turn, line = attempt.began.turn, history.line(branch)
+    standing = (await read_map(models, stream, branch)).standing_at(turn)
+    known = _objects(events, attempt, standing)
     return TurnView(
         stream=stream,
         context=found,
         rounds=len(attempt.rounds),
         round=None if attempt.round is None else attempt.round.began.round,
         attempts=len(history.turn(branch, turn)),
-        blocks=_blocks(found, client or found.view, _places(events, history, branch), known),
-        changed=None if client is None else context_view.compare(client, found.view),
+        blocks=_blocks(found, found.client or found.view, _places(events, history, branch), known),
+        changed=None if found.client is None else _compare(found.client, found.view),
         absent=[each for each in known.values() if each.fidelity is not Fidelity.FULL],
         epoch=_epoch(events, attempt),
         previous=turn - 1 if turn > 1 else None,
@@ -124,9 +138,14 @@ async def read_block(archive: Archive, stream: UUID, branch: str, place: TurnPla
     return rebuilt.body[slice(*blocks[number].span)]
 
 
-async def _client_view(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> View:
-    own = attrs.evolve(attempt, round=None)
-    return await contexts.view_of(archive, stream, history, await contexts.rebuild(archive, stream, history, own))
+def _compare(client: View, sent: View) -> Changed:
+    """By what each block says, wherever it stands."""
+    theirs, ours = ({(each.section, each.digest) for each in view.blocks} for view in (client, sent))
+    return Changed(
+        left_out=sum((each.section, each.digest) not in ours for each in client.blocks),
+        put_in=sum((each.section, each.digest) not in theirs for each in sent.blocks),
+        same=sum((each.section, each.digest) in theirs for each in sent.blocks),
+    )
 
 
 def _places(events: Sequence[Recorded[Event]], history: History, branch: str) -> Mapping[tuple[int, int], str]:
@@ -145,47 +164,66 @@ def _places(events: Sequence[Recorded[Event]], history: History, branch: str) ->
         line = history.line(line.opened.parent)
 
 
-def _objects(events: Sequence[Recorded[Event]], attempt: Attempt) -> Mapping[str, TurnObject]:
-    """The objects that the turn's branch knew, as they stood in it."""
+def _objects(events: Sequence[Recorded[Event]], attempt: Attempt, standing: Sequence[Span]) -> Mapping[str, TurnObject]:
+    """The objects that had come by the turn, as they stood in it."""
+    turn, branch = attempt.began.turn, attempt.began.branch
+    moves = _moves(events, turn)
+    own = _fold_own(events, branch, turn)
+    now = _now(events, attempt)
+    found = {}
+    for span in standing:
+        each = own.get(span.object.id)
+        if each is not None:
+            moved = moves.get((each.id, span.first))
+            found[each.id] = TurnObject(
+                id=each.id,
+                kind=each.kind.value,
+                source=" ".join((each.source_key or each.stub).split()),
+                turn=each.last_turn,
+                tokens=each.tokens,
+                fidelity=span.fidelity,
+                since=None if moved is None else moved.turn,
+                cause=None if moved is None else moved.cause.value,
+                kept=None if now is None else is_kept(Resident(each, span.fidelity), now),
+            )
+    return found
+
+
+def _fold_own(events: Sequence[Recorded[Event]], branch: str, turn: int) -> Mapping[str, MemoryObject]:
+    """Each object by its own events, up to the assessment of the turn after that turn; what is made only then stood in
+    the window all the same.
+    """
+    found: dict[str, MemoryObject] = {}
+    for each in events:
+        event = each.envelope.event
+        if isinstance(event, ObjectCreated):
+            found[event.object] = make_object(event)
+        elif isinstance(event, ObjectEvent) and event.object in found:
+            found[event.object] = evolve(found[event.object], event)
+        elif isinstance(event, TurnAssessed) and event.branch == branch and event.turn > turn:
+            break
+    return found
+
+
+def _now(events: Sequence[Recorded[Event]], attempt: Attempt) -> Now | None:
+    """Where the conversation stood when the turn was assessed; None where it was not."""
     began = attempt.began
-    try:
-        then = moment(events, began.branch, began.turn)
-    except NotFound:
-        return {}
-    moves = _moves(events, began.branch, began.turn)
-    kept = {each.id: why for each, why in then.list_kept()}
-    return {
-        each.object.id: _stand(each, moves.get(each.object.id), kept.get(each.object.id), began.turn)
-        for each in then.standings()
-        if each.object.places
-    }
+    for each in events:
+        event = each.envelope.event
+        if isinstance(event, TurnAssessed) and (event.branch, event.turn) == (began.branch, began.turn):
+            return Now(
+                turn=began.turn,
+                message_count=attempt.messages,
+                exchange_first_message=event.typed[-1] if event.typed else 0,
+                last_user_messages=event.typed,
+            )
+    return None
 
 
-def _stand(standing: Resident, moved: Moved | None, kept: str | None, turn: int) -> TurnObject:
-    each = standing.object
-    fidelity = moved.after if moved is not None and moved.turn == turn else standing.fidelity
-    if moved is not None and moved.after is not fidelity:
-        moved = None  # its whole history was sent in full since
-    return TurnObject(
-        id=each.id,
-        kind=each.kind.value,
-        source=" ".join((each.source_key or each.stub).split()),
-        turn=each.last_turn,
-        tokens=each.tokens,
-        fidelity=fidelity,
-        since=None if moved is None else moved.turn,
-        cause=None if moved is None else moved.cause.value,
-        kept=kept,
-    )
-
-
-def _moves(events: Sequence[Recorded[Event]], branch: str, turn: int) -> Mapping[str, Moved]:
-    """The last change of each object in a branch, up to and with a turn."""
-    return {
-        event.object: event
-        for event in (each.envelope.event for each in events)
-        if isinstance(event, Moved) and event.branch == branch and event.turn <= turn
-    }
+def _moves(events: Sequence[Recorded[Event]], turn: int) -> Mapping[tuple[str, int], Moved]:
+    """The changes of objects up to and with a turn, by the object and the turn from which they held."""
+    moved = (each.envelope.event for each in events if isinstance(each.envelope.event, Moved))
+    return {(event.object, event.turn): event for event in moved if event.turn <= turn}
 
 
 def _blocks(

@@ -5,7 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mnemosyne.services.money_curve import money_chart, money_curve
+from mnemosyne.services.money_curve import MoneyCurve, money_chart, money_curve
+from mnemosyne.services.savings import balance_of
 from tests.services.test_savings import row
 
 ONE = UUID(int=1)
@@ -18,21 +19,25 @@ def rows(*amounts: tuple[int, int], model: str = "claude-opus-4-5") -> list[dict
     ]
 
 
+def curve_of(rows: list[dict[str, object]]) -> MoneyCurve:
+    return money_curve(rows, [balance_of(row) for row in rows])
+
+
 def test_each_point_is_what_all_turns_up_to_it_cost_in_dollars() -> None:
-    curve = money_curve(rows((100, 200), (50, 150)))
+    curve = curve_of(rows((100, 200), (50, 150)))
     assert curve.unit == "dollars"
     assert [point.actual for point in curve.points] == pytest.approx([100 * 5e-6, 150 * 5e-6])
     assert [point.unmanaged for point in curve.points] == pytest.approx([200 * 5e-6, 350 * 5e-6])
 
 
 def test_without_a_price_for_every_turn_it_counts_tokens_of_input() -> None:
-    curve = money_curve(rows((100, 200), model="nobody-knows"))
+    curve = curve_of(rows((100, 200), model="nobody-knows"))
     assert curve.unit == "tokens of input"
     assert [(point.actual, point.unmanaged) for point in curve.points] == [(100, 200)]
 
 
 @pytest.mark.parametrize("amounts", [[], [(0, 0)], [(1, 1)], [(10**9, 2 * 10**9)] * 300])
 def test_any_curve_is_drawn(amounts: list[tuple[int, int]]) -> None:
-    drawn = ElementTree.fromstring(money_chart(money_curve(rows(*amounts))))
+    drawn = ElementTree.fromstring(money_chart(curve_of(rows(*amounts))))
     lines = [each for each in drawn.iter() if (each.get("class") or "").startswith("line ")]
     assert len(lines) == (3 if amounts else 0)

@@ -99,7 +99,7 @@ async def test_every_block_of_every_turn_says_which_object_it_is_or_stands_for(
     models: OpenReadModels, held: Held
 ) -> None:
     for turn in (5, 15, 25, 31):
-        view = await turn_view.read_turn_view(models.archive, held.stream, "main", TurnPlace(turn, None, 1))
+        view = await turn_view.read_turn_view(models.archive, models, held.stream, "main", TurnPlace(turn, None, 1))
         assert view.context.rebuilt.proven
         for each in view.blocks:
             if each.replaced:
@@ -116,7 +116,7 @@ async def test_every_block_of_every_turn_says_which_object_it_is_or_stands_for(
 async def test_what_is_absent_from_a_turn_is_what_the_map_shows_at_less(models: OpenReadModels, held: Held) -> None:
     found = await context_map.read_map(models, held.stream, "main")
     for turn in (11, 21, 31):
-        view = await turn_view.read_turn_view(models.archive, held.stream, "main", TurnPlace(turn, None, 1))
+        view = await turn_view.read_turn_view(models.archive, models, held.stream, "main", TurnPlace(turn, None, 1))
         at_less = {each.object.id: each.fidelity for each in found.standing_at(turn) if each.fidelity}
         assert {each.id: each.fidelity for each in view.absent} == at_less
         assert all(each.cause and each.since for each in view.absent)

@@ -3,10 +3,12 @@
 Nothing on them comes from elsewhere, no script of theirs is inline, and whatever a session said is text.
 """
 
+import gzip
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlencode
 
+import trio
 from quart import Response, g, jsonify, redirect, render_template, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
@@ -33,6 +35,9 @@ POLICY = (
 """Content Security Policy: what a page may load, and from where."""
 
 STATIC = "/-/static/"
+
+WORTH_COMPRESSING = 1024
+"""Bytes of a body."""
 
 _HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -71,7 +76,7 @@ def create_pages(library: Library, access: Access) -> QuartTrio:
         response.headers.update(_HEADERS)
         is_static = request.path.startswith(STATIC)
         response.headers["Cache-Control"] = "max-age=86400" if is_static else "no-store"
-        return response
+        return await _compress(response)
 
     @app.errorhandler(MnemosyneError)
     async def tell(error: MnemosyneError) -> tuple[Response, int]:
@@ -102,6 +107,19 @@ def create_pages(library: Library, access: Access) -> QuartTrio:
         app.add_url_rule(rule, rule, _with(library, _deciding(decide)), methods=["POST"])
     app.add_url_rule("/-/events", "events", _with(library, live.follow))
     return app
+
+
+async def _compress(response: Response) -> Response:
+    """The response with fewer bytes, where whoever asks can read that. What follows the log is left as it is."""
+    takes_it = "gzip" in request.headers.get("Accept-Encoding", "")
+    if response.content_type.startswith("text/event-stream") or not takes_it:
+        return response
+    body = await response.get_data(as_text=False)
+    if len(body) >= WORTH_COMPRESSING:
+        response.set_data(await trio.to_thread.run_sync(gzip.compress, body, 5))
+        response.headers["Content-Encoding"] = "gzip"
+    response.headers["Vary"] = "Accept-Encoding"
+    return response
 
 
 def _with(library: Library, answer: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

@@ -32,7 +32,8 @@ async def show_session(library: Library, session: str) -> tuple[str, Mapping[str
     stream = await read_models.find(library.models, session)
     branch = request.args.get("branch")
     if not request.path.endswith(".json"):
-        shown = await read_shown(library.archive, library.models, stream, branch, library.openings)
+        every = "all" in request.args
+        shown = await read_shown(library.archive, library.models, stream, branch, library.openings, every_turn=every)
         return "session.html", shown
     overview = await overviews.read_overview(library.archive, library.models, stream, openings=library.openings)
     return "session.html", {
@@ -59,7 +60,7 @@ async def show_objects(library: Library, session: str) -> tuple[str, Mapping[str
 async def show_turn(library: Library, session: str, turn: str) -> tuple[str, Mapping[str, Any]]:
     """A turn: what went upstream; with ``?sent=client``, what the client sent."""
     stream, branch, place = await _place(library, session, turn)
-    view = await turn_view.read_turn_view(library.archive, stream, branch, place)
+    view = await turn_view.read_turn_view(library.archive, library.models, stream, branch, place)
     return "turn.html", {"view": view, "branch": branch, "place": turn}
 
 

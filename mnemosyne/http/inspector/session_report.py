@@ -24,21 +24,38 @@ from mnemosyne.services.sessions import Archive
 _STYLES = ("charts.css", "page.css")
 _WORDLESS = "A session"
 
+SHOWN_TURNS = 100
+SHOWN_LEFT = 100
+"""So many of each are listed; the map shows all."""
+
 
 async def read_shown(
-    archive: Archive, models: ReadModels, stream: UUID, branch: str | None, openings: overviews.Openings
+    archive: Archive,
+    models: ReadModels,
+    stream: UUID,
+    branch: str | None,
+    openings: overviews.Openings,
+    *,
+    every_turn: bool = False,
 ) -> Mapping[str, Any]:
-    """All that the page of a session shows. Raises NotFound, LogFailed."""
+    """All that the page of a session shows; of many turns the last ones, unless every one is asked for.
+
+    Raises NotFound, LogFailed.
+    """
     view = await read_session_view(models, stream, branch)
     left = _list_left(view)
     missed = {each.object for each in view.misses}
-    named = {each.object for each in (*left, *(span for span in view.map.spans if span.object.id in missed))}
+    named = {
+        each.object for each in (*left[:SHOWN_LEFT], *(span for span in view.map.spans if span.object.id in missed))
+    }
     return {
         "view": view,
         "overview": await overviews.read_overview(archive, models, stream, openings=openings),
         "map_svg": map_chart(view.map),
         "money_svg": money_chart(view.money),
-        "left": left,
+        "left": left[:SHOWN_LEFT],
+        "left_in_all": len(left),
+        "turns": view.turns if every_turn else view.turns[-SHOWN_TURNS:],
         "sources": {} if view.forgotten else await read_sources(archive, stream, named),
     }
 

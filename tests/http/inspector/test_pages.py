@@ -1,5 +1,6 @@
 """Every page shows what its service says, as text and as JSON, to those who may see it and to nobody else."""
 
+import gzip
 import json
 import re
 from hashlib import sha256
@@ -109,7 +110,10 @@ async def test_a_turn_is_shown_as_it_went_upstream_and_says_what_the_client_had_
     client = (await pages.json(f"/-/session/{shown.session}/turn/25.json?sent=client"))["view"]
     assert (upstream["round"], client["round"]) == (1, None)
     assert len(upstream["blocks"]) < len(client["blocks"])
-    assert upstream["changed"]["changes"]
+    counted = upstream["changed"]
+    assert counted["same"] + counted["put_in"] == len(upstream["blocks"])
+    assert counted["same"] + counted["left_out"] >= len(client["blocks"])
+    assert counted["left_out"] > counted["put_in"] > 0
     assert client["changed"] is None
     absent = {each["id"] for each in upstream["absent"]}
     assert absent
@@ -239,3 +243,15 @@ async def test_a_forgotten_session_is_listed_without_its_words_and_its_turns_say
         assert (listed["forgotten"], listed["title"], listed["project"]) == (True, None, None)
         assert (await pages.get(f"/-/session/{stream}"))[0] == 200
         assert (await pages.get(f"/-/session/{stream}/turn/2"))[0] == 410
+
+
+@pytest.mark.parametrize("path", ["/-/session/{session}", "/-/session/{session}.json", "/-/static/page.css"])
+async def test_pages_are_compressed_for_whoever_can_read_that(pages: Pages, shown: ShownLog, path: str) -> None:
+    page = path.format(session=shown.session)
+    plain = await pages.client.get(page)
+    packed = await pages.client.get(page, headers={"Accept-Encoding": "gzip, br"})
+    assert "Content-Encoding" not in plain.headers
+    assert packed.headers["Content-Encoding"] == "gzip"
+    data = await packed.get_data()
+    assert len(data) == int(packed.headers["Content-Length"])
+    assert gzip.decompress(data) == await plain.get_data()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ def said() -> wire.SaidByProvider:
 
 
 def found_in(change: Callable[[Json], object]) -> list[str]:
-    body = sent()
+    body = deepcopy(sent())  # its blocks are everybody's
     change(body)
     return list(wire.faults_of(body, client(), said()))
 
@@ -78,7 +79,7 @@ WRONG: dict[str, Callable[[Json], object]] = {
     "ends with the assistant": lambda body: body["messages"].pop(),
     "an empty text": lambda body: at(body, 3).append(text(" ")),
     "an empty message": lambda body: at(body, 1).clear(),
-    "the operator out of place": lambda body: body["messages"].insert(3, body["messages"].pop(1)),
+    "the operator out of place": lambda body: body["messages"].insert(2, body["messages"].pop(1)),
     "the operator shortened": lambda body: at(body, 1)[0].update(text="Never."),
     "a reminder gone": lambda body: at(body, 0).pop(0),
     "what is new shortened": lambda body: at(body, 3)[0].update(content="[#abc1234 left]"),

@@ -20,7 +20,8 @@ _STRIP = (_BASE + 8, 10)
 THIN = 0.4
 """Bands lower than so many units are drawn together with their neighbours."""
 
-FIDELITIES = tuple(each for each in Fidelity if each is not Fidelity.EVICTED)
+NEAR = 1.3
+"""What the window may hold is drawn where it is no farther than so many times the highest prompt."""
 
 
 @attrs.frozen
@@ -62,7 +63,8 @@ def _data(plane: Plane) -> dict[str, float]:
 
 
 def _plane(found: ContextMap) -> Plane:
-    highest = max(max(each.tokens, min(each.fixed + each.usable, 2 * each.tokens)) for each in found.turns)
+    highest = max(each.tokens for each in found.turns)
+    limit = max(each.fixed + each.usable for each in found.turns)
     return Plane(
         left=_LEFT,
         right=_RIGHT,
@@ -70,7 +72,7 @@ def _plane(found: ContextMap) -> Plane:
         base=_BASE,
         first=found.turns[0].turn,
         last=found.turns[-1].turn + 1,
-        highest=highest or 1,
+        highest=(limit if highest <= limit <= NEAR * highest else highest) or 1,
     )
 
 

@@ -89,12 +89,11 @@ class SessionView:
         last = self.map.turns[-1].turn if self.map.turns else 0
         standing = self.map.standing_at(last)
         left = sum(each.fidelity is not Fidelity.FULL for each in standing)
-        missed = f"{len(self.misses)} times" if len(self.misses) != 1 else "once"
         said = [_cost_sentence(self.total)]
         if left:
-            said.append(
-                f"{left} of {len(standing)} objects left the window of {self.branch}; they were missed {missed}."
-            )
+            missed = {0: "none of them was missed", 1: "one was missed once"}
+            told = missed.get(len(self.misses), f"they were missed {len(self.misses)} times")
+            said.append(f"{left} of {len(standing)} objects left the window of {self.branch}; {told}.")
         return " ".join(said)
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any, cast
@@ -108,6 +108,10 @@ class StoppableLog(PlainLog):
         self.away = False
         self.poisoned: Exception | None = None
         self.fetched = 0
+
+    def held_by(self, stream: UUID) -> Mapping[bytes, bytes]:
+        """The contents of a stream, without those that were forgotten."""
+        return {digest: data for digest, data in self._contents[stream].items() if data is not None}
 
     def hang(self) -> None:
         """Let every commit wait, until ``flowing`` is set."""

@@ -38,6 +38,8 @@ Json = dict[str, Any]
 WITHIN = 0.02
 """A bill may be so far from what was said, as a part of that."""
 
+PROMPT = "You are an interactive agent that helps with software, and this is what you know of it. " * 10
+
 PIECES = 4_000
 """Characters in one delta of a reply: these replies are long, and their pieces are nobody's question here."""
 
@@ -136,7 +138,7 @@ async def play(payer: Payer, session: Json, mode: Mode, *, turns: int | None, wi
             ttl=payer.ttl,
             headers=dict(payer.headers),
             tools=[tool(each) for each in _tool_names(session)],
-            prompt="You are an interactive agent that helps with software, and this is what you know of it. " * 10,
+            prompt=PROMPT,
         )
         same_line = payer.judged.tariff.caching is Caching.PREFIX and mode is Mode.OBSERVE
         told = [await _turn(scene, agent, *each, same_line=same_line) for each in _turns_of(session)[:turns]]
@@ -157,6 +159,13 @@ async def play(payer: Payer, session: Json, mode: Mode, *, turns: int | None, wi
             "turns": [{**each, **_told(spent)} for each, spent in zip(told, used, strict=True)],
         },
     )
+
+
+async def play_turns(scene: Scene, session: Json) -> None:
+    """All of a session, in a scene."""
+    agent = scene.agent(model=session["model"], tools=[tool(each) for each in _tool_names(session)], prompt=PROMPT)
+    for each in _turns_of(session):
+        await _turn(scene, agent, *each, same_line=False)
 
 
 async def _turn(

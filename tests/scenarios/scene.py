@@ -64,6 +64,8 @@ class Scene:
     quiet: Callable[[], Awaitable[None]]
     """Waits until no relay runs, where that can be seen."""
     curated: Curated | None = None
+    log: StoppableLog | None = None
+    """Where it is in memory."""
 
     def agent(self, name: str = "a", **options: Any) -> Agent:
         return Agent(scene=self, name=f"{self.name}-{name}", session=f"{self.name}-{name}", **options)
@@ -147,6 +149,7 @@ async def in_memory(
             again=again,
             turn_off=off,
             quiet=quiet,
+            log=log,
         )
         await again(mode)
         yield scene

@@ -113,7 +113,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "test_cli_reading.py": (
         "commands that read one stored session",
-        "cli/context cli/diff cli/du cli/forget cli/reading cli/sessions cli/transfer cli/verify app/storage",
+        "cli/context cli/diff cli/du cli/forget cli/reading cli/transfer cli/verify app/storage",
     ),
     "cli/test_commands.py": (
         "what all commands have in common",

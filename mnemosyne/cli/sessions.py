@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.figures import is_priced, printable
+from mnemosyne.cli.figures import count_text, dollars, dollars_text, is_priced, printable
 from mnemosyne.cli.printing import bytes_text, iso_time, local_time, plural, print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import (
@@ -19,7 +19,7 @@ from mnemosyne.cli.reading import (
     with_log,
 )
 from mnemosyne.cli.settings import configuration
-from mnemosyne.cli.windows import decision_as_json, decision_text, excess_as_json, excess_text
+from mnemosyne.cli.windows import decision_as_json, decision_text, excess_as_json, excess_text, now_us
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -28,50 +28,70 @@ if TYPE_CHECKING:
     from mnemosyne.domain.history.excess import Excess
     from mnemosyne.domain.history.time_travel import Attempt, BranchTurns
     from mnemosyne.domain.session.round_events import BranchModeSet
+    from mnemosyne.services.overviews import SessionOverview
     from mnemosyne.services.session_list import ListedDecision, ListedSession
+
+    Over = Mapping[UUID, Sequence[Excess]]
 
 SHORT = 8
 """How many characters of an id are shown, unless two begin alike."""
 
 
+SHOWN = 20
+"""How many sessions are listed, unless another number is asked for."""
+
+
 @click.command(short_help="List the recorded sessions.")
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help=f"At most so many.  [default: {SHOWN}; all with --json]"
+)
 @log_options()
 @json_option
-def sessions(as_json: bool, **options: object) -> None:
-    """List the recorded sessions, in the order in which they began.
+def sessions(limit: int | None, as_json: bool, **options: object) -> None:
+    """List the recorded sessions, the last active first: each by the first words that its user typed, with the folder
+    in which its client worked, whether it is managed, how large its context is, what it cost and what was saved.
 
-    Other commands take a session by its id, by what the client calls it (the last column), or by the beginning of
-    either.
+    Other commands take a session by its id, by what the client calls it, or by the beginning of either.
+    `mnemosyne open` shows them in a browser.
     """
     config = configuration(options)
     from mnemosyne.app.discovery import find_server, render_unrecorded
 
-    async def read(models: "OpenReadModels") -> "tuple[list[ListedSession], Mapping[UUID, Sequence[Excess]]]":
+    shown = limit if as_json else limit or SHOWN
+
+    async def read(models: "OpenReadModels") -> "tuple[list[ListedSession], list[SessionOverview], Over]":
+        from mnemosyne.services.overviews import list_overviews
         from mnemosyne.services.session_list import find_oversized, list_sessions
 
         listed, streams = await list_sessions(models), await find_oversized(models, config.manage_window)
+        overviews = await list_overviews(models.archive, models, openings={}, limit=shown)
         if not streams:
-            return listed, {}
+            return listed, overviews, {}
         from mnemosyne.services.excesses import read_excesses
 
-        return listed, await read_excesses(models.archive, streams, config.manage_window)
+        return listed, overviews, await read_excesses(models.archive, streams, config.manage_window)
 
-    found, over = with_read_models(config, read) if has_log(config) else ([], {})
+    found, overviews, over = with_read_models(config, read) if has_log(config) else ([], [], {})
     if as_json:
-        print_json([_as_json(each, over.get(each.stream, ())) for each in found])
+        known = {each.stream: each for each in found}
+        print_json([_as_json(known[each.stream], each, over.get(each.stream, ())) for each in overviews])
     elif not found:
         say(render_emptiness(config), err=True)
     else:
         ids = short_ids([str(each.stream) for each in found])
-        headers = ("SESSION", "CLIENT", "MODEL", "BRANCHES", "TURNS", "STARTED", "LAST ACTIVE", "THE CLIENT'S NAME")
-        rows = [(ids[str(each.stream)], *_row(each)) for each in found]
-        times = ("STARTED", "LAST ACTIVE")
-        print_table(headers, rows, right="BRANCHES TURNS", whole=times, spare=("STARTED", "CLIENT"))
+        now = now_us()
+        rows = [(ids[str(each.stream)], *_row(each, now)) for each in overviews]
+        print_table(_HEADERS, rows, right="TURNS CONTEXT COST SAVED ACTIVE", spare=("MODE", "FOLDER", "CONTEXT"))
+        if len(found) > len(rows):
+            say(f"{plural(len(found) - len(rows), 'session')} more; --limit {len(found)} lists all.", err=True)
         for sentence in (*_render_unmanaged(found), *_render_unpriced(found), *_render_oversized(over, ids)):
             say(sentence, err=True)
     server = find_server(config)
     for path, count in server.unrecorded.items() if server is not None else ():
         say(f"{render_unrecorded(path, count)}.", err=True)
+
+
+_HEADERS = ("SESSION", "WHAT IT IS ABOUT", "FOLDER", "MODE", "TURNS", "CONTEXT", "COST", "SAVED", "ACTIVE")
 
 
 def _render_unmanaged(found: "Sequence[ListedSession]") -> Iterator[str]:
@@ -105,17 +125,23 @@ def short_ids(ids: list[str]) -> dict[str, str]:
     return {each: each[:length] for each in ids}
 
 
-def _as_json(session: "ListedSession", over: "Sequence[Excess]") -> dict[str, Any]:
+def _as_json(session: "ListedSession", overview: "SessionOverview", over: "Sequence[Excess]") -> dict[str, Any]:
     return {
         "id": str(session.stream),
         "external_id": session.external_id,
+        "title": overview.title,
+        "project": overview.project,
         "client": session.client,
         "model": session.model,
+        "mode": overview.mode.value,
         "priced": is_priced(session.model),
         "branches": [
             _branch(each.name, each.parent, each.forked_at, each.last, each.decision) for each in session.branches
         ],
         "turns": session.turns,
+        "context_tokens": overview.context,
+        "dollars": dollars(overview.cost),
+        "dollars_saved": dollars(overview.saved),
         "oversized": [excess_as_json(each) for each in over],
         "imported_at": None if session.imported_at is None else iso_time(session.imported_at),
         "started_at": iso_time(session.first_at),
@@ -135,18 +161,28 @@ def _branch(
     }
 
 
-def _row(session: "ListedSession") -> tuple[str, ...]:
+def _row(each: "SessionOverview", now: int) -> tuple[str, ...]:
+    marks = (" (imported)" if each.imported_at is not None else "") + (" (forgotten)" if each.forgotten else "")
+    folder = "/".join((each.project or "-").rstrip("/").split("/")[-2:])
     return (
-        " ".join(filter(None, (session.client, session.client_version))),
-        session.model or "-",
-        str(len(session.branches)),
-        str(session.turns),
-        local_time(session.first_at),
-        local_time(session.last_at),
-        session.external_id
-        + (" (imported)" if session.imported_at is not None else "")
-        + (" (forgotten)" if session.forgotten else ""),
+        printable(each.title or each.name) + marks,
+        printable(folder),
+        each.mode.value,
+        str(each.turns),
+        count_text(each.context),
+        dollars_text(each.cost),
+        dollars_text(each.saved) if each.saved is None or each.saved >= 0 else f"-{dollars_text(-each.saved)}",
+        age_text(now - each.last_at),
     )
+
+
+def age_text(microseconds: int) -> str:
+    """``now``, ``12 min``, ``3 h``, ``5 d``: how long ago something was."""
+    seconds = max(0, microseconds // 1_000_000)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return "now"
 
 
 @click.command(short_help="List the branches of a session: its context windows.")

@@ -149,6 +149,6 @@ async def _read_opening(archive: Archive, stream: UUID) -> SessionOpening:
             break
         project = project or project_of(body)
         title = title or title_of(transcript.read(body, lane=history.line(attempt.began.branch).opened.lane).transcript)
-        if title and project:
+        if title:
             break
     return SessionOpening(title, project)

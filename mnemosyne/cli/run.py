@@ -1,8 +1,10 @@
 """``mnemosyne run``: a client with a server of ours behind it."""
 
+import logging
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,8 +63,8 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
 
     The client gets ANTHROPIC_BASE_URL, and Claude Code, opencode and Codex a setting of their own besides, so that they
     send what they send without us (`docs/clients.md`). It keeps the terminal, its exit code is
-    passed on (127 if there is no such command), and signals reach it as if it had been started directly. What its own
-    display of costs lacks is said at the end (`docs/managing.md`).
+    passed on (127 if there is no such command), and signals reach it as if it had been started directly. What was
+    recorded, and what its own display of costs lacks, is said at the end (`docs/managing.md`).
     """
     from mnemosyne.app.launch import end_like, run_client
 
@@ -71,6 +73,7 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
     with _server(config) as (url, started):
         _say_what_does_not_hold(command, config, url, joined=started is None)
         before = _read_untold(url, config) if started is None else {}
+        began = time.time_ns() // 1000
         environ = _client_environment(command, config, url)
         try:
             code = run_client(_client_command(command, url, config), environ, started, _say)
@@ -79,6 +82,7 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
             raise kind(f"{command[0]} cannot be run: {error.strerror or error}.") from None
         after = _read_untold(url, config)
         _say_what_was_untold({name: count - before.get(name, 0) for name, count in after.items()}, started is None)
+        _say_what_was_recorded(config, began)
     ctx.exit(end_like(code))
 
 
@@ -159,6 +163,42 @@ def _say_what_was_untold(untold: Mapping[str, int], joined: bool) -> None:
     price = f", {dollars_text(untold['nanodollars'])} at list prices" if untold["nanodollars"] else ""
     rounds, tokens = plural(untold["rounds"], "round"), count_text(untold["tokens"])
     _say(f"{whose} the input of {rounds} that clients do not see: {tokens} tokens{price}. `mnemosyne usage` has it.")
+
+
+SUMMARY_SECONDS = 2.0
+"""How long the end may take to say what was recorded. Nobody waits for it longer."""
+
+
+def _say_what_was_recorded(config: Config, began: int) -> None:
+    """In one line: how many turns since then (µs of UTC), what they cost and saved, and where they can be seen."""
+    import trio
+
+    from mnemosyne.app.read_models import open_read_models
+    from mnemosyne.cli.figures import dollars_text
+    from mnemosyne.cli.printing import plural
+    from mnemosyne.services.savings import Savings, read_savings
+
+    async def read() -> Savings | None:
+        with trio.move_on_after(SUMMARY_SECONDS):
+            async with open_read_models(config, lambda sentence: None) as models:
+                return await read_savings(models, began)
+        return None
+
+    try:
+        found = trio.run(read)
+    except Exception:  # whatever it is, the client has ended well
+        logging.getLogger(__name__).debug("what was recorded cannot be said", exc_info=True)
+        return
+    if found is None or not found.sessions:
+        return
+    total = found.total
+    told = [f"recorded {plural(total.turns, 'turn')}"]
+    if total.is_priced:
+        told.append(dollars_text(total.nanodollars))
+        if total.managed and total.nanodollars_saved > 0:
+            told.append(f"saved {dollars_text(total.nanodollars_saved)}")
+    only = f" {str(next(iter(found.sessions)))[:8]}" if len(found.sessions) == 1 else ""
+    _say(f"{', '.join(told)}: mnemosyne open{only}")
 
 
 def _client_command(command: tuple[str, ...], url: str, config: Config) -> list[str]:

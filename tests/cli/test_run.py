@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -182,8 +183,8 @@ print(json.load(r.urlopen(asked))["usage"]["input_tokens"])
 RECALL = {"type": "tool_use", "name": "memory_query", "input": {"question": "Where?"}}
 
 
-def test_what_the_figures_of_a_client_lack_is_said_when_it_ends(home: Path) -> None:
-    """And nothing to a client that could be told all."""
+def test_what_was_recorded_and_what_the_figures_of_a_client_lack_is_said_when_it_ends(home: Path) -> None:
+    """And nothing is said to lack for a client that could be told all."""
     with standin_in_a_thread() as standin:
         given = {"input_tokens": 1_000, "output_tokens": 1}
         replies = [{"content": [RECALL], "usage": given}] * 2 + [{"text": "There.", "usage": given}]
@@ -198,12 +199,19 @@ def test_what_the_figures_of_a_client_lack_is_said_when_it_ends(home: Path) -> N
             ("claude-cli/2.1.329", "3000", []),
         ):
             result = mnemosyne("run", "--manage", *python(f"AGENT = {agent!r}{TURN}"), environ=environ)
-            assert (result.stdout.strip(), result.stderr.splitlines()) == (given_to_it, said)
+            *before, recorded = result.stderr.splitlines()
+            assert (result.stdout.strip(), before) == (given_to_it, said)
+            assert re.fullmatch(r"mnemosyne: recorded 1 turn, \$0\.01\d\d: mnemosyne open [0-9a-f]{8}", recorded)
         with serving(environ=environ) as url:
             for _ in range(2):
                 asked = ("run", "--port", url.rpartition(":")[2], *python(f"AGENT = 'curl/8'{TURN}"))
-                told = mnemosyne(*asked, environ=environ).stderr.splitlines()
-                assert told == [f"mnemosyne: the figures of this server's clients {lacking}"]
+                told, recorded = mnemosyne(*asked, environ=environ).stderr.splitlines()
+                assert told == f"mnemosyne: the figures of this server's clients {lacking}"
+                assert "recorded 1 turn" in recorded
+
+
+def test_nothing_is_said_of_a_run_that_recorded_nothing(environ: dict[str, str]) -> None:
+    assert "recorded" not in mnemosyne("run", *python("pass"), environ=environ).stderr
 
 
 def test_serve_takes_manage_for_its_mode(environ: dict[str, str], home: Path) -> None:

@@ -102,7 +102,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "services/test_views.py": (
         "views of one recorded session, which say the same of it",
-        "services/session_view services/turn_view services/object_view services/overviews services/context_map",
+        "services/session_view services/turn_view services/object_view services/overviews services/context_map"
+        " services/status_line",
     ),
     # Use cases and commands
     "test_config.py": ("what a value means shows in the setting that has it", "setting_values"),

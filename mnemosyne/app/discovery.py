@@ -13,6 +13,7 @@ import attrs
 
 from mnemosyne.config import Config
 from mnemosyne.data_dir import existing_token
+from mnemosyne.setting_values import is_loopback
 
 ANSWER_SECONDS = 5.0
 LARGEST_STATUS = 64 * 1024
@@ -69,6 +70,22 @@ def find_server(config: Config) -> FoundServer | None:
     if existing_token(config.data_dir) is None or config.port == 0 or not _may_be_trusted(config.port):
         return None
     return server_at(url_of(config), config)
+
+
+def ask_page(url: str, path: str, config: Config, seconds: float) -> Any:
+    """A page of ours as JSON, from a server on this machine that runs as us; None where that gives none in time."""
+    token, parts = existing_token(config.data_dir), urlsplit(url)
+    if token is None or not is_loopback(parts.hostname or "") or not parts.port or not _may_be_trusted(parts.port):
+        return None
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=seconds)
+    try:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        response = connection.getresponse()
+        return json.loads(response.read(LARGEST_STATUS)) if response.status == 200 else None
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
 
 
 def server_at(url: str, config: Config) -> FoundServer | None:

@@ -41,6 +41,7 @@ _PLACES = {
     "serve": "serve:serve",
     "run": "run:run",
     "open": "open:open_pages",
+    "statusline": "statusline:statusline",
     "off": "off:off",
     "worker": "worker:worker",
     "demo": "demo:demo",

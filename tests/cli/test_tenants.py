@@ -61,8 +61,8 @@ OF_ALL = [
 """Commands about all sessions, which are those of one tenant."""
 
 OF_NONE = {
-    "serve", "run", "open", "worker", "demo", "import", "projections", "rebuild", "evaluate", "what-if", "model",
-    "index", "doctor", "config", "completion",
+    "serve", "run", "open", "statusline", "worker", "demo", "import", "projections", "rebuild", "evaluate", "what-if",
+    "model", "index", "doctor", "config", "completion",
 }  # fmt: skip
 """Commands that show no session; what ``import`` brings is asked for its tenant below, and the
 pages that ``open`` opens in ``tests/http/inspector``."""

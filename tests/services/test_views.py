@@ -14,6 +14,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.errors import NotFound
 from mnemosyne.services import context_map, object_view, overviews, savings, session_view, turn_view, windows
 from mnemosyne.services.read_models import Question
+from mnemosyne.services.status_line import read_status_line
 from tests.conftest import PostgresServer
 from tests.http.inspector.shown import TITLE, fill, session, settings
 
@@ -155,6 +156,13 @@ async def test_a_session_is_found_by_words_of_its_title_folder_or_name(
 ) -> None:
     listed = await overviews.list_overviews(models.archive, models, openings={}, matching=wanted.replace("x", "zebra"))
     assert bool(listed) is found
+
+
+async def test_a_status_line_says_what_the_session_view_says(models: OpenReadModels, held: Held) -> None:
+    line = await read_status_line(models, held.stream)
+    view = await session_view.read_session_view(models, held.stream)
+    assert (line.cost, line.saved) == (view.total.nanodollars, view.total.nanodollars_saved)
+    assert (line.zone, line.rewritten) == (view.turns[-1].zone, view.rewrites[-1].turn)
 
 
 async def test_an_opening_is_read_once(models: OpenReadModels, held: Held) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+import attrs
 from quart import Response, request
 
 from mnemosyne.domain.history.context_view import compare
@@ -13,6 +14,7 @@ from mnemosyne.http.inspector.library import Library, View
 from mnemosyne.http.inspector.session_report import read_shown
 from mnemosyne.services import contexts, overviews, read_models, turn_view, windows
 from mnemosyne.services.session_view import read_session_view
+from mnemosyne.services.status_line import read_status_line
 
 SHOWN_SESSIONS = 50
 
@@ -117,9 +119,16 @@ async def _place(library: Library, session: str, turn: str) -> tuple[UUID, str, 
     return stream, request.args.get("branch", "main"), place
 
 
+async def show_line(library: Library, session: str) -> tuple[str, Mapping[str, Any]]:
+    """How a session stands, for its client's status line."""
+    stream = await read_models.find(library.models, session)
+    return "line.html", attrs.asdict(await read_status_line(library.models, stream), recurse=False)
+
+
 VIEWS: Mapping[str, View] = {
     "/-/": show_sessions,
     "/-/session/<session>": show_session,
+    "/-/session/<session>/line": show_line,
     "/-/session/<session>/objects": show_objects,
     "/-/session/<session>/turn/<turn>": show_turn,
     "/-/session/<session>/turn/<turn>/block/<int:number>": show_block,

@@ -5,13 +5,12 @@ starts waits there, and one that ends is followed by another.
 """
 
 import logging
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Never
 
@@ -19,6 +18,7 @@ import attrs
 import trio
 
 from mnemosyne.adapters.upstream import HttpUpstream
+from mnemosyne.backoff import backoff
 from mnemosyne.http.inspector.passing import PagePasser
 
 log = logging.getLogger(__name__)
@@ -29,8 +29,11 @@ COMMAND = (sys.executable, "-P", "-m", "mnemosyne", "open", "--at-socket")
 WAITING = 64
 """So many requests wait at the socket."""
 
-PAUSE_SECONDS = 1.0
-"""How soon one that ended is followed by another, if somebody asks."""
+PAUSE_SECONDS, LONGEST_PAUSE = 1.0, 30.0
+"""How soon one that ended is followed by another, if somebody asks; later each time where they keep ending."""
+
+STEADY_SECONDS = 30.0
+"""One that lived so long is followed soon."""
 
 DSN_SECONDS = 2.0
 """How long its start waits for the server's database."""
@@ -48,10 +51,14 @@ class PageProcess:
 
     async def run(self) -> Never:
         """Start one whenever a request waits, until cancelled; then it is ended, too."""
+        pauses = backoff(PAUSE_SECONDS, LONGEST_PAUSE)
         while True:
             await trio.lowlevel.wait_readable(self.listener)
+            began = trio.current_time()
             await self._run(await self._environ())
-            await trio.sleep(PAUSE_SECONDS)
+            if trio.current_time() - began > STEADY_SECONDS:
+                pauses = backoff(PAUSE_SECONDS, LONGEST_PAUSE)
+            await trio.sleep(next(pauses))
 
     async def _environ(self) -> Mapping[str, str]:
         """With the database that is open already; where none is, the pages say why."""
@@ -87,17 +94,21 @@ class PageProcess:
 @asynccontextmanager
 async def open_pages(
     environ: Mapping[str, str], dsn: Callable[[], Awaitable[str]], tasks: trio.Nursery
-) -> AsyncIterator[PagePasser]:
-    """What passes requests for pages on, for as long as the context lasts."""
-    folder = Path(tempfile.mkdtemp(prefix="mnemosyne-"))
-    try:
-        path = folder / "pages"
-        with socket.socket(socket.AF_UNIX) as listener:
+) -> AsyncIterator[PagePasser | None]:
+    """What passes requests for pages on, for as long as the context lasts; None where there can be no socket, which
+    keeps no server from serving.
+    """
+    with ExitStack() as stack:
+        try:
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemosyne-"))) / "pages"
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             listener.setblocking(False)
             listener.bind(str(path))
             listener.listen(WAITING)
-            async with HttpUpstream("http://pages", socket=path) as upstream:
-                tasks.start_soon(PageProcess(listener=listener, environ=environ, dsn=dsn).run)
-                yield PagePasser(upstream)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        except OSError as error:
+            log.warning("There will be no pages: no socket can be made for them: %s.", error)
+            yield None
+            return
+        async with HttpUpstream("http://pages", socket=path) as upstream:
+            tasks.start_soon(PageProcess(listener=listener, environ=environ, dsn=dsn).run)
+            yield PagePasser(upstream)

@@ -11,6 +11,7 @@ import click
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, manage_option, setting_options
 from mnemosyne.config import Config
+from mnemosyne.errors import BadConfiguration
 
 
 @click.command()
@@ -55,8 +56,15 @@ def _announce(config: Config, url: str) -> None:
     say(f"Point your agent at it:  export ANTHROPIC_BASE_URL={url}", err=True)
     if is_first_party(config.upstream):
         say(f"and Claude Code besides:  export {FIRST_PARTY}=1", err=True)
-    link = link_to(url, "/-/", PageLinks(config.data_dir).make(PageRole.OWNER, now()))
-    say(f"See the sessions (works once; `mnemosyne open` makes another):  {link}", err=True)
+    if not sys.stderr.isatty():  # a link lets in whoever reads it, and a log is read by many
+        say("See the sessions:  mnemosyne open", err=True)
+        return
+    try:
+        link = link_to(url, "/-/", PageLinks(config.data_dir).make(PageRole.OWNER, now()))
+    except BadConfiguration as error:
+        say(str(error), err=True)
+    else:
+        say(f"See the sessions (works once; `mnemosyne open` makes another):  {link}", err=True)
 
 
 def _stop_when_stdin_ends() -> None:

@@ -5,13 +5,17 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import attrs
+import pytest
+import trio
 
-from tests.cli.support import children, ended, environ_for, line, started
+from mnemosyne.app.page_process import open_pages
+from tests.cli.support import children, ended, environ_for, line, mnemosyne, started
 from tests.waiting import DEADLINE
 
 
@@ -46,12 +50,12 @@ class Browser:
 
 @contextmanager
 def opened(dsn: str, tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", Browser]]:
-    """A server on this database, and a browser that followed the link which it printed."""
+    """A server on this database, and a browser that followed a link to it."""
     environ = environ_for(tmp_path, MNEMOSYNE_DSN=dsn, MNEMOSYNE_UPSTREAM="http://127.0.0.1:9")
     with started("serve", environ=environ) as server:
         stranger = Browser(line(server.stdout).removeprefix("mnemosyne listening on http://"))
-        assert server.stderr is not None
-        said = next(each for each in server.stderr if "token=" in each)
+        port = stranger.address.rpartition(":")[2]
+        said = mnemosyne("open", "--print", "--port", port, environ=environ).stdout
         link = re.search(r"http://[^/]+(\S+)", said)
         assert link is not None
         entered = stranger.get(link[1])
@@ -64,9 +68,7 @@ def page_makers(server: "subprocess.Popen[str]") -> list[int]:
     return [pid for pid, command in children(server.pid).items() if " open --at-socket" in command]
 
 
-def test_the_link_that_a_server_prints_leads_to_its_pages_which_a_process_of_their_own_makes(
-    dsn: str, tmp_path: Path
-) -> None:
+def test_a_link_leads_to_the_server_s_pages_which_a_process_of_their_own_makes(dsn: str, tmp_path: Path) -> None:
     with opened(dsn, tmp_path) as (server, browser):
         assert len(page_makers(server)) == 1
         reply = browser.get("/-/")
@@ -102,3 +104,24 @@ def test_the_process_that_makes_pages_ends_with_its_server_however_that_ends(dsn
         (maker,) = page_makers(server)
         server.kill()
         assert ended(maker)
+
+
+async def test_where_no_socket_can_be_made_there_are_no_pages_and_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+
+    async def dsn() -> str:
+        return ""
+
+    async with open_pages({}, dsn, nursery) as pages:
+        assert pages is None
+
+
+def test_what_a_server_logs_lets_nobody_in(dsn: str, tmp_path: Path) -> None:
+    with started("serve", environ=environ_for(tmp_path, MNEMOSYNE_DSN=dsn)) as server:
+        line(server.stdout)
+        server.terminate()
+        _, said = server.communicate(timeout=DEADLINE)
+    assert "mnemosyne open" in said
+    assert "token=" not in said

@@ -119,8 +119,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def test_sessions_are_listed_for_programs_and_for_people(world: World) -> None:
     (session,) = (each for each in world.json("sessions") if each["external_id"] == "parser-talk")
     assert set(session) == {
-        "id", "external_id", "client", "model", "priced", "branches", "turns", "oversized", "started_at",
-        "last_active_at", "imported_at",
+        "id", "external_id", "title", "project", "client", "model", "mode", "priced", "branches", "turns",
+        "context_tokens", "dollars", "dollars_saved", "oversized", "started_at", "last_active_at", "imported_at",
     }  # fmt: skip
     assert (session["client"], session["model"], session["turns"]) == ("claude-code", "claude-opus-5-5", 3)
     assert session["branches"] == [
@@ -131,7 +131,7 @@ def test_sessions_are_listed_for_programs_and_for_people(world: World) -> None:
     assert session["started_at"] <= session["last_active_at"]
     text = world.run("sessions").stdout
     assert session["id"][:8] in text
-    assert "parser-talk" in text
+    assert session["title"][:20] in text
 
 
 def test_branches_are_listed_with_their_turns(world: World) -> None:

@@ -23,6 +23,9 @@ PAGES = (
     "/-/server",
 )
 
+COLOURFUL = ("/-/", "{link}", "{link}/turn/20")
+"""Between them they use every colour."""
+
 expect.set_options(timeout=DEADLINE * 1000)
 
 
@@ -64,7 +67,7 @@ def test_every_page_can_be_read_by_night(browser: Browser, shown: Shown) -> None
     with browser.new_context(base_url=shown.url, color_scheme="dark") as context:
         tab = open_tab(context, shown)
         pale = []
-        for path in PAGES:
+        for path in COLOURFUL:
             tab.page.goto(path.format(link=shown.link))
             tab.page.evaluate(axe())
             found = tab.page.evaluate('axe.run({runOnly: ["color-contrast"]})')

@@ -1,26 +1,61 @@
-"""Which project a session works in: the folder that coding agents name in their system prompt.
+"""Which project a session works in: the folder that coding agents name where their program speaks.
 
-Claude Code writes ``Working directory: /home/ada/app`` there, newer versions ``Primary working directory: …``, opencode
-the former.
+Claude Code writes ``Working directory: /home/ada/app`` in its system prompt, newer versions ``Primary working
+directory: …``, opencode the former, in whatever dialect. Codex names it in the environment that it puts before what the
+user says: ``<cwd>/home/ada/app</cwd>``.
 """
 
 import json
 import re
+from collections.abc import Iterator
+from typing import Any
 
 _NAMED = re.compile(r"^[ \t-]*(?:Primary w|W)orking directory:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_CODEX = re.compile(r"\A\s*<environment_context>[^<]{0,200}<cwd>([^<\n]{1,4096})</cwd>")
+
+_FIRST = 8
+"""Messages in which the program speaks before the user does."""
+
+_PROGRAM = ("system", "developer")
 
 
 def project_of(body: bytes) -> str | None:
-    """The folder that a request's system prompt names; None where it names none."""
+    """The folder that a request names; None where it names none."""
     try:
         request = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    system = request.get("system") if isinstance(request, dict) else None
-    blocks = system if isinstance(system, list) else [{"text": system}]
-    texts = (block.get("text") for block in blocks if isinstance(block, dict))
-    found = _NAMED.search("\n".join(text for text in texts if isinstance(text, str)))
+    if not isinstance(request, dict):
+        return None
+    said = "\n".join(_list_program_texts(request))
+    found = _NAMED.search(said) or next(filter(None, map(_CODEX.search, _list_first_texts(request))), None)
     return found[1] if found else None
+
+
+def _list_program_texts(request: dict[str, Any]) -> Iterator[str]:
+    yield from _texts(request.get("system"))
+    yield from _texts(request.get("instructions"))
+    for message in _messages(request):
+        if message.get("role") in _PROGRAM:
+            yield from _texts(message.get("content"))
+
+
+def _list_first_texts(request: dict[str, Any]) -> Iterator[str]:
+    """What stands under the user's role at the beginning of a request in Responses, where Codex puts its own."""
+    for message in _messages(request) if "input" in request else ():
+        if message.get("role") == "user":
+            yield from _texts(message.get("content"))
+
+
+def _messages(request: dict[str, Any]) -> list[dict[str, Any]]:
+    held = request.get("messages") if "messages" in request else request.get("input")
+    return [each for each in held[:_FIRST] if isinstance(each, dict)] if isinstance(held, list) else []
+
+
+def _texts(content: object) -> Iterator[str]:
+    blocks = content if isinstance(content, list) else [{"text": content}]
+    texts = (block.get("text") for block in blocks if isinstance(block, dict))
+    return (text for text in texts if isinstance(text, str))
 
 
 def is_within(project: str | None, folder: str) -> bool:

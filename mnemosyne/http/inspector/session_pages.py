@@ -38,10 +38,8 @@ async def show_session(library: Library, session: str) -> tuple[str, Mapping[str
         shown = await read_shown(library.archive, library.models, stream, branch, library.openings, every_turn=every)
         return "session.html", shown
     overview = await overviews.read_overview(library.archive, library.models, stream, openings=library.openings)
-    return "session.html", {
-        "overview": overview,
-        "view": await read_session_view(library.models, stream, branch),
-    }
+    view = await read_session_view(library.models, stream, branch)
+    return "session.html", {"verdict": view.verdict, "overview": overview, "view": view}
 
 
 async def show_objects(library: Library, session: str) -> tuple[str, Mapping[str, Any]]:

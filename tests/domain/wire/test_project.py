@@ -6,6 +6,8 @@ import pytest
 
 from mnemosyne.domain.wire.project import is_within, project_of
 
+CODEX = "<environment_context>\n  <cwd>/home/ada/app</cwd>\n  <shell>bash</shell>\n</environment_context>"
+
 
 @pytest.mark.parametrize(
     "system",
@@ -20,6 +22,29 @@ def test_the_folder_is_what_the_agent_calls_its_working_directory(system: object
 
 
 @pytest.mark.parametrize(
+    "request_",
+    [
+        {"messages": [{"role": "system", "content": "You are an agent.\nWorking directory: /home/ada/app"}]},
+        {
+            "messages": [
+                {"role": "developer", "content": [{"type": "text", "text": "Working directory: /home/ada/app"}]}
+            ]
+        },
+        {"instructions": "Working directory: /home/ada/app", "input": "Hello."},
+        {
+            "instructions": "You are Codex.",
+            "input": [
+                {"role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]},
+                {"role": "user", "content": [{"type": "input_text", "text": CODEX}]},
+            ],
+        },
+    ],
+)
+def test_agents_of_other_dialects_name_it_too(request_: object) -> None:
+    assert project_of(json.dumps(request_).encode()) == "/home/ada/app"
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b"",
@@ -30,6 +55,8 @@ def test_the_folder_is_what_the_agent_calls_its_working_directory(system: object
         b'{"system": [3, {"text": 3}]}',
         b'{"system": "The current working directory: none"}',
         b'{"messages": [{"role": "user", "content": "Working directory: /tmp"}]}',
+        b'{"input": [{"role": "user", "content": "I wrote <environment_context><cwd>/tmp</cwd>"}]}',
+        b'{"input": 3, "messages": {"role": "system"}}',
     ],
 )
 def test_what_names_no_folder_has_no_project(body: bytes) -> None:

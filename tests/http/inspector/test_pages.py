@@ -121,6 +121,13 @@ async def test_a_turn_is_shown_as_it_went_upstream_and_says_what_the_client_had_
     assert set(replaced) <= absent
 
 
+async def test_what_a_session_s_page_says_first_is_also_told_as_json(pages: Pages, shown: ShownLog) -> None:
+    _, text = await pages.get(f"/-/session/{shown.session}")
+    verdict = (await pages.json(f"/-/session/{shown.session}.json"))["verdict"]
+    assert "objects left the window" in verdict
+    assert verdict in text
+
+
 async def test_the_bytes_of_a_request_are_given_out_with_their_hash(pages: Pages, shown: ShownLog) -> None:
     response = await pages.client.get(f"/-/session/{shown.session}/turn/25/body")
     body = await response.get_data()

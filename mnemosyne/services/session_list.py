@@ -8,6 +8,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.session.directory import last_decisions
+from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services.read_models import Question, ReadModels, Row
 
@@ -38,8 +39,9 @@ class ListedBranch:
 
 @attrs.frozen(kw_only=True)
 class ListedSession:
-    """A session with its branches, the oldest first. ``model`` is the one that the newest turn of the oldest branch
-    asked for. ``imported_at`` is when it was brought in from a file, None if it was recorded here. Times are µs of UTC.
+    """A session with its branches, the oldest first. ``model`` is the one that the newest turn of the main agent asked
+    for, of the oldest branch where there is no such turn. ``imported_at`` is when it was brought in from a file, None
+    if it was recorded here. Times are µs of UTC.
     """
 
     stream: UUID
@@ -92,13 +94,19 @@ def _make_listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) ->
         external_id=session["external_id"],
         client=session["client"],
         client_version=session["client_version"],
-        model=next((row["model"] for row in branches if row["model"] is not None), None),
+        model=_model(branches),
         first_at=session["started_at"],
         last_at=session["last_active_at"],
         forgotten=session["forgotten_at"] is not None,
         imported_at=session["imported_at"],
         branches=[_branch(row, decisions) for row in branches],
     )
+
+
+def _model(branches: Sequence[Row]) -> str | None:
+    """That of the main agent; a side call, such as one for a title, may have come before it with another model."""
+    known = [row for row in branches if row["model"] is not None]
+    return next((row["model"] for row in sorted(known, key=lambda row: row["kind"] != BranchKind.MAIN.value)), None)
 
 
 def _branch(row: Row, decisions: Mapping[str, ListedDecision]) -> ListedBranch:

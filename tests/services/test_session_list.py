@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -13,6 +14,7 @@ from mnemosyne.services.session_list import ListedDecision, ListedSession, list_
 from mnemosyne.services.sessions import read_history
 from tests.golden.sessions import CODEC, FOLDERS, appends
 from tests.projections.support import POSTGRES, open_world
+from tests.services.answers import Answers
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -66,3 +68,31 @@ def _taken(line: BranchTurns) -> tuple[int, int]:
 
 def _why(decision: BranchModeSet | ListedDecision | None) -> tuple[object, ...]:
     return () if decision is None else (decision.mode, decision.why)
+
+
+async def test_a_session_s_model_is_the_main_agent_s_although_a_side_call_came_first() -> None:
+    stream = UUID(int=1)
+    shared = {"stream": stream, "parent": None, "forked_at": 0, "inherits": False, "last": 1, "turns": 1}
+    models = Answers(
+        {
+            ("timeline", "listed"): [
+                {
+                    "stream": stream,
+                    "external_id": "s",
+                    "client": "opencode",
+                    "client_version": None,
+                    "started_at": 1,
+                    "last_active_at": 2,
+                    "forgotten_at": None,
+                    "imported_at": None,
+                }
+            ],
+            ("timeline", "every_branch"): [
+                {**shared, "branch": "side-1", "kind": "side", "model": "small", "version": 2},
+                {**shared, "branch": "main", "kind": "main", "model": "large", "version": 5},
+            ],
+            ("timeline", "every_mode"): [],
+        }
+    )
+    (listed,) = await list_sessions(models)
+    assert listed.model == "large"

@@ -29,4 +29,6 @@ def title_of(transcript: Transcript) -> str | None:
 def _first_words(text: str) -> str:
     own = paragraphs(text, Speaker.USER)
     line = " ".join((text[own[0].start : own[0].end] if own else text[: 4 * LONGEST]).split())
+    if len(line) > 1 and line[0] == line[-1] == '"':
+        line = line[1:-1]  # as opencode hands on what was typed on its command line
     return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"

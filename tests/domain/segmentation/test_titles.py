@@ -24,6 +24,8 @@ def user(*texts: str) -> dict[str, object]:
         ([{"role": "user", "content": "Repair\n the   parser."}], "Repair the parser."),
         ([user("<system-reminder>Be brief.</system-reminder>", "Repair the parser.")], "Repair the parser."),
         ([{"role": "assistant", "content": "Hello."}, user("Repair it.")], "Repair it."),
+        ([user('"Repair it."')], "Repair it."),
+        ([user('"Repair" it.')], '"Repair" it.'),
         ([user("<system-reminder>Be brief.</system-reminder>")], None),
         ([], None),
     ],

@@ -74,10 +74,15 @@ def find_server(config: Config) -> FoundServer | None:
 
 def ask_page(url: str, path: str, config: Config, seconds: float) -> Any:
     """A page of ours as JSON, from a server on this machine that runs as us; None where that gives none in time."""
-    token, parts = existing_token(config.data_dir), urlsplit(url)
-    if token is None or not is_loopback(parts.hostname or "") or not parts.port or not _may_be_trusted(parts.port):
+    token = existing_token(config.data_dir)
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
         return None
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=seconds)
+    if token is None or not is_loopback(host) or not port or not _may_be_trusted(port):
+        return None
+    connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
         response = connection.getresponse()

@@ -63,8 +63,9 @@ def sessions(limit: int | None, as_json: bool, **options: object) -> None:
         from mnemosyne.services.overviews import list_overviews
         from mnemosyne.services.session_list import find_oversized, list_sessions
 
-        listed, streams = await list_sessions(models), await find_oversized(models, config.manage_window)
+        # First what is shown, so that what is known then has all of it: a session may begin in between.
         overviews = await list_overviews(models.archive, models, openings={}, limit=shown)
+        listed, streams = await list_sessions(models), await find_oversized(models, config.manage_window)
         if not streams:
             return listed, overviews, {}
         from mnemosyne.services.excesses import read_excesses

@@ -37,14 +37,14 @@ def statusline(**options: object) -> None:
     session = _session(sys.stdin.read(LARGEST_INPUT) if not sys.stdin.isatty() else "")
     url = os.environ.get("ANTHROPIC_BASE_URL") or url_of(config)
     told = ask_page(url, f"/-/session/{session}/line.json", config, ANSWER_SECONDS) if session else None
-    say(render(told) if isinstance(told, Mapping) else "mnemosyne: nothing is known of this session")
+    say(render(told) if isinstance(told, Mapping) else "mnemosyne: no answer about this session")
 
 
 def _session(given: str) -> str | None:
     """The id that the client tells; None where it tells none that could be one."""
     try:
         told = json.loads(given)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     session = told.get("session_id") if isinstance(told, dict) else None
     return session if isinstance(session, str) and session.replace("-", "").isalnum() else None

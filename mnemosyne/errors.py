@@ -19,6 +19,7 @@ MnemosyneError
 ├── ContentForgotten        the content was erased on request; its hash remains
 ├── ActorStopped            a session's actor ended before it could answer; ask the next one
 ├── Outdated                what was proposed to be sent does not hold any more; ask again
+├── BadEntry                you: something that cannot be kept in memory beyond a session
 └── NotFound                you: no such session, branch or turn
 
 The message says what, where and what to do. Status codes are chosen in ``http/``, exit codes in ``cli/``.
@@ -99,6 +100,10 @@ class ActorStopped(MnemosyneError):
 
 class Outdated(MnemosyneError):
     """What was proposed to be sent upstream does not hold any more, because the session went on meanwhile."""
+
+
+class BadEntry(MnemosyneError):
+    """Something that cannot be kept in memory beyond a session."""
 
 
 class NotFound(MnemosyneError):

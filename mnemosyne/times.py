@@ -14,3 +14,8 @@ def is_time(at: int) -> bool:
 def utc(at: int) -> datetime:
     """The date of a time; of a number that is none, the nearest there is, so that one event cannot spoil a list."""
     return datetime.fromtimestamp(min(max(at, FIRST), LAST) / 1e6, tz=UTC)
+
+
+def render_day(at: int) -> str:
+    """The day of a time, in UTC: ``2026-11-21``."""
+    return utc(at).date().isoformat()

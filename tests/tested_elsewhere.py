@@ -56,10 +56,18 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "domain/window/situation actors/epochs",
     ),
     "services/test_verifying.py": ("a proof is a proof of what is stored", "domain/history/verification"),
+    "domain/knowledge/test_book.py": (
+        "events are data: what matters is that each is stored and read as it always was",
+        "domain/knowledge/events domain/knowledge/kinds",
+    ),
     # Tasks that own state
     "actors/test_tools.py": ("what objects say is what is answered from them", "actors/texts"),
     "actors/test_managed_turns.py": ("one walk of a managed turn through an actor", "actors/rounds"),
     "cli/test_ask.py": ("what is put together shows in what the command prints", "app/asking"),
+    "cli/test_memory.py": (
+        "what is remembered is looked at by one command and written by another",
+        "cli/remember cli/knowing",
+    ),
     "app/test_worker.py": ("a worker is a process", "cli/worker"),
     "app/test_server.py": (
         "a directory is there for the server that starts anew",

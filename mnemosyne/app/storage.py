@@ -1,6 +1,6 @@
 """Opens the log for a command. Each import here is one that `mnemosyne sessions` waits for."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 
@@ -18,7 +18,11 @@ from mnemosyne.adapters.postgres.event_views import EventViews, ViewedLog
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.config import Config
 from mnemosyne.data_dir import prepare_data_dir
+from mnemosyne.domain.knowledge.events import KNOWLEDGE_EVENT_NAMES
 from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
+
+ALL_NAMES: Mapping[str, type] = {**EVENT_NAMES, **KNOWLEDGE_EVENT_NAMES}
+"""The stored name of every event, of sessions and beyond them."""
 
 LAST_COMMIT_SECONDS = 10.0
 """How long the end of a program may wait for what is queued to become durable."""
@@ -27,12 +31,12 @@ LAST_COMMIT_SECONDS = 10.0
 @cache
 def event_codec() -> EventCodec:
     """The codec of every event that was ever stored; one for all who ask, as it takes 20 ms to make."""
-    return EventCodec(EVENT_NAMES, EVENT_UPCASTS)
+    return EventCodec(ALL_NAMES, EVENT_UPCASTS)
 
 
 def open_views(database: Database) -> ViewedLog:
     """The log as projections follow it."""
-    return ViewedLog(database, EventViews(EVENT_NAMES, EVENT_UPCASTS))
+    return ViewedLog(database, EventViews(ALL_NAMES, EVENT_UPCASTS))
 
 
 @asynccontextmanager

@@ -35,6 +35,8 @@ _MEMORY = {
     "explain": "explain:explain",
     "pin": "pins:pin",
     "unpin": "pins:unpin",
+    "remember": "remember:remember",
+    "memory": "memory:memory",
 }
 
 _PLACES = {

@@ -10,6 +10,7 @@
     segmentation    where objects come from
     window          what goes upstream, and when it changes
     recall          how the past is asked
+    knowledge       AGGREGATE: what outlives a session: the memory of projects, preferences
     history         any turn again
 
 ``ports`` is what all of it needs from the outside. ``docs/architecture.md`` tells how a request walks through.

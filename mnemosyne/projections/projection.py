@@ -17,6 +17,7 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.knowledge.events import KnowledgeEvent
 from mnemosyne.domain.ports import Recorded
 
 Value = UUID | str | int | bool | None
@@ -144,12 +145,14 @@ class Folded:
 
 
 def fold(projection: Projection, events: Iterable[Recorded[object]]) -> Folded:
-    """Take events in, in order. An event is taken in whole or not at all."""
+    """Take events in, in order. An event is taken in whole or not at all. What is known beyond sessions is in no read
+    model: it is small, and read as it stands in the log.
+    """
     rows: dict[str, dict[Key, Row]] = {table.name: {} for table in projection.tables}
     last = None
     for recorded in events:
         try:
-            merges = projection.changes(recorded)
+            merges = () if isinstance(recorded.envelope.event, KnowledgeEvent) else projection.changes(recorded)
             for merge in merges:
                 projection.by_name[merge.table].check(merge)
         except Exception as error:

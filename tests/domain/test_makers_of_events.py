@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mnemosyne.domain.knowledge.events import KNOWLEDGE_EVENT_NAMES
 from mnemosyne.domain.objects.events import OBJECT_EVENT_NAMES, TurnAssessed
 from mnemosyne.domain.session.events import EVENT_NAMES
 from mnemosyne.domain.session.goal_events import GOAL_EVENT_NAMES
@@ -22,6 +23,7 @@ MAKERS: Mapping[type, str] = {
     **dict.fromkeys(OBJECT_EVENT_NAMES.values(), "mnemosyne/domain/objects/decide.py"),
     **dict.fromkeys(GOAL_EVENT_NAMES.values(), "mnemosyne/domain/session/prefetches.py"),
     **dict.fromkeys(GROUND_EVENT_NAMES.values(), "mnemosyne/domain/session/grounds.py"),
+    **dict.fromkeys(KNOWLEDGE_EVENT_NAMES.values(), "mnemosyne/domain/knowledge/decide.py"),
     TurnAssessed: "mnemosyne/domain/segmentation/ingest.py",
     TurnAccounted: "mnemosyne/domain/session/ledger.py",
 }

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
+from mnemosyne.app.storage import ALL_NAMES
+from mnemosyne.domain.session.events import EVENT_UPCASTS
 from tests.golden.sessions import CODEC, FOLDERS, folded, found_in, loaded, opened, stored
 
 WHOLE = [folder for folder in FOLDERS if (folder / "contents.jsonl").exists()]
@@ -17,7 +18,7 @@ of_each_log = pytest.mark.parametrize("folder", WHOLE, ids=lambda folder: folder
 
 def test_every_version_of_every_event_stands_in_a_log() -> None:
     held = {each.name for folder in FOLDERS for each in stored(folder)}
-    assert held == EVENT_NAMES.keys() | EVENT_UPCASTS.keys()
+    assert held == ALL_NAMES.keys() | EVENT_UPCASTS.keys()
 
 
 @of_each_log

@@ -10,12 +10,13 @@ import pytest
 
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_views import EventViews
+from mnemosyne.app.storage import ALL_NAMES
 from mnemosyne.domain.ports import Envelope
-from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
+from mnemosyne.domain.session.events import EVENT_UPCASTS
 from mnemosyne.errors import UnknownEvent
 from tests.golden.sessions import CODEC, FOLDERS, appends
 
-VIEWS = EventViews(EVENT_NAMES, EVENT_UPCASTS)
+VIEWS = EventViews(ALL_NAMES, EVENT_UPCASTS)
 
 
 class Colour(Enum):

@@ -14,7 +14,7 @@ import trio
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.embedding.model_files import ModelFiles
 from mnemosyne.adapters.embedding.word_pieces import WordPieces
-from mnemosyne.domain.recall.retrieval import Calibration
+from mnemosyne.domain.recall.retrieval import HASHED, Calibration
 from mnemosyne.domain.text import lexical_vector
 from mnemosyne.errors import BadConfiguration
 
@@ -62,7 +62,7 @@ class HashedLexical:
 
     name = lexical_vector.NAME
     dimension = lexical_vector.DIMENSION
-    calibration = Calibration(nearness=12.8, coverage=10.6, base=-7.2)
+    calibration = HASHED
 
     def __init__(self) -> None:
         self._limiter = trio.CapacityLimiter(1)

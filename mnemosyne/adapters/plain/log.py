@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from mnemosyne.adapters.postgres.event_codec import EventCodec
-from mnemosyne.adapters.postgres.event_log import OPERATORS
+from mnemosyne.adapters.postgres.event_log import NO_SESSIONS
 from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, JournalTicket, LogProgress, assess, prepare
 from mnemosyne.domain.ports import Append, Recorded, StreamSizes
 from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
@@ -73,7 +73,7 @@ class PlainLog:
 
     async def streams(self) -> Sequence[UUID]:
         await trio.lowlevel.checkpoint()
-        return [stream for stream, stored in self._stored.items() if stored[0][0] not in OPERATORS]
+        return [stream for stream, stored in self._stored.items() if stored[0][0] not in NO_SESSIONS]
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         await trio.lowlevel.checkpoint()

@@ -23,6 +23,7 @@ from mnemosyne.adapters.postgres.content_store import STATEMENT_BYTES, Packed, e
 from mnemosyne.adapters.postgres.database import SCHEMA, Connection, Database, DoesNotFit, rows_as_dicts
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.journal import Assessment, Committed, EncodedAppend, assess
+from mnemosyne.domain.knowledge.events import OPENED
 from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.errors import LogFailed
@@ -138,7 +139,7 @@ class PostgresEventLog:
         rows = connection.execute(
             "select originator_id, topic, state from mnemosyne.stored_events"
             " where originator_version = 1 and topic <> all(%s) order by notification_id",
-            (list(OPERATORS),),
+            (list(NO_SESSIONS),),
             binary=True,
         )
         return [stream for stream, name, state in rows if self._is_ours(name, state)]
@@ -275,8 +276,8 @@ def _is_stored(connection: Connection, append: EncodedAppend) -> bool:
     return tuple((name, bytes(state)) for name, state in rows) == append.events
 
 
-OPERATORS = ("session.managing_switched.v1", "session.imported.v1")
-"""With what the stream of an operator may begin, which is no session."""
+NO_SESSIONS = ("session.managing_switched.v1", "session.imported.v1", OPENED)
+"""With what a stream may begin that is no session: an operator's, and those of what is known beyond sessions."""
 
 
 def _sizes(connection: Connection, stream: UUID | None) -> dict[UUID, StreamSizes]:

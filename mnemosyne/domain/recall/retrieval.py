@@ -45,6 +45,9 @@ class Calibration:
         return 1 / (1 + math.exp(-(self.nearness * nearness + self.coverage * coverage + self.base)))
 
 
+HASHED = Calibration(nearness=12.8, coverage=10.6, base=-7.2)
+"""Of vectors of hashed words (``text.lexical_vector``)."""
+
 RELEVANT = 0.2
 """Low, since what is wrongly called irrelevant is lost, and what is wrongly shown is only read: 97 % of the relevant
 were kept, and 87 % of the others turned away (with hashed words: 96 % and 87 %), on the sessions left out of each fit;

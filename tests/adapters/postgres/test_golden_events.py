@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 import pytest
 
-from mnemosyne.app.storage import event_codec
+from mnemosyne.app.storage import ALL_NAMES, event_codec
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.objects.events import (
     Admission,
@@ -34,7 +34,6 @@ from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.ports import Envelope
 from mnemosyne.domain.session.events import (
-    EVENT_NAMES,
     EVENT_UPCASTS,
     BranchKind,
     BranchOpened,
@@ -73,6 +72,7 @@ from mnemosyne.domain.session.round_events import (
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.normal_form import Echo
 from tests.adapters.golden import check_golden
+from tests.adapters.postgres.knowledge_samples import KNOWLEDGE_SAMPLES
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden"
@@ -386,9 +386,9 @@ SAMPLES: Mapping[str, Event] = {
 
 
 def test_every_stored_event_means_what_it_meant_and_is_written_as_it_was() -> None:
-    samples = {**SAMPLES, **{old: SAMPLES[new] for old, (new, _) in EVENT_UPCASTS.items()}}
+    samples = {**SAMPLES, **KNOWLEDGE_SAMPLES, **{old: SAMPLES[new] for old, (new, _) in EVENT_UPCASTS.items()}}
     envelopes = {name: Envelope(event, "correlation", "BeginTurn") for name, event in samples.items()}
-    assert samples.keys() == EVENT_NAMES.keys() | EVENT_UPCASTS.keys()
+    assert samples.keys() == ALL_NAMES.keys() | EVENT_UPCASTS.keys()
     check_golden(event_codec(), GOLDEN, envelopes, EVENT_UPCASTS)
 
 
@@ -398,10 +398,10 @@ def test_a_mode_that_was_stored_before_tools_were_paged_pages_none() -> None:
     assert event == BranchModeSet(at=1, branch="main", mode=Mode.MANAGE, why="w", tool_budget=None)
 
 
-@pytest.mark.parametrize("name", EVENT_NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_every_stored_event_and_each_of_its_fields_is_documented(name: str) -> None:
     sections = re.split(r"^## `(.+)`$", (ROOT / "docs/events.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     documented = dict(zip(sections[1::2], sections[2::2], strict=True))
-    assert documented.keys() == EVENT_NAMES.keys()
+    assert documented.keys() == ALL_NAMES.keys()
     rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", documented[name], re.MULTILINE)
-    assert [field for field, _ in rows] == list(attrs.fields_dict(EVENT_NAMES[name]))
+    assert [field for field, _ in rows] == list(attrs.fields_dict(ALL_NAMES[name]))

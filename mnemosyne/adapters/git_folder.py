@@ -1,0 +1,51 @@
+"""Which project a folder belongs to, as git's own files say. Nothing is run, and nothing is written.
+
+A clone is named by its remote ``origin``; without one, by the folder of the main worktree, so that all worktrees are
+one project. A folder outside git is a project of its own.
+"""
+
+import configparser
+from pathlib import Path
+
+from mnemosyne.domain.knowledge.projects import name_remote
+
+_LONGEST = 1_000_000
+"""Bytes of a file of git's that are read."""
+
+
+def find_project(folder: Path) -> str:
+    """The name of the project of a folder, which need not be there."""
+    for each in (folder, *folder.parents):
+        try:
+            common = _find_common_folder(each / ".git")
+        except OSError:
+            return str(folder)
+        if common is not None:
+            return _find_remote(common) or str(common.parent if common.name == ".git" else common)
+    return str(folder)
+
+
+def _find_common_folder(git: Path) -> Path | None:
+    """Git's folder that all worktrees share; None where there is none."""
+    if git.is_dir():
+        return git.resolve()
+    if not git.is_file():
+        return None
+    named = _read(git).partition("gitdir:")[2].strip()
+    own = (git.parent / named).resolve()
+    common = own / "commondir"
+    return (own / _read(common).strip()).resolve() if common.is_file() else own
+
+
+def _find_remote(common: Path) -> str | None:
+    parser = configparser.ConfigParser(strict=False, interpolation=None, allow_no_value=True)
+    try:
+        parser.read_string(_read(common / "config"))
+        return name_remote(parser.get('remote "origin"', "url", fallback="") or "")
+    except (OSError, configparser.Error):
+        return None
+
+
+def _read(path: Path) -> str:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(_LONGEST)

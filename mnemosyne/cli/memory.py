@@ -1,0 +1,263 @@
+"""``mnemosyne memory``: what is known beyond sessions, and what becomes of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mnemosyne.cli.group import Commands
+from mnemosyne.cli.knowing import (
+    kind_option,
+    knowledge_options,
+    moment,
+    parse_time,
+    print_entries,
+    print_report,
+    scope_option,
+    with_desk,
+)
+from mnemosyne.cli.printing import print_json, say
+from mnemosyne.cli.reading import json_option
+
+if TYPE_CHECKING:
+    from mnemosyne.app.storage import Storage
+    from mnemosyne.services.knowledge import KnowledgeDesk
+
+as_of_option = click.option("--as-of", metavar="TIME", help="As it was then: what was true, and what we knew.")
+wanted_argument = click.argument("wanted", metavar="ENTRY")
+
+
+@click.group(cls=Commands, short_help="See and change what is known beyond sessions.")
+def memory() -> None:
+    """What is known of a project, and what its user prefers: told to managed sessions as they begin.
+
+    Entries come from `mnemosyne remember`, from agents' tools, and from what you settle in a session. None is ever
+    overwritten: one that changes ends, and another takes its place. ENTRY is an id, or words that one entry alone has.
+    """
+
+
+@memory.command("list", short_help="List what holds.")
+@kind_option
+@scope_option
+@as_of_option
+@click.option("--true-at", metavar="TIME", help="What was true then, as we know it now.")
+@click.option("--known-at", metavar="TIME", help="What we believed then.")
+@knowledge_options
+@json_option
+def list_command(
+    kind: str | None,
+    scope: str | None,
+    as_of: str | None,
+    true_at: str | None,
+    known_at: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """List what is known here: the entries that hold now, or held at another time.
+
+    Two times belong to an entry: when it is true, and when we knew it. `--true-at` asks for the first with what is
+    known today, `--known-at` for what we would have said then, `--as-of` for both together.
+    """
+    from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
+    from mnemosyne.services.knowledge import describe, parse_member
+
+    known = parse_time(known_at or as_of)
+    at = parse_time(true_at or as_of) or known or moment().at
+    wanted = parse_member(EntryKind, kind, "kind") if kind else None
+    within = Scope(scope) if scope else None
+    found = with_desk(options, lambda desk, _: desk.list_entries(at, scope=within, kind=wanted, known_at=known))
+    if as_json:
+        print_json([describe(each) for each in found])
+        return
+    print_entries(found, "Nothing is known here yet. `mnemosyne remember TEXT` begins it.")
+
+
+@memory.command(short_help="Find what is known by a question.")
+@click.argument("question")
+@click.option(
+    "--limit", type=click.IntRange(1, 100), default=10, show_default=True, metavar="N", help="At most so many."
+)
+@click.option("--ended", is_flag=True, help="Also what held once.")
+@kind_option
+@knowledge_options
+@json_option
+def recall(question: str, limit: int, ended: bool, kind: str | None, as_json: bool, **options: Any) -> None:
+    """Find what is known by a question, the best first; also what is believed too little to be told unasked."""
+    from mnemosyne.domain.knowledge.kinds import EntryKind
+    from mnemosyne.domain.knowledge.recalling import PlacedEntry
+    from mnemosyne.services.knowledge import describe, parse_member
+
+    kinds = (parse_member(EntryKind, kind, "kind"),) if kind else ()
+    found = with_desk(
+        options, lambda desk, _: desk.recall(question, moment().at, limit=limit, kinds=kinds, ended=ended)
+    )
+    if as_json:
+        print_json([describe(each) for each in found])
+        return
+    print_entries([PlacedEntry(each.place, each.entry) for each in found], "Nothing known here has these words.")
+
+
+@memory.command(short_help="Show what an entry said before.")
+@click.argument("entry", metavar="[ID]", required=False)
+@knowledge_options
+@json_option
+def history(entry: str | None, as_json: bool, **options: Any) -> None:
+    """Show every entry that ever was, with the times at which each was true; with an ID, what came before and after."""
+    from mnemosyne.services.knowledge import describe
+
+    found = with_desk(options, lambda desk, _: desk.list_history(entry))
+    if as_json:
+        print_json([describe(each) for each in found])
+        return
+    print_entries(found, "Nothing was ever known here.")
+
+
+@memory.command(short_help="Have an entry say something else.")
+@wanted_argument
+@click.argument("text")
+@click.option("--detail", metavar="TEXT", help="More about it.  [default: as before]")
+@click.option("--since", metavar="TIME", help="True from then on.  [default: now]")
+@knowledge_options
+@json_option
+def update(wanted: str, text: str, detail: str | None, since: str | None, as_json: bool, **options: Any) -> None:
+    """Have an entry say something else: it ends, and another one takes its place."""
+    begins = parse_time(since)
+    done = with_desk(options, lambda desk, _: desk.update(wanted, text, moment(), detail=detail, valid_from=begins))
+    print_report(done, as_json=as_json)
+
+
+@memory.command(short_help="End an entry, or erase its words.")
+@wanted_argument
+@click.option("--erase", is_flag=True, help="Take the words of every entry that has them out of the log, for good.")
+@knowledge_options
+@json_option
+def forget(wanted: str, erase: bool, as_json: bool, **options: Any) -> None:
+    """End an entry: no session is told it any more, and it stays on record.
+
+    With `--erase`, ENTRY may be words, such as a name: every entry that has them loses all its words, also those that
+    held once. That cannot be undone. Sessions that were told it keep what they were told: `mnemosyne forget` is for
+    those.
+    """
+    if erase:
+        count = with_desk(options, lambda desk, _: desk.erase(wanted, moment()))
+        if as_json:
+            print_json({"erased": count})
+        else:
+            say(f"The words of {count} {'entry' if count == 1 else 'entries'} are gone.")
+        return
+    print_report(with_desk(options, lambda desk, _: desk.forget(wanted, moment())), as_json=as_json)
+
+
+@memory.command(short_help="Say that an entry is still true.")
+@wanted_argument
+@knowledge_options
+@json_option
+def confirm(wanted: str, as_json: bool, **options: Any) -> None:
+    """Say that an entry is still true. What we found ourselves is believed less and less until somebody does."""
+    print_report(with_desk(options, lambda desk, _: desk.confirm(wanted, moment())), as_json=as_json)
+
+
+@memory.command(short_help="Say that two entries belong together.")
+@wanted_argument
+@click.argument("other", metavar="OTHER")
+@click.option("--relation", default="relates-to", show_default=True, metavar="WORD", help="How.")
+@knowledge_options
+@json_option
+def link(wanted: str, other: str, relation: str, as_json: bool, **options: Any) -> None:
+    """Say that two entries of one scope belong together, such as a constraint and what it comes from."""
+    print_report(with_desk(options, lambda desk, _: desk.link(wanted, other, relation, moment())), as_json=as_json)
+
+
+@memory.command(short_help="Take a write back.")
+@click.argument("write", metavar="[WRITE]", required=False)
+@knowledge_options
+@json_option
+def undo(write: str | None, as_json: bool, **options: Any) -> None:
+    """Take a write back, whatever it was but an erasure; without its id, the last one."""
+    print_report(with_desk(options, lambda desk, _: desk.undo(write, moment())), as_json=as_json)
+
+
+@memory.command(short_help="Show what the next session is told.")
+@click.argument("prompt", default="")
+@knowledge_options
+@json_option
+def block(prompt: str, as_json: bool, **options: Any) -> None:
+    """Show what a managed session would be told that begins now with PROMPT: what you prefer, what the project is, and
+    what has to do with the prompt.
+    """
+    from mnemosyne.times import render_day
+
+    found = with_desk(options, lambda desk, _: desk.compose_block(prompt, moment().at, render_day))
+    if as_json:
+        print_json({"text": found.text, "entries": found.entries, "tokens": found.tokens} if found else None)
+        return
+    say(found.text if found else "Nothing: no entry holds here that a session would be told unasked.")
+
+
+@memory.command(short_help="Look a session through for what you settled.")
+@click.argument("session", metavar="SESSION")
+@knowledge_options
+@json_option
+def learn(session: str, as_json: bool, **options: Any) -> None:
+    """Look a recorded session through for what its user settled in words of their own. Nothing that a tool brought,
+    that was pasted or quoted, or that the model said becomes an entry. A running server does this by itself.
+    """
+    from mnemosyne.services import sessions
+    from mnemosyne.services.knowledge import describe_write
+
+    async def work(desk: "KnowledgeDesk", storage: "Storage") -> Any:
+        return await desk.learn(storage, await sessions.find(storage, session), moment())
+
+    done = with_desk(options, work)
+    if as_json:
+        print_json([describe_write(each) for each in done])
+        return
+    for each in done:
+        say(f"{each.scope.value}: {each.what}{f' {each.why}' if each.why else ''}")
+
+
+@memory.command("export", short_help="Write what is known to a file.")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), default="-")
+@knowledge_options
+def export_command(file: Path, **options: Any) -> None:
+    """Write every entry that is seen from here as a line of JSON, with its times; without FILE, to the terminal."""
+    import json
+
+    from mnemosyne.cli.private_files import write_private
+
+    async def work(desk: "KnowledgeDesk", _storage: "Storage") -> list[str]:
+        return [json.dumps(each, ensure_ascii=False) async for each in desk.export()]
+
+    lines = with_desk(options, work)
+    if str(file) == "-":
+        for line in lines:
+            say(line)
+        return
+    write_private(file, "".join(f"{line}\n" for line in lines))
+    say(f"{len(lines)} entries are in {file}.")
+
+
+@memory.command("import", short_help="Read what is known from a file.")
+@click.argument("file", type=click.File("rb"))
+@knowledge_options
+@json_option
+def import_command(file: Any, as_json: bool, **options: Any) -> None:
+    """Take in the lines that `mnemosyne memory export` wrote, into this project; what is known already is skipped."""
+    import json
+
+    from mnemosyne.errors import BadEntry
+
+    lines = []
+    for number, line in enumerate(file, start=1):
+        try:
+            read = json.loads(line)
+        except ValueError:
+            read = None
+        if not isinstance(read, dict):
+            raise BadEntry(f"Line {number} of {file.name} is no JSON object. Nothing was taken in.")
+        lines.append(read)
+    counts = with_desk(options, lambda desk, _: desk.import_lines(lines, moment()))
+    if as_json:
+        print_json(dict(counts))
+        return
+    say(", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "There was nothing to take in.")

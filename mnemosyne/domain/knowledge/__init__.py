@@ -1,0 +1,1 @@
+"""AGGREGATE: what outlives a session: the memory of a project, and what its user prefers."""

@@ -1,0 +1,99 @@
+"""What of a session is worth knowing in the next: what its user settled, in words of their own.
+
+Only claims are looked at (``segmentation.statements``), and of these only the user's. What a tool brought, what was
+pasted or quoted, and what the model said is nobody's decision. What the user agreed to in the model's words counts a
+little less.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.knowledge.decide import EntryDraft
+from mnemosyne.domain.knowledge.events import Provenance
+from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim
+from mnemosyne.domain.objects.speakers import AGREED, Speaker, speaker_of
+from mnemosyne.domain.segmentation.settling import ClaimKind, settles
+
+SURE, AGREED_TO, ASKED_TO_REMEMBER = 0.8, 0.75, 0.95
+"""How far an entry is believed that the user said, agreed to, or asked to be remembered."""
+
+_KINDS = {
+    ClaimKind.DECISION.value: EntryKind.DECISION,
+    ClaimKind.PREFERENCE.value: EntryKind.WORKFLOW,
+    ClaimKind.CONSTRAINT.value: EntryKind.CONSTRAINT,
+}
+"""Conclusions hold for the files that they were drawn from as they were, corrections for what was said just before."""
+
+_ASKED = re.compile(
+    r"^(?:ok(?:ay)?,? |and |so |also,? )*(?:please,? )?(?:always )?"
+    r"(?:remember|memorize|note|save|store|learn|keep in mind|don't forget|do not forget|never forget)"
+    r"(?: this| it)?(?::| that\b|,|(?= i\b| we\b| my\b| our\b))\s*",
+    re.IGNORECASE,
+)
+"""How somebody asks for something to be remembered; what follows is the thing."""
+
+_STYLE = re.compile(
+    r"\b(?:answers?|repl(?:y|ies)|respond|responses?|explain|explanations?|concise|verbose|emojis?|tone|tell me|"
+    r"ask me|talk to me|speak)\b",
+    re.IGNORECASE,
+)
+_OF_ONESELF = re.compile(
+    r"\b(?:i (?:prefer|like|don't like|do not like|hate|want|always|never)|my name is|i am|i'm)\b", re.IGNORECASE
+)
+_PASSING = re.compile(
+    r"\b(?:for now|this time|just now|right now|today|temporar\w+|in this (?:pr|commit|file|function|test|case|one)|"
+    r"here|above|below|that one|this one|the (?:first|second|third|last|latter|former)|option \w|both|it|them|these|"
+    r"those)\b",
+    re.IGNORECASE,
+)
+"""What a sentence points at that says so: away from its place it says nothing."""
+
+
+@attrs.frozen
+class FoundDraft:
+    """An entry that a session gave, and the scope in which it holds."""
+
+    scope: Scope
+    draft: EntryDraft
+
+
+def extract(objects: Iterable[MemoryObject], session: UUID) -> Iterator[FoundDraft]:
+    """The entries that the claims of a session give, in their order."""
+    for each in objects:
+        if is_claim(each) and not each.stale and not each.forgotten and speaker_of(each.tags) is Speaker.USER:
+            found = _draft(each, session)
+            if found is not None:
+                yield found
+
+
+def _draft(claim: MemoryObject, session: UUID) -> FoundDraft | None:
+    asked = _ASKED.match(claim.stub)
+    said = claim.stub[asked.end() :] if asked else claim.stub
+    kind = _find_kind(claim, said if asked else None)
+    if kind is None or (not asked and _PASSING.search(said)) or len(said.split()) < _FEWEST_WORDS:
+        return None
+    is_own = _OF_ONESELF.search(said) is not None
+    is_style = _STYLE.search(said) is not None and kind is not EntryKind.DECISION
+    draft = EntryDraft(
+        kind=EntryKind.RESPONSE_STYLE if is_style else kind,
+        content=said[:1].upper() + said[1:],
+        source=EntrySource.EXTRACTED,
+        confidence=ASKED_TO_REMEMBER if asked else AGREED_TO if AGREED in claim.tags else SURE,
+        provenance=Provenance(session=session, branch=claim.branch, turn=claim.first_turn, object=claim.id),
+    )
+    return FoundDraft(Scope.USER if is_own or is_style else Scope.PROJECT, draft)
+
+
+_FEWEST_WORDS = 3
+
+
+def _find_kind(claim: MemoryObject, asked_for: str | None) -> EntryKind | None:
+    """What a claim tells of; what somebody asked to be remembered is a fact if it settles nothing."""
+    if asked_for is None:
+        return next((_KINDS[tag] for tag in claim.tags if tag in _KINDS), None)
+    settled = settles(asked_for, Speaker.USER)
+    return _KINDS.get(settled.value, EntryKind.FACT) if settled is not None else EntryKind.FACT

@@ -1,0 +1,224 @@
+"""What is known: the fold of a stream of entries, as of any two times.
+
+Two times belong to an entry. When it is true: from ``valid_from`` up to, not including, ``valid_until``. And when we
+knew it: from the event that recorded it. So "what was true then" and "what did we believe then" are two questions.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.knowledge.events import (
+    EntriesLinked,
+    EntryConfirmed,
+    EntryEnded,
+    EntryErased,
+    EntryWritten,
+    KnowledgeEvent,
+    KnowledgeOpened,
+    Provenance,
+    SessionLearned,
+    WriteUndone,
+)
+from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource
+
+DAY = 24 * 60 * 60 * 1_000_000
+HALF_LIFE = 180 * DAY
+"""What was extracted and never confirmed is believed half as much after so many µs."""
+
+FLOOR = 0.7
+"""What is believed less than this is told only to who asks for it."""
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """Something that is known; the fields are those of the events. ``valid_until`` is None while it holds."""
+
+    id: str
+    kind: EntryKind
+    content: str
+    summary: str
+    detail: str
+    source: EntrySource
+    confidence: float | None
+    valid_from: int
+    recorded_at: int
+    write: str
+    valid_until: int | None = None
+    ended: EndReason | None = None
+    ended_by: str | None = None
+    confirmed_at: int | None = None
+    replaces: str | None = None
+    replaced_by: str | None = None
+    provenance: Provenance | None = None
+    links: tuple[tuple[str, str], ...] = ()
+    erased: bool = False
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether somebody said it outright."""
+        return self.confidence is None
+
+    @property
+    def line(self) -> str:
+        """What is shown of it."""
+        return self.summary or self.content
+
+    def is_valid(self, at: int) -> bool:
+        """Whether it is true at a time."""
+        return self.valid_from <= at and (self.valid_until is None or at < self.valid_until) and not self.erased
+
+    def belief(self, at: int) -> float:
+        """How far it is believed at a time: 1 for what was said outright, else less with each day since it was
+        recorded or confirmed. Reading an entry does not count as confirming it.
+        """
+        if self.confidence is None:
+            return 1.0
+        since: int = max(self.recorded_at, self.confirmed_at or 0)
+        return float(self.confidence * 0.5 ** (max(0, at - since) / HALF_LIFE))
+
+
+@attrs.frozen(kw_only=True)
+class WriteRecord:
+    """One write that can be undone: the entries that it made and those that it ended."""
+
+    id: str
+    at: int
+    made: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Knowledge:
+    """The state of one stream. ``entries`` are by id, in the order in which they were recorded; ``read_up_to`` says how
+    far each session was looked through.
+    """
+
+    opened: KnowledgeOpened | None = None
+    version: int = 0
+    last_at: int = 0
+    entries: Mapping[str, Entry] = attrs.field(factory=dict)
+    writes: Mapping[str, WriteRecord] = attrs.field(factory=dict)
+    read_up_to: Mapping[str, int] = attrs.field(factory=dict)
+
+    def valid(self, at: int) -> list[Entry]:
+        """The entries that are true at a time."""
+        return [each for each in self.entries.values() if each.is_valid(at)]
+
+
+def evolve(known: Knowledge, event: KnowledgeEvent) -> Knowledge:
+    """The state after one more event."""
+    return fold((event,), known)
+
+
+def fold(events: Iterable[KnowledgeEvent], known: Knowledge | None = None) -> Knowledge:
+    """The state that events lead to."""
+    known = known or Knowledge()
+    folding = _Folding(known)
+    for event in events:
+        folding.take(event)
+    return folding.result()
+
+
+def fold_up_to(events: Iterable[KnowledgeEvent], at: int) -> Knowledge:
+    """What was known at a time: the fold of what was recorded up to then."""
+    return fold(event for event in events if event.at <= at)
+
+
+class _Folding:
+    """One pass over events. Dictionaries are copied once, not once an event."""
+
+    def __init__(self, known: Knowledge) -> None:
+        self._opened = known.opened
+        self._version = known.version
+        self._last_at = known.last_at
+        self._entries = dict(known.entries)
+        self._writes = dict(known.writes)
+        self._read = dict(known.read_up_to)
+        self._has_links = any(each.links for each in known.entries.values())
+
+    def result(self) -> Knowledge:
+        return Knowledge(
+            opened=self._opened,
+            version=self._version,
+            last_at=self._last_at,
+            entries=self._entries,
+            writes=self._writes,
+            read_up_to=self._read,
+        )
+
+    def take(self, event: KnowledgeEvent) -> None:
+        self._version += 1
+        self._last_at = max(self._last_at, event.at)
+        match event:
+            case KnowledgeOpened():
+                self._opened = event
+            case EntryWritten():
+                self._write(event)
+            case EntryEnded():
+                self._end(event)
+            case EntryConfirmed():
+                self._change(event.entry, confirmed_at=event.at)
+            case EntriesLinked():
+                entry = self._entries[event.entry]
+                self._has_links = True
+                self._change(event.entry, links=(*entry.links, (event.relation, event.other)))
+            case WriteUndone():
+                self._undo(self._writes.pop(event.undone))
+            case EntryErased():
+                self._change(event.entry, erased=True, content="", summary="", detail="")
+            case SessionLearned():
+                self._read[str(event.session)] = event.version
+
+    def _write(self, event: EntryWritten) -> None:
+        self._entries[event.entry] = Entry(
+            id=event.entry,
+            kind=event.kind,
+            content=event.content,
+            summary=event.summary,
+            detail=event.detail,
+            source=event.source,
+            confidence=event.confidence,
+            valid_from=event.valid_from,
+            recorded_at=event.at,
+            write=event.write,
+            replaces=event.replaces,
+            provenance=event.provenance,
+        )
+        if event.replaces is not None:
+            self._change(event.replaces, replaced_by=event.entry)
+            self._hand_over_links(event.replaces, event.entry)
+        record = self._record_of(event.write, event.at)
+        self._writes[event.write] = attrs.evolve(record, made=(*record.made, event.entry))
+
+    def _end(self, event: EntryEnded) -> None:
+        self._change(event.entry, valid_until=event.valid_until, ended=event.reason, ended_by=event.write)
+        record = self._record_of(event.write, event.at)
+        self._writes[event.write] = attrs.evolve(record, ended=(*record.ended, event.entry))
+
+    def _undo(self, record: WriteRecord) -> None:
+        for made in record.made:
+            replaced = self._entries.pop(made).replaces
+            if replaced is not None:
+                self._change(replaced, replaced_by=None)
+                self._hand_over_links(made, replaced)
+        for ended in record.ended:
+            self._change(ended, valid_until=None, ended=None, ended_by=None)
+
+    def _hand_over_links(self, before: str, after: str) -> None:
+        """Links to and from an entry go on with the one that takes its place."""
+        if not self._has_links:
+            return
+        if before in self._entries:
+            self._change(after, links=self._entries[before].links)
+        for each in list(self._entries.values()):
+            if any(other == before for _, other in each.links):
+                links = tuple((relation, after if other == before else other) for relation, other in each.links)
+                self._change(each.id, links=links)
+
+    def _record_of(self, write: str, at: int) -> WriteRecord:
+        return self._writes.get(write, WriteRecord(id=write, at=at))
+
+    def _change(self, entry: str, **fields: Any) -> None:
+        self._entries[entry] = attrs.evolve(self._entries[entry], **fields)

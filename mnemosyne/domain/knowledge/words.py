@@ -1,0 +1,66 @@
+"""What may be kept of what somebody wrote, and how near two entries are to each other."""
+
+import re
+
+from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.text.words import query_words
+from mnemosyne.errors import BadEntry
+
+LONGEST_CONTENT = 2_000
+LONGEST_DETAIL = 16_000
+"""Characters."""
+
+BLOCK_BEGINS, BLOCK_ENDS = "[MEMORY]", "[/MEMORY]"
+"""Between these stands what is told of memory at the beginning of a session."""
+
+_BLOCK = re.compile(r"\[MEMORY\].*?(?:\[/MEMORY\]|\Z)", re.DOTALL)
+_PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
+_MARKS = re.compile(r"\[/?MEMORY\]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
+def strip_private(text: str) -> str:
+    """A text without what its writer keeps private, and without what we ourselves told at the beginning of a session:
+    that would be learned again from each telling.
+    """
+    return _PRIVATE.sub(" ", _BLOCK.sub(" ", text))
+
+
+def clean_content(text: str) -> str:
+    """The one line that is kept of a text, credentials masked. Raises BadEntry where nothing is left, or too much."""
+    line = " ".join(_clean(text).split())
+    if not line:
+        raise BadEntry("Nothing is left to be remembered: the text is empty, or all of it is private.")
+    if len(line) > LONGEST_CONTENT:
+        raise BadEntry(
+            f"An entry is one thing, in at most {LONGEST_CONTENT:,} characters, and this has {len(line):,}. Say it in a"
+            " sentence, and give the rest as detail."
+        )
+    return line
+
+
+def clean_detail(text: str) -> str:
+    """What is kept of a longer text. Raises BadEntry where it is too long."""
+    kept = _clean(text).strip()
+    if len(kept) > LONGEST_DETAIL:
+        raise BadEntry(f"A detail has at most {LONGEST_DETAIL:,} characters, and this has {len(kept):,}.")
+    return kept
+
+
+def _clean(text: str) -> str:
+    return _CONTROLS.sub(" ", _MARKS.sub("MEMORY", sanitize.text(strip_private(text))))
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two entries say the same, to the letter but for case and white space."""
+    return " ".join(one.casefold().split()) == " ".join(other.casefold().split())
+
+
+def likeness(one: frozenset[str], other: frozenset[str]) -> float:
+    """How much of the words of both is in each of them, 0 to 1."""
+    return len(one & other) / len(one | other) if one and other else 0.0
+
+
+def content_words(text: str) -> frozenset[str]:
+    """The words that say what an entry is about."""
+    return frozenset(query_words(text))

@@ -1,0 +1,363 @@
+"""What people and agents do with what is known beyond sessions: the same operations for commands, tools and pages."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.knowledge.block import MOST_RELEVANT, MOST_TOKENS, MemoryBlock, compose
+from mnemosyne.domain.knowledge.book import KnowledgeBook
+from mnemosyne.domain.knowledge.decide import (
+    ConfirmEntry,
+    EntryDraft,
+    EraseEntries,
+    ForgetEntry,
+    KnowledgeCommand,
+    LearnSession,
+    LinkEntries,
+    Place,
+    RememberEntry,
+    UndoWrite,
+    UpdateEntry,
+    WriteOutcome,
+    find_entry,
+)
+from mnemosyne.domain.knowledge.extraction import extract
+from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
+from mnemosyne.domain.knowledge.recalling import PlacedEntry, RecalledEntry
+from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold_up_to
+from mnemosyne.errors import BadEntry, NotFound
+from mnemosyne.services.memories import fold
+from mnemosyne.services.sessions import Archive
+
+Member = TypeVar("Member", EntryKind, Scope, EntrySource)
+
+
+@attrs.frozen
+class WriteMoment:
+    """When something is done, and the id of what it belongs to."""
+
+    at: int
+    id: str
+
+
+@attrs.frozen
+class WriteReport:
+    """What a write did: see ``WriteOutcome``. ``write`` is the id by which it is taken back."""
+
+    what: str
+    write: str
+    why: str
+    place: Place
+    entry: Entry | None
+
+    @property
+    def scope(self) -> Scope:
+        """Where it was written."""
+        return self.place.scope
+
+
+@attrs.frozen
+class KnowledgeDesk:
+    """What is known, as one project of a tenant sees it. ``folder`` is the sandbox; None where none is told of."""
+
+    book: KnowledgeBook
+    tenant: str
+    project: str | None = None
+    folder: str | None = None
+    source: EntrySource = EntrySource.USER
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """All places that are seen from here, the nearest first."""
+        near = [(Scope.SANDBOX, self.folder), (Scope.PROJECT, self.project)]
+        named = [Place(self.tenant, scope, key) for scope, key in near if key]
+        return (*named, Place(self.tenant, Scope.USER), Place(self.tenant, Scope.GLOBAL))
+
+    def place_of(self, scope: Scope) -> Place:
+        """The place of a scope. Raises BadEntry where there is none here."""
+        found = next((each for each in self.places if each.scope is scope), None)
+        if found is None:
+            raise BadEntry(f"There is no {scope.value} here: name the folder that it is about.")
+        return found
+
+    # Writing
+
+    async def remember(self, scope: Scope, draft: EntryDraft, moment: WriteMoment) -> WriteReport:
+        """Have something known. Raises BadEntry, and what the log raises, as all of these do."""
+        return await self._write(self.place_of(scope), RememberEntry(at=moment.at, write=moment.id, draft=draft))
+
+    async def update(
+        self,
+        wanted: str,
+        content: str,
+        moment: WriteMoment,
+        *,
+        detail: str | None = None,
+        valid_from: int | None = None,
+    ) -> WriteReport:
+        """Have an entry say something else. Raises NotFound where none, or more than one, is meant, as all do that
+        take a ``wanted``: an id, or words of one entry.
+        """
+        place = await self._find_place(wanted, moment.at)
+        command = UpdateEntry(
+            at=moment.at,
+            write=moment.id,
+            wanted=wanted,
+            content=content,
+            source=self.source,
+            detail=detail,
+            valid_from=valid_from,
+        )
+        return await self._write(place, command)
+
+    async def forget(self, wanted: str, moment: WriteMoment) -> WriteReport:
+        """End an entry; it stays on record."""
+        place = await self._find_place(wanted, moment.at)
+        return await self._write(place, ForgetEntry(at=moment.at, write=moment.id, wanted=wanted))
+
+    async def confirm(self, wanted: str, moment: WriteMoment) -> WriteReport:
+        """Say that an entry is still true."""
+        place = await self._find_place(wanted, moment.at)
+        return await self._write(place, ConfirmEntry(at=moment.at, write=moment.id, wanted=wanted))
+
+    async def link(self, wanted: str, other: str, relation: str, moment: WriteMoment) -> WriteReport:
+        """Say that an entry has to do with another one of the same scope."""
+        place = await self._find_place(wanted, moment.at)
+        command = LinkEntries(at=moment.at, write=moment.id, wanted=wanted, other=other, relation=relation)
+        return await self._write(place, command)
+
+    async def undo(self, write: str | None, moment: WriteMoment) -> WriteReport:
+        """Take a write back; None: the last one. Raises NotFound."""
+        known = await self.book.read_all(self.places)
+        if write is None:
+            last = [(record.at, record.id, place) for place, each in known for record in each.writes.values()]
+            if not last:
+                raise NotFound("There is no write to be taken back.")
+            _, write, place = max(last, key=lambda each: each[:2])
+        else:
+            found = next((place for place, each in known if write in each.writes), None)
+            if found is None:
+                raise NotFound(f"There is no write {write!r} to be taken back; it may have been already.")
+            place = found
+        return await self._write(place, UndoWrite(at=moment.at, write=moment.id, undone=write))
+
+    async def erase(self, matching: str, moment: WriteMoment) -> int:
+        """Take the words of every entry that has this id, or these words, out of the log for good, whether it holds or
+        not; how many these were. Raises NotFound if there is none.
+        """
+        erased = 0
+        sought = matching.casefold().strip()
+        if not sought:
+            raise NotFound("Say what is to be erased: the id of an entry, or words in it.")
+        for place, known in await self.book.read_all(self.places):
+            found = frozenset(
+                each.id
+                for each in known.entries.values()
+                if each.id == matching or sought in f"{each.content}\n{each.summary}\n{each.detail}".casefold()
+            )
+            if found:
+                command = EraseEntries(at=moment.at, write=moment.id, entries=tuple(sorted(found)))
+                await self.book.write(place, command, moment.id)
+                await self.book.erase(place, found)
+                erased += len(found)
+        if not erased:
+            raise NotFound(f"No entry has the id {matching!r}, or these words.")
+        return erased
+
+    async def _find_place(self, wanted: str, at: int) -> Place:
+        """Where the entry is that is meant: the nearest place that has it."""
+        known = await self.book.read_all(self.places)
+        for place, each in known:
+            if wanted in each.entries:
+                return place
+        several: NotFound | None = None
+        for place, each in known:
+            try:
+                find_entry(each, wanted, at)
+            except NotFound as error:
+                several = error if "entries have" in str(error) else several
+            else:
+                return place
+        raise several or NotFound(f"No entry has the id {wanted!r}, or these words.")
+
+    async def _write(self, place: Place, command: KnowledgeCommand) -> WriteReport:
+        outcome: WriteOutcome = await self.book.write(place, command, command.write)
+        known = await self.book.read(place)
+        entry = known.entries.get(outcome.entry) if outcome.entry is not None else None
+        return WriteReport(outcome.what, command.write, outcome.why, place, entry)
+
+    # Reading
+
+    async def list_entries(
+        self, at: int, *, scope: Scope | None = None, kind: EntryKind | None = None, known_at: int | None = None
+    ) -> list[PlacedEntry]:
+        """What holds at a time, as known now or as it was known at another time: the nearest scope first."""
+        found = []
+        for place in self.places:
+            if scope in (None, place.scope):
+                known = await self._read_known(place, known_at)
+                entries = [each for each in known.valid(at) if kind in (None, each.kind)]
+                found += [PlacedEntry(place, each) for each in entries]
+        return found
+
+    async def _read_known(self, place: Place, known_at: int | None) -> Knowledge:
+        if known_at is None:
+            return await self.book.read(place)
+        return fold_up_to(await self.book.read_events(place), known_at)
+
+    async def list_history(self, wanted: str | None = None) -> list[PlacedEntry]:
+        """Every entry that ever was, the oldest first; of one that is ``wanted`` by id, what came before and after."""
+        known = await self.book.read_all(self.places)
+        all_of_them = [PlacedEntry(place, each) for place, one in known for each in one.entries.values()]
+        if wanted is not None:
+            line = _find_line(wanted, {each.entry.id: each.entry for each in all_of_them})
+            all_of_them = [each for each in all_of_them if each.entry.id in line]
+        return sorted(all_of_them, key=lambda each: (each.entry.recorded_at, each.entry.id))
+
+    async def recall(
+        self, question: str, at: int, *, limit: int = 10, kinds: Sequence[EntryKind] = (), ended: bool = False
+    ) -> list[RecalledEntry]:
+        """The entries that answer a question best, also those that are believed too little to be told unasked."""
+        if not question.strip():
+            raise BadEntry("Say what you look for.")
+        return (await self.book.index(self.places)).recall(question, at, limit, kinds, ended=ended)
+
+    async def compose_block(
+        self, prompt: str, at: int, render_date: Callable[[int], str], *, most_tokens: int = MOST_TOKENS
+    ) -> MemoryBlock | None:
+        """What a session is told that begins now with this prompt; None for nothing."""
+        known = await self.book.read_all(self.places)
+        related = (await self.book.index(self.places)).recall(prompt, at, MOST_RELEVANT) if prompt.strip() else []
+        return compose(known, related, at, render_date, most_tokens=most_tokens)
+
+    # Sessions
+
+    async def learn(self, archive: Archive, session: UUID, moment: WriteMoment) -> list[WriteReport]:
+        """Look a session through for what its user settled; what was looked at before is not looked at again."""
+        events = await archive.events.read(session)
+        found = list(extract(fold(events).memory.objects.values(), session))
+        done = []
+        for scope in (Scope.PROJECT, Scope.USER):
+            command = LearnSession(
+                at=moment.at,
+                write=f"{moment.id}-{scope.value}",
+                session=session,
+                version=len(events),
+                drafts=tuple(each.draft for each in found if each.scope is scope),
+            )
+            done.append(await self._write(self.place_of(scope), command))
+        return done
+
+    # Files
+
+    async def export(self) -> AsyncIterator[Mapping[str, Any]]:
+        """Every entry that is seen from here, with its times, as JSON objects."""
+        for each in await self.list_history():
+            if not each.entry.erased:
+                yield describe(each)
+
+    async def import_lines(self, lines: Sequence[Mapping[str, Any]], moment: WriteMoment) -> Mapping[str, int]:
+        """Take in what ``export`` wrote; what is known already is skipped. How many were added, updated, skipped.
+        Entries that held once are left out. Raises BadEntry, naming the line, before anything is written.
+        """
+        drafts = [parse_line(line, number, self.source) for number, line in enumerate(lines, start=1)]
+        counts: dict[str, int] = {}
+        for number, found in enumerate(drafts):
+            if found is not None:
+                scope, draft = found
+                done = await self.remember(scope, draft, WriteMoment(moment.at, f"{moment.id}-{number}"))
+                counts[done.what] = counts.get(done.what, 0) + 1
+        return counts
+
+
+def _find_line(wanted: str, entries: Mapping[str, Entry]) -> set[str]:
+    """The ids of an entry, of those before it and of those that took its place."""
+    if wanted not in entries:
+        raise NotFound(f"No entry has the id {wanted!r}.")
+    line = {wanted}
+    for way in ("replaces", "replaced_by"):
+        at = getattr(entries[wanted], way)
+        while at in entries and at not in line:
+            line.add(at)
+            at = getattr(entries[at], way)
+    return line
+
+
+def describe(found: PlacedEntry | RecalledEntry) -> dict[str, Any]:
+    """An entry as a JSON object; times are µs of UTC."""
+    entry, provenance = found.entry, found.entry.provenance
+    told: dict[str, Any] = {
+        "id": entry.id,
+        "scope": found.place.scope.value,
+        "key": found.place.key,
+        "kind": entry.kind.value,
+        "content": entry.content,
+        "summary": entry.summary,
+        "detail": entry.detail,
+        "source": entry.source.value,
+        "confidence": entry.confidence,
+        "valid_from": entry.valid_from,
+        "valid_until": entry.valid_until,
+        "recorded_at": entry.recorded_at,
+        "confirmed_at": entry.confirmed_at,
+        "ended": entry.ended.value if entry.ended else None,
+        "replaces": entry.replaces,
+        "replaced_by": entry.replaced_by,
+        "links": [{"relation": relation, "id": other} for relation, other in entry.links],
+        "write": entry.write,
+        "provenance": None,
+    }
+    if provenance is not None:
+        told["provenance"] = {
+            "session": str(provenance.session),
+            "branch": provenance.branch,
+            "turn": provenance.turn,
+            "object": provenance.object,
+        }
+    if isinstance(found, RecalledEntry):
+        told |= {"score": round(found.score, 3), "relevance": round(found.relevance, 3)}
+    return told
+
+
+def describe_write(done: WriteReport) -> dict[str, Any]:
+    """What a write did as a JSON object."""
+    entry = describe(PlacedEntry(done.place, done.entry)) if done.entry is not None else None
+    return {"what": done.what, "write": done.write, "why": done.why, "scope": done.scope.value, "entry": entry}
+
+
+def parse_member(kind: type[Member], value: object, what: str) -> Member:
+    """The kind, scope or source of this name. Raises BadEntry, naming all there are."""
+    try:
+        return kind(value)
+    except ValueError:
+        names = ", ".join(each.value for each in kind)
+        raise BadEntry(f"{value!r} is no {what}; there are {names}.") from None
+
+
+def parse_line(line: Mapping[str, Any], number: int, source: EntrySource) -> tuple[Scope, EntryDraft] | None:
+    """The entry that a line of an export holds; None for one that held once. Raises BadEntry."""
+    try:
+        if line.get("valid_until") is not None:
+            return None
+        scope = parse_member(Scope, line.get("scope", Scope.PROJECT.value), "scope")
+        confidence, begins = line.get("confidence"), line.get("valid_from")
+        if not isinstance(line.get("content"), str):
+            raise BadEntry("its content is missing.")
+        if not (confidence is None or isinstance(confidence, (int, float))) or not (
+            begins is None or isinstance(begins, int)
+        ):
+            raise BadEntry("its confidence or valid_from is no number.")
+        draft = EntryDraft(
+            kind=parse_member(EntryKind, line.get("kind", EntryKind.FACT.value), "kind"),
+            content=line["content"],
+            source=parse_member(EntrySource, line.get("source", source.value), "source"),
+            summary=str(line.get("summary") or ""),
+            detail=str(line.get("detail") or ""),
+            confidence=None if confidence is None else float(confidence),
+            valid_from=begins,
+        )
+    except BadEntry as error:
+        raise BadEntry(f"Line {number}: {error}") from None
+    return scope, draft

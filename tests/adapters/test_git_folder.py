@@ -1,0 +1,55 @@
+"""A folder belongs to the project that git says, however often it was cloned, moved or checked out."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.adapters.git_folder import find_project
+
+URL = "git@github.com:ada/app.git"
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    subprocess.run(["git", *who, "-C", str(folder), *arguments], check=True, capture_output=True)
+
+
+def repository(folder: Path, remote: str | None = URL) -> Path:
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    git(folder, "commit", "--allow-empty", "--quiet", "-m", "first")
+    if remote is not None:
+        git(folder, "remote", "add", "origin", remote)
+    return folder
+
+
+def test_two_clones_and_a_folder_below_are_one_project(tmp_path: Path) -> None:
+    one, other = repository(tmp_path / "one"), repository(tmp_path / "other", "https://github.com/ada/app")
+    (one / "src").mkdir()
+    assert find_project(one) == find_project(one / "src") == find_project(other) == "github.com/ada/app"
+
+
+@pytest.mark.parametrize("remote", [URL, None])
+def test_a_worktree_belongs_to_the_project_of_its_repository(tmp_path: Path, remote: str | None) -> None:
+    main = repository(tmp_path / "main", remote)
+    git(main, "worktree", "add", "--quiet", str(tmp_path / "beside"))
+    assert find_project(tmp_path / "beside") == find_project(main) == ("github.com/ada/app" if remote else str(main))
+
+
+def test_a_folder_outside_git_or_that_is_not_there_is_its_own_project(tmp_path: Path) -> None:
+    assert find_project(tmp_path) == str(tmp_path)
+    assert find_project(tmp_path / "gone" / "away") == str(tmp_path / "gone" / "away")
+
+
+@pytest.mark.parametrize("damage", ["[remote", "\xff\xfe", '[remote "origin"]\nurl\n', ""])
+def test_a_damaged_configuration_leaves_the_folder_as_its_name(tmp_path: Path, damage: str) -> None:
+    folder = repository(tmp_path / "app")
+    (folder / ".git" / "config").write_text(damage, encoding="latin-1")
+    assert find_project(folder) == str(folder)
+
+
+@pytest.mark.parametrize("pointer", ["", "gitdir: /nowhere/at/all", "nonsense"])
+def test_a_pointer_that_leads_nowhere_does_no_harm(tmp_path: Path, pointer: str) -> None:
+    (tmp_path / ".git").write_text(pointer)
+    assert isinstance(find_project(tmp_path), str)

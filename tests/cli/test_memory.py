@@ -1,0 +1,104 @@
+"""A person has something remembered, looks at it, changes it, and takes it back."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import run
+
+
+@pytest.fixture(autouse=True)
+def empty(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that nothing is in."""
+    monkeypatch.setenv("MNEMOSYNE_DSN", dsn)
+    monkeypatch.setenv("MNEMOSYNE_DATA_DIR", str(tmp_path / "data"))
+
+
+def ids(*arguments: str) -> list[str]:
+    return [each["id"] for each in json.loads(run("memory", "list", "--json", *arguments).stdout)]
+
+
+def contents(*arguments: str) -> list[str]:
+    return [each["content"] for each in json.loads(run("memory", "list", "--json", *arguments).stdout)]
+
+
+def remember(text: str, *arguments: str) -> str:
+    """Have it remembered; the write's id."""
+    write: str = json.loads(run("remember", text, "--json", *arguments).stdout)["write"]
+    return write
+
+
+def test_what_is_remembered_is_listed_told_and_taken_back(tmp_path: Path) -> None:
+    here = ("--project", str(tmp_path))
+    said = run("remember", "We use pnpm, not npm", "--kind", "tooling", *here).stdout
+    (id_,) = ids(*here)
+    assert said.startswith(f"added {id_} (project, tooling): We use pnpm, not npm\n")
+    assert "New sessions know it" in said
+    assert "We use pnpm" in run("memory", "list", *here).stdout
+    assert f"- [{id_}, " in run("memory", "block", *here).stdout
+    assert "We use pnpm" in run("memory", "recall", "pnpm", *here).stdout
+    assert "undone" in run("memory", "undo", *here).stdout
+    assert ids(*here) == []
+    assert "Nothing is known here yet" in run("memory", "list", *here).stdout
+    assert "Nothing:" in run("memory", "block", *here).stdout
+
+
+def test_a_change_keeps_what_was_said_before(tmp_path: Path) -> None:
+    here = ("--project", str(tmp_path))
+    remember("tabs of 2", "--since", "2024-01-01", *here)
+    run("memory", "update", "tabs", "tabs of 4", "--since", "2025-01-01", *here)
+    assert contents(*here) == ["tabs of 4"]
+    assert contents("--true-at", "2024-06-01", *here) == ["tabs of 2"]
+    assert contents("--as-of", "2024-06-01", *here) == []  # nobody had said so by then
+    told = run("memory", "history", *here).stdout
+    assert told.index("tabs of 2") < told.index("tabs of 4")
+
+
+def test_an_entry_ends_is_confirmed_linked_and_erased(tmp_path: Path) -> None:
+    here = ("--project", str(tmp_path))
+    remember("Ada owns billing", *here)
+    remember("ask before a deploy", *here)
+    assert "confirmed" in run("memory", "confirm", "Ada", *here).stdout
+    assert "linked" in run("memory", "link", "Ada", "deploy", "--relation", "because of", *here).stdout
+    assert "forgotten" in run("memory", "forget", "deploy", *here).stdout
+    assert run("memory", "forget", "Ada", "--erase", *here).stdout == "The words of 1 entry are gone.\n"
+    assert ids(*here) == []
+    assert "Ada" not in run("memory", "history", *here).stdout
+
+
+def test_another_project_knows_nothing_of_it_and_preferences_hold_in_both(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    remember("We use pnpm", "--project", str(here))
+    remember("Answer briefly", "--scope", "user", "--kind", "response-style", "--project", str(here))
+    assert contents("--project", str(there)) == ["Answer briefly"]
+
+
+def test_what_is_exported_is_taken_in_elsewhere(tmp_path: Path) -> None:
+    here, there, file = tmp_path / "here", tmp_path / "there", tmp_path / "known.jsonl"
+    remember("We use pnpm", "--project", str(here))
+    assert run("memory", "export", str(file), "--project", str(here)).stdout == f"1 entries are in {file}.\n"
+    assert file.stat().st_mode & 0o077 == 0
+    assert run("memory", "import", str(file), "--project", str(there)).stdout == "1 added\n"
+    assert run("memory", "import", str(file), "--project", str(there)).stdout == "1 skipped\n"
+    file.write_text('{"content": "fine"}\nnonsense\n')
+    refused = run("memory", "import", str(file), "--project", str(there), code=1).stderr
+    assert "Line 2 of" in refused
+    assert "Nothing was taken in" in refused
+    assert contents("--project", str(there)) == ["We use pnpm"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["remember", "<private>x</private>"], "Nothing is left to be remembered"),
+        (["remember", "x", "--kind", "nonsense"], "'nonsense' is no kind; there are project-brief"),
+        (["remember", "x" * 2001], "at most 2,000 characters"),
+        (["memory", "forget", "nothing"], "No entry has the id 'nothing', or these words."),
+        (["memory", "undo"], "There is no write to be taken back."),
+        (["memory", "recall", " "], "Say what you look for."),
+        (["memory", "learn", "nothing"], "There is no session 'nothing'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(tmp_path: Path, arguments: list[str], why: str) -> None:
+    assert why in run(*arguments, "--project", str(tmp_path), code=1).stderr

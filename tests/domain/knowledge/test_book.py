@@ -1,0 +1,123 @@
+"""Reading and writing what is known: in one order, whoever else writes, and the same from the log alone."""
+
+from uuid import UUID
+
+import trio
+
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.knowledge.book import KnowledgeBook, knowledge_stream
+from mnemosyne.domain.knowledge.decide import EraseEntries, Place, RememberEntry, UpdateEntry
+from mnemosyne.domain.knowledge.kinds import EntrySource, Scope
+from mnemosyne.domain.knowledge.state import fold
+from mnemosyne.domain.ports import Append
+from tests.domain.knowledge.support import FIRST, HERE, draft
+from tests.golden.sessions import LOGS, opened
+
+
+def remember(content: str, write: str = "w1") -> RememberEntry:
+    return RememberEntry(at=FIRST, write=write, draft=draft(content))
+
+
+async def test_what_one_process_writes_another_reads_and_a_new_one_too() -> None:
+    log = PlainLog(event_codec())
+    one, other = KnowledgeBook(log, log), KnowledgeBook(log, log)
+    await one.write(HERE, remember("we use npm"), "c")
+    assert [each.content for each in (await other.read(HERE)).valid(FIRST)] == ["we use npm"]
+    command = UpdateEntry(at=FIRST + 1, write="w2", wanted="npm", content="we use pnpm", source=EntrySource.USER)
+    await other.write(HERE, command, "c")
+    known = await one.read(HERE)
+    assert [each.content for each in known.valid(FIRST + 1)] == ["we use pnpm"]
+    assert await KnowledgeBook(log, log).read(HERE) == known == fold(await one.read_events(HERE))
+
+
+async def test_of_two_who_write_at_once_neither_is_lost() -> None:
+    log = _Interfering(PlainLog(event_codec()))
+    book = KnowledgeBook(log, log)
+    await book.write(HERE, remember("mine"), "c")
+    assert sorted(each.content for each in (await book.read(HERE)).valid(FIRST)) == ["mine", "theirs"]
+
+
+async def test_the_same_said_twice_at_once_is_written_once() -> None:
+    log = PlainLog(event_codec())
+    books = [KnowledgeBook(log, log) for _ in range(5)]
+    async with trio.open_nursery() as nursery:
+        for number, book in enumerate(books):
+            nursery.start_soon(book.write, HERE, remember("we use npm", f"w{number}"), "c")
+    assert [each.content for each in (await books[0].read(HERE)).entries.values()] == ["we use npm"]
+
+
+async def test_places_share_nothing_and_none_is_a_session() -> None:
+    log = PlainLog(event_codec())
+    book = KnowledgeBook(log, log)
+    places = [
+        HERE,
+        Place("local", Scope.PROJECT, "github.com/ada/other"),
+        Place("other", Scope.PROJECT, HERE.key),
+        Place("local", Scope.SANDBOX, HERE.key),
+        Place("local", Scope.USER),
+        Place("local", Scope.GLOBAL),
+    ]
+    assert len(set(map(knowledge_stream, places))) == len(places)
+    for number, place in enumerate(places):
+        await book.write(place, remember(f"fact {number}", f"w{number}"), "c")
+    known = await book.read_all(places)
+    assert [[each.content for each in one.valid(FIRST)] for _, one in known] == [[f"fact {n}"] for n in range(6)]
+    assert await log.streams() == []
+
+
+async def test_erased_words_leave_the_log_itself() -> None:
+    log = PlainLog(event_codec())
+    book = KnowledgeBook(log, log)
+    done = await book.write(HERE, remember("Ada lives in Zürich"), "c")
+    await book.write(HERE, remember("we use npm", "w2"), "c")
+    assert done.entry is not None
+    await book.write(HERE, EraseEntries(at=FIRST, write="e", entries=(done.entry,)), "c")
+    await book.erase(HERE, frozenset({done.entry}))
+    assert "Zürich" not in repr(await book.read_events(HERE))
+    assert [each.content for each in (await book.read(HERE)).valid(FIRST)] == ["we use npm"]
+
+
+async def test_the_index_is_made_anew_only_where_something_changed() -> None:
+    log = PlainLog(event_codec())
+    book = KnowledgeBook(log, log)
+    await book.write(HERE, remember("we use npm"), "c")
+    first = await book.index([HERE])
+    assert await book.index([HERE]) is first
+    await KnowledgeBook(log, log).write(HERE, remember("we use trio", "w2"), "c")
+    assert await book.index([HERE]) is not first
+
+
+class _Interfering(PlainLog):
+    """A log in which somebody else writes just before the first append."""
+
+    def __init__(self, log: PlainLog) -> None:
+        super().__init__(event_codec())
+        self._waiting = True
+
+    async def append(self, append: Append) -> int:
+        if self._waiting:
+            self._waiting = False
+            await KnowledgeBook(self, self).write(HERE, remember("theirs", "w9"), "c")
+        return await super().append(append)
+
+
+def test_streams_are_for_ever() -> None:
+    assert knowledge_stream(HERE) == UUID("5e99255f-a3d8-5232-8c25-587d8989328f")
+
+
+async def test_what_a_version_once_recorded_is_known_for_ever() -> None:
+    log = opened(LOGS / "known").log
+    book = KnowledgeBook(log, log)
+    known = await book.read(HERE)
+    assert [each.content for each in known.valid(LATER)] == [
+        "We use pnpm",
+        "The lock file is pnpm-lock.yaml",
+        "Never commit without running the tests.",
+    ]
+    assert [each.content for each in known.valid(1_790_000_000_000_000)] == ["We use npm"]
+    assert known.read_up_to == {"2510e41f-e2bc-56a3-8d5f-6cd9f1b8ce50": 41}
+    assert (await book.read(Place("local", Scope.USER))).valid(LATER) == []
+
+
+LATER = 1_790_000_100_000_000

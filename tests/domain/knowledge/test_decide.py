@@ -1,0 +1,218 @@
+"""What a command does: nothing is overwritten, nothing is doubled, and nobody is overruled by what we found."""
+
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import attrs
+import pytest
+from hypothesis import given
+
+from mnemosyne.domain.knowledge import decide as deciding
+from mnemosyne.domain.knowledge.decide import (
+    EraseEntries,
+    ForgetEntry,
+    LearnSession,
+    LinkEntries,
+    RememberEntry,
+    UndoWrite,
+    find_entry,
+)
+from mnemosyne.domain.knowledge.events import EntryEnded, EntryWritten, KnowledgeOpened
+from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource
+from mnemosyne.domain.knowledge.state import fold
+from mnemosyne.errors import BadEntry, NotFound
+from tests.domain.knowledge.support import DAY, FIRST, Shelf, Step, draft, entry, extracted, follow, held, steps
+
+SESSION = UUID(int=7)
+
+
+def learn(shelf: Shelf, *contents: str, version: int = 1, at: int = FIRST) -> list[str]:
+    """Have these found in a session; what holds then."""
+    drafts = tuple(extracted(each) for each in contents)
+    shelf.take(LearnSession(at=at, write=shelf.write(), session=SESSION, version=version, drafts=drafts))
+    return shelf.lines(shelf.known.last_at)
+
+
+def test_a_place_is_opened_once_with_the_first_entry() -> None:
+    shelf = Shelf()
+    shelf.remember("one")
+    shelf.remember("two")
+    assert [isinstance(each, KnowledgeOpened) for each in shelf.events] == [True, False, False]
+
+
+def test_an_update_ends_the_old_entry_and_writes_another_in_one_append() -> None:
+    shelf = Shelf()
+    old = shelf.remember("we use npm")
+    before = list(shelf.events)
+    new = shelf.update("npm", "we use pnpm", at=FIRST + DAY)
+    ended, written = shelf.events[len(before) :]
+    assert isinstance(ended, EntryEnded)
+    assert isinstance(written, EntryWritten)
+    assert (ended.entry, ended.valid_until, ended.reason) == (old, FIRST + DAY, EndReason.REPLACED)
+    assert (written.entry, written.replaces, written.valid_from) == (new, old, FIRST + DAY)
+    assert shelf.events[: len(before)] == before
+
+
+@given(steps())
+def test_no_event_is_ever_changed_and_recorded_times_never_go_back(done: list[Step]) -> None:
+    found = follow(done)
+    for (_, one), (_, next_one) in pairwise(found):
+        assert next_one.events[: len(one.events)] == one.events
+    for _, shelf in found[-1:]:
+        times = [each.at for each in shelf.events]
+        assert times == sorted(times)
+
+
+@given(steps())
+def test_of_an_entry_and_what_took_its_place_never_two_hold_at_once(done: list[Step]) -> None:
+    for at, shelf in follow(done):
+        valid = {each.id: each for each in shelf.known.valid(at)}
+        assert not any(each.replaced_by in valid for each in valid.values())
+
+
+@given(steps())
+def test_taking_a_write_back_leaves_what_held_before_it(done: list[Step]) -> None:
+    for at, shelf in follow(done):
+        before = held(shelf.known, at)
+        trial = Shelf()
+        trial.events, trial.known = list(shelf.events), shelf.known
+        trial.take(RememberEntry(at=at, write="trial", draft=draft("something that nobody said")))
+        trial.take(UndoWrite(at=at, write="back", undone="trial"))
+        assert held(trial.known, at) == before
+
+
+def test_an_update_is_taken_back_whole() -> None:
+    shelf = Shelf()
+    shelf.remember("we use npm")
+    new = shelf.update("npm", "we use pnpm", at=FIRST + DAY)
+    shelf.take(UndoWrite(at=FIRST + 2 * DAY, write="u", undone=shelf.known.entries[new].write))
+    assert shelf.lines(FIRST + 3 * DAY) == ["we use npm"]
+    with pytest.raises(NotFound, match="may have been already"):
+        shelf.take(UndoWrite(at=FIRST + 2 * DAY, write="v", undone="w2"))
+
+
+def test_what_others_built_on_is_not_taken_back() -> None:
+    shelf = Shelf()
+    shelf.remember("we use npm")
+    shelf.update("npm", "we use pnpm", at=FIRST + DAY)
+    shelf.update("pnpm", "we use bun", at=FIRST + 2 * DAY)
+    with pytest.raises(NotFound, match="was changed since, by w3"):
+        shelf.take(UndoWrite(at=FIRST + 3 * DAY, write="u", undone="w2"))
+
+
+@pytest.mark.parametrize("again", ["we use npm", "  We use   NPM "])
+def test_what_is_known_already_is_not_written_twice(again: str) -> None:
+    shelf = Shelf()
+    first = shelf.remember("we use npm")
+    count = len(shelf.events)
+    assert shelf.remember(again, at=FIRST + DAY) == first
+    assert len(shelf.events) == count
+
+
+def test_what_somebody_says_outright_takes_the_place_of_what_we_found() -> None:
+    shelf = Shelf()
+    assert learn(shelf, "we use npm here") == ["we use npm here"]
+    shelf.remember("we use npm here", at=FIRST + DAY)
+    (found,) = shelf.known.valid(FIRST + DAY)
+    assert found.is_explicit
+    assert found.source is EntrySource.USER
+
+
+def test_what_we_find_never_takes_the_place_of_what_somebody_said() -> None:
+    shelf = Shelf()
+    shelf.remember("we use npm for all packages of the app")
+    assert learn(shelf, "we use MD5, not npm, for all packages of the app") == [
+        "we use npm for all packages of the app"
+    ]
+
+
+def test_what_we_find_later_about_the_same_takes_the_place_of_what_we_found() -> None:
+    shelf = Shelf()
+    learn(shelf, "keep the port of the parser service at 8443")
+    after = learn(shelf, "keep the port of the parser service at 9000", version=2, at=FIRST + DAY)
+    assert after == ["keep the port of the parser service at 9000"]
+
+
+def test_a_session_is_looked_through_once_up_to_a_version() -> None:
+    shelf = Shelf()
+    learn(shelf, "use trio for all tasks")
+    count = len(shelf.events)
+    learn(shelf, "drop the old parser", version=1)
+    assert len(shelf.events) == count
+    assert "drop the old parser" in learn(shelf, "drop the old parser", version=2)
+
+
+def test_a_clock_that_goes_back_does_not_rewrite_what_was_known_when() -> None:
+    shelf = Shelf()
+    shelf.remember("one", at=FIRST)
+    shelf.remember("two", at=FIRST - 10 * DAY)
+    assert [each.at for each in shelf.events] == [FIRST] * 3
+
+
+def test_words_of_several_entries_name_none_and_the_error_names_them_all() -> None:
+    shelf = Shelf()
+    one, other = shelf.remember("port 80 is taken"), shelf.remember("port 81 is free")
+    with pytest.raises(NotFound, match=f"2 entries have these words: {one} .*; {other} "):
+        find_entry(shelf.known, "port", FIRST)
+    assert find_entry(shelf.known, "FREE", FIRST).id == other
+    assert find_entry(shelf.known, one, FIRST).id == one
+
+
+def test_an_entry_that_ended_is_not_ended_again_and_its_successor_is_named() -> None:
+    shelf = Shelf()
+    old = shelf.remember("port 80")
+    new = shelf.update(old, "port 81", at=FIRST + 1)
+    with pytest.raises(NotFound, match=f"does not hold any more; {new} took its place"):
+        shelf.take(ForgetEntry(at=FIRST + 2, write="f", wanted=old))
+
+
+def test_links_go_on_with_what_takes_an_entrys_place_and_back() -> None:
+    shelf = Shelf()
+    one, other = shelf.remember("use trio"), shelf.remember("asyncio was too hard to test")
+    shelf.take(LinkEntries(at=FIRST, write="l", wanted=one, other=other, relation="because of"))
+    new = shelf.update(other, "asyncio was too hard to cancel", at=FIRST + 1)
+    assert shelf.known.entries[one].links == (("because of", new),)
+    shelf.take(UndoWrite(at=FIRST + 2, write="u", undone=shelf.known.entries[new].write))
+    assert shelf.known.entries[one].links == (("because of", other),)
+
+
+def test_erased_words_are_gone_and_the_entry_is_told_no_more() -> None:
+    shelf = Shelf()
+    id_ = shelf.remember("Ada lives in Zürich", detail="Bahnhofstrasse")
+    shelf.take(EraseEntries(at=FIRST, write="e", entries=(id_,)))
+    assert shelf.lines(FIRST) == []
+    assert (shelf.known.entries[id_].content, shelf.known.entries[id_].detail) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"content": "  \n"}, "Nothing is left"),
+        ({"content": "x" * 2_001}, "at most 2,000 characters"),
+        ({"detail": "x" * 16_001}, "at most 16,000 characters"),
+        ({"confidence": 1.5}, "between 0 and 1"),
+        ({"valid_from": -1}, "between 1970 and 9999"),
+        ({"valid_from": 10**18}, "between 1970 and 9999"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_with_the_reason(fields: dict[str, Any], why: str) -> None:
+    bad = attrs.evolve(draft("fine", kind=EntryKind.FACT), **fields)
+    with pytest.raises(BadEntry, match=why):
+        Shelf().take(RememberEntry(at=FIRST, write="w", draft=bad))
+
+
+def test_a_place_holds_so_many_entries_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deciding, "MOST_ENTRIES", 2)
+    shelf = Shelf()
+    shelf.remember("one")
+    shelf.remember("two")
+    with pytest.raises(BadEntry, match="2 entries hold here"):
+        shelf.remember("three")
+    assert learn(shelf, "a third thing altogether") == ["one", "two"]
+
+
+def test_what_is_found_twice_in_one_session_is_written_once() -> None:
+    shelf = Shelf()
+    learn(shelf, "use trio for all tasks", "use trio for all tasks")
+    assert fold(shelf.events).valid(FIRST) == [entry(shelf.known, "use trio for all tasks")]

@@ -1,0 +1,50 @@
+"""Entries are found by what they say, those that hold first."""
+
+from mnemosyne.domain.knowledge.decide import ForgetEntry
+from mnemosyne.domain.knowledge.kinds import EntryKind
+from mnemosyne.domain.knowledge.recalling import EntryIndex
+from tests.domain.knowledge.support import FIRST, HERE, Shelf
+
+
+def filled() -> Shelf:
+    shelf = Shelf()
+    shelf.remember("The billing service listens on port 8443", kind=EntryKind.TECH_CONTEXT)
+    shelf.remember("Passwords are hashed with Argon2, never with MD5", kind=EntryKind.DECISION)
+    shelf.remember("The nightly export failed because the volume was full", kind=EntryKind.ERROR_SOLUTION)
+    shelf.remember("The volume of the nightly export was 20 GB in 2024", kind=EntryKind.FACT)
+    return shelf
+
+
+def test_the_entry_that_answers_comes_first_and_the_others_only_where_they_have_a_word() -> None:
+    index = EntryIndex([(HERE, filled().known)])
+    found = index.recall("which port does the billing service have?", FIRST, 5)
+    assert found[0].entry.content.endswith("port 8443")
+    assert found[0].relevance > 0.5
+    assert index.recall("kubernetes", FIRST, 5) == []
+
+
+def test_a_long_prompt_is_about_what_it_says_the_words_of() -> None:
+    index = EntryIndex([(HERE, filled().known)])
+    prompt = "Last night something broke again. The nightly export failed because of the full volume. " + (
+        "Please look at the logs, find out what has to change in the code, and tell me what you did. " * 4
+    )
+    found = index.recall(prompt, FIRST, 3)
+    assert found[0].entry.kind is EntryKind.ERROR_SOLUTION
+    assert found[0].relevance >= 0.7
+    assert all(each.relevance < 0.45 for each in found if "8443" in each.entry.content)
+
+
+def test_what_ended_is_found_only_on_request_and_behind_what_holds() -> None:
+    shelf = filled()
+    shelf.take(ForgetEntry(at=FIRST + 1, write="f", wanted="20 GB"))
+    index = EntryIndex([(HERE, shelf.known)])
+    now = [each.entry.content for each in index.recall("nightly export volume", FIRST + 2, 5)]
+    ever = [each.entry.content for each in index.recall("nightly export volume", FIRST + 2, 5, ended=True)]
+    assert len(now) == 1
+    assert ever[0] == now[0]
+    assert ever[1].endswith("2024")
+
+
+def test_kinds_narrow_what_is_found() -> None:
+    found = EntryIndex([(HERE, filled().known)]).recall("the nightly export", FIRST, 5, [EntryKind.FACT])
+    assert [each.entry.kind for each in found] == [EntryKind.FACT]

@@ -1,0 +1,193 @@
+"""What people and agents do with what is known: the same operations, whoever asks."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.knowledge.book import KnowledgeBook
+from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
+from mnemosyne.errors import BadEntry, NotFound
+from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, describe, parse_line, parse_member
+from mnemosyne.times import render_day
+from tests.domain.injections import FORGED, GENUINE, Injection, injections
+from tests.domain.knowledge.support import DAY, FIRST, draft
+from tests.services.talking import Talk, assistant, body, plain, talking, user
+
+EVERY = 41
+"""One injection of so many is played through an actor here; ``tests/domain`` reads them all."""
+
+
+def desk(log: PlainLog | None = None, tenant: str = "local", project: str | None = "app") -> KnowledgeDesk:
+    log = log or PlainLog(event_codec())
+    return KnowledgeDesk(KnowledgeBook(log, log), tenant, project, "/home/ada/app")
+
+
+def moment(number: int = 0, at: int = FIRST) -> WriteMoment:
+    return WriteMoment(at, f"m{number}")
+
+
+async def contents(of: KnowledgeDesk, at: int = FIRST) -> list[str]:
+    return [each.entry.content for each in await of.list_entries(at)]
+
+
+async def test_an_entry_lives_where_its_scope_says() -> None:
+    log = PlainLog(event_codec())
+    here, elsewhere = desk(log), desk(log, project="other")
+    stranger = desk(log, tenant="other")
+    for number, scope in enumerate(Scope):
+        await here.remember(scope, draft(f"in {scope.value}"), moment(number))
+    assert sorted(await contents(here)) == ["in global", "in project", "in sandbox", "in user"]
+    # The same folder is the same sandbox, whatever project it is taken for.
+    assert sorted(await contents(elsewhere)) == ["in global", "in sandbox", "in user"]
+    assert await contents(stranger) == []
+
+
+async def test_without_a_folder_there_is_no_project_to_write_to() -> None:
+    log = PlainLog(event_codec())
+    nowhere = KnowledgeDesk(KnowledgeBook(log, log), "local")
+    with pytest.raises(BadEntry, match="There is no project here"):
+        await nowhere.remember(Scope.PROJECT, draft("x"), moment())
+    assert (await nowhere.remember(Scope.USER, draft("x"), moment())).what == "added"
+
+
+async def test_a_write_says_what_it_did_and_by_what_it_is_taken_back() -> None:
+    here = desk()
+    done = await here.remember(Scope.PROJECT, draft("we use npm"), moment(1))
+    assert (done.what, done.write, done.scope) == ("added", "m1", Scope.PROJECT)
+    again = await here.remember(Scope.PROJECT, draft("We use npm"), moment(2))
+    assert (again.what, again.entry) == ("skipped", done.entry)
+    assert (await here.undo("m1", moment(3))).what == "undone"
+    assert await contents(here) == []
+
+
+async def test_the_last_write_is_taken_back_wherever_it_was() -> None:
+    here = desk()
+    await here.remember(Scope.PROJECT, draft("first"), moment(1))
+    await here.remember(Scope.USER, draft("second"), moment(2, FIRST + 1))
+    await here.undo(None, moment(3, FIRST + 2))
+    assert await contents(here, FIRST + 3) == ["first"]
+
+
+async def test_an_entry_is_found_by_words_in_whatever_scope_and_ambiguous_ones_are_named() -> None:
+    here = desk()
+    await here.remember(Scope.PROJECT, draft("port 80 is taken"), moment(1))
+    await here.remember(Scope.PROJECT, draft("port 81 is free"), moment(2))
+    await here.remember(Scope.USER, draft("answer briefly"), moment(3))
+    assert (await here.confirm("briefly", moment(4))).scope is Scope.USER
+    with pytest.raises(NotFound, match="2 entries have these words"):
+        await here.forget("port", moment(5))
+    with pytest.raises(NotFound, match="No entry has the id 'nothing'"):
+        await here.forget("nothing", moment(6))
+
+
+async def test_history_tells_what_an_entry_said_before_and_after() -> None:
+    here = desk()
+    await here.remember(Scope.PROJECT, draft("tabs of 2"), moment(1))
+    await here.update("tabs", "tabs of 4", moment(2, FIRST + DAY))
+    middle = await here.update("tabs", "tabs of 8", moment(3, FIRST + 2 * DAY))
+    await here.remember(Scope.PROJECT, draft("something else"), moment(4, FIRST + 3 * DAY))
+    assert middle.entry is not None
+    told = [each.entry.content for each in await here.list_history(middle.entry.id)]
+    assert told == ["tabs of 2", "tabs of 4", "tabs of 8"]
+
+
+async def test_what_was_known_then_and_what_was_true_then_are_asked_apart() -> None:
+    here = desk()
+    await here.remember(Scope.PROJECT, draft("CI runs on amd64"), moment(1))
+    await here.update("CI", "CI runs on arm64", moment(2, FIRST + 10 * DAY), valid_from=FIRST + 3 * DAY)
+    at = FIRST + 5 * DAY
+    assert [each.entry.content for each in await here.list_entries(at)] == ["CI runs on arm64"]
+    assert [each.entry.content for each in await here.list_entries(at, known_at=at)] == ["CI runs on amd64"]
+
+
+async def test_erasing_a_name_takes_every_entry_with_it_also_those_that_ended() -> None:
+    log = PlainLog(event_codec())
+    here = desk(log)
+    await here.remember(Scope.PROJECT, draft("Ada owns billing"), moment(1))
+    await here.update("billing", "Ada and Bob own billing", moment(2, FIRST + 1))
+    await here.remember(Scope.USER, draft("ask first", detail="ask Ada"), moment(3, FIRST + 2))
+    assert await here.erase("ada", moment(4, FIRST + 3)) == 3
+    told = [recorded.envelope.event for recorded in await log.tail(after=0, limit=100)]
+    assert "Ada" not in repr(told)
+    with pytest.raises(NotFound):
+        await here.erase("ada", moment(5, FIRST + 4))
+
+
+async def test_what_is_exported_is_taken_in_elsewhere_once() -> None:
+    here, there = desk(), desk()
+    await here.remember(Scope.PROJECT, draft("we use npm", detail="since 2020"), moment(1))
+    await here.update("npm", "we use pnpm", moment(2, FIRST + DAY))
+    await here.remember(Scope.USER, draft("be brief", kind=EntryKind.RESPONSE_STYLE), moment(3))
+    lines: list[Mapping[str, Any]] = [json.loads(json.dumps(each)) async for each in here.export()]
+    assert len(lines) == 3
+    assert await there.import_lines(lines, moment(9, FIRST + 2 * DAY)) == {"added": 2}
+    assert await there.import_lines(lines, moment(10, FIRST + 2 * DAY)) == {"skipped": 2}
+    assert sorted(await contents(there, FIRST + 2 * DAY)) == ["be brief", "we use pnpm"]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ({}, "Line 3: its content is missing"),
+        ({"content": "x", "kind": "nonsense"}, "Line 3: 'nonsense' is no kind; there are project-brief"),
+        ({"content": "x", "scope": "nowhere"}, "Line 3: 'nowhere' is no scope"),
+        ({"content": "x", "confidence": "high"}, "Line 3: its confidence or valid_from is no number"),
+    ],
+)
+def test_a_line_that_is_no_entry_is_named(line: dict[str, Any], why: str) -> None:
+    with pytest.raises(BadEntry, match=why):
+        parse_line(line, 3, EntrySource.USER)
+
+
+def test_a_name_that_there_is_not_is_answered_with_those_there_are() -> None:
+    with pytest.raises(BadEntry, match="there are user, project, sandbox, global"):
+        parse_member(Scope, "x", "scope")
+
+
+async def test_recall_and_block_tell_of_the_same_entries() -> None:
+    here = desk()
+    await here.remember(Scope.PROJECT, draft("The billing service listens on port 8443"), moment(1))
+    (found,) = await here.recall("billing service port", FIRST)
+    block = await here.compose_block("why is the billing service silent on its port?", FIRST, render_day)
+    assert block is not None
+    assert block.entries == (found.entry.id,)
+    assert describe(found)["relevance"] > 0
+    with pytest.raises(BadEntry, match="Say what you look for"):
+        await here.recall(" ", FIRST)
+
+
+async def test_what_the_user_settled_in_a_session_is_known_with_its_source() -> None:
+    archive = plain()
+    async with talking(archive) as talk:
+        await say_all(talk, user("Let's use PostgreSQL for the event log of the app."))
+        here = desk(archive.log)
+        await here.learn(archive, talk.stream, moment(1))
+        (found,) = await here.list_entries(FIRST * 2)
+        assert found.entry.content == "Let's use PostgreSQL for the event log of the app."
+        assert found.entry.provenance is not None
+        assert (found.entry.provenance.session, found.entry.provenance.turn) == (talk.stream, 1)
+        reports = await here.learn(archive, talk.stream, moment(2))
+        assert [each.what for each in reports] == ["skipped", "skipped"]
+
+
+@pytest.mark.parametrize("injection", [*injections()][::EVERY], ids=lambda each: each.family)
+async def test_what_somebody_else_says_in_the_users_place_is_never_learned(injection: Injection) -> None:
+    archive = plain()
+    async with talking(archive) as talk:
+        await say_all(talk, *injection.messages())
+        here = desk(archive.log)
+        await here.learn(archive, talk.stream, moment(1))
+        learned = await contents(here, FIRST * 2)
+        # A body with roles that no API knows is nobody's conversation: nothing of it is an object.
+        assert GENUINE in learned or injection.family == "other roles"
+        assert not [each for each in learned if FORGED in each]
+
+
+async def say_all(talk: Talk, *messages: dict[str, Any]) -> None:
+    """Have a conversation recorded, of which these are the last request's messages but one."""
+    await talk.ask(body(messages))
+    await talk.ask(body([*messages, assistant("Done."), user("Go on.")]))

@@ -18,6 +18,7 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.http.app import create_app
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
+from mnemosyne.http.inspector.status import ServerParts
 from mnemosyne.http.serving import bind, serve, url_of
 from mnemosyne.http.turn_log import TurnLog, Unrecorded
 
@@ -39,6 +40,13 @@ async def _never_off() -> None:
     """Since when managing is off."""
 
 
+async def _no_metrics() -> str:
+    return ""
+
+
+_NO_PARTS = ServerParts(off_since=_never_off, worker=_no_worker, database=dict, metrics=_no_metrics)
+
+
 async def main(upstream: str, directory: Path) -> None:
     config = load({"upstream": upstream, "port": 0, "data_dir": str(directory)}, {})
     start_logging(config.log_level)
@@ -48,7 +56,7 @@ async def main(upstream: str, directory: Path) -> None:
     async with HttpUpstream(config.upstream, ca_bundle=config.ca_bundle) as provider, trio.open_nursery() as turns:
         gateway = Gateway(provider, turns, progress, config.max_body_bytes, NoTurns())
         await serve(
-            create_app(config, gateway, "no pages are asked for", _never_off, _no_worker),
+            create_app(config, gateway, "no pages are asked for", _NO_PARTS),
             listener,
             progress,
             drain_seconds=config.drain_seconds,

@@ -26,6 +26,7 @@ from mnemosyne.app.discovery import off_sentence
 from mnemosyne.app.freed_memory import return_when_quiet
 from mnemosyne.app.keeping import keep_open
 from mnemosyne.app.launch import as_variables
+from mnemosyne.app.metrics import ServerMetrics
 from mnemosyne.app.page_process import open_pages
 from mnemosyne.app.process import new_id, new_salt, now
 from mnemosyne.app.settings import settings_of
@@ -42,10 +43,12 @@ from mnemosyne.errors import LogFailed
 from mnemosyne.http.app import create_app
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
+from mnemosyne.http.inspector.status import ServerParts
 from mnemosyne.http.routing import RoutedUpstream
 from mnemosyne.http.serving import bind, serve, url_of
 from mnemosyne.services import switching
 from mnemosyne.services.sessions import Archive
+from mnemosyne.services.tally import RecordTally
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +86,8 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     event_log = ReconnectingLog()
     event_codec().prepare()
     credentials.prepare()
-    journal = GroupJournal(event_log, event_codec())
+    tally = RecordTally()
+    journal = GroupJournal(event_log, event_codec(), told=tally.note)
     async with (
         _open_upstream(config) as upstream,
         trio.open_nursery() as storage,
@@ -115,8 +119,17 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
                 finder = SessionFinder(registry, event_log, config.tenant)
                 opener = TurnOpener(registry, finder, turns, now, new_id)
                 gateway = Gateway(upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode))
+                metrics = ServerMetrics(
+                    gateway=gateway, tally=tally, journal=journal, registry=registry, supervisor=supervisor
+                )
+                parts = ServerParts(
+                    off_since=finder.off_since,
+                    worker=supervisor.describe,
+                    database=partial(_describe_recording, journal),
+                    metrics=metrics.page,
+                )
                 await serve(
-                    create_app(config, gateway, token, finder.off_since, supervisor.describe, pages),
+                    create_app(config, gateway, token, parts, pages),
                     listener,
                     progress,
                     drain_seconds=config.drain_seconds,
@@ -142,6 +155,16 @@ async def _open_upstream(config: Config) -> AsyncIterator[RoutedUpstream]:
             for url in (config.upstream, *(each.url for each in upstreams_of(config)))
         ]
         yield RoutedUpstream(opened[0], tuple(zip(upstreams_of(config), opened[1:], strict=True)))
+
+
+def _describe_recording(journal: GroupJournal) -> dict[str, object]:
+    """How writing does: what waits to be written, and for how long the database has been away (seconds)."""
+    waiting = journal.waiting
+    return {
+        "state": "away" if waiting.away_seconds else "there",
+        "seconds": round(waiting.away_seconds, 1),
+        "appends_waiting": waiting.appends,
+    }
 
 
 async def _adopt_bypass_file(config: Config, archive: Archive) -> None:

@@ -26,6 +26,17 @@ def settings_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def metrics_table() -> str:
+    """What a monitor is told, as a Markdown table."""
+    from mnemosyne.app.metrics import METRICS
+
+    rows = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
+    for each in METRICS:
+        labels = ", ".join(f"`{label}`" for label in each.labels)
+        rows.append(f"| `{each.name}` | {each.kind} | {labels} | {each.meaning} |")
+    return "\n".join(rows) + "\n"
+
+
 def _contexts(command: click.Command, parent: click.Context | None) -> Iterator[click.Context]:
     name = command.name if parent else "mnemosyne"
     ctx = click.Context(command, parent, name, terminal_width=WIDTH, max_content_width=WIDTH)

@@ -19,7 +19,7 @@ from mnemosyne.http.edges import refusal_of
 from mnemosyne.http.errors import ErrorBody, error_body
 from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send, refuse, send_error
 from mnemosyne.http.inspector.passing import PagePasser
-from mnemosyne.http.inspector.status import PATHS, DescribeWorker, OffSince, StatusPages
+from mnemosyne.http.inspector.status import PATHS, ServerParts, StatusPages
 from mnemosyne.http.messages_route import error_dialect
 
 FIRST_PAGE = b"/-/"
@@ -76,8 +76,7 @@ def create_app(
     config: Config,
     gateway: Gateway,
     token: str,
-    off_since: OffSince,
-    worker: DescribeWorker,
+    parts: ServerParts,
     pages: PagePasser | None = None,
 ) -> Application:
     """Build the application. ``token`` opens our own pages."""
@@ -85,9 +84,9 @@ def create_app(
         token=token,
         settings=list_settings(config),
         progress=gateway.progress,
+        unfinished=gateway.unfinished,
         unrecorded=gateway.unrecorded,
-        off_since=off_since,
-        worker=worker,
+        parts=parts,
     )
     return Application(gateway, status, callers_of(config), pages)
 

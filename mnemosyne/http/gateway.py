@@ -16,7 +16,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.errors import BodyStalled, BodyTooLarge, CannotForward, ReplyCut
+from mnemosyne.errors import BodyStalled, BodyTooLarge, CannotForward, MnemosyneError, ReplyCut
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.errors import ErrorBody, error_body_for
 from mnemosyne.http.headers import for_upstream, loggable, loggable_path, request_with, text_headers
@@ -31,6 +31,7 @@ from mnemosyne.http.messages_route import (
     turn_dialect,
 )
 from mnemosyne.http.relay import Relay
+from mnemosyne.http.traffic import Traffic
 from mnemosyne.http.turn_log import TurnLog, Unrecorded
 from mnemosyne.http.unfinished import STALLED_SECONDS, Part, Unfinished
 
@@ -63,6 +64,7 @@ class Gateway:
     unfinished: Unfinished = attrs.field(factory=Unfinished)
     unrecorded: Counter[str] = attrs.field(factory=Counter)
     """How many requests that may hold a conversation were passed on without a record, by their path."""
+    traffic: Traffic = attrs.field(factory=Traffic)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of an ASGI server."""
@@ -71,8 +73,10 @@ class Gateway:
         except ClientLeft:
             return
         except CannotForward as error:
+            self.traffic.note_error(error)
             await refuse(send, error_body_for(error, error_dialect(target_of(scope))))
             return
+        self.traffic.request_bytes += len(request.body)
         if is_count(request):
             request = await self._preview(scope, request)
         if may_hold_a_conversation(request):
@@ -164,17 +168,26 @@ class Gateway:
         return request if body is None else request_with(request, body)
 
     async def _reply(self, request: UpstreamRequest, reply: ClientReply, send: Send) -> None:
-        path = loggable_path(request.target)
+        path, began = loggable_path(request.target), trio.current_time()
         try:
             head = await reply.head()
         except (CannotForward, ReplyCut) as error:
+            self.traffic.note_error(error)
             log.warning("%s %s: %s", request.method, path, error)
             await send_error(send, error_body_for(error, error_dialect(request.target)))
             return
+        dialect = turn_dialect(request)
+        waited = trio.current_time() - began
+        self.traffic.note_reply(dialect.name if dialect else "other", head.status, waited)
         log.info("%s %s -> %d", request.method, path, head.status)
         await send({"type": "http.response.start", "status": head.status, "headers": list(head.headers)})
-        async for chunk in reply.body():
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        try:
+            async for chunk in reply.body():
+                self.traffic.reply_bytes += len(chunk)
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except MnemosyneError as error:
+            self.traffic.note_error(error)
+            raise
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

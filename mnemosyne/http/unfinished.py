@@ -24,6 +24,11 @@ class Unfinished:
     most: int = MOST_BYTES
     held: int = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a body that begins now is refused."""
+        return self.held + PIECE > self.most
+
     @contextmanager
     def body(self) -> Iterator["Part"]:
         """The room of one body, for as long as the block runs."""

@@ -14,6 +14,7 @@ import attrs
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens
 from mnemosyne.domain.session.ledger import equivalents
+from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services.quota import LIMITS_SEEN, QuotaWindow, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
@@ -106,6 +107,23 @@ def balance_of(row: Mapping[str, Any]) -> Balance:
         nanodollars=price.nanodollars(actual, prompt=long) if price else 0,
         nanodollars_unmanaged=price.nanodollars(unmanaged, prompt=shadow_long if managed else long) if price else 0,
     )
+
+
+def balance_of_turn(event: TurnAccounted) -> Balance:
+    """What one turn used and would have used, as its account says."""
+    sides = zip(_SIDES, (event.shadow, event.expected, event.actual), strict=True)
+    row = {
+        "mode": event.mode.value,
+        "model": event.model,
+        "turns": 1,
+        "assumed": int(event.assumed),
+        "compacted": int(event.compacted),
+        "deviates": event.deviates,
+        "long": max(event.estimated, event.counted) > LONG_PROMPT,
+        "shadow_long": event.shadow.prompt > LONG_PROMPT,
+        **{f"{side}_{part}": getattr(tokens, part) for side, tokens in sides for part in _PARTS},
+    }
+    return balance_of(row)
 
 
 def add_up(rows: Iterable[Mapping[str, Any]]) -> dict[UUID, Balance]:

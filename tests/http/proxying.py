@@ -17,7 +17,9 @@ from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.app import create_app
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
+from mnemosyne.http.inspector.status import ServerParts
 from mnemosyne.http.serving import bind, run_hypercorn, url_of
+from mnemosyne.http.traffic import Traffic
 from mnemosyne.http.turn_log import TurnLog, Unrecorded
 from mnemosyne.http.unfinished import Unfinished
 
@@ -86,6 +88,13 @@ async def _never_off() -> None:
     """Since when managing is off."""
 
 
+async def _no_metrics() -> str:
+    return ""
+
+
+_NO_PARTS = ServerParts(off_since=_never_off, worker=_no_worker, database=dict, metrics=_no_metrics)
+
+
 @attrs.define
 class Proxy:
     """A running proxy."""
@@ -93,6 +102,7 @@ class Proxy:
     url: str
     progress: RelayProgress
     stopping: trio.Event
+    traffic: Traffic
 
 
 @asynccontextmanager
@@ -108,13 +118,14 @@ async def open_proxy(
     """The proxy in front of ``upstream``, for as long as the block runs."""
     config = settings(upstream, **options)
     listener = bind(config.host, config.port)
-    proxy = Proxy(url_of(listener), RelayProgress(), trio.Event())
+    proxy = Proxy(url_of(listener), RelayProgress(), trio.Event(), Traffic())
     async with HttpUpstream(upstream, ca_bundle=ca_bundle) as provider, trio.open_nursery() as relays:
         room = unfinished or Unfinished()
         gateway = Gateway(provider, relays, proxy.progress, config.max_body_bytes, turns or NoTurns(), mode, room)
+        gateway = attrs.evolve(gateway, traffic=proxy.traffic)
         async with trio.open_nursery() as server:
             await server.start(
-                run_hypercorn, create_app(config, gateway, TOKEN, _never_off, _no_worker), listener, proxy.stopping, 5
+                run_hypercorn, create_app(config, gateway, TOKEN, _NO_PARTS), listener, proxy.stopping, 5
             )
             try:
                 yield proxy

@@ -9,6 +9,7 @@ queue keeps what came, up to a bound in bytes, and nobody is told anything: a ca
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
@@ -50,10 +51,14 @@ class EncodedAppend:
         return self.expected + len(self.events)
 
     @property
+    def size(self) -> int:
+        """The bytes of its events and contents."""
+        return sum(len(state) for _, state in self.events) + sum(len(content.data) for content in self.contents)
+
+    @property
     def weight(self) -> int:
         """The bytes that it takes up while it waits, about."""
-        states = sum(len(state) for _, state in self.events)
-        return states + sum(len(content.data) for content in self.contents) + _WEIGHT_OF_ONE
+        return self.size + _WEIGHT_OF_ONE
 
 
 @attrs.frozen
@@ -172,8 +177,9 @@ class LogProgress:
 class JournalTicket:
     """One append on its way (ports.Ticket)."""
 
-    def __init__(self, prepared: EncodedAppend) -> None:
+    def __init__(self, prepared: EncodedAppend, told: Callable[[LogFailed | None], None] = lambda error: None) -> None:
         self.prepared = prepared
+        self._told = told
         self._settled = trio.Event()
         self._error: LogFailed | None = None
 
@@ -196,15 +202,36 @@ class JournalTicket:
         """The outcome is known: durable (None), or failed."""
         self._error = error
         self._settled.set()
+        self._told(error)
+
+
+Outcomes = Callable[[Append, int, LogFailed | None], None]
+"""Hears what became of each append: its size in bytes, and the error if it did not become durable."""
+
+
+@attrs.frozen
+class WaitingAppends:
+    """What has still to be written, and for how many seconds the database has been away; 0 where it is there."""
+
+    appends: int
+    bytes: int
+    away_seconds: float
 
 
 class GroupJournal:
     """The journal of a process (ports.Journal). ``run`` is its one task; without it nothing is committed."""
 
-    def __init__(self, committer: Committer, codec: JournalCodec, limits: JournalLimits | None = None) -> None:
+    def __init__(
+        self,
+        committer: Committer,
+        codec: JournalCodec,
+        limits: JournalLimits | None = None,
+        told: Outcomes = lambda append, size, error: None,
+    ) -> None:
         self._committer = committer
         self._codec = codec
         self._limits = limits or JournalLimits()
+        self._told = told
         self._committed = LogProgress()
         # The batch being committed stays at the head until its outcome is known.
         self._pending: deque[JournalTicket] = deque()
@@ -225,6 +252,12 @@ class GroupJournal:
         """What this process has made durable so far."""
         return self._committed
 
+    @property
+    def waiting(self) -> WaitingAppends:
+        """What is queued now."""
+        away = 0.0 if self._away_since is None else trio.current_time() - self._away_since
+        return WaitingAppends(len(self._pending), self._pending_bytes, away)
+
     def submit(self, append: Append) -> JournalTicket:
         if self._closing.is_set() or self._stopped.is_set():
             raise LogUnavailable("the journal has stopped: the application is shutting down")
@@ -236,7 +269,7 @@ class GroupJournal:
                 f"the database is away or too slow: {self._pending_bytes} bytes wait to be written already, "
                 f"and {self._limits.pending_bytes} are allowed to"
             )
-        ticket = JournalTicket(prepared)
+        ticket = JournalTicket(prepared, partial(self._told, append, prepared.size))
         self._pending.append(ticket)
         self._pending_bytes += weight
         self._wake.set()

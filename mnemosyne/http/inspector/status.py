@@ -15,14 +15,29 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.errors import error_body
 from mnemosyne.http.gateway import Send, send_error
+from mnemosyne.http.inspector.prometheus import CONTENT_TYPE
+from mnemosyne.http.unfinished import Unfinished
 
-PATHS = (b"/-/health", b"/-/ready", b"/-/status")
+PATHS = (b"/-/health", b"/-/ready", b"/-/status", b"/-/metrics")
 
 OffSince = Callable[[], Awaitable[int | None]]
 """Since when nothing is to be managed, in µs of UTC; None if that is not so."""
 
 DescribeWorker = Callable[[], Awaitable[Mapping[str, object]]]
 """How the worker does (``app.supervising.Supervisor.describe``)."""
+
+
+@attrs.frozen(kw_only=True)
+class ServerParts:
+    """What is asked of the other parts of a server when somebody looks. ``database`` says how recording does,
+    ``metrics`` gives the page for a monitor.
+    """
+
+    off_since: OffSince
+    worker: DescribeWorker
+    database: Callable[[], Mapping[str, object]]
+    metrics: Callable[[], Awaitable[str]]
+
 
 _WITHOUT_TOKEN = error_body(
     401, "authentication_error", "Send `Authorization: Bearer TOKEN`; the token is in the data directory.", MESSAGES
@@ -32,14 +47,14 @@ _NOT_A_QUESTION = error_body(405, "invalid_request_error", "Only GET and HEAD ar
 
 @attrs.frozen(kw_only=True)
 class StatusPages:
-    """The pages at ``PATHS``. ``token`` opens the last; ``unrecorded`` is as in ``app.discovery.FoundServer``."""
+    """The pages at ``PATHS``. ``token`` opens the last two; ``unrecorded`` is as in ``app.discovery.FoundServer``."""
 
     token: str
     settings: Mapping[str, str]
     progress: RelayProgress
+    unfinished: Unfinished
     unrecorded: Mapping[str, int]
-    off_since: OffSince
-    worker: DescribeWorker
+    parts: ServerParts
 
     async def answer(self, method: str, path: bytes, headers: Headers, send: Send) -> None:
         """Answer a request for one of them."""
@@ -48,12 +63,19 @@ class StatusPages:
         elif path == b"/-/health":
             await _send(send, {"status": "ok"})
         elif path == b"/-/ready":
-            # Whatever the worker does: a turn never waits for it.
-            await _send(send, {"status": "ready", "worker": dict(await self.worker())})
-        elif bears(headers, self.token):
-            await _send(send, await self._status())
-        else:
+            await self._say_whether_ready(send)
+        elif not bears(headers, self.token):
             await send_error(send, _WITHOUT_TOKEN)
+        elif path == b"/-/metrics":
+            await _send_bytes(send, 200, CONTENT_TYPE, (await self.parts.metrics()).encode())
+        else:
+            await _send(send, await self._status())
+
+    async def _say_whether_ready(self, send: Send) -> None:
+        # Whatever the worker and the database do: a turn is passed on without them.
+        status, word = (503, "full") if self.unfinished.is_full else (200, "ready")
+        told = {"status": word, "database": dict(self.parts.database()), "worker": dict(await self.parts.worker())}
+        await _send(send, told, status)
 
     async def _status(self) -> dict[str, Any]:
         relays = attrs.asdict(self.progress, filter=attrs.filters.exclude(attrs.fields(RelayProgress).untold))
@@ -62,11 +84,12 @@ class StatusPages:
             "upstream": self.settings["upstream"],
             "tenant": self.settings["tenant"],
             "settings": dict(self.settings),
-            "off_since": await self.off_since(),
+            "off_since": await self.parts.off_since(),
             "unrecorded": dict(self.unrecorded),
             "untold": attrs.asdict(self.progress.untold),
             "relays": relays,
-            "worker": dict(await self.worker()),
+            "database": dict(self.parts.database()),
+            "worker": dict(await self.parts.worker()),
         }
 
 
@@ -77,8 +100,11 @@ def bears(headers: Headers, token: str) -> bool:
     return scheme.lower() == b"bearer" and hmac.compare_digest(shown.strip(), token.encode())
 
 
-async def _send(send: Send, told: object) -> None:
-    body = json.dumps(told).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+async def _send(send: Send, told: object, status: int = 200) -> None:
+    await _send_bytes(send, status, b"application/json", json.dumps(told).encode())
+
+
+async def _send_bytes(send: Send, status: int, kind: bytes, body: bytes) -> None:
+    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

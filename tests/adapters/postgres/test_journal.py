@@ -13,6 +13,7 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.database import Database, Timeouts
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal, JournalLimits
+from mnemosyne.domain.ports import Append
 from mnemosyne.errors import LogFailed, LogUnavailable, VersionConflict
 from tests.adapters.log_support import (
     APPEND,
@@ -240,6 +241,28 @@ class TestQueue:
             assert outcomes == [1, LogFailed, VersionConflict, 2]
             assert await journal.append(said(stream(2), 0, "fresh")) == 1
         assert texts(await moody.log.tail(after=0, limit=9)) == ["a", "b", "fresh"]
+
+    async def test_the_outcome_of_each_append_is_told_and_what_waits_can_be_asked(
+        self, moody: Moody, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        told: list[tuple[str, int, type[LogFailed] | None]] = []
+
+        def tell(append: Append, size: int, error: LogFailed | None) -> None:
+            told.append((append.stream.hex[-1], size, None if error is None else type(error)))
+
+        async with running(GroupJournal(moody, CODEC, told=tell)) as journal:
+            moody.away = True
+            ticket, guilty = journal.submit(said(stream(1), 0, "a")), journal.submit(said(stream(2), 7, "b"))
+            await trio.sleep(3)
+            assert journal.waiting.appends == 2
+            assert journal.waiting.bytes > 2 * ticket.prepared.size
+            assert 2 < journal.waiting.away_seconds < 4
+            assert not told
+            moody.away = False
+            with pytest.raises(VersionConflict):
+                await guilty.durable()
+            assert (journal.waiting.appends, journal.waiting.away_seconds) == (0, 0)
+        assert told == [("1", ticket.prepared.size, None), ("2", ticket.prepared.size, VersionConflict)]
 
     async def test_what_was_queued_on_top_of_a_conflict_fails_though_the_version_would_fit(self, moody: Moody) -> None:
         async with running(GroupJournal(moody, CODEC)) as journal:

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from mnemosyne.http.unfinished import Unfinished
 from tests.http.proxying import TOKEN, Proxy, open_proxy
-from tests.http.raw_client import RawReply, connect
+from tests.http.raw_client import RawReply, connect, exchange
 
 BEARER = (b"Authorization", b"Bearer " + TOKEN.encode())
 
@@ -31,16 +32,28 @@ async def test_the_health_page_needs_no_token() -> None:
 async def test_the_page_that_says_how_the_worker_does_needs_no_token() -> None:
     async with open_proxy("http://127.0.0.1:9") as proxy:
         reply = await get(proxy, "/-/ready")
-    assert (reply.status, json.loads(reply.body)) == (200, {"status": "ready", "worker": {}})
+    assert (reply.status, json.loads(reply.body)) == (200, {"status": "ready", "database": {}, "worker": {}})
+
+
+async def test_a_server_is_not_ready_while_it_would_refuse_a_request_for_want_of_room() -> None:
+    room = Unfinished(most=1000)
+    async with open_proxy("http://127.0.0.1:9", unfinished=room) as proxy:
+        with room.body() as part:
+            part.take(2000)
+            full = await get(proxy, "/-/ready")
+            refused = await exchange(proxy.url, body=b"{}")
+        ready = await get(proxy, "/-/ready")
+    assert (full.status, json.loads(full.body)["status"], refused.status) == (503, "full", 503)
+    assert (ready.status, json.loads(ready.body)["status"]) == (200, "ready")
 
 
 @pytest.mark.parametrize("header", [None, b"Bearer wrong", b"Basic " + TOKEN.encode(), b"", TOKEN.encode()])
 async def test_any_other_page_needs_the_token(header: bytes | None) -> None:
+    shown = [(b"Authorization", header)] if header is not None else []
     async with open_proxy("http://127.0.0.1:9") as proxy:
-        assert (
-            await get(proxy, "/-/status", *([(b"Authorization", header)] if header is not None else []))
-        ).status == 401
-        assert (await get(proxy, "/-/status", BEARER)).status == 200
+        for path in ("/-/status", "/-/metrics"):
+            assert (await get(proxy, path, *shown)).status == 401
+            assert (await get(proxy, path, BEARER)).status == 200
 
 
 async def test_a_page_that_is_not_there_is_told_as_such_and_never_asked_of_the_provider() -> None:

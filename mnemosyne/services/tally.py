@@ -1,0 +1,62 @@
+"""What a process has put on record since it started, counted for a monitor. Nothing here is asked of a database."""
+
+from collections import Counter
+
+import attrs
+
+from mnemosyne.domain.ports import Append
+from mnemosyne.domain.session.events import GapRecorded, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.errors import LogFailed
+from mnemosyne.services.savings import Balance, balance_of_turn
+
+MOST_MODELS = 50
+"""So many models are counted one by one: their names come from outside, and a monitor keeps each for long."""
+
+OTHER_MODELS = "other"
+
+
+@attrs.define
+class RecordTally:
+    """The counts. ``turns`` are those that ended, by how: ``finished``, ``refused`` (the reply was an error) or
+    ``interrupted``. ``gap_turns`` went through unrecorded. ``rounds`` are the requests that turns took, ``balances``
+    what they used and would have used, by model. ``bytes`` are those of durable appends before compression.
+    """
+
+    turns: Counter[str] = attrs.field(factory=Counter)
+    gap_turns: int = 0
+    rounds: int = 0
+    balances: dict[str, Balance] = attrs.field(factory=dict)
+    appends: int = 0
+    failed_appends: int = 0
+    events: int = 0
+    bytes: int = 0
+
+    def note(self, append: Append, size: int, error: LogFailed | None) -> None:
+        """Count an append of ``size`` bytes whose outcome is known."""
+        if error is not None:
+            self.failed_appends += 1
+            return
+        self.appends += 1
+        self.events += len(append.envelopes)
+        self.bytes += size
+        for envelope in append.envelopes:
+            self._note_event(envelope.event)
+
+    def _note_event(self, event: object) -> None:
+        match event:
+            case TurnFinished():
+                self.turns["finished" if event.status < 400 else "refused"] += 1
+            case TurnInterrupted():
+                self.turns["interrupted"] += 1
+            case GapRecorded():
+                self.gap_turns += event.turns
+            case TurnAccounted():
+                self.rounds += event.rounds
+                model = self._row_of(event.model or "unknown")
+                self.balances[model] = self.balances.get(model, Balance()) + balance_of_turn(event)
+            case _:
+                pass
+
+    def _row_of(self, model: str) -> str:
+        return model if model in self.balances or len(self.balances) < MOST_MODELS else OTHER_MODELS

@@ -1,0 +1,65 @@
+"""A monitor reads what turns did to a real server, in the format that it expects."""
+
+import re
+from pathlib import Path
+
+from mnemosyne.app.metrics import METRICS
+from mnemosyne.data_dir import local_token
+from mnemosyne.domain.session.round_events import Mode
+from tests.app.counted import Counted, counted_server
+from tests.http.managing import Client, look_for, text, think
+from tests.http.raw_client import connect
+
+SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? (\S+)')
+
+
+async def scrape(server: Counted, folder: Path) -> dict[str, float]:
+    """The samples by name and labels; everything on the page is help, a type, or a sample of what was typed before."""
+    async with connect(server.url) as connection:
+        token = local_token(folder).encode()
+        await connection.stream.send_all(
+            b"GET /-/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\n\r\n"
+            % token
+        )
+        received = bytearray()
+        async for data in connection.stream:
+            received += data
+    head, _, body = bytes(received).partition(b"\r\n\r\n")
+    assert b"text/plain; version=0.0.4" in head
+    typed: list[str] = []
+    samples: dict[str, float] = {}
+    for line in body.decode().splitlines():
+        if line.startswith("# TYPE "):
+            typed.append(line.split()[2])
+        elif not line.startswith("# HELP "):
+            found = SAMPLE.fullmatch(line)
+            assert found, line
+            assert re.sub("_(bucket|sum|count)$", "", found[1]) == typed[-1] or found[1] == typed[-1], line
+            samples[f"{found[1]}{{{found[2]}}}" if found[2] else found[1]] = float(found[3])
+    assert len(typed) == len(set(typed))
+    assert set(typed) <= {metric.name for metric in METRICS}
+    return samples
+
+
+async def test_what_turns_did_can_be_read_and_goes_on_from_there(tmp_path: Path, dsn: str) -> None:
+    async with counted_server(tmp_path, dsn, Mode.MANAGE) as server:
+        client = Client(server.url)
+        server.answers((think(), text("It is there.")))
+        await server.turn(client, text("Here it comes."))
+        first = await scrape(server, tmp_path)
+        server.answers((think(), look_for("line")), (think(), text("It was there.")))
+        await server.turn(client, text("What was it?"))
+        second = await scrape(server, tmp_path)
+    assert first['mnemosyne_turns_total{outcome="finished"}'] == 1
+    assert second['mnemosyne_turns_total{outcome="finished"}'] == 2
+    assert second["mnemosyne_rounds_total"] == 3
+    assert second['mnemosyne_replies_total{dialect="messages",status="200"}'] == 2
+    assert second['mnemosyne_first_byte_seconds_bucket{dialect="messages",le="+Inf"}'] == 2
+    assert second['mnemosyne_tokens_total{model="claude-opus-5-5",kind="output"}'] > 0
+    assert second['mnemosyne_cost_dollars_total{model="claude-opus-5-5"}'] > 0
+    assert second["mnemosyne_sessions_awake"] == 1
+    assert second["mnemosyne_events_behind"] > 0  # the worker of this server never says anything
+    assert second['mnemosyne_worker_state{state="starting"}'] == 1
+    assert second['mnemosyne_appends_total{result="failed"}'] == second["mnemosyne_appends_waiting"] == 0
+    for counter in ("appended_events_total", "appended_bytes_total", "request_bytes_total", "reply_bytes_total"):
+        assert 0 < first[f"mnemosyne_{counter}"] < second[f"mnemosyne_{counter}"]

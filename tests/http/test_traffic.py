@@ -1,0 +1,58 @@
+"""What passes the gateway is counted, whatever became of it."""
+
+import json
+
+import pytest
+import trio
+
+from mnemosyne.errors import BodyTooLarge
+from mnemosyne.http.traffic import FIRST_BYTE_BOUNDS, Traffic, Waits
+from mnemosyne.lab.provider import from_data
+from mnemosyne.lab.provider.server import open_standin
+from tests.http.proxying import open_proxy
+from tests.http.raw_client import exchange
+from tests.lab.provider.building import body, user
+
+BODY = json.dumps(body(user("hello"), stream=True)).encode()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "place"), [(0.0, 0), (0.05, 0), (0.051, 1), (120.0, len(FIRST_BYTE_BOUNDS) - 1), (999.0, -1)]
+)
+def test_a_wait_is_counted_under_the_first_bound_that_it_does_not_exceed(seconds: float, place: int) -> None:
+    waits = Waits()
+    waits.add(seconds)
+    assert waits.counts[place] == 1
+    assert waits.cumulative[-1] == 1
+    assert waits.seconds == seconds
+
+
+def test_an_error_has_the_name_of_its_kind() -> None:
+    traffic = Traffic()
+    traffic.note_error(BodyTooLarge("1 GB"))
+    assert traffic.errors == {"body_too_large": 1}
+
+
+async def test_replies_are_counted_by_dialect_and_status_and_what_is_no_turn_as_other() -> None:
+    async with open_standin() as standin, open_proxy(standin.url) as proxy:
+        standin.script = from_data({"rules": [{"when": {"request": 2}, "reply": {"failure": {"status": 529}}}]})
+        for path in ("/v1/messages", "/v1/messages", "/v1/models"):
+            await exchange(proxy.url, path, BODY)
+        assert proxy.traffic.replies == {("messages", 200): 1, ("messages", 529): 1, ("other", 405): 1}
+        assert proxy.traffic.first_byte["messages"].cumulative[-1] == 2
+        assert proxy.traffic.request_bytes == 3 * len(BODY)
+        assert proxy.traffic.reply_bytes > 0
+        assert not proxy.traffic.errors
+
+
+async def test_a_reply_that_breaks_off_and_a_provider_that_is_not_there_are_errors_of_their_kinds() -> None:
+    async with open_standin() as standin, open_proxy(standin.url) as proxy:
+        cut = {"text": "begun", "faults": [{"kind": "cut", "at": 4}]}
+        standin.script = from_data({"rules": [{"reply": cut}]})
+        with trio.fail_after(10):
+            await exchange(proxy.url, body=BODY)
+        assert proxy.traffic.errors == {"reply_cut": 1}
+    async with open_proxy("http://127.0.0.1:9") as proxy:
+        assert (await exchange(proxy.url, body=BODY)).status == 502
+        assert proxy.traffic.errors == {"upstream_failed": 1}
+        assert not proxy.traffic.replies

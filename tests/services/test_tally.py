@@ -1,0 +1,69 @@
+"""What is counted is what became durable."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.events import GapRecorded, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.errors import VersionConflict
+from mnemosyne.services.tally import MOST_MODELS, OTHER_MODELS, RecordTally
+
+WHERE: Mapping[str, Any] = {"at": 1, "branch": "b", "turn": 1, "attempt": 1}
+
+
+def append(*events: object) -> Append:
+    return Append(UUID(int=1), 0, tuple(Envelope(event, "c") for event in events))
+
+
+def finished(status: int) -> TurnFinished:
+    nothing: Mapping[str, Any] = dict.fromkeys(("message_id", "model", "stop_reason", "error_type"))
+    return TurnFinished(**WHERE, **nothing, status=status, reply=b"", usage={})
+
+
+def accounted(
+    model: str | None, *, actual: int, shadow: int, mode: Mode = Mode.MANAGE, rounds: int = 1
+) -> TurnAccounted:
+    sides: Mapping[str, Any] = {
+        "shadow": Tokens(input=shadow),
+        "expected": Tokens(input=actual),
+        "actual": Tokens(input=actual),
+    }
+    rest: Mapping[str, Any] = {"estimated": 0, "counted": 0, "since": 0, "shadow_entries": (), "wire_entries": ()}
+    flags: Mapping[str, Any] = dict.fromkeys(("assumed", "compacted", "deviates"), False)
+    return TurnAccounted(**WHERE, **sides, **rest, **flags, began=1, mode=mode, model=model, rounds=rounds)
+
+
+def test_turns_are_counted_by_how_they_ended() -> None:
+    tally = RecordTally()
+    cut = TurnInterrupted(**WHERE, status=None, reply=None, reason="", usage={})
+    tally.note(append(finished(200), finished(529), finished(200), cut), 70, None)
+    tally.note(append(GapRecorded(at=2, since=1, turns=3, reason="")), 5, None)
+    assert tally.turns == {"finished": 2, "refused": 1, "interrupted": 1}
+    assert (tally.gap_turns, tally.appends, tally.events, tally.bytes) == (3, 2, 5, 75)
+
+
+def test_what_did_not_become_durable_is_counted_as_failed_and_as_nothing_else() -> None:
+    tally = RecordTally()
+    tally.note(append(finished(200)), 70, VersionConflict("another was first"))
+    assert tally == RecordTally(failed_appends=1)
+
+
+def test_a_model_has_what_its_turns_used_and_would_have_used() -> None:
+    tally = RecordTally()
+    for mode in (Mode.MANAGE, Mode.OBSERVE):
+        tally.note(append(accounted("claude-opus-4-5", actual=10, shadow=30, mode=mode, rounds=2)), 0, None)
+    found = tally.balances["claude-opus-4-5"]
+    assert (tally.rounds, found.turns, found.managed, found.actual.input) == (4, 2, 1, 20)
+    assert found.nanodollars_saved == 20 * 5_000  # of an observed turn nothing was saved
+
+
+def test_names_of_models_come_from_outside_and_do_not_grow_without_bound() -> None:
+    tally = RecordTally()
+    for number in range(MOST_MODELS + 2):
+        tally.note(append(accounted(f"model-{number}", actual=1, shadow=1)), 0, None)
+    assert len(tally.balances) == MOST_MODELS + 1
+    assert tally.balances[OTHER_MODELS].turns == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 import trio
 
 from mnemosyne.adapters.upstream import HttpUpstream
-from mnemosyne.app.process import start_logging
+from mnemosyne.app.logs import start_logging
 from mnemosyne.config import load
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.dialect import Dialect

@@ -241,9 +241,24 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "log_level",
         "info",
-        f"How much the server says on stderr: {', '.join(values.LOG_LEVELS)}.",
+        f"How much the server says in its log: {', '.join(values.LOG_LEVELS)}.",
         values.parse_log_level,
         "LEVEL",
+    ),
+    Setting(
+        "log_format",
+        "text",
+        "What a line of the log is: text for people, or an object of json with time, level, session, turn and tokens.",
+        values.parse_log_format,
+        "|".join(values.LOG_FORMATS),
+    ),
+    Setting(
+        "log_file",
+        None,
+        "A file for the log, private to its owner; where it is moved away, the next line begins a new one.",
+        values.parse_path,
+        "FILE",
+        unset="stderr",
     ),
     Setting(
         "retain_days",
@@ -343,6 +358,8 @@ class Config:
     drain_seconds: int
     stall_seconds: int
     log_level: str
+    log_format: str
+    log_file: Path | None
     retain_days: int | None
     retain_bytes: int | None
     helper: str

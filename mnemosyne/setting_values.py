@@ -14,6 +14,8 @@ MODES = ("observe", "manage")
 
 GROUNDINGS = ("free", "strict")
 
+LOG_FORMATS = ("text", "json")
+
 LOG_LEVELS = ("error", "warning", "info", "debug")
 
 
@@ -151,6 +153,13 @@ def parse_log_level(value: object) -> str:
     if level not in LOG_LEVELS:
         raise ValueError(f"one of {', '.join(LOG_LEVELS)} is needed")
     return level
+
+
+def parse_log_format(value: object) -> str:
+    form = parse_text(value).lower()
+    if form not in LOG_FORMATS:
+        raise ValueError(f"one of {', '.join(LOG_FORMATS)} is needed")
+    return form
 
 
 def parse_mode(value: object) -> str:

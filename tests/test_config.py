@@ -83,6 +83,7 @@ def test_an_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
         ("allowed_origins", "chat.example.com", "an origin is needed"),
         ("allow_remote", 1, "true or false"),
         ("log_level", "loud", "one of error, warning, info, debug"),
+        ("log_format", "xml", "one of text, json"),
         ("dsn", "mydatabase", "postgresql://"),
         ("dsn", "mysql://h/d", "postgresql://"),
         ("data_dir", "~nobody-of-this-name/x", "no such home"),

@@ -6,12 +6,12 @@ from mnemosyne.domain.cost.catalogue import catalogue_of, load_shipped, overlay,
 from mnemosyne.errors import BadConfiguration
 
 
-def use_models(path: Path) -> None:
-    """Decide with what this file says, and what is shipped for the rest. Raises BadConfiguration for a file that is
-    not there or cannot be used.
+def use_models(path: Path | None) -> None:
+    """Decide with what this file says, and what is shipped for the rest; None: with that alone. Raises BadConfiguration
+    for a file that is not there or cannot be used.
     """
-    tables = read_tables(_text(path), str(path))
-    use(catalogue_of(overlay(load_shipped(), tables), str(path)))
+    tables = {} if path is None else read_tables(_text(path), str(path))
+    use(catalogue_of(overlay(load_shipped(), tables), str(path or "that is shipped")))
 
 
 def _text(path: Path) -> str:

@@ -1,16 +1,11 @@
-"""What a process of ours brings along: the clock, names, secrets, and a log on stderr."""
+"""What a process of ours brings along: the clock, names, secrets."""
 
-import logging
 import os
 import secrets
 import select
 import signal
-import sys
 import threading
 import time
-
-from mnemosyne import credentials
-from mnemosyne.terminal import harmless
 
 END_SECONDS = 10.0
 """How long a process whose server is gone may take to end by itself."""
@@ -29,21 +24,6 @@ def new_salt() -> bytes:
 def new_id() -> str:
     """A name for what one request, or one piece of work, sets off."""
     return secrets.token_hex(8)
-
-
-class _Harmless(logging.Formatter):
-    """Entries name sessions and models, whose names came from outside, and errors may quote anything."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return harmless(credentials.mask(super().format(record)))
-
-
-def start_logging(level: str) -> None:
-    """Log to stderr, one line an entry. Our own code logs no content and no header but those on the allow-list."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Harmless("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)
-    logging.getLogger("mnemosyne").setLevel(level.upper())
 
 
 def end_with_server() -> None:

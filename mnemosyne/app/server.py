@@ -26,15 +26,17 @@ from mnemosyne.app.discovery import off_sentence
 from mnemosyne.app.freed_memory import return_when_quiet
 from mnemosyne.app.keeping import keep_open
 from mnemosyne.app.launch import as_variables
+from mnemosyne.app.logs import log_turns
 from mnemosyne.app.metrics import ServerMetrics
 from mnemosyne.app.page_process import open_pages
 from mnemosyne.app.process import new_id, new_salt, now
+from mnemosyne.app.reloading import Reloader, reload_on_hangup
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
 from mnemosyne.app.supervising import Supervisor
 from mnemosyne.config import Config, upstreams_of
 from mnemosyne.data_dir import BYPASS_FILE, local_token, prepare_data_dir, read_bypass_file, remove_bypass_file
-from mnemosyne.domain.ports import ContentStore, EventLog, Journal
+from mnemosyne.domain.ports import Append, ContentStore, EventLog, Journal
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import Event
@@ -74,8 +76,10 @@ COLLECTIONS = (10_000, 10, 50)
 """After how many new values the youngest are looked at for garbage; after how many such looks the next older."""
 
 
-async def run_server(config: Config, ready: Callable[[str], None]) -> None:
-    """Serve until told to stop. ``ready`` gets the server's URL once it takes requests."""
+async def run_server(config: Config, ready: Callable[[str], None], load: Callable[[], Config]) -> None:
+    """Serve until told to stop. ``ready`` gets the server's URL once it takes requests; ``load`` reads the settings
+    again.
+    """
     prepare_data_dir(config.data_dir)
     token = local_token(config.data_dir)
     listener = bind(config.host, config.port)
@@ -87,7 +91,12 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
     event_codec().prepare()
     credentials.prepare()
     tally = RecordTally()
-    journal = GroupJournal(event_log, event_codec(), told=tally.note)
+
+    def hear(append: Append, size: int, error: LogFailed | None) -> None:
+        tally.note(append, size, error)
+        log_turns(append, size, error)
+
+    journal = GroupJournal(event_log, event_codec(), told=hear)
     async with (
         _open_upstream(config) as upstream,
         trio.open_nursery() as storage,
@@ -128,8 +137,11 @@ async def run_server(config: Config, ready: Callable[[str], None]) -> None:
                     database=partial(_describe_recording, journal),
                     metrics=metrics.page,
                 )
+                app = create_app(config, gateway, token, parts, pages)
+                reloader = Reloader(config, load, gateway, app.status.settings, supervisor.restart)
+                sessions.start_soon(reload_on_hangup, reloader.reload)
                 await serve(
-                    create_app(config, gateway, token, parts, pages),
+                    app,
                     listener,
                     progress,
                     drain_seconds=config.drain_seconds,

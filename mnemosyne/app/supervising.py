@@ -62,6 +62,7 @@ class Supervisor:
         self._environ = environ
         self._command = command
         self._heard: Heard | None = None
+        self._process: trio.Process | None = None
         self._ended_at = trio.current_time()
         self._restarts = 0
 
@@ -87,6 +88,11 @@ class Supervisor:
         if (silent := now - self._heard.at) > SILENT_SECONDS:
             return {"state": "hung", "seconds": round(silent, 1)}
         return {"state": "working" if self._heard.leads else "standing by", "seconds": 0.0}
+
+    def restart(self) -> None:
+        """Have another one begin anew, with what its settings are by then."""
+        if self._process is not None:
+            self._process.terminate()
 
     async def run(self) -> Never:
         """Keep one running until cancelled; then it is ended, too."""
@@ -122,7 +128,7 @@ class Supervisor:
             return f"it cannot be started: {error}"
         assert process.stdin is not None
         assert process.stdout is not None
-        self._heard = heard = Heard()
+        self._process, self._heard = process, (heard := Heard())
         self._sessions.again()
         try:
             async with trio.open_nursery() as nursery:
@@ -131,7 +137,7 @@ class Supervisor:
                 await process.wait()
                 nursery.cancel_scope.cancel()
         finally:
-            self._heard = None
+            self._process = self._heard = None
             with trio.CancelScope(shield=True):
                 await _end(process)
         return _how(process.returncode)

@@ -68,12 +68,13 @@ def _show_alone(config: "Config", page: str, secret: str, *, only_print: bool) -
     """Without a server: pages on a free port of this machine, until Ctrl-C."""
     import trio
 
+    from mnemosyne.app.logs import start_logging
     from mnemosyne.app.pages import run_pages
-    from mnemosyne.app.process import new_id, now, start_logging
+    from mnemosyne.app.process import new_id, now
     from mnemosyne.http.serving import bind, url_of
     from mnemosyne.page_links import link_to
 
-    start_logging(config.log_level)
+    start_logging(config.log_level, config.log_format, config.log_file)
     listener = bind("127.0.0.1", 0)
     link = link_to(url_of(listener), page, secret)
 
@@ -93,10 +94,11 @@ def _make_pages(config: "Config", number: int) -> None:
 
     import trio
 
+    from mnemosyne.app.logs import start_logging
     from mnemosyne.app.pages import IDLE_SECONDS, run_pages
-    from mnemosyne.app.process import end_with_server, new_id, now, start_logging
+    from mnemosyne.app.process import end_with_server, new_id, now
 
-    start_logging(config.log_level)
+    start_logging(config.log_level, config.log_format, config.log_file)
     end_with_server()
 
     async def run() -> None:

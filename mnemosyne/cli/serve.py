@@ -9,7 +9,7 @@ from functools import partial
 import click
 
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.settings import configuration, manage_option, setting_options
+from mnemosyne.cli.settings import configuration, manage_option, read_settings, setting_options
 from mnemosyne.config import Config
 from mnemosyne.errors import BadConfiguration
 
@@ -24,7 +24,8 @@ def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
     When it takes requests it prints one line on stdout, `mnemosyne listening on URL`, and on stderr the line to set
     for your agent. `mnemosyne run -- claude` does all that for you.
 
-    SIGTERM or Ctrl-C stops it: running replies may finish. A second one stops it at once.
+    SIGTERM or Ctrl-C stops it: running replies may finish. A second one stops it at once. SIGHUP has it read log_level,
+    mode and the models file again, and say what else waits for a new start.
 
     It starts a process of its own for all that is derived from the log, a worker, and another one whenever that ends.
 
@@ -34,16 +35,16 @@ def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
     import trio
 
     from mnemosyne.app.freed_memory import keep_freed_memory
-    from mnemosyne.app.process import start_logging
+    from mnemosyne.app.logs import start_logging
     from mnemosyne.app.server import collect_rarely, run_server, share_the_interpreter
 
     keep_freed_memory()
     share_the_interpreter()
     collect_rarely()
-    start_logging(config.log_level)
+    start_logging(config.log_level, config.log_format, config.log_file)
     if until_stdin_ends:
         threading.Thread(target=_stop_when_stdin_ends, daemon=True).start()
-    trio.run(run_server, config, partial(_announce, config))
+    trio.run(run_server, config, partial(_announce, config), partial(read_settings, options, manage=manage))
 
 
 def _announce(config: Config, url: str) -> None:

@@ -39,14 +39,18 @@ def _type(setting: Setting) -> click.Path | None:
 manage_option = click.option("--manage", is_flag=True, help="Short for --mode manage.")
 
 
+def read_settings(options: dict[str, object], *, manage: bool = False) -> Config:
+    """The settings in force for a command's options, as for ``configuration``; nothing is decided with them yet."""
+    file = options.get("config_file")
+    given = {**options, "mode": "manage"} if manage else options
+    return load(given, os.environ, config_file=file if isinstance(file, Path) else None)
+
+
 def configuration(options: dict[str, object], *, manage: bool = False) -> Config:
     """The settings in force for a command's options; ``manage`` is that of ``manage_option``. From here on the process
     knows the models of the user's file, if there is one.
     """
-    if manage:
-        options["mode"] = "manage"
-    file = options.pop("config_file", None)
-    config = load(options, os.environ, config_file=file if isinstance(file, Path) else None)
+    config = read_settings(options, manage=manage)
     path = models_path(config)
     if path is not None:
         from mnemosyne.app.models_file import use_models

@@ -21,8 +21,9 @@ def worker(under_server: bool, **options: object) -> None:
     config = configuration(options)  # before the imports below: a bad setting is told at once
     import trio
 
-    from mnemosyne.app.process import new_id, now, start_logging
+    from mnemosyne.app.logs import start_logging
+    from mnemosyne.app.process import new_id, now
     from mnemosyne.app.worker import run_worker
 
-    start_logging(config.log_level)
+    start_logging(config.log_level, config.log_format, config.log_file)
     trio.run(run_worker, config, under_server, now, new_id)

@@ -50,7 +50,7 @@ class ClientLeft(Exception):
     """The client left before it had sent its request."""
 
 
-@attrs.frozen
+@attrs.define
 class Gateway:
     """Passes requests to the provider. ``relays`` is the application's nursery: a relay outlives its request."""
 
@@ -60,7 +60,7 @@ class Gateway:
     max_body_bytes: int
     turns: TurnLogs
     mode: Mode = Mode.OBSERVE
-    """What a conversation sends upstream that begins, unless its request says otherwise."""
+    """What a conversation sends upstream that begins, unless its request says otherwise. It may change."""
     unfinished: Unfinished = attrs.field(factory=Unfinished)
     unrecorded: Counter[str] = attrs.field(factory=Counter)
     """How many requests that may hold a conversation were passed on without a record, by their path."""

@@ -95,7 +95,7 @@ async def counted_server(folder: Path, dsn: str, mode: Mode) -> AsyncIterator[Co
                 urls.append(url)
                 ready.set()
 
-            nursery.start_soon(doors.serve, partial(server.run_server, config, announce))
+            nursery.start_soon(doors.serve, partial(server.run_server, config, announce, lambda: config))
             await ready.wait()
             yield Counted(urls[0], standin, clock, doors)
             nursery.cancel_scope.cancel()

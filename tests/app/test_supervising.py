@@ -119,3 +119,13 @@ async def test_without_a_worker_and_a_database_it_still_tells_how_it_does(
         assert {"events_behind", "seconds_behind"} <= told.keys()
         supervisor._log = ReconnectingLog()
         assert not {"events_behind", "seconds_behind"} & (await supervisor.describe()).keys()
+
+
+async def test_one_that_is_told_to_begin_anew_is_followed_by_another(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervising, "FIRST_PAUSE", 0.01)
+    async with supervised(dsn, tmp_path, "sys.stdin.read()") as supervisor:
+        await until(lambda: len(starts(tmp_path)) == 1)
+        supervisor.restart()
+        await until(lambda: len(starts(tmp_path)) == 2)

@@ -50,7 +50,7 @@ class StatusPages:
     """The pages at ``PATHS``. ``token`` opens the last two; ``unrecorded`` is as in ``app.discovery.FoundServer``."""
 
     token: str
-    settings: Mapping[str, str]
+    settings: dict[str, str]
     progress: RelayProgress
     unfinished: Unfinished
     unrecorded: Mapping[str, int]

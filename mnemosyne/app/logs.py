@@ -1,0 +1,140 @@
+"""The log of a process of ours: lines of text or of JSON, on stderr or in a file that others may rotate.
+
+Entries name sessions and models, whose names came from outside, and errors may quote anything: credentials are masked,
+and nothing in a line commands a terminal. Our own code logs no content and no header but those on the allow-list.
+"""
+
+import json
+import logging
+import os
+import sys
+from datetime import UTC, datetime
+from io import TextIOWrapper
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from mnemosyne import credentials
+from mnemosyne.domain.cost.catalogue import cost
+from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne.domain.ports import Append
+from mnemosyne.domain.session.events import TurnInterrupted
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.errors import BadConfiguration, LogFailed
+from mnemosyne.terminal import harmless
+
+log = logging.getLogger(__name__)
+
+
+class TextLines(logging.Formatter):
+    """For people."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return harmless(credentials.mask(super().format(record)))
+
+
+class JsonLines(logging.Formatter):
+    """For programs: an object a line. ``session`` is the session that an entry is about, and what is known of a turn
+    stands beside it.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": credentials.mask(record.getMessage()),
+            **_session(record),
+            **getattr(record, "about", {}),
+        }
+        if record.exc_info:
+            entry["traceback"] = credentials.mask(self.formatException(record.exc_info))
+        return json.dumps(entry)
+
+
+def _session(record: logging.LogRecord) -> dict[str, str]:
+    """What an entry names by a UUID is a session: nothing else of ours has one."""
+    args = record.args if isinstance(record.args, tuple) else ()
+    found = next((arg for arg in args if isinstance(arg, UUID)), None)
+    return {} if found is None else {"session": str(found)}
+
+
+class _RotatedFile(WatchedFileHandler):
+    """A file for its owner only. When somebody moved it away, the next entry begins a new one; an entry that cannot be
+    written is told on stderr and breaks nothing.
+    """
+
+    def _open(self) -> TextIOWrapper:
+        handle = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return TextIOWrapper(os.fdopen(handle, "ab", buffering=0), encoding="utf-8", write_through=True)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            super().emit(record)
+        except OSError:
+            self.handleError(record)
+
+
+def start_logging(level: str, form: str = "text", file: Path | None = None) -> None:
+    """Log from here on, in the ``form`` that ``log_format`` names. Raises BadConfiguration for a file that cannot be
+    written.
+    """
+    try:
+        handler = logging.StreamHandler(sys.stderr) if file is None else _RotatedFile(file)
+    except OSError as error:
+        raise BadConfiguration(f"log_file = {file} cannot be written: {error.strerror or error}.") from None
+    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """How much is said of what we do."""
+    logging.getLogger("mnemosyne").setLevel(level.upper())
+
+
+def log_turns(append: Append, size: int, error: LogFailed | None) -> None:
+    """A line for each turn that an append on record accounts for, or says to be broken off (journal.Outcomes)."""
+    if error is not None or not log.isEnabledFor(logging.INFO):
+        return
+    for envelope in append.envelopes:
+        match envelope.event:
+            case TurnAccounted() as event:
+                _log_account(append.stream, event)
+            case TurnInterrupted() as event:
+                about = _name_turn(event)
+                log.info("session %s: turn %d was broken off", append.stream, event.turn, extra={"about": about})
+            case _:
+                pass
+
+
+def _log_account(stream: UUID, event: TurnAccounted) -> None:
+    used = event.actual
+    price = cost(used, event.model, prompt=max(event.estimated, event.counted))
+    about = {
+        **_name_turn(event),
+        "mode": event.mode.value,
+        "model": event.model,
+        "rounds": event.rounds,
+        "input_tokens": used.input,
+        "output_tokens": used.output,
+        "cache_read_tokens": used.read,
+        "cache_write_tokens": used.write_5m + used.write_1h,
+        "cost_dollars": None if price is None else price / NANODOLLARS,
+    }
+    log.info(
+        "session %s: turn %d took %d tokens in, %d out",
+        stream,
+        event.turn,
+        used.prompt,
+        used.output,
+        extra={"about": about},
+    )
+
+
+def _name_turn(event: TurnAccounted | TurnInterrupted) -> dict[str, object]:
+    return {"branch": event.branch, "turn": event.turn, "attempt": event.attempt}

@@ -401,8 +401,14 @@ def load(options: Mapping[str, object], environ: Mapping[str, str], *, config_fi
     variable that is set and empty counts as not set; a relative path in the file starts from the file's directory.
     Raises BadConfiguration naming the setting, where it was found and what would do.
     """
-    file, must_exist = _file(options, environ, config_file)
-    table = _read_toml(file, must_exist=must_exist)
+    file, must_exist = find_file(options, environ, config_file)
+    text = _read(file, must_exist=must_exist)
+    return load_text(text, file, options, environ)
+
+
+def load_text(text: str | None, file: Path, options: Mapping[str, object], environ: Mapping[str, str]) -> Config:
+    """The settings where ``file`` holds this text, None if there is no such file. Raises as ``load`` does."""
+    table = None if text is None else parse_file(text, file)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for setting in SETTINGS:
@@ -417,8 +423,8 @@ def load(options: Mapping[str, object], environ: Mapping[str, str], *, config_fi
     return config
 
 
-def _file(options: Mapping[str, object], environ: Mapping[str, str], given: Path | None) -> tuple[Path, bool]:
-    """The configuration file, and whether somebody named it."""
+def find_file(options: Mapping[str, object], environ: Mapping[str, str], given: Path | None) -> tuple[Path, bool]:
+    """The configuration file, and whether somebody named it. Raises BadConfiguration."""
     named = given or environ.get(CONFIG_VARIABLE)
     if named:
         return Path(named).expanduser().absolute(), True
@@ -429,10 +435,10 @@ def _file(options: Mapping[str, object], environ: Mapping[str, str], given: Path
     return directory / FILE_NAME, False
 
 
-def _read_toml(file: Path, *, must_exist: bool) -> Mapping[str, object] | None:
-    """The file's table; None if there is no file and nobody named one."""
+def _read(file: Path, *, must_exist: bool) -> str | None:
+    """The file's text; None if there is no file and nobody named one."""
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        return file.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         if must_exist:
             raise BadConfiguration(f"The configuration file {file} does not exist.") from None
@@ -444,6 +450,12 @@ def _read_toml(file: Path, *, must_exist: bool) -> Mapping[str, object] | None:
         ) from None
     except UnicodeDecodeError:
         raise BadConfiguration(f"The configuration file {file} is not UTF-8 text.") from None
+
+
+def parse_file(text: str, file: Path) -> Mapping[str, object]:
+    """The table that a file with this text holds, all of whose names are those of settings. Raises BadConfiguration."""
+    try:
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadConfiguration(f"The configuration file {file} is not TOML: {error}.") from None
     _refuse_unknown(table, file)

@@ -1,23 +1,36 @@
-"""``mnemosyne config``: every setting, its value and where that came from."""
+"""``mnemosyne config``: every setting, its value and where that came from; the file of settings, made and changed."""
 
 import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
 
 import click
 
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.settings import configuration, setting_options
-from mnemosyne.config import SETTINGS, Config, Setting, plain
+from mnemosyne.cli.settings import CONFIG_HELP, configuration, setting_options
+from mnemosyne.config import SETTINGS, Config, Setting, find_file, load_text, plain
+from mnemosyne.data_dir import prepare_data_dir
+from mnemosyne.errors import BadConfiguration
+
+F = TypeVar("F", bound=Callable[..., object])
 
 
-@click.command(short_help="Show every setting and where its value comes from.")
+@click.group(invoke_without_command=True, short_help="Show every setting and where its value comes from; change one.")
 @setting_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
-def config(as_json: bool, **options: object) -> None:
+@click.pass_context
+def config(ctx: click.Context, /, as_json: bool, **options: object) -> None:
     """Show every setting: its value, where that comes from, and how to change it.
 
     An option is stronger than the environment, the environment than the TOML file, the file than the default. Passwords
     are masked.
     """
+    ctx.obj = options
+    if ctx.invoked_subcommand is not None:
+        return
     settings = configuration(options)
     rows = [_row(setting, settings) for setting in SETTINGS]
     if as_json:
@@ -45,3 +58,98 @@ def _row(setting: Setting, settings: Config) -> dict[str, object]:
         "variable": setting.variable,
         "option": setting.option,
     }
+
+
+def file_options(command: F) -> F:
+    """Give a command what names the file of settings."""
+    command = click.option("--data-dir", metavar="DIR", help="The data directory in which the file lies.")(command)
+    file = click.Path(path_type=Path)
+    return click.option("--config", "config_file", type=file, metavar="FILE", help=CONFIG_HELP)(command)
+
+
+@config.command()
+@file_options
+@click.pass_obj
+def init(outer: Mapping[str, object], /, **options: object) -> None:
+    """Write a file of settings in which each stands with its meaning and its default, commented out.
+
+    A file that is there stays as it is.
+    """
+    from mnemosyne.cli.settings_file import write_template
+
+    file = _file_of(_join(outer, options))
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise BadConfiguration(f"{file} is there already; nothing was changed.") from None
+    except OSError as error:
+        raise _unwritable(file, error) from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as written:
+            written.write(write_template())
+    except OSError as error:
+        file.unlink()
+        raise _unwritable(file, error) from None
+    say(f"{file} was written; all in it is commented out, and so nothing changes yet.")
+
+
+@config.command(name="set")
+@click.argument("key")
+@click.argument("value")
+@file_options
+@click.pass_obj
+def set_command(outer: Mapping[str, object], /, key: str, value: str, **options: object) -> None:
+    """Change one setting in the file, or make the file with it.
+
+    The value is judged as it is when settings are loaded; where the settings could not be used with it, nothing is
+    written. Comments and all else in the file stay. A relative path starts from the directory in which you are. Behind
+    `--` a value may begin with a dash.
+    """
+    from mnemosyne.cli.private_files import write_private
+    from mnemosyne.cli.settings_file import parse_value, set_value
+
+    given, name = _join(outer, options), key.replace("-", "_")
+    file = _file_of(given)
+    meant = parse_value(key, value)
+    text = set_value(_read(file), file, name, meant)
+    settings = load_text(text, file, given, os.environ)
+    try:
+        before = file.stat() if file.exists() else None
+        write_private(file, text)
+        if before is not None:
+            file.chmod(before.st_mode & 0o777)
+            with suppress(PermissionError):
+                os.chown(file, before.st_uid, before.st_gid)
+    except OSError as error:
+        raise _unwritable(file, error) from None
+    say(f"{name} = {plain(meant)} stands in {file}; servers that start have it.")
+    if not settings.sources[name].startswith("file"):
+        say(f"What holds here is another value: {settings.sources[name]} is stronger.", err=True)
+
+
+def _join(outer: Mapping[str, object], inner: Mapping[str, object]) -> dict[str, object]:
+    """Options of the group and of its command; the command's are nearer."""
+    return {**outer, **{name: value for name, value in inner.items() if value is not None}}
+
+
+def _file_of(options: Mapping[str, object]) -> Path:
+    """The file that is meant; its directory is made where it is the data directory."""
+    given = options.get("config_file")
+    file, is_named = find_file(options, os.environ, given if isinstance(given, Path) else None)
+    if not is_named:
+        prepare_data_dir(file.parent)
+    return file
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BadConfiguration(f"The configuration file {file} cannot be read: {reason}.") from None
+
+
+def _unwritable(file: Path, error: OSError) -> BadConfiguration:
+    return BadConfiguration(f"{file} cannot be written: {error.strerror or error}.")

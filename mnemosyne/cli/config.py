@@ -12,7 +12,6 @@ import click
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import CONFIG_HELP, configuration, setting_options
 from mnemosyne.config import SETTINGS, Config, Setting, find_file, load_text, plain
-from mnemosyne.data_dir import prepare_data_dir
 from mnemosyne.errors import BadConfiguration
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -134,6 +133,8 @@ def _join(outer: Mapping[str, object], inner: Mapping[str, object]) -> dict[str,
 
 def _file_of(options: Mapping[str, object]) -> Path:
     """The file that is meant; its directory is made where it is the data directory."""
+    from mnemosyne.data_dir import prepare_data_dir
+
     given = options.get("config_file")
     file, is_named = find_file(options, os.environ, given if isinstance(given, Path) else None)
     if not is_named:

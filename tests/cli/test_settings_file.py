@@ -90,6 +90,11 @@ def test_a_value_is_changed_and_comments_and_all_else_stay(key: str, value: obje
     assert set_value(KEPT, FILE, key, value) == KEPT.replace(line, instead)
 
 
+def test_a_character_that_ends_a_line_elsewhere_ends_none_here() -> None:
+    text = '# one\u2028two\x85three\ntenant = "a\u2028b"\n'
+    assert set_value(text, FILE, "port", 1) == f"{text}port = 1\n"
+
+
 def test_a_value_that_is_set_first_stands_behind_its_default() -> None:
     text = set_value(write_template(), FILE, "port", 8800)
     assert "# port = 8787\nport = 8800\n" in text

@@ -243,8 +243,6 @@ class KnowledgeDesk:
             command = LearnSession(
                 at=moment.at,
                 write=f"{moment.id}-{scope.value}",
-                session=session,
-                version=len(events),
                 drafts=tuple(each.draft for each in found if each.scope is scope),
             )
             done.append(await self._write(self.place_of(scope), command))

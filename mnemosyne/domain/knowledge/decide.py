@@ -7,7 +7,6 @@ takes the place of what somebody said outright.
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any
-from uuid import UUID
 
 import attrs
 
@@ -20,7 +19,6 @@ from mnemosyne.domain.knowledge.events import (
     KnowledgeEvent,
     KnowledgeOpened,
     Provenance,
-    SessionLearned,
     WriteUndone,
 )
 from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, Scope
@@ -132,12 +130,10 @@ class EraseEntries:
 
 @attrs.frozen(kw_only=True)
 class LearnSession:
-    """A session was looked through up to a ``version`` of its stream, and these ``drafts`` were found in it."""
+    """These ``drafts`` were found in a session."""
 
     at: int
     write: str
-    session: UUID
-    version: int
     drafts: tuple[EntryDraft, ...]
 
 
@@ -330,19 +326,25 @@ def _erase(command: EraseEntries, known: Knowledge) -> WriteOutcome:
 
 
 def _learn(command: LearnSession, known: Knowledge) -> WriteOutcome:
-    """One pass: each draft is added, takes the place of an extracted entry, or is skipped."""
-    if known.read_up_to.get(str(command.session), 0) >= command.version:
-        return WriteOutcome("skipped", why="the session was looked through already")
+    """One pass: each draft is added, takes the place of an extracted entry, or is skipped. What was learned once is not
+    learned again, whatever became of it.
+    """
     events: list[KnowledgeEvent] = []
     now = known
     for number, draft in enumerate(command.drafts):
-        made = _reconcile(draft, now, command.at, command.write, number)
-        events += made
-        now = fold(made, now)
-    learned = SessionLearned(at=command.at, write=command.write, session=command.session, version=command.version)
-    return WriteOutcome(
-        "learned", (*events, learned), why=f"{sum(isinstance(each, EntryWritten) for each in events)} entries"
-    )
+        if not _is_learned(draft, now):
+            made = _reconcile(draft, now, command.at, command.write, number)
+            events += made
+            now = fold(made, now)
+    if not events:
+        return WriteOutcome("skipped", why="nothing is new in it")
+    count = sum(isinstance(each, EntryWritten) for each in events)
+    return WriteOutcome("learned", tuple(events), why=f"{count} {'entry' if count == 1 else 'entries'}")
+
+
+def _is_learned(draft: EntryDraft, known: Knowledge) -> bool:
+    source = draft.provenance
+    return source is not None and source.object is not None and (source.session, source.object) in known.learned
 
 
 def _reconcile(draft: EntryDraft, known: Knowledge, at: int, write: str, number: int) -> Sequence[KnowledgeEvent]:

@@ -105,25 +105,8 @@ class EntryErased:
     entry: str
 
 
-@attrs.frozen(kw_only=True)
-class SessionLearned:
-    """What was said in a session was looked through for entries, up to this ``version`` of its stream."""
-
-    at: int
-    write: str
-    session: UUID
-    version: int
-
-
 KnowledgeEvent = (
-    KnowledgeOpened
-    | EntryWritten
-    | EntryEnded
-    | EntryConfirmed
-    | EntriesLinked
-    | WriteUndone
-    | EntryErased
-    | SessionLearned
+    KnowledgeOpened | EntryWritten | EntryEnded | EntryConfirmed | EntriesLinked | WriteUndone | EntryErased
 )
 
 OPENED = "knowledge.opened.v1"
@@ -136,7 +119,6 @@ KNOWLEDGE_EVENT_NAMES: Mapping[str, type[KnowledgeEvent]] = {
     "knowledge.entries_linked.v1": EntriesLinked,
     "knowledge.write_undone.v1": WriteUndone,
     "knowledge.entry_erased.v1": EntryErased,
-    "knowledge.session_learned.v1": SessionLearned,
 }
 """The stored name of each event: ours, and for ever."""
 

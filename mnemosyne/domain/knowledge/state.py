@@ -6,6 +6,7 @@ knew it: from the event that recorded it. So "what was true then" and "what did 
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 import attrs
 
@@ -18,7 +19,6 @@ from mnemosyne.domain.knowledge.events import (
     KnowledgeEvent,
     KnowledgeOpened,
     Provenance,
-    SessionLearned,
     WriteUndone,
 )
 from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource
@@ -91,8 +91,8 @@ class WriteRecord:
 
 @attrs.frozen(kw_only=True)
 class Knowledge:
-    """The state of one stream. ``entries`` are by id, in the order in which they were recorded; ``read_up_to`` says how
-    far each session was looked through.
+    """The state of one stream. ``entries`` are by id, in the order in which they were recorded; ``learned`` are the
+    objects of sessions that gave one, also if it was taken back since.
     """
 
     opened: KnowledgeOpened | None = None
@@ -100,7 +100,7 @@ class Knowledge:
     last_at: int = 0
     entries: Mapping[str, Entry] = attrs.field(factory=dict)
     writes: Mapping[str, WriteRecord] = attrs.field(factory=dict)
-    read_up_to: Mapping[str, int] = attrs.field(factory=dict)
+    learned: frozenset[tuple[UUID, str]] = frozenset()
 
     def valid(self, at: int) -> list[Entry]:
         """The entries that are true at a time."""
@@ -135,7 +135,7 @@ class _Folding:
         self._last_at = known.last_at
         self._entries = dict(known.entries)
         self._writes = dict(known.writes)
-        self._read = dict(known.read_up_to)
+        self._learned = set(known.learned)
         self._has_links = any(each.links for each in known.entries.values())
 
     def result(self) -> Knowledge:
@@ -145,7 +145,7 @@ class _Folding:
             last_at=self._last_at,
             entries=self._entries,
             writes=self._writes,
-            read_up_to=self._read,
+            learned=frozenset(self._learned),
         )
 
     def take(self, event: KnowledgeEvent) -> None:
@@ -168,8 +168,6 @@ class _Folding:
                 self._undo(self._writes.pop(event.undone))
             case EntryErased():
                 self._change(event.entry, erased=True, content="", summary="", detail="")
-            case SessionLearned():
-                self._read[str(event.session)] = event.version
 
     def _write(self, event: EntryWritten) -> None:
         self._entries[event.entry] = Entry(
@@ -186,6 +184,8 @@ class _Folding:
             replaces=event.replaces,
             provenance=event.provenance,
         )
+        if event.provenance is not None and event.provenance.object is not None:
+            self._learned.add((event.provenance.session, event.provenance.object))
         if event.replaces is not None:
             self._change(event.replaces, replaced_by=event.entry)
             self._hand_over_links(event.replaces, event.entry)

@@ -12,7 +12,6 @@ from mnemosyne.domain.knowledge.events import (
     KnowledgeEvent,
     KnowledgeOpened,
     Provenance,
-    SessionLearned,
     WriteUndone,
 )
 from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, Scope
@@ -45,5 +44,4 @@ KNOWLEDGE_SAMPLES: Mapping[str, KnowledgeEvent] = {
     ),
     "knowledge.write_undone.v1": WriteUndone(at=AT + 3, write="5f0c1a2e", undone="5f0c1a2b"),
     "knowledge.entry_erased.v1": EntryErased(at=AT + 4, write="5f0c1a2f", entry="k0123abcd9"),
-    "knowledge.session_learned.v1": SessionLearned(at=AT + 5, write="5f0c1a30", session=SESSION, version=41),
 }

@@ -116,7 +116,6 @@ async def test_what_a_version_once_recorded_is_known_for_ever() -> None:
         "Never commit without running the tests.",
     ]
     assert [each.content for each in known.valid(1_790_000_000_000_000)] == ["We use npm"]
-    assert known.read_up_to == {"2510e41f-e2bc-56a3-8d5f-6cd9f1b8ce50": 41}
     assert (await book.read(Place("local", Scope.USER))).valid(LATER) == []
 
 

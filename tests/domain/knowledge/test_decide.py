@@ -18,7 +18,7 @@ from mnemosyne.domain.knowledge.decide import (
     UndoWrite,
     find_entry,
 )
-from mnemosyne.domain.knowledge.events import EntryEnded, EntryWritten, KnowledgeOpened
+from mnemosyne.domain.knowledge.events import EntryEnded, EntryWritten, KnowledgeOpened, Provenance
 from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource
 from mnemosyne.domain.knowledge.state import fold
 from mnemosyne.errors import BadEntry, NotFound
@@ -27,10 +27,12 @@ from tests.domain.knowledge.support import DAY, FIRST, Shelf, Step, draft, entry
 SESSION = UUID(int=7)
 
 
-def learn(shelf: Shelf, *contents: str, version: int = 1, at: int = FIRST) -> list[str]:
-    """Have these found in a session; what holds then."""
-    drafts = tuple(extracted(each) for each in contents)
-    shelf.take(LearnSession(at=at, write=shelf.write(), session=SESSION, version=version, drafts=drafts))
+def learn(shelf: Shelf, *contents: str, at: int = FIRST) -> list[str]:
+    """Have these found in a session, each in an object of its own; what holds then."""
+    drafts = tuple(
+        extracted(each, provenance=Provenance(session=SESSION, branch="main", turn=1, object=each)) for each in contents
+    )
+    shelf.take(LearnSession(at=at, write=shelf.write(), drafts=drafts))
     return shelf.lines(shelf.known.last_at)
 
 
@@ -130,17 +132,22 @@ def test_what_we_find_never_takes_the_place_of_what_somebody_said() -> None:
 def test_what_we_find_later_about_the_same_takes_the_place_of_what_we_found() -> None:
     shelf = Shelf()
     learn(shelf, "keep the port of the parser service at 8443")
-    after = learn(shelf, "keep the port of the parser service at 9000", version=2, at=FIRST + DAY)
+    after = learn(shelf, "keep the port of the parser service at 9000", at=FIRST + DAY)
     assert after == ["keep the port of the parser service at 9000"]
 
 
-def test_a_session_is_looked_through_once_up_to_a_version() -> None:
+def test_what_was_learned_once_is_not_learned_again_whatever_became_of_it() -> None:
     shelf = Shelf()
     learn(shelf, "use trio for all tasks")
-    count = len(shelf.events)
-    learn(shelf, "drop the old parser", version=1)
-    assert len(shelf.events) == count
-    assert "drop the old parser" in learn(shelf, "drop the old parser", version=2)
+    write = entry(shelf.known, "use trio for all tasks").write
+    assert learn(shelf, "use trio for all tasks", "drop the old parser") == [
+        "use trio for all tasks",
+        "drop the old parser",
+    ]
+    shelf.take(UndoWrite(at=FIRST, write="u", undone=write))
+    assert learn(shelf, "use trio for all tasks") == ["drop the old parser"]
+    shelf.take(ForgetEntry(at=FIRST, write="f", wanted="parser"))
+    assert learn(shelf, "drop the old parser") == []
 
 
 def test_a_clock_that_goes_back_does_not_rewrite_what_was_known_when() -> None:

@@ -162,6 +162,21 @@ SETTINGS: tuple[Setting, ...] = (
         unset="no limit",
     ),
     Setting(
+        "memory_tokens",
+        600,
+        "The most tokens that a managed conversation is told, as it begins, of what is known from earlier ones; 0 for "
+        "nothing.",
+        values.parse_count,
+        "TOKENS",
+    ),
+    Setting(
+        "memory_learning",
+        True,
+        "Learn what users settle in their sessions, in words of their own, for sessions to come.",
+        values.parse_boolean,
+        "true|false",
+    ),
+    Setting(
         "grounding",
         "free",
         "How the model is to use what memory tells it: free says nothing about that; strict tells it to say only what "
@@ -346,6 +361,8 @@ class Config:
     mode: str
     manage_window: int
     manage_tool_budget: int | None
+    memory_tokens: int
+    memory_learning: bool
     grounding: str
     tenant: str
     allow_remote: bool

@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.domain.knowledge.block import MemoryBlock
 from mnemosyne.domain.recall.object_search import SearchResult
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.ground_events import Awaited, FoundPassage, IndexFound
@@ -25,11 +26,20 @@ Find = Callable[[str, Collection[str], int], Awaitable[SearchResult]]
 """``ObjectIndex.search`` in one session."""
 
 
-class Outside:
-    """Asks for one session. ``find`` asks its index of objects, if there is one."""
+Recollect = Callable[[str | None, str, int], Awaitable[MemoryBlock | None]]
+"""``Librarian.recollect`` for one tenant: of a folder and a prompt, at a time."""
 
-    def __init__(self, find: Find | None = None, patience: Patience = USUAL) -> None:
+
+class Outside:
+    """Asks for one session. ``find`` asks its index of objects, if there is one; ``recollect`` what is known beyond
+    sessions.
+    """
+
+    def __init__(
+        self, find: Find | None = None, patience: Patience = USUAL, recollect: Recollect | None = None
+    ) -> None:
         self.patience = patience
+        self._recollect = recollect
         self.noted = GroundsSoFar()
         """What came of it since ``begin``."""
         self._find = find
@@ -58,6 +68,20 @@ class Outside:
         except (ContentForgotten, LogFailed):
             self.noted = attrs.evolve(before, unread_calls=(*before.unread_calls, name))
             raise
+
+    async def recollect(self, folder: str | None, prompt: str, at: int) -> MemoryBlock | None:
+        """What a session is told that begins with a prompt; None for nothing, or where that is not known in time."""
+        if self._recollect is None:
+            return None
+        block: MemoryBlock | None = None
+        with trio.move_on_after(self.patience.knowledge) as scope:
+            try:
+                block = await self._recollect(folder, prompt, at)
+            except LogFailed as error:
+                log.info("what is known beyond sessions cannot be read: %s", error)
+        if scope.cancelled_caught:
+            log.info("what is known beyond sessions did not come within %g s", self.patience.knowledge)
+        return block
 
     def note_late(self, wait: Awaited) -> None:
         """This cannot be had now."""

@@ -58,6 +58,9 @@ class Patience:
     bringing_index: float = 0.15
     """Of that, for the index of objects."""
 
+    knowledge: float = 0.25
+    """For what is known beyond sessions, once for each that begins."""
+
     texts: float = 0.5
     """For the texts in cleanup tags of one reply: the session's next turn waits behind them."""
 

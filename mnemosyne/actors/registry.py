@@ -10,9 +10,10 @@ import trio
 from mnemosyne.actors.beside import read_beside
 from mnemosyne.actors.callers import KnownCallers
 from mnemosyne.actors.changes import Changes
+from mnemosyne.actors.librarian import Librarian
 from mnemosyne.actors.mailbox import Ask
 from mnemosyne.actors.messages import Answer, ArrivedRequest, Identity, Message, Proposal
-from mnemosyne.actors.outside import Outside
+from mnemosyne.actors.outside import Outside, Recollect
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.session import SessionActor
@@ -61,6 +62,7 @@ class SessionRegistry:
         settings: ServerSettings = SETTINGS,
         patience: Patience = USUAL,
         questions: HelperQuestions | None = None,
+        librarian: Librarian | None = None,
     ) -> None:
         self._nursery = nursery
         self._event_log = event_log
@@ -68,6 +70,7 @@ class SessionRegistry:
         self._journal = journal
         self._new_salt = new_salt
         self._index = index
+        self._librarian = librarian
         self.settings = settings
         self.patience = patience
         self.questions = questions
@@ -201,12 +204,16 @@ class SessionRegistry:
             new_salt=self._new_salt,
             settings=self.settings,
             changes=self.changes,
-            outside=Outside(find, self.patience),
+            outside=Outside(find, self.patience, self._recollect(identity)),
             callers=self.callers,
+            librarian=self._librarian,
         )
         awake = self._awake[identity.stream] = _Awake(actor, trio.current_time())
         self._nursery.start_soon(self._live, identity.stream, actor)
         return awake
+
+    def _recollect(self, identity: Identity) -> Recollect | None:
+        return partial(self._librarian.recollect, identity.tenant) if self._librarian is not None else None
 
     async def _live(self, stream: UUID, actor: SessionActor) -> None:
         await actor.run()

@@ -23,9 +23,10 @@ from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.recall.composing import HelperQuestion
+from mnemosyne.domain.recall.prefetch_steps import find_prompt, find_typed
 from mnemosyne.domain.session import grounds, sanitize
 from mnemosyne.domain.session.address import Address
-from mnemosyne.domain.session.decide import BeginRound, FinishRound, NoteFilled, SetMode, decide
+from mnemosyne.domain.session.decide import BeginRound, FinishRound, NoteFilled, SetMode, TellKnowledge, decide
 from mnemosyne.domain.session.events import BranchKind, Event
 from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.grounds import GroundsSoFar, HelperAnswer, NoteAsked, NoteGrounds, ServerSettings
@@ -42,6 +43,7 @@ from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import recipe, stored_reply
 from mnemosyne.domain.wire.billing import begins_with_billing
+from mnemosyne.domain.wire.project import project_of_transcript
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import MnemosyneError
 
@@ -77,6 +79,9 @@ class RoundOver:
 
 NOTHING = RoundOver()
 
+TOLD = frozenset({BranchKind.MAIN, BranchKind.SUCCESSOR})
+"""Branches that are told of what is known beyond sessions; an agent gets what it needs from who calls it."""
+
 
 class ManagedRounds:
     """Those of one session. What begins is decided with these ``settings``, what is under way with those that it began
@@ -110,6 +115,9 @@ class ManagedRounds:
         branch = opening.branch
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
         history, hour, more = await self._history(opening, prior, mode, switched=command is not None)
+        if prior is None and mode is Mode.MANAGE:
+            history, told = await self._tell_known(opening, history)
+            more += told
         happened = (*switched, *more) if opening.is_last else ()
         if mode is Mode.MANAGE:
             after = evolve_all(opening.session, happened)
@@ -130,6 +138,33 @@ class ManagedRounds:
         body = await make_beside(lambda: turn.body(opening.began.attempt), in_thread=len(opening.read.raw) >= HUGE)
         noted = self._outside.noted
         return Planned(mode=mode, events=opening.events, more=happened, turn=turn, body=body, noted=noted)
+
+    async def _tell_known(
+        self, opening: Opening, history: UpstreamHistory
+    ) -> tuple[UpstreamHistory, tuple[Event, ...]]:
+        """The history of a conversation that begins, with what is known beyond sessions behind its first prompt."""
+        if opening.branch.kind not in TOLD or opening.began.turn > 1:
+            return history, ()
+        read = opening.read
+        number = find_prompt(read)
+        if number is None:
+            return history, ()
+        block = await self._outside.recollect(project_of_transcript(read), find_typed(read, number), opening.at)
+        if block is None:
+            return history, ()
+        messages = upstream_history.tell(history.messages, history.ends, number, block.text, history.dialect)
+        if messages == history.messages:
+            return history, ()
+        command = TellKnowledge(
+            at=opening.at,
+            branch=opening.began.branch,
+            turn=opening.began.turn,
+            message=number,
+            text=block.text,
+            entries=block.entries,
+            tokens=block.tokens,
+        )
+        return attrs.evolve(history, messages=messages), decide(command, opening.session)
 
     async def going_on(self, request: ArrivedRequest) -> TurnUnderWay | None:
         """A turn of a managed branch that goes on from what is in memory of it, and nothing planned; None where the

@@ -16,6 +16,7 @@ from mnemosyne.actors.beside import read_beside
 from mnemosyne.actors.callers import KnownCallers
 from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.cleanup import CleanupTexts
+from mnemosyne.actors.librarian import Ear, Librarian
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.mailbox import Ask, Mailbox
 from mnemosyne.actors.messages import (
@@ -116,6 +117,7 @@ class SessionActor:
         outside: Outside | None = None,
         memory: Loaded | None = None,
         callers: KnownCallers | None = None,
+        librarian: Librarian | None = None,
     ) -> None:
         outside = outside or Outside()
         self.identity = identity
@@ -131,6 +133,7 @@ class SessionActor:
         texts = CleanupTexts(self._memory, self._append_owed, outside.patience)
         self._owed = OwedWork(self._memory, self._append_owed, texts, settings)
         self._changes = changes or Changes()
+        self._ear = Ear(identity, librarian)
         self._last: Ticket | None = None
         self._gathered: dict[str, _Gathered] = {}
         self._correlation = ""
@@ -197,6 +200,7 @@ class SessionActor:
     async def _do_owed(self) -> None:
         if await self._owed.do():
             self._changes.note(self.identity)
+        self._ear.hear(self.state.memory.objects, self._memory.bodies.list_transcripts())
 
     # Messages
 

@@ -2,9 +2,15 @@
 
 from pathlib import Path
 
+import trio
+
+from mnemosyne.actors.librarian import Librarian
 from mnemosyne.adapters.git_folder import find_project
+from mnemosyne.app.process import new_id, now
+from mnemosyne.config import Config
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.kinds import EntrySource
+from mnemosyne.domain.ports import EventLog, Journal
 from mnemosyne.services.knowledge import KnowledgeDesk
 from mnemosyne.services.sessions import Archive
 
@@ -18,3 +24,13 @@ def open_desk(
         return KnowledgeDesk(book, tenant, source=source)
     folder = folder.absolute()
     return KnowledgeDesk(book, tenant, find_project(folder), str(folder), source)
+
+
+def open_librarian(events: EventLog[object], journal: Journal, config: Config) -> Librarian:
+    """What tells the sessions of a server what is known, and learns from them."""
+    book = KnowledgeBook(events, journal)
+    return Librarian(book, _find_project, now, new_id, tokens=config.memory_tokens, learns=config.memory_learning)
+
+
+async def _find_project(folder: str) -> str:
+    return await trio.to_thread.run_sync(lambda: find_project(Path(folder)), abandon_on_cancel=True)

@@ -25,6 +25,7 @@ from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.discovery import off_sentence
 from mnemosyne.app.freed_memory import return_when_quiet
 from mnemosyne.app.keeping import keep_open
+from mnemosyne.app.knowledge import open_librarian
 from mnemosyne.app.launch import as_variables
 from mnemosyne.app.logs import log_turns
 from mnemosyne.app.metrics import ServerMetrics
@@ -109,6 +110,8 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
         await _adopt_bypass_file(config, _Archive(event_log, event_log, journal, event_log))
         await _warn_if_off(config, event_log)
         async with trio.open_nursery() as sessions:
+            librarian = open_librarian(event_log, journal, config)
+            sessions.start_soon(librarian.run)
             registry = SessionRegistry(
                 sessions,
                 event_log=event_log,
@@ -118,6 +121,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                 index=event_log,
                 settings=settings,
                 questions=HelperQuestions() if config.helper != "extractive" else None,
+                librarian=librarian,
             )
             sessions.start_soon(registry.run)
             environ = {**os.environ, **as_variables(config)}

@@ -26,6 +26,7 @@ from mnemosyne.domain.session.round_events import (
     BranchModeSet,
     EpochBegan,
     FallbackSent,
+    KnowledgeTold,
     ManagingSwitched,
     RoundBegan,
     RoundFinished,
@@ -158,7 +159,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return (Merge("modes", (stream, recorded.version), mode),)
         case SessionImported():
             return (Merge("imports", (event.session,), {"imported_at": event.at}),)
-        case TurnAssessed() | TurnAccounted() | ManagingSwitched() | EpochBegan() | RoundFinished():
+        case TurnAssessed() | TurnAccounted() | ManagingSwitched() | EpochBegan() | RoundFinished() | KnowledgeTold():
             return ()
         case WindowFilled():
             filled: Row = {"branch": event.branch, "turn": event.turn, "promised": event.window}

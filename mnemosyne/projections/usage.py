@@ -30,6 +30,7 @@ from mnemosyne.domain.session.round_events import (
     BranchModeSet,
     EpochBegan,
     FallbackSent,
+    KnowledgeTold,
     ManagingSwitched,
     RoundBegan,
     RoundFinished,
@@ -103,7 +104,15 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case RoundFinished():
             columns = {"model": text(event.model), **_fold_usage(event.at, event.usage)}
             return (_merge(recorded.stream, event, columns, event.round),)
-        case BranchModeSet() | ManagingSwitched() | SessionImported() | EpochBegan() | WindowFilled() | FallbackSent():
+        case (
+            BranchModeSet()
+            | ManagingSwitched()
+            | SessionImported()
+            | EpochBegan()
+            | WindowFilled()
+            | FallbackSent()
+            | KnowledgeTold()
+        ):
             return ()
         case SessionStarted() | BranchOpened() | TurnAssessed() | TurnAccounted() | GapRecorded() | SessionForgotten():
             return ()

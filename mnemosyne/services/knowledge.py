@@ -22,6 +22,7 @@ from mnemosyne.domain.knowledge.decide import (
     UpdateEntry,
     WriteOutcome,
     find_entry,
+    places_of,
 )
 from mnemosyne.domain.knowledge.extraction import extract
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
@@ -71,9 +72,7 @@ class KnowledgeDesk:
     @property
     def places(self) -> tuple[Place, ...]:
         """All places that are seen from here, the nearest first."""
-        near = [(Scope.SANDBOX, self.folder), (Scope.PROJECT, self.project)]
-        named = [Place(self.tenant, scope, key) for scope, key in near if key]
-        return (*named, Place(self.tenant, Scope.USER), Place(self.tenant, Scope.GLOBAL))
+        return places_of(self.tenant, self.project, self.folder)
 
     def place_of(self, scope: Scope) -> Place:
         """The place of a scope. Raises BadEntry where there is none here."""
@@ -230,7 +229,7 @@ class KnowledgeDesk:
         """What a session is told that begins now with this prompt; None for nothing."""
         known = await self.book.read_all(self.places)
         related = (await self.book.index(self.places)).recall(prompt, at, MOST_RELEVANT) if prompt.strip() else []
-        return compose(known, related, at, render_date, most_tokens=most_tokens)
+        return compose(known, related, at, render_date, most_tokens)
 
     # Sessions
 

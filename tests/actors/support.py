@@ -11,6 +11,7 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne.actors.librarian import Librarian
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Identity, Interrupt
 from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.questions import HelperQuestions
@@ -22,6 +23,7 @@ from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal
 from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import ContentStore, EventLog, Recorded, Ticket
 from mnemosyne.domain.recall.object_search import ObjectIndex
@@ -214,6 +216,7 @@ async def open_process(
     strict: bool = False,
     patience: Patience = PATIENT,
     questions: HelperQuestions | None = None,
+    memory_tokens: int | None = None,
 ) -> AsyncIterator[Process]:
     """A process of ours; at the end, what is queued is written, as far as the log lets it."""
     journal = journal or GroupJournal(log, CODEC)
@@ -221,6 +224,10 @@ async def open_process(
     async with trio.open_nursery() as storage:
         await storage.start(journal.run)
         async with trio.open_nursery() as sessions:
+            librarian = None
+            if memory_tokens is not None:
+                librarian = librarian_of(log, journal, memory_tokens)
+                sessions.start_soon(librarian.run)
             registry = SessionRegistry(
                 sessions,
                 event_log=log,
@@ -231,6 +238,7 @@ async def open_process(
                 settings=ServerSettings(window=window, tariff=tariff, tool_budget=tool_budget, strict=strict),
                 patience=patience,
                 questions=questions,
+                librarian=librarian,
             )
             sessions.start_soon(registry.run)
             async with trio.open_nursery() as turns:
@@ -245,6 +253,18 @@ async def open_process(
                 yield Process(registry, journal, opener, turns)
             sessions.cancel_scope.cancel()
         await journal.close(within=1)
+
+
+def librarian_of(log: StoppableLog, journal: GroupJournal, tokens: int, *, learns: bool = True) -> Librarian:
+    """A librarian for whom every folder is the project that its name ends with."""
+
+    async def find_project(folder: str) -> str:
+        await trio.lowlevel.checkpoint()
+        return folder.rpartition("/")[2]
+
+    ids = itertools.count(1)
+    book = KnowledgeBook(log, journal)
+    return Librarian(book, find_project, lambda: 1, lambda: f"w{next(ids)}", tokens=tokens, learns=learns)
 
 
 async def events_of(log: EventLog[Event], stream: UUID = STREAM) -> list[Event]:

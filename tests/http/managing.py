@@ -268,6 +268,7 @@ async def open_stage(
     strict: bool = False,
     patience: Patience = PATIENT,
     questions: HelperQuestions | None = None,
+    memory_tokens: int | None = None,
 ) -> AsyncIterator[Stage]:
     """The whole, for as long as the block runs."""
     log = log or StoppableLog()
@@ -281,6 +282,7 @@ async def open_stage(
         strict=strict,
         patience=patience,
         questions=questions,
+        memory_tokens=memory_tokens,
     ) as process:
         if standin is not None:
             async with open_proxy(standin.url, process.opener, mode=mode) as proxy:

@@ -70,7 +70,6 @@ def compose(
     related: Sequence[RecalledEntry],
     at: int,
     render_date: Callable[[int], str],
-    *,
     most_tokens: int = MOST_TOKENS,
 ) -> MemoryBlock | None:
     """The block; None where there is nothing to be told. ``related`` are what was found for the prompt.

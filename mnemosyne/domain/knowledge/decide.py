@@ -44,6 +44,13 @@ class Place:
     key: str = ""
 
 
+def places_of(tenant: str, project: str | None, folder: str | None) -> tuple[Place, ...]:
+    """All places that are seen from a folder of a project, the nearest first."""
+    near = [(Scope.SANDBOX, folder), (Scope.PROJECT, project)]
+    named = [Place(tenant, scope, key) for scope, key in near if key]
+    return (*named, Place(tenant, Scope.USER), Place(tenant, Scope.GLOBAL))
+
+
 @attrs.frozen(kw_only=True)
 class EntryDraft:
     """An entry to be written; the fields are those of EntryWritten. ``valid_from`` None: from now on."""

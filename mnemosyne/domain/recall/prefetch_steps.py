@@ -125,6 +125,12 @@ def find_typed(read: Transcript, number: int) -> str:
     return "\n\n".join(str(block["text"]) for block, who in said if who is Speaker.USER).strip()
 
 
+def find_prompt(read: Transcript) -> int | None:
+    """The number of the last message with words that the user typed; None where nobody typed any."""
+    numbers = range(len(read.messages) - 1, -1, -1)
+    return next((number for number in numbers if find_typed(read, number)), None)
+
+
 def _texts(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
     return [str(block.get("text")) for block in blocks if block.get("type") == "text"]
 

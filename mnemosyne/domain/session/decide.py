@@ -36,6 +36,7 @@ from mnemosyne.domain.session.round_events import (
     BranchModeSet,
     EpochBegan,
     FallbackSent,
+    KnowledgeTold,
     ManagingSwitched,
     Mode,
     RoundBegan,
@@ -155,6 +156,19 @@ class SetMode:
 
 
 @attrs.frozen(kw_only=True)
+class TellKnowledge:
+    """What is known beyond sessions is told as a branch begins. The fields are those of KnowledgeTold."""
+
+    at: int
+    branch: str
+    turn: int
+    message: int
+    text: str
+    entries: tuple[str, ...]
+    tokens: int
+
+
+@attrs.frozen(kw_only=True)
 class BeginEpoch:
     """What a branch sends is rewritten with this request. The fields are those of EpochBegan."""
 
@@ -240,6 +254,7 @@ Command = (
     | SwitchManaging
     | NoteImport
     | SetMode
+    | TellKnowledge
     | BeginEpoch
     | NoteFilled
     | BeginRound
@@ -269,6 +284,8 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             return (SessionImported(**_fields(command)),)
         case SetMode():
             return (BranchModeSet(**_fields(command)),)
+        case TellKnowledge():
+            return (KnowledgeTold(**_fields(command)),)
         case BeginEpoch():
             return (EpochBegan(**_fields(command)),)
         case NoteFilled():
@@ -283,7 +300,7 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             assert_never(command)
 
 
-def _fields(command: SwitchManaging | NoteImport | SetMode | BeginEpoch | NoteFilled) -> dict[str, Any]:
+def _fields(command: SwitchManaging | NoteImport | SetMode | TellKnowledge | BeginEpoch | NoteFilled) -> dict[str, Any]:
     return attrs.asdict(command, recurse=False)
 
 

@@ -39,6 +39,7 @@ from mnemosyne.domain.session.round_events import (
     BranchModeSet,
     EpochBegan,
     FallbackSent,
+    KnowledgeTold,
     ManagingSwitched,
     RoundBegan,
     RoundFinished,
@@ -66,6 +67,8 @@ def redact(event: Event) -> Event:
             return event
         case TurnBegan() | TurnFinished() | TurnInterrupted() | TurnAssessed() | TurnAccounted():
             return event
+        case KnowledgeTold():
+            return attrs.evolve(event, text="")
         case MemoryBrought():
             return attrs.evolve(event, objects=tuple(attrs.evolve(each, words=()) for each in event.objects))
         case HelperAsked():

@@ -161,6 +161,22 @@ class FallbackSent:
 
 
 @attrs.frozen(kw_only=True)
+class KnowledgeTold:
+    """As a branch began, what is known beyond sessions was told behind message number ``message`` of its client's: this
+    ``text``, which stands there in every request of the branch. ``entries`` are the ids of what it tells, ``tokens`` is
+    its estimated size.
+    """
+
+    at: int
+    branch: str
+    turn: int
+    message: int
+    text: str
+    entries: tuple[str, ...]
+    tokens: int
+
+
+@attrs.frozen(kw_only=True)
 class ManagingSwitched:
     """Somebody decided whether anything may be managed from here on (``on``), and ``why``: in the session of this
     stream, or in all of them, where the stream is the operator's.
@@ -171,7 +187,16 @@ class ManagingSwitched:
     why: str
 
 
-RoundEvent = BranchModeSet | EpochBegan | WindowFilled | RoundBegan | RoundFinished | FallbackSent | ManagingSwitched
+RoundEvent = (
+    BranchModeSet
+    | EpochBegan
+    | WindowFilled
+    | RoundBegan
+    | RoundFinished
+    | FallbackSent
+    | KnowledgeTold
+    | ManagingSwitched
+)
 
 ROUND_EVENT_NAMES: Mapping[str, type[RoundEvent]] = {
     "session.branch_mode_set.v1": BranchModeSet,
@@ -180,5 +205,6 @@ ROUND_EVENT_NAMES: Mapping[str, type[RoundEvent]] = {
     "session.round_began.v1": RoundBegan,
     "session.round_finished.v2": RoundFinished,
     "session.fallback_sent.v1": FallbackSent,
+    "session.knowledge_told.v1": KnowledgeTold,
     "session.managing_switched.v1": ManagingSwitched,
 }

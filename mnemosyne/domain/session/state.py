@@ -36,6 +36,7 @@ from mnemosyne.domain.session.round_events import (
     BranchModeSet,
     EpochBegan,
     FallbackSent,
+    KnowledgeTold,
     ManagingSwitched,
     Mode,
     RoundBegan,
@@ -135,7 +136,8 @@ class Branch:
     ``body_version``; 0 where there is none to build on. ``speaker`` is whoever spoke on it last. ``mode`` and
     ``tool_budget`` are as in BranchModeSet, ``decided`` says whether there was one. ``began`` is the event with which
     its last turn began, without body and chains; ``replies`` are those to this turn by attempt, as the log holds them.
-    ``exchanges`` are the attempts at its last turns that are under way, or over and not accounted yet.
+    ``exchanges`` are the attempts at its last turns that are under way, or over and not accounted yet. ``told`` is what
+    it was told of what is known beyond sessions.
     """
 
     name: str
@@ -159,6 +161,7 @@ class Branch:
     began: TurnBegan | None = None
     replies: Mapping[int, bytes] = attrs.field(factory=dict)
     exchanges: Mapping[Address, OpenAttempt] = attrs.field(factory=dict)
+    told: KnowledgeTold | None = None
 
     @property
     def turns(self) -> int:
@@ -246,6 +249,8 @@ def evolve(session: Session, event: Event) -> Session:
         case BranchModeSet():
             branch = attrs.evolve(session.branches[event.branch], mode=event.mode, tool_budget=event.tool_budget)
             return _with_branch(session, attrs.evolve(branch, decided=True))
+        case KnowledgeTold():
+            return _with_branch(session, attrs.evolve(session.branches[event.branch], told=event))
         case EpochBegan():
             begun = _with_branch(session, _in_epoch(session.branches[event.branch], event))
             return attrs.evolve(begun, memory=memory.rewrite(session.memory, event.branch, event.freed))
@@ -286,6 +291,7 @@ def _open_branch(session: Session, event: BranchOpened) -> Branch:
         tool_budget=parent.tool_budget,
         wire=attrs.evolve(parent.wire, ends=parent.wire.ends[: event.kept]) if parent.wire else None,
         rounds=parent.rounds if shows_reply else Rounds(),
+        told=parent.told if parent.told is not None and parent.told.message < event.kept else None,
     )
 
 
@@ -447,7 +453,9 @@ def _body_of(session: Session, version: int) -> Recipe:
 
 def _bare(branch: Branch) -> Branch:
     """The branch without a body: what was forgotten is not built on."""
-    return attrs.evolve(branch, body=Recipe(), body_version=0, wire=None, rounds=Rounds(), replies={}, exchanges={})
+    return attrs.evolve(
+        branch, body=Recipe(), body_version=0, wire=None, rounds=Rounds(), replies={}, exchanges={}, told=None
+    )
 
 
 def _with_branch(session: Session, branch: Branch) -> Session:

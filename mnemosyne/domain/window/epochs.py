@@ -185,7 +185,8 @@ def rewrite(
     ]
     shown = session.memory.view_of(asked.branch)
     estimator = shown.estimator(asked.model)
-    messages, ends = render(asked, _sights(shown_at, texts, _find_long_gone(asked, shown_at, estimator)))
+    rendered, ends = render(asked, _sights(shown_at, texts, _find_long_gone(asked, shown_at, estimator)))
+    messages = _tell_again(rendered, ends, asked, session)
     was, becomes = (sizes.of(each, asked.dialect) for each in (asked.history.messages, messages))
     freed = estimator.tokens(was) - estimator.tokens(becomes)
     if not messages or (freed <= 0 and decision.situation is not None):
@@ -220,6 +221,16 @@ def rewrite(
         hour=hour,
         freed=freed,
     )
+
+
+def _tell_again(
+    messages: Sequence[bytes], ends: Sequence[int], asked: PendingRequest, session: Session
+) -> Sequence[bytes]:
+    """With what the branch was told as it began, where it was told it."""
+    told = session.branches[asked.branch].told
+    if told is None:
+        return messages
+    return upstream_history.tell(messages, ends, told.message, told.text, asked.dialect)
 
 
 def _list_lowered(decision: Decision, asked: PendingRequest, session: Session) -> list[tuple[MemoryObject, Fidelity]]:

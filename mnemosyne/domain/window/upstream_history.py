@@ -47,6 +47,17 @@ def first(client: Sequence[bytes], *, epoch: int = 1, keep_thinking: bool = Fals
     return UpstreamHistory(messages=grown.messages, ends=grown.ends, epoch=epoch, dialect=dialect)
 
 
+def tell(messages: Sequence[bytes], ends: Sequence[int], number: int, text: str, dialect: Dialect) -> tuple[bytes, ...]:
+    """Elements with a text of ours behind what the client's message of this number says; as they are where there is no
+    place for it.
+    """
+    told, place = list(messages), ends[number] - 1 if number < len(ends) else -1
+    if place < 0 or dialect.history.message(told[place]).get("role") != "user":
+        return tuple(told)
+    told[place] = dialect.history.with_text(told[place], text)
+    return tuple(told)
+
+
 def verbatim(client: Sequence[bytes], dialect: Dialect) -> UpstreamHistory:
     """The client's elements as they came."""
     return UpstreamHistory(messages=tuple(client), ends=tuple(range(1, len(client) + 1)), dialect=dialect)

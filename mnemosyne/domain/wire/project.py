@@ -7,8 +7,10 @@ user says: ``<cwd>/home/ada/app</cwd>``.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from mnemosyne.domain.wire.transcript import Transcript
 
 _NAMED = re.compile(r"^[ \t-]*(?:Primary w|W)orking directory:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
 _CODEX = re.compile(r"\A\s*<environment_context>[^<]{0,200}<cwd>([^<\n]{1,4096})</cwd>")
@@ -21,18 +23,32 @@ _PROGRAM = ("system", "developer")
 
 def project_of(body: bytes) -> str | None:
     """The folder that a request names; None where it names none."""
-    try:
-        request = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(request, dict):
-        return None
+    request = _parse(body)
+    return find_project(request) if isinstance(request, dict) else None
+
+
+def find_project(request: Mapping[str, Any]) -> str | None:
+    """The same of a request that was read, or of its first members and messages."""
     said = "\n".join(_list_program_texts(request))
     found = _NAMED.search(said) or next(filter(None, map(_CODEX.search, _list_first_texts(request))), None)
     return found[1] if found else None
 
 
-def _list_program_texts(request: dict[str, Any]) -> Iterator[str]:
+def project_of_transcript(read: Transcript) -> str | None:
+    """The folder that the request of a transcript names; its first messages alone are read for that."""
+    messages = [_parse(read.message_bytes(number)) for number in range(min(_FIRST, len(read.messages)))]
+    members = {key: read.member(key) for key in ("system", "instructions")}
+    return find_project({**members, read.dialect.array: messages})
+
+
+def _parse(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _list_program_texts(request: Mapping[str, Any]) -> Iterator[str]:
     yield from _texts(request.get("system"))
     yield from _texts(request.get("instructions"))
     for message in _messages(request):
@@ -40,14 +56,14 @@ def _list_program_texts(request: dict[str, Any]) -> Iterator[str]:
             yield from _texts(message.get("content"))
 
 
-def _list_first_texts(request: dict[str, Any]) -> Iterator[str]:
+def _list_first_texts(request: Mapping[str, Any]) -> Iterator[str]:
     """What stands under the user's role at the beginning of a request in Responses, where Codex puts its own."""
     for message in _messages(request) if "input" in request else ():
         if message.get("role") == "user":
             yield from _texts(message.get("content"))
 
 
-def _messages(request: dict[str, Any]) -> list[dict[str, Any]]:
+def _messages(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     held = request.get("messages") if "messages" in request else request.get("input")
     return [each for each in held[:_FIRST] if isinstance(each, dict)] if isinstance(held, list) else []
 

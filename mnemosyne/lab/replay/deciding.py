@@ -62,6 +62,7 @@ from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import (
     BranchModeSet,
     FallbackSent,
+    KnowledgeTold,
     Mode,
     RoundBegan,
     RoundEvent,
@@ -464,7 +465,7 @@ class _Judge:
             journal=heard,
             new_salt=bytes,
             settings=settings,
-            outside=AsNoted(_find_grounds(decision)),
+            outside=AsNoted(_find_grounds(decision), _find_told(decision)),
             memory=memory,
         )
         for address, each in self._under_way.items():
@@ -547,6 +548,11 @@ def _gap(decision: ReplayedDecision) -> Gap | None:
         if isinstance(event, GapRecorded):
             return Gap(since=event.since, turns=event.turns, reason=event.reason)
     return None
+
+
+def _find_told(decision: ReplayedDecision) -> KnowledgeTold | None:
+    """What was told of what is known beyond sessions; what a session is told is nothing that it decides."""
+    return next((event for event in _events(decision) if isinstance(event, KnowledgeTold)), None)
 
 
 def _find_grounds(decision: ReplayedDecision) -> GroundsSoFar:

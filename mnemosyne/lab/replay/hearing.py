@@ -10,12 +10,14 @@ import trio
 
 from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.patience import Patience
+from mnemosyne.domain.knowledge.block import MemoryBlock
 from mnemosyne.domain.ports import Append, Ticket
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ground_events import Awaited, IndexFound
 from mnemosyne.domain.session.grounds import GroundsSoFar, question_of
+from mnemosyne.domain.session.round_events import KnowledgeTold
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import LogFailed
 
@@ -28,14 +30,19 @@ ENDLESS = Patience(**dict.fromkeys(attrs.fields_dict(Patience), float("inf")))
 class AsNoted(Outside):
     """The world as it was ``noted`` with a decision. What the index was not asked then it does not answer now."""
 
-    def __init__(self, noted: GroundsSoFar) -> None:
+    def __init__(self, noted: GroundsSoFar, told: KnowledgeTold | None = None) -> None:
         super().__init__(patience=ENDLESS)
         self._then = noted
+        self._told = told
         self._answers: list[IndexFound] = []
 
     def begin(self) -> None:
         super().begin()
         self._answers = list(self._then.found)
+
+    async def recollect(self, folder: str | None, prompt: str, at: int) -> MemoryBlock | None:
+        told = self._told
+        return None if told is None else MemoryBlock(told.text, told.entries, told.tokens)
 
     async def in_time(self, wait: Awaited, until: float, do: Callable[[], Awaitable[T]]) -> T | None:
         if wait in self._then.late:

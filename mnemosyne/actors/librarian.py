@@ -1,0 +1,135 @@
+"""What the sessions of a server and the memory beyond them have to do with each other: a session that begins is told,
+and what its user settles is learned.
+
+Telling is waited for, and not for long; learning is not. Whatever fails here, sessions go on.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import islice
+
+import attrs
+import trio
+
+from mnemosyne.actors.messages import Identity
+from mnemosyne.bounded import Lru
+from mnemosyne.domain.knowledge.block import MOST_RELEVANT, MemoryBlock, compose
+from mnemosyne.domain.knowledge.book import KnowledgeBook
+from mnemosyne.domain.knowledge.decide import LearnSession, Place, places_of
+from mnemosyne.domain.knowledge.extraction import FoundDraft, extract
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.wire.project import project_of_transcript
+from mnemosyne.domain.wire.transcript import Transcript
+from mnemosyne.errors import MnemosyneError
+from mnemosyne.times import render_day
+
+log = logging.getLogger(__name__)
+
+FOLDERS_HELD = 100
+"""Of how many folders it is remembered to which project they belong."""
+
+WAITING = 1_000
+"""So many findings may wait for the database; those that come then are lost, unless somebody asks for them again."""
+
+FindProject = Callable[[str], Awaitable[str]]
+"""The project of a folder."""
+
+
+@attrs.frozen
+class _Finding:
+    """What a session of a tenant gave, whose client works in a folder."""
+
+    tenant: str
+    folder: str | None
+    drafts: tuple[FoundDraft, ...]
+
+
+class Librarian:
+    """One for a server. ``run`` writes down what was heard; ``tokens`` is the most that a session is told, 0 for
+    nothing; ``learns`` says whether anything is learned.
+    """
+
+    def __init__(
+        self,
+        book: KnowledgeBook,
+        find_project: FindProject,
+        now: Callable[[], int],
+        new_id: Callable[[], str],
+        *,
+        tokens: int,
+        learns: bool,
+    ) -> None:
+        self._book = book
+        self._find_project = find_project
+        self._now = now
+        self._new_id = new_id
+        self._tokens = tokens
+        self._learns = learns
+        self._projects: Lru[str, str] = Lru(FOLDERS_HELD)
+        self._send, self._receive = trio.open_memory_channel[_Finding](WAITING)
+
+    async def recollect(self, tenant: str, folder: str | None, prompt: str, at: int) -> MemoryBlock | None:
+        """What a session is told that begins now with a prompt; None for nothing. Raises LogFailed."""
+        if not self._tokens:
+            return None
+        places = await self._list_places(tenant, folder)
+        known = await self._book.read_all(places)
+        if not any(each.entries for _, each in known):
+            return None
+        index = await self._book.index(places)
+        return await trio.to_thread.run_sync(
+            lambda: compose(
+                known, index.recall(prompt, at, MOST_RELEVANT) if prompt else [], at, render_day, self._tokens
+            ),
+            abandon_on_cancel=True,
+        )
+
+    def hear(self, identity: Identity, said: Sequence[Transcript], objects: Sequence[MemoryObject]) -> None:
+        """Learn what the user settled in objects that a session just made; its client ``said`` where it works."""
+        drafts = tuple(extract(objects, identity.stream)) if self._learns else ()
+        if not drafts:
+            return
+        folder = next(filter(None, map(project_of_transcript, said)), None)
+        try:
+            self._send.send_nowait(_Finding(identity.tenant, folder, drafts))
+        except trio.WouldBlock:
+            log.warning("what session %s gave is not written down now: too much waits", identity.stream)
+
+    async def run(self) -> None:
+        """Write down what was heard."""
+        async for finding in self._receive:
+            try:
+                await self._write(finding)
+            except MnemosyneError as error:
+                log.warning("what a session gave is not written down: %s", error)
+            except Exception:
+                log.exception("what a session gave could not be written down")
+
+    async def _write(self, finding: _Finding) -> None:
+        for place in await self._list_places(finding.tenant, finding.folder):
+            drafts = tuple(each.draft for each in finding.drafts if each.scope is place.scope)
+            if drafts:
+                write = self._new_id()
+                await self._book.write(place, LearnSession(at=self._now(), write=write, drafts=drafts), write)
+
+    async def _list_places(self, tenant: str, folder: str | None) -> tuple[Place, ...]:
+        project = None
+        if folder is not None:
+            project = self._projects.get(folder) or self._projects.put(folder, await self._find_project(folder))
+        return places_of(tenant, project, folder)
+
+
+class Ear:
+    """What one session tells the librarian: each object once."""
+
+    def __init__(self, identity: Identity, librarian: Librarian | None) -> None:
+        self._identity = identity
+        self._librarian = librarian
+        self._heard = 0
+
+    def hear(self, objects: Mapping[str, MemoryObject], said: Sequence[Transcript]) -> None:
+        """Tell of the objects that are new, once the client has ``said`` anything to this process."""
+        if self._librarian is not None and said and len(objects) > self._heard:
+            new = [*islice(objects.values(), self._heard, None)]
+            self._heard = len(objects)
+            self._librarian.hear(self._identity, said, new)

@@ -1,0 +1,190 @@
+"""A session is told what is known from earlier ones, and learns for later ones: through a whole managing proxy."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.domain.knowledge.book import KnowledgeBook, knowledge_stream
+from mnemosyne.domain.knowledge.decide import Place, RememberEntry, UpdateEntry
+from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.round_events import KnowledgeTold, Mode
+from mnemosyne.errors import LogUnavailable
+from tests.actors.support import StoppableLog
+from tests.domain.knowledge.support import draft
+from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, assert_prefixes, open_stage, said, text
+from tests.http.test_epochs import SMALL, TOOLS, epochs_of, reads, violations
+from tests.waiting import DEADLINE
+
+PROJECT, USER = Place("t", Scope.PROJECT, "app"), Place("t", Scope.USER)
+PORT = "The billing service listens on port 8443"
+PROMPT = "Why does the billing service not answer on its port?"
+
+
+@attrs.define
+class Working(Client):
+    """A client that says in which folder it works."""
+
+    folder: str = "/home/ada/app"
+
+    def body(self) -> bytes:
+        body = json.loads(super().body())
+        body["system"] = [*body["system"], {"type": "text", "text": f"Working directory: {self.folder}"}]
+        return json.dumps(body).encode()
+
+
+async def know(log: StoppableLog, place: Place, content: str, **fields: Any) -> None:
+    command = RememberEntry(at=1, write=content, draft=draft(content, **fields))
+    await KnowledgeBook(log, log).write(place, command, "c")
+
+
+async def contents(log: StoppableLog, place: Place) -> list[str]:
+    return [each.content for each in (await KnowledgeBook(log, log).read(place)).valid(10**9)]
+
+
+def blocks(body: Json) -> list[str]:
+    """What is told in a body, wherever it stands."""
+    said = [block for message in body["messages"] for block in message["content"] if block.get("type") == "text"]
+    return [block["text"] for block in said if block["text"].startswith("[MEMORY]")]
+
+
+async def told_events(stage: Stage) -> list[KnowledgeTold]:
+    return [event for event in await stage.events() if isinstance(event, KnowledgeTold)]
+
+
+async def test_a_session_is_told_behind_its_first_prompt_and_its_client_sees_nothing_of_it() -> None:
+    log = StoppableLog()
+    await know(log, PROJECT, PORT)
+    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600) as stage:
+        client = Working(stage.url)
+        await client.work(PROMPT)
+        await client.work("And now?")
+        first, second = stage.upstream
+        (block,) = blocks(first)
+        assert PORT in block
+        assert "Answer briefly" in block
+        assert first["messages"][0]["content"][0]["text"] == PROMPT
+        assert blocks(second) == [block]
+        assert_prefixes(stage.upstream)
+        assert "[MEMORY]" not in json.dumps(client.history)
+        assert_nothing_of_ours(client)
+        (event,) = await told_events(stage)
+        assert (event.text, event.turn, event.message) == (block, 1, 0)
+        assert len(event.entries) == 2
+        await stage.rounds()
+        assert violations(stage) == []
+
+
+async def test_what_was_told_stands_there_after_a_rewrite_and_what_came_since_does_not() -> None:
+    log = StoppableLog()
+    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage(log=log, memory_tokens=600, window=SMALL) as stage:
+        client = Working(stage.url, tools=TOOLS)
+        message = await reads(client, stage, {"content": []}, 3)
+        command = UpdateEntry(at=2, write="u", wanted="briefly", content="Answer at length", source=EntrySource.USER)
+        await KnowledgeBook(log, log).write(USER, command, "c")
+        await reads(client, stage, message, 9, first=3)
+        assert len(await epochs_of(stage)) >= 2
+        told = {block for body in stage.upstream for block in blocks(body)}
+        assert len(told) == 1
+        assert "Answer briefly" in told.pop()
+        assert all(len(blocks(body)) == 1 for body in stage.upstream)
+        await stage.rounds()
+        assert violations(stage) == []
+
+
+async def test_a_process_that_starts_anew_sends_what_the_one_before_told() -> None:
+    log = StoppableLog()
+    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600) as stage:
+        client = Working(stage.url)
+        await client.work("Begin.")
+        before = stage.upstream[-1]
+    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=0) as stage:
+        client.url = stage.url
+        await client.work("Go on.")
+        (after,) = stage.upstream
+        assert blocks(after) == blocks(before) != []
+        assert_prefixes([before, after])
+
+
+async def test_where_nothing_is_known_or_nothing_is_to_be_told_the_request_is_as_it_was() -> None:
+    for tokens, known in ((600, False), (0, True)):
+        log = StoppableLog()
+        if known:
+            await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+        async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=tokens) as stage:
+            await Working(stage.url).work("Begin.")
+            assert blocks(stage.upstream[0]) == []
+            assert await told_events(stage) == []
+
+
+async def test_a_session_that_is_only_observed_keeps_its_bytes() -> None:
+    log = StoppableLog()
+    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600, mode=Mode.OBSERVE) as stage:
+        client = Working(stage.url)
+        await client.work("Begin.")
+        assert stage.standin.messages[0].body == client.bodies[0]
+
+
+async def test_another_project_is_told_what_its_user_prefers_and_nothing_else() -> None:
+    log = StoppableLog()
+    await know(log, PROJECT, PORT)
+    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600) as stage:
+        await Working(stage.url, folder="/home/ada/other").work(PROMPT)
+        (block,) = blocks(stage.upstream[0])
+        assert "Answer briefly" in block
+        assert PORT not in block
+
+
+class Forgetful(StoppableLog):
+    """A log in which what is known of the project cannot be read."""
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Event]]:
+        if stream == knowledge_stream(PROJECT):
+            raise LogUnavailable("the database is away")
+        return await super().read(stream, after=after, upto=upto)
+
+
+async def test_a_memory_that_cannot_be_read_costs_the_session_nothing() -> None:
+    async with open_stage({"reply": said(text("Done."))}, log=Forgetful(), memory_tokens=600) as stage:
+        message = await Working(stage.url).work(PROMPT)
+        assert message["stop_reason"] == "end_turn"
+        assert blocks(stage.upstream[0]) == []
+
+
+async def test_what_a_user_settles_in_one_session_is_told_to_the_next() -> None:
+    log = StoppableLog()
+    decided = "Let's use port 8443 for the billing service from now on."
+    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600) as stage:
+        await Working(stage.url, session="a").work(decided)
+        with trio.fail_after(DEADLINE):
+            position = 0
+            while decided not in await contents(log, PROJECT):
+                position = await stage.process.journal.committed.beyond(position)
+        (entry,) = (await KnowledgeBook(log, log).read(PROJECT)).valid(10**9)
+        assert entry.source is EntrySource.EXTRACTED
+        assert entry.provenance is not None
+        await Working(stage.url, session="b").work(PROMPT)
+        (block,) = blocks(stage.upstream[-1])
+        assert decided in block
+
+
+async def test_what_is_told_is_not_learned_again() -> None:
+    log = StoppableLog()
+    await know(log, USER, "I prefer short answers", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600) as stage:
+        client = Working(stage.url)
+        for number in range(3):
+            await client.work(f"Step {number}.")
+        assert blocks(stage.upstream[-1])
+    assert await contents(log, USER) == ["I prefer short answers"]
+    assert await contents(log, PROJECT) == []

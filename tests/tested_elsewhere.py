@@ -64,6 +64,11 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "actors/test_tools.py": ("what objects say is what is answered from them", "actors/texts"),
     "actors/test_managed_turns.py": ("one walk of a managed turn through an actor", "actors/rounds"),
     "cli/test_ask.py": ("what is put together shows in what the command prints", "app/asking"),
+    "http/test_knowledge_told.py": ("what sessions are told and give shows in what goes upstream", "actors/librarian"),
+    "cli/test_mcp.py": (
+        "tools are what an agent's own client makes of them, against a real log",
+        "adapters/mcp_sdk app/agent_tools app/mcp",
+    ),
     "cli/test_memory.py": (
         "what is remembered is looked at by one command and written by another",
         "cli/remember cli/knowing",

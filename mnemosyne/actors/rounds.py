@@ -116,7 +116,7 @@ class ManagedRounds:
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
         history, hour, more = await self._history(opening, prior, mode, switched=command is not None)
         if prior is None and mode is Mode.MANAGE:
-            history, told = await self._tell_known(opening, history)
+            history, told = await self._tell_knowledge(opening, history)
             more += told
         happened = (*switched, *more) if opening.is_last else ()
         if mode is Mode.MANAGE:
@@ -139,7 +139,7 @@ class ManagedRounds:
         noted = self._outside.noted
         return Planned(mode=mode, events=opening.events, more=happened, turn=turn, body=body, noted=noted)
 
-    async def _tell_known(
+    async def _tell_knowledge(
         self, opening: Opening, history: UpstreamHistory
     ) -> tuple[UpstreamHistory, tuple[Event, ...]]:
         """The history of a conversation that begins, with what is known beyond sessions behind its first prompt."""

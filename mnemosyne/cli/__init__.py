@@ -37,6 +37,7 @@ _MEMORY = {
     "unpin": "pins:unpin",
     "remember": "remember:remember",
     "memory": "memory:memory",
+    "mcp": "mcp:mcp",
 }
 
 _PLACES = {

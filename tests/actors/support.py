@@ -226,7 +226,7 @@ async def open_process(
         async with trio.open_nursery() as sessions:
             librarian = None
             if memory_tokens is not None:
-                librarian = librarian_of(log, journal, memory_tokens)
+                librarian = librarian_of(log, journal, memory_tokens, clock)
                 sessions.start_soon(librarian.run)
             registry = SessionRegistry(
                 sessions,
@@ -255,7 +255,7 @@ async def open_process(
         await journal.close(within=1)
 
 
-def librarian_of(log: StoppableLog, journal: GroupJournal, tokens: int, *, learns: bool = True) -> Librarian:
+def librarian_of(log: StoppableLog, journal: GroupJournal, tokens: int, clock: Iterator[int]) -> Librarian:
     """A librarian for whom every folder is the project that its name ends with."""
 
     async def find_project(folder: str) -> str:
@@ -264,7 +264,7 @@ def librarian_of(log: StoppableLog, journal: GroupJournal, tokens: int, *, learn
 
     ids = itertools.count(1)
     book = KnowledgeBook(log, journal)
-    return Librarian(book, find_project, lambda: 1, lambda: f"w{next(ids)}", tokens=tokens, learns=learns)
+    return Librarian(book, find_project, lambda: next(clock), lambda: f"w{next(ids)}", tokens=tokens, learns=True)
 
 
 async def events_of(log: EventLog[Event], stream: UUID = STREAM) -> list[Event]:

@@ -62,7 +62,7 @@ OF_ALL = [
 
 OF_NONE = {
     "serve", "run", "open", "statusline", "worker", "demo", "import", "projections", "rebuild", "evaluate", "what-if",
-    "model", "index", "doctor", "config", "completion", "remember", "memory",
+    "model", "index", "doctor", "config", "completion", "remember", "memory", "mcp",
 }  # fmt: skip
 """Commands that show no session. That each tenant knows its own alone, ``tests/services/test_knowledge.py`` says. What
 ``import`` brings is asked for its tenant below, and the pages that ``open`` opens in ``tests/http/inspector``.

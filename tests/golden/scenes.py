@@ -15,6 +15,7 @@ from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
+from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.objects.decide import Pin
 from mnemosyne.domain.objects.events import (
     ObjectCreated,
@@ -46,17 +47,20 @@ from tests.http.test_bringing import DECIDED, RECALL, Index, read_and_gone, resu
 from tests.http.test_epochs import (
     MINUTES,
     SMALL,
+    TOOLS,
     Clock,
     answer,
     client_of,
     edit,
     epochs_of,
     read,
+    reads,
     results_of,
     run,
     violations,
 )
 from tests.http.test_helped_answers import PAID, QUESTION, composed
+from tests.http.test_knowledge_told import USER, Working
 
 CREDENTIAL = "made-up-token-0123456789"
 LINES = 40
@@ -350,7 +354,25 @@ async def go_on_without_waiting(client: Client, stage: Stage) -> None:
     registry.patience = patience
 
 
+async def told_of_before(log: DatabaseLog) -> None:
+    """Two sessions of a project: the first settles something, the second is told it, and rewrites its history."""
+    clock = Clock()
+    async with (
+        open_standin(clock=lambda: clock.now / 1e6) as standin,
+        open_stage(standin=standin, log=log, window=SMALL, clock=clock, index=Index(log), memory_tokens=600) as stage,
+    ):
+        client = Working(stage.url, tools=TOOLS)
+        answer(stage, [text("As you say.")])
+        await client.turn(text("I prefer short answers over long explanations."))
+        await client.turn(text("Go on."))
+        position = 0
+        while not (await KnowledgeBook(log, stage.process.journal).read(USER)).entries:
+            position = await stage.process.journal.committed.beyond(position)
+        await reads(same(client, session="s2"), stage, {"content": []}, 9)
+
+
 SCENES = {
+    "told": told_of_before,
     "observed": observed,
     "managed": managed,
     "hidden-rounds": hidden_rounds,

@@ -1,0 +1,250 @@
+"""The tools that agents are offered openly, at work. They are the operations of people's commands. Results are JSON, in
+which whatever a session said is a string: data, no order.
+"""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from mnemosyne.app.object_index import fill_index
+from mnemosyne.app.process import new_id, now
+from mnemosyne.app.read_models import OpenReadModels
+from mnemosyne.app.settings import settings_of
+from mnemosyne.domain.knowledge.decide import EntryDraft
+from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.recall.object_search import Filter
+from mnemosyne.errors import NotFound
+from mnemosyne.services import asking, contexts, object_view, projects, search, sessions, windows
+from mnemosyne.services.agent_tools import BY_NAME, MOST, Arguments, check_arguments
+from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, describe, describe_write, parse_member
+from mnemosyne.times import utc
+
+LONGEST_TEXT = 100_000
+"""Characters of an object that are told at once."""
+
+ANSWER_TOKENS = 400
+
+
+class AgentTools:
+    """The tools over an open database, as they are seen from a folder."""
+
+    def __init__(self, models: OpenReadModels, desk: KnowledgeDesk, folder: Path) -> None:
+        self._models = models
+        self._archive = models.archive
+        self._desk = desk
+        self._folder = str(folder.absolute())
+        self._calls: dict[str, Callable[[Arguments], Awaitable[Any]]] = {
+            "recall": self._recall,
+            "list_known": self._list_known,
+            "remember": self._remember,
+            "update": self._update,
+            "confirm": self._confirm,
+            "forget": self._forget,
+            "memory_query": self._query,
+            "memory_search": self._search,
+            "memory_restore": self._restore,
+            "memory_objects": self._objects,
+            "memory_stats": self._stats,
+            "context_at": self._context,
+        }
+
+    async def call(self, name: str, arguments: Arguments) -> Any:
+        """What a tool gives, as a JSON value. Raises NotFound for a tool, a session or an entry that there is not,
+        BadOption for arguments that are none of its own, and what the services raise.
+        """
+        if name not in BY_NAME:
+            raise NotFound(f"There is no tool {name!r}; there are {', '.join(BY_NAME)}.")
+        check_arguments(BY_NAME[name], arguments)
+        return await self._calls[name](arguments)
+
+    async def list_sessions(self) -> list[UUID]:
+        """The sessions whose client worked in this folder, in the order in which they began."""
+        return await projects.sessions_in(self._archive, self._folder)
+
+    # What is known
+
+    async def _recall(self, given: Arguments) -> Any:
+        found = await self._desk.recall(given["question"], now(), limit=given.get("limit", 10))
+        return {"entries": [describe(each) for each in found]}
+
+    async def _list_known(self, given: Arguments) -> Any:
+        kind, scope = given.get("kind"), given.get("scope")
+        found = await self._desk.list_entries(
+            now(),
+            kind=None if kind is None else parse_member(EntryKind, kind, "kind"),
+            scope=None if scope is None else parse_member(Scope, scope, "scope"),
+        )
+        return {"entries": [describe(each) for each in found]}
+
+    async def _remember(self, given: Arguments) -> Any:
+        draft = EntryDraft(
+            kind=parse_member(EntryKind, given.get("kind", EntryKind.FACT.value), "kind"),
+            content=given["text"],
+            detail=given.get("detail", ""),
+            source=EntrySource.AGENT,
+        )
+        scope = parse_member(Scope, given.get("scope", Scope.PROJECT.value), "scope")
+        return describe_write(await self._desk.remember(scope, draft, _moment()))
+
+    async def _update(self, given: Arguments) -> Any:
+        done = await self._desk.update(given["entry"], given["text"], _moment(), detail=given.get("detail"))
+        return describe_write(done)
+
+    async def _confirm(self, given: Arguments) -> Any:
+        return describe_write(await self._desk.confirm(given["entry"], _moment()))
+
+    async def _forget(self, given: Arguments) -> Any:
+        return describe_write(await self._desk.forget(given["entry"], _moment()))
+
+    # What sessions remember
+
+    async def _query(self, given: Arguments) -> Any:
+        stream = await self._find(given)
+        index = await fill_index(self._models)
+        found = await asking.ask(self._archive, index, stream, given["question"], Filter(), ANSWER_TOKENS)
+        quotes = [
+            {
+                "object": each.object.id,
+                "kind": each.object.kind.value,
+                "turn": each.object.last_turn,
+                "out_of_date": each.object.stale,
+                "start": each.quote.start,
+                "end": each.quote.end,
+                "text": each.quote.text,
+            }
+            for each in found.cited
+        ]
+        return {"session": str(stream), "answered": bool(quotes), "quotes": quotes}
+
+    async def _search(self, given: Arguments) -> Any:
+        index, limit = await fill_index(self._models), given.get("limit", 10)
+        if given.get("all_sessions"):
+            found = await search.search_sessions(
+                self._archive, index, given["query"], Filter(), limit, folder=self._folder
+            )
+        else:
+            found = await search.search(self._archive, index, await self._find(given), given["query"], Filter(), limit)
+        return {
+            "results": [
+                {
+                    "session": str(each.stream),
+                    "object": each.object.id,
+                    "kind": each.object.kind.value,
+                    "name": each.object.stub,
+                    "turn": each.object.last_turn,
+                    "out_of_date": each.object.stale,
+                    "quote": each.quote.text,
+                }
+                for each in found.found
+            ],
+            "not_indexed": found.outside,
+        }
+
+    async def _restore(self, given: Arguments) -> Any:
+        stream = await self._find(given)
+        object_id = given["object"].lstrip("#")
+        text = await object_view.read_text(self._archive, str(stream), object_id, Fidelity.FULL)
+        if text is None:
+            raise NotFound(f"Nothing is stored of the object {object_id!r}.")
+        more = len(text) - LONGEST_TEXT
+        told = {"session": str(stream), "object": object_id, "text": text[:LONGEST_TEXT]}
+        return told | ({"characters_left_out": more} if more > 0 else {})
+
+    async def _objects(self, given: Arguments) -> Any:
+        listing = await self._list_objects(given)
+        kind, limit = given.get("kind"), given.get("limit", MOST)
+        wanted = [each for each in listing.standings if kind in (None, each.object.kind.value)]
+        shown = [
+            {
+                "object": each.object.id,
+                "kind": each.object.kind.value,
+                "name": each.object.stub,
+                "turns": [each.object.first_turn, each.object.last_turn],
+                "tokens": each.object.tokens,
+                "fidelity": each.fidelity.label,
+                "out_of_date": each.object.stale,
+            }
+            for each in wanted[-limit:]
+        ]
+        return {"session": str(listing.stream), "objects": shown, "left_out": len(wanted) - len(shown)}
+
+    async def _stats(self, given: Arguments) -> Any:
+        known = await self._desk.list_entries(now())
+        told: dict[str, Any] = {"known_entries": len(known)}
+        try:
+            listing = await self._list_objects(given)
+        except NotFound:
+            return told | {"session": None}
+        window = listing.window
+        placed = [each for each in listing.standings if each.object.places]
+        levels = {level.label: sum(each.fidelity is level for each in placed) for level in Fidelity}
+        return told | {
+            "session": str(listing.stream),
+            "branch": window.branch,
+            "turn": window.turn,
+            "tokens": window.tokens,
+            "usable_tokens": window.usable,
+            "zone": window.zone,
+            "objects": len(listing.standings),
+            "objects_by_fidelity": levels,
+        }
+
+    async def _list_objects(self, given: Arguments) -> windows.Listing:
+        return await windows.list_objects(
+            self._archive,
+            self._models,
+            str(await self._find(given)),
+            "main",
+            None,
+            wanted=lambda kind, is_stale: True,
+            now=now(),
+            settings=settings_of(self._models.config),
+        )
+
+    async def _context(self, given: Arguments) -> Any:
+        turn = given.get("turn")
+        found = await contexts.read_context(
+            self._archive,
+            str(await self._find(given)),
+            given.get("branch", "main"),
+            None if turn is None else str(turn),
+        )
+        attempt = found.rebuilt.attempt
+        return {
+            "session": str(found.stream),
+            "branch": attempt.began.branch,
+            "turn": attempt.began.turn,
+            "at": utc(attempt.sent.at).isoformat(),
+            "model": attempt.began.model,
+            "sha256": attempt.sent.sha256.hex(),
+            "proven": found.rebuilt.proven,
+            "blocks": [
+                {
+                    "section": each.section,
+                    "message": each.message,
+                    "role": each.role,
+                    "kind": each.kind,
+                    "name": each.name,
+                    "tokens": each.tokens,
+                    "since_turn": each.origin,
+                    "stands_for": each.stands_for,
+                    "begins": each.preview,
+                }
+                for each in found.view.blocks
+            ],
+        }
+
+    async def _find(self, given: Arguments) -> UUID:
+        wanted = given.get("session")
+        if wanted is not None:
+            return await sessions.find(self._archive, wanted)
+        found = await self.list_sessions()
+        if not found:
+            raise NotFound(f"No session of {self._folder} is recorded. Name one with `session`.")
+        return found[-1]
+
+
+def _moment() -> WriteMoment:
+    return WriteMoment(now(), new_id())

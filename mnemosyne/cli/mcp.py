@@ -1,0 +1,61 @@
+"""``mnemosyne mcp``: memory as tools that an agent sees."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mnemosyne.cli.printing import say
+from mnemosyne.cli.reading import log_options
+from mnemosyne.cli.settings import configuration
+from mnemosyne.errors import BadConfiguration
+
+MISSING = (
+    "The library that speaks this protocol is not installed: `pip install 'mnemosyne-proxy[mcp]'` in the environment"
+    " of mnemosyne."
+)
+
+
+@click.command(short_help="Offer memory as tools to any agent that speaks MCP.")
+@click.option(
+    "--project",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    metavar="DIR",
+    help="A folder of the project.  [default: this one]",
+)
+@click.option("--http", metavar="HOST:PORT", help="Serve over HTTP at /mcp, for who brings the token.")
+@log_options()
+def mcp(folder: Path, http: str | None, **options: Any) -> None:
+    """Offer memory as tools to any agent that speaks the Model Context Protocol, whether its requests go through us or
+    not: recall and remember what is known of the project, ask and search what sessions remember, see what was in a
+    context window.
+
+    \b
+      claude mcp add memory -- mnemosyne mcp
+      mnemosyne mcp --http 127.0.0.1:8790
+
+    Without --http it speaks over stdin and stdout, which is how agents start it. With it, the token is that of the data
+    directory, in its file `token`: `Authorization: Bearer TOKEN`.
+    """
+    from importlib.util import find_spec
+
+    config = configuration(options)
+    if find_spec("mcp") is None:
+        raise BadConfiguration(MISSING)
+    import trio
+
+    from mnemosyne.app import mcp as serving
+    from mnemosyne.app.logs import start_logging
+
+    start_logging(config.log_level, config.log_format, config.log_file)
+    tell = partial(say, err=True)
+    if http is None:
+        trio.run(serving.run_stdio, config, folder, tell)
+        return
+    host, _, port = http.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise click.BadParameter(f"{http!r} is no HOST:PORT, such as 127.0.0.1:8790.", param_hint="--http")
+    trio.run(serving.run_http, config, folder, host.strip("[]"), int(port), tell)

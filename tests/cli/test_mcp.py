@@ -1,0 +1,135 @@
+"""``mnemosyne mcp`` as agents start it: the official client, over stdin and stdout and over HTTP, with a real log."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from mnemosyne.data_dir import local_token
+from mnemosyne.services.agent_tools import BY_NAME
+from tests.cli.running import run
+from tests.waiting import DEADLINE
+
+COMMAND = (sys.executable, "-m", "mnemosyne", "mcp")
+
+
+@asynccontextmanager
+async def agent_in(project: Path) -> AsyncIterator[ClientSession]:
+    """An agent that started the server by itself."""
+    parameters = StdioServerParameters(
+        command=COMMAND[0], args=[*COMMAND[1:], "--project", str(project)], env=dict(os.environ)
+    )
+    with trio.fail_after(DEADLINE):
+        async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
+            await session.initialize()
+            yield session
+
+
+async def call(client: ClientSession, name: str, /, **arguments: Any) -> Any:
+    """What a tool gives, read; the sentence where it fails."""
+    result = await client.call_tool(name, arguments)
+    (content,) = result.content
+    assert content.type == "text"
+    return content.text if result.is_error else json.loads(content.text)
+
+
+async def test_an_agent_remembers_recalls_changes_and_forgets_and_people_see_it(
+    conversation: str, tmp_path: Path
+) -> None:
+    async with agent_in(tmp_path) as agent:
+        assert {each.name for each in (await agent.list_tools()).tools} == set(BY_NAME)
+        done = await call(agent, "remember", text="We deploy on Fridays", kind="workflow")
+        assert (done["what"], done["entry"]["source"]) == ("added", "agent")
+        (found,) = (await call(agent, "recall", question="when do we deploy?"))["entries"]
+        assert found["content"] == "We deploy on Fridays"
+        changed = await call(agent, "update", entry=found["id"], text="We deploy on Mondays")
+        assert changed["entry"]["replaces"] == found["id"]
+        assert (await call(agent, "confirm", entry="Mondays"))["what"] == "confirmed"
+        assert len((await call(agent, "list_known"))["entries"]) == 1
+        assert (await call(agent, "forget", entry="Mondays"))["what"] == "forgotten"
+        assert "No entry has the id" in await call(agent, "forget", entry="Sundays")
+    told = await trio.to_thread.run_sync(lambda: run("memory", "history", "--project", str(tmp_path)).stdout)
+    assert "We deploy on Fridays" in told
+    assert "We deploy on Mondays" in told
+
+
+async def test_an_agent_looks_into_recorded_sessions(conversation: str, tmp_path: Path) -> None:
+    async with agent_in(tmp_path) as agent:
+        stats = await call(agent, "memory_stats", session=conversation)
+        listed = await call(agent, "memory_objects", session=conversation)
+        assert stats["objects"] == len(listed["objects"]) > 0
+        first = listed["objects"][0]
+        whole = await call(agent, "memory_restore", session=conversation, object=first["object"])
+        assert whole["text"]
+        found = await call(agent, "memory_search", session=conversation, query=first["name"])
+        assert found["results"]
+        answer = await call(agent, "memory_query", session=conversation, question="what does the parser do?")
+        assert answer["session"] == conversation
+        window = await call(agent, "context_at", session=conversation, turn=1)
+        assert window["proven"]
+        assert window["blocks"]
+
+
+async def test_resources_are_the_same_by_their_addresses(conversation: str, tmp_path: Path) -> None:
+    async with agent_in(tmp_path) as agent:
+        assert [str(each.uri) for each in (await agent.list_resources()).resources] == ["mnemosyne://known"]
+        assert len((await agent.list_resource_templates()).resource_templates) == 4
+        for path in (conversation, f"{conversation}/objects", f"{conversation}/turns/1"):
+            (content,) = (await agent.read_resource(f"mnemosyne://sessions/{path}")).contents
+            assert json.loads(content.text)["session"] == conversation  # type: ignore[union-attr]
+        with pytest.raises(MCPError, match="no resource"):
+            await agent.read_resource("mnemosyne://sessions/x/y/z/w")
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # the client's library leaves readers open
+async def test_over_http_only_who_brings_the_token_is_served(conversation: str, tmp_path: Path) -> None:
+    token = local_token(Path(os.environ["MNEMOSYNE_DATA_DIR"]))
+    command = [*COMMAND, "--project", str(tmp_path), "--http", "127.0.0.1:0"]
+    process = await trio.lowlevel.open_process(command, stderr=subprocess.PIPE, env=dict(os.environ))
+    try:
+        with trio.fail_after(DEADLINE):
+            url = await _read_url(process)
+            async with httpx2.AsyncClient() as stranger:
+                assert (await stranger.post(url, json={})).status_code == 401
+                both = "application/json, text/event-stream"
+                headers = {"authorization": f"Bearer {token}", "origin": "https://evil.example", "accept": both}
+                assert (await stranger.post(url, json={}, headers=headers)).status_code == 403
+            headers = {"authorization": f"Bearer {token}"}
+            async with (
+                httpx2.AsyncClient(headers=headers) as http,
+                streamable_http_client(url, http_client=http) as (read, write),
+                ClientSession(read, write) as session,
+            ):
+                await session.initialize()
+                assert (await call(session, "remember", text="We deploy on Fridays"))["what"] == "added"
+            process.terminate()
+            assert await process.wait() == 0
+    finally:
+        process.kill()
+
+
+async def _read_url(process: trio.Process) -> str:
+    assert process.stderr is not None
+    told = b""
+    while b"/mcp\n" not in told:
+        told += await process.stderr.receive_some()
+    return told.decode().split("listening on ")[1].split("\n")[0]
+
+
+@pytest.mark.parametrize("place", ["8790", "localhost:port", "127.0.0.1:99999"])
+def test_a_place_that_is_none_is_named(place: str) -> None:
+    assert "is no HOST:PORT" in run("mcp", "--http", place, code=2).stderr

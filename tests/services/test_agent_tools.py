@@ -1,0 +1,39 @@
+"""Tools say what they take, and models that write something else are told what is wrong with it."""
+
+import pytest
+
+from mnemosyne.errors import BadOption
+from mnemosyne.services.agent_tools import BY_NAME, TOOLS, Arguments, check_arguments
+
+
+def test_every_tool_teaches_and_names_only_arguments_that_it_has() -> None:
+    assert len(BY_NAME) == len(TOOLS)
+    for each in TOOLS:
+        assert len(each.description) > 40
+        assert set(each.required) <= set(each.properties)
+        assert each.schema["additionalProperties"] is False
+        assert {found["type"] for found in each.properties.values()} <= {"string", "integer", "boolean"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "why"),
+    [
+        ("recall", {}, "recall needs question."),
+        ("recall", {"question": " "}, "recall needs question."),
+        ("update", {}, "update needs entry and text."),
+        ("recall", {"question": "x", "depth": 1}, "recall knows no 'depth'; it takes question, limit."),
+        ("recall", {"question": 5}, "question of recall is to be of type string, not 5."),
+        ("recall", {"question": "x", "limit": True}, "limit of recall is to be of type integer, not True."),
+        ("recall", {"question": "x", "limit": 51}, "limit of recall is to be from 1 to 50."),
+        ("context_at", {"turn": 0}, "turn of context_at is to be from 1 to"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_named(name: str, arguments: Arguments, why: str) -> None:
+    with pytest.raises(BadOption) as caught:
+        check_arguments(BY_NAME[name], arguments)
+    assert str(caught.value).startswith(why)
+
+
+def test_arguments_that_can_be_used_are_taken() -> None:
+    check_arguments(BY_NAME["recall"], {"question": "x", "limit": 50})
+    check_arguments(BY_NAME["context_at"], {"turn": 2_000})

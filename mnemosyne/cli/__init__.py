@@ -15,6 +15,8 @@ _READING = {
     "verify": "verify:verify",
     "export": "transfer:export",
     "import": "transfer:import_command",
+    "backup": "backup:backup",
+    "restore": "backup:restore",
     "du": "du:du",
     "forget": "forget:forget",
     "retain": "forget:retain",

@@ -1,0 +1,220 @@
+"""The log in one file: every event and every content, as they are at one moment, and from there into an empty database.
+
+What is derived from the log is left out, and made anew where the file is restored. A file goes into any PostgreSQL that
+Mnemosyne works with, whatever its release and wherever its pgvector lies; ``pg_dump`` would tie it to both.
+
+The file begins with a line of JSON (``Heading``). Then come pieces: one byte that says what it is, its length in four
+bytes (big endian), and so many bytes. Those of a table are together what ``COPY ... (FORMAT BINARY)`` gives. The last
+piece is JSON: how many rows there are, and the SHA-256 of all before it.
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import IO
+
+import attrs
+
+from mnemosyne import __version__
+from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.errors import BadConfiguration
+
+FORMAT = 1
+"""The version of the file's form, which this writes and reads."""
+
+LARGEST_PIECE = 1024 * 1024 * 1024
+"""Bytes. PostgreSQL gives a piece for each row, which cannot be larger."""
+
+SECONDS = 24 * 3600.0
+"""How long either way may take."""
+
+_PIECE = struct.Struct(">BI")
+_END = 0
+_TABLES = {
+    1: (
+        "mnemosyne.stored_events",
+        "(originator_id, originator_version, topic, state, notification_id)",
+        "notification_id",
+    ),
+    2: ("mnemosyne.content", "(stream, size, encoding, digest, data)", "stream, digest"),
+}
+"""By the number of their pieces: the table, its columns, and the order of its rows."""
+
+Progress = Callable[[int], None]
+"""Hears how many bytes were written or read by now."""
+
+
+@attrs.frozen(kw_only=True)
+class Heading:
+    """What a file says of itself first: its ``format``, which ``version`` of Mnemosyne wrote it, and when (µs of
+    UTC).
+    """
+
+    format: int
+    version: str
+    at: int
+
+
+@attrs.frozen(kw_only=True)
+class BackupContents:
+    """What is in a file: rows of events and of contents, and the bytes of all of it."""
+
+    events: int
+    contents: int
+    bytes: int
+
+
+async def write_backup(database: Database, file: IO[bytes], at: int, progress: Progress) -> BackupContents:
+    """Write the log of all tenants to a file, as of now; others write on meanwhile, and what they write is not in it.
+
+    Raises what ``Database.run`` raises, and OSError.
+    """
+    return await database.run(_write, file, at, progress, deadline=SECONDS)
+
+
+async def read_backup(database: Database, file: IO[bytes], progress: Progress) -> None:
+    """Put what ``check_backup`` has found whole into an empty log: all of it, or nothing.
+
+    Raises BadConfiguration where the log is not empty, and what ``Database.run`` raises.
+    """
+    await database.run(_read, file, progress, deadline=SECONDS)
+
+
+def check_backup(file: IO[bytes], progress: Progress) -> BackupContents:
+    """Read a file whole and check it. Raises BadConfiguration with a sentence where it is no backup, of a form that
+    this version does not know, cut off or damaged.
+    """
+    hashed, size = hashlib.sha256(_heading_line(file)), 0
+    for kind, data in _pieces(file):
+        if kind == _END:
+            return _judge_end(data, hashed.hexdigest(), file.tell())
+        hashed.update(_PIECE.pack(kind, len(data)) + data)
+        size += len(data)
+        progress(size)
+    raise _unusable("it is cut off")
+
+
+def _judge_end(data: bytes, sha256: str, size: int) -> BackupContents:
+    with suppress(ValueError, KeyError, TypeError):
+        told = json.loads(data)
+        if told["sha256"] == sha256:
+            return BackupContents(events=told["events"], contents=told["contents"], bytes=size)
+    raise _unusable("it is damaged: its bytes are not those that were written")
+
+
+def _write(connection: Connection, file: IO[bytes], at: int, progress: Progress) -> BackupContents:
+    connection.execute("set transaction isolation level repeatable read, read only")
+    _allow_time(connection)
+    heading = attrs.asdict(Heading(format=FORMAT, version=__version__, at=at))
+    writer = _Writer(file, progress)
+    writer.write(json.dumps({"mnemosyne_backup": heading}).encode() + b"\n")
+    rows: list[int] = []
+    for kind, (table, columns, order) in _TABLES.items():
+        names = columns.strip("()")
+        with connection.cursor() as cursor:
+            query = f"copy (select {names} from {table} order by {order}) to stdout (format binary)"
+            with cursor.copy(query.encode()) as copy:
+                for data in copy:
+                    writer.write(_PIECE.pack(kind, len(data)) + data)
+            rows.append(cursor.rowcount)
+    end = {"events": rows[0], "contents": rows[1], "sha256": writer.hashed.hexdigest()}
+    data = json.dumps(end).encode()
+    writer.write(_PIECE.pack(_END, len(data)) + data)
+    return BackupContents(events=rows[0], contents=rows[1], bytes=writer.size)
+
+
+class _Writer:
+    def __init__(self, file: IO[bytes], progress: Progress) -> None:
+        self.hashed = hashlib.sha256()
+        self.size = 0
+        self._file = file
+        self._progress = progress
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self.hashed.update(data)
+        self.size += len(data)
+        self._progress(self.size)
+
+
+def _read(connection: Connection, file: IO[bytes], progress: Progress) -> None:
+    _allow_time(connection)
+    connection.execute("lock table mnemosyne.stored_events, mnemosyne.content in exclusive mode")
+    _refuse_rows(connection)
+    file.seek(0)
+    _heading_line(file)
+    pieces = _pieces(file)
+    kind, data = next(pieces)
+    size = 0
+    while kind != _END:
+        table, columns, _ = _TABLES[kind]
+        with (
+            connection.cursor() as cursor,
+            cursor.copy(f"copy {table} {columns} from stdin (format binary)".encode()) as copy,
+        ):
+            current = kind
+            while kind == current:
+                copy.write(data)
+                size += len(data)
+                progress(size)
+                kind, data = next(pieces)
+    connection.execute(
+        "select setval(pg_get_serial_sequence('mnemosyne.stored_events', 'notification_id'), max(notification_id)) "
+        "from mnemosyne.stored_events having count(*) > 0"
+    )
+    connection.execute("notify mnemosyne_events")
+
+
+def _refuse_rows(connection: Connection) -> None:
+    rows = connection.execute(
+        "select exists (select from mnemosyne.stored_events) or exists (select from mnemosyne.content)"
+    ).fetchone()
+    if rows is not None and rows[0]:
+        raise BadConfiguration(
+            "The database holds a log already, and a backup goes into an empty one only. "
+            "Name another with --data-dir or --dsn."
+        )
+
+
+def _allow_time(connection: Connection) -> None:
+    names = ("statement_timeout", "idle_in_transaction_session_timeout")
+    connection.execute("; ".join(f"set local {name} = 0" for name in names).encode())
+
+
+def _heading_line(file: IO[bytes]) -> bytes:
+    line = file.readline(4096)
+    try:
+        heading = Heading(**json.loads(line)["mnemosyne_backup"])
+    except (ValueError, KeyError, TypeError):
+        raise _unusable("it does not begin as a backup of Mnemosyne does") from None
+    if heading.format != FORMAT:
+        raise _unusable(
+            f"its form is {heading.format}, written by Mnemosyne {heading.version}, and this version "
+            f"({__version__}) knows {FORMAT}; use the newer version"
+        )
+    return line
+
+
+def _pieces(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Each piece up to the last. Raises BadConfiguration where they do not follow each other as they should."""
+    last = 1
+    while True:
+        head = file.read(_PIECE.size)
+        if len(head) < _PIECE.size:
+            raise _unusable("it is cut off")
+        kind, length = _PIECE.unpack(head)
+        if length > LARGEST_PIECE or (kind != _END and (kind not in _TABLES or kind < last)):
+            raise _unusable("it is damaged")
+        last = kind
+        data = file.read(length)
+        if len(data) < length:
+            raise _unusable("it is cut off")
+        yield kind, data
+        if kind == _END:
+            return
+
+
+def _unusable(why: str) -> BadConfiguration:
+    return BadConfiguration(f"The backup cannot be used: {why}.")

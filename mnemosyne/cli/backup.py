@@ -1,0 +1,135 @@
+"""``mnemosyne backup`` and ``mnemosyne restore``: the whole log in a file, and from there into an empty database."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mnemosyne.cli.printing import bytes_text, plural, print_json, progress_bar, say
+from mnemosyne.cli.private_files import private_file
+from mnemosyne.cli.reading import json_option, log_of, log_options
+from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.windows import now_us
+from mnemosyne.errors import BadConfiguration
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    from mnemosyne.adapters.postgres.backup import BackupContents
+    from mnemosyne.config import Config
+    from mnemosyne.services.verifying import Verification
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command(short_help="Write the whole log to a file.")
+@click.argument("file", type=FILE)
+@log_options()
+@json_option
+def backup(file: Path, as_json: bool, **options: object) -> None:
+    """Write the log to FILE, which must not be there: all sessions of all tenants, as they are at this moment. Servers
+    may go on meanwhile. Only its owner can read the file.
+
+    What was said is in it as it was said, so keep it as you keep your sources. What is erased later with `mnemosyne
+    forget` stays in it. Settings, models file and token are not in it: they are files of the data directory.
+
+    `mnemosyne restore` reads it.
+    """
+    config = log_of(options)
+    if file.is_file():
+        raise BadConfiguration(f"{file} is there already; nothing was written.")
+    is_new = not file.exists()
+    try:
+        with private_file(file) as opened, _progress("backup") as progress:
+            written = _write(config, opened, progress)
+            opened.flush()
+            if is_new:  # no pipe and no terminal
+                os.fsync(opened.fileno())
+    except OSError as error:
+        raise BadConfiguration(f"{file} cannot be written: {error.strerror or error}.") from None
+    if as_json:
+        print_json({"file": str(file), **_as_json(written)})
+    else:
+        say(f"{file} holds {_text(written)}.")
+
+
+@click.command(short_help="Read the whole log from such a file into an empty database.")
+@click.argument("file", type=FILE)
+@log_options()
+@json_option
+@click.pass_context
+def restore(ctx: click.Context, /, file: Path, as_json: bool, **options: object) -> None:
+    """Read the log from a FILE that `mnemosyne backup` wrote, into a database that holds none yet.
+
+    The file is checked whole before anything is written, and it goes in whole or not at all. Then every turn is rebuilt
+    and checked, as `mnemosyne verify` does; the exit code is 1 if anything differs. Read models and the index are made
+    anew by the next server, or by the command that reads them.
+    """
+    config = configuration(options)
+    try:
+        with file.open("rb") as opened:
+            held, found = _restore(config, opened)
+    except OSError as error:
+        raise BadConfiguration(f"{file} cannot be read: {error.strerror or error}.") from None
+    differing = [str(each.session) for each in found if each.differences]
+    turns = sum(each.turns for each in found)
+    if as_json:
+        print_json({**_as_json(held), "sessions": len(found), "turns": turns, "differing": differing})
+    else:
+        say(f"{_text(held)} restored.")
+        say(f"{plural(turns, 'turn')} of {plural(len(found), 'session')} checked: {_verdict(differing)}")
+    ctx.exit(1 if differing else 0)
+
+
+def _write(config: "Config", file: "IO[bytes]", progress: Callable[[int], None]) -> "BackupContents":
+    import trio
+
+    from mnemosyne.adapters.postgres.backup import write_backup
+    from mnemosyne.app.storage import open_database
+
+    async def run() -> "BackupContents":
+        async with open_database(config) as database:
+            return await write_backup(database, file, now_us(), progress)
+
+    return trio.run(run)
+
+
+def _restore(config: "Config", file: "IO[bytes]") -> "tuple[BackupContents, list[Verification]]":
+    import trio
+
+    from mnemosyne.adapters.postgres.backup import check_backup, read_backup
+    from mnemosyne.app.storage import open_database, storage_of
+    from mnemosyne.services.verifying import verify_sessions
+
+    with _progress("check") as progress:
+        held = check_backup(file, progress)
+
+    async def run() -> "list[Verification]":
+        async with open_database(config) as database:
+            with _progress("restore") as progress:
+                await read_backup(database, file, progress)
+            return await verify_sessions(storage_of(database), None, progress_bar)
+
+    return held, trio.run(run)
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[Callable[[int], None]]:
+    """How far it has come, in megabytes; how many there are is not known before."""
+    with progress_bar(label) as progress:
+        yield lambda size: progress(size // 1_000_000, 0)
+
+
+def _text(held: "BackupContents") -> str:
+    return f"{plural(held.events, 'event')} and {plural(held.contents, 'content')}, {bytes_text(held.bytes)}"
+
+
+def _as_json(held: "BackupContents") -> dict[str, object]:
+    return {"events": held.events, "contents": held.contents, "bytes": held.bytes}
+
+
+def _verdict(differing: list[str]) -> str:
+    return "all as they were recorded." if not differing else f"these differ: {', '.join(differing)}"

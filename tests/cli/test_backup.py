@@ -1,0 +1,143 @@
+"""A backup is the whole log at one moment, and becomes the same log again, in any empty database and in no other."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+import trio
+
+from mnemosyne.adapters.postgres.backup import FORMAT
+from mnemosyne.app.storage import event_codec
+from tests.adapters.log_support import query
+from tests.app.home import at_home
+from tests.cli.running import run
+from tests.conftest import PostgresServer
+from tests.golden.sessions import LOGS, appends
+from tests.http.managing import Client
+from tests.projections.support import POSTGRES, open_world
+
+LOG = "select originator_id, originator_version, topic, state, notification_id from mnemosyne.stored_events order by 5"
+CONTENT = "select stream, size, encoding, digest, data from mnemosyne.content order by 1, 4"
+
+
+@pytest.fixture
+def filled(dsn: str) -> str:
+    """The DSN of a database with sessions of two tenants, one of them with a content that was erased."""
+
+    async def fill() -> None:
+        async with open_world(POSTGRES, dsn, event_codec()) as world:
+            for folder in ("one-of-everything", "observed"):
+                for append in appends(LOGS / folder):
+                    await world.journal.append(append)
+
+    trio.run(fill)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("insert into mnemosyne.content values (gen_random_uuid(), 3, 0, sha256('abc'), null)")
+        connection.execute("select nextval('mnemosyne.stored_events_notification_id_seq')")  # as of a failed append
+    return dsn
+
+
+@contextmanager
+def emptied(server: PostgresServer) -> Iterator[str]:
+    with server.fresh_database() as dsn:
+        yield dsn
+
+
+def test_what_is_restored_is_the_same_to_the_byte_and_goes_on_from_there(
+    filled: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "log.backup"
+    told = json.loads(run("backup", str(file), "--dsn", filled, "--json").stdout)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.stat().st_size == told["bytes"]
+    with emptied(postgres_server) as other:
+        found = json.loads(run("restore", str(file), "--dsn", other, "--json").stdout)
+        assert (found["events"], found["contents"], found["differing"]) == (told["events"], told["contents"], [])
+        assert found["sessions"] == 2
+        for rows in (LOG, CONTENT):
+            assert query(other, rows) == query(filled, rows)
+        (last,) = query(other, "select max(notification_id) from mnemosyne.stored_events")[0]
+        (next_,) = query(other, "select nextval('mnemosyne.stored_events_notification_id_seq')")[0]
+        assert next_ == last + 1
+
+
+def test_a_database_whose_pgvector_lies_elsewhere_takes_it_too(
+    filled: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    run("backup", str(tmp_path / "b"), "--dsn", filled)
+    with emptied(postgres_server) as other:
+        with psycopg.connect(other, autocommit=True) as connection:
+            connection.execute("create extension vector with schema public")
+        run("restore", str(tmp_path / "b"), "--dsn", other)
+        assert query(other, LOG) == query(filled, LOG)
+
+
+def test_a_log_is_never_written_over(filled: str, tmp_path: Path) -> None:
+    file = tmp_path / "b"
+    run("backup", str(file), "--dsn", filled)
+    before = query(filled, LOG)
+    assert "holds a log already" in run("restore", str(file), "--dsn", filled, code=1).output
+    assert query(filled, LOG) == before
+
+
+def test_a_file_that_is_there_stays_and_one_that_cannot_be_written_leaves_nothing(filled: str, tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("mine")
+    assert run("backup", str(tmp_path / "b"), "--dsn", filled, code=1).output == (
+        f"Error: {tmp_path}/b is there already; nothing was written.\n"
+    )
+    assert (tmp_path / "b").read_text() == "mine"
+    assert "cannot be written: No such file" in run("backup", str(tmp_path / "no/b"), "--dsn", filled, code=1).output
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_is_told_in_a_sentence(filled: str) -> None:
+    said = run("backup", "/dev/full", "--dsn", filled, code=1).output
+    assert said == "Error: /dev/full cannot be written: No space left on device.\n"
+
+
+def heading(**changed: object) -> bytes:
+    return json.dumps({"mnemosyne_backup": {"format": FORMAT, "version": "9.9", "at": 1, **changed}}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda whole: whole[:-1], "it is cut off"),
+        (lambda whole: whole[: len(whole) // 2], "it is cut off"),
+        (lambda whole: whole[:1000] + bytes([whole[1000] ^ 1]) + whole[1001:], "it is damaged"),
+        (lambda whole: heading(format=FORMAT + 1) + whole.partition(b"\n")[2], "written by Mnemosyne 9.9"),
+        (lambda whole: heading(more=1) + whole, "does not begin as a backup"),
+        (lambda whole: b"PGDMP" + whole, "does not begin as a backup"),
+        (lambda whole: b"", "does not begin as a backup"),
+    ],
+)
+def test_a_file_that_is_not_whole_or_not_ours_changes_nothing(
+    change: object, why: str, filled: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    assert callable(change)
+    file = tmp_path / "b"
+    run("backup", str(file), "--dsn", filled)
+    file.write_bytes(change(file.read_bytes()))
+    with emptied(postgres_server) as other:
+        assert why in run("restore", str(file), "--dsn", other, code=1).output
+        assert query(other, "select to_regclass('mnemosyne.stored_events') is null") == [(True,)]
+
+
+async def test_a_backup_while_a_server_serves_is_a_log_that_verifies_and_that_another_server_goes_on_with(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "b"
+    async with at_home(tmp_path) as home, home.served("manage") as served:
+        client = Client(served.url, session="s")
+        await client.work("Where is it?")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.work, "And now?")
+            await trio.to_thread.run_sync(lambda: run("backup", str(file), "--data-dir", str(home.config.data_dir)))
+        other = tmp_path / "restored"
+        said = await trio.to_thread.run_sync(lambda: run("restore", str(file), "--data-dir", str(other)).output)
+        assert "all as they were recorded." in said
+        assert "of 1 session checked" in said
+    assert (tmp_path / "restored/postgres").is_dir()

@@ -11,7 +11,7 @@ MUTATION := .cache/mutation
 # A worker for each core; one that has nothing left to do takes over from another.
 PARALLEL := -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: install serve test lint types imports unit clients browser soak pictures mutants bench audit lock format clean help
+.PHONY: changelog install serve test lint types imports unit clients browser soak pictures mutants bench audit lock format clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -55,6 +55,10 @@ browser: install  ## the pages in a real Chromium; skipped where the system has 
 soak: install  ## long campaigns, and every property with many examples; what passed on this commit is left out
 	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PARALLEL) -p tests.soak.resuming --passed .cache/soak/$$(git rev-parse --short HEAD) \
 		-m "soak or hypothesis"
+
+changelog: install  ## CHANGELOG.md, from the lines in newsfragments/
+	@printf '# Changes\n\n' > CHANGELOG.md
+	@$(BIN)/towncrier build --draft --version 0.1.0 --date "not released yet" 2>/dev/null | cat -s >> CHANGELOG.md
 
 pictures: install  ## the pictures in the documentation, made anew
 	$(BIN)/python -m tests.browser.pictures

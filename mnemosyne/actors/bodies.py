@@ -68,10 +68,6 @@ class Bodies:
             log.debug("branch %s starts from nothing: %s", branch.name, error)
             return None
 
-    def list_transcripts(self) -> list[Transcript]:
-        """The last bodies that the client sent, those that are in memory."""
-        return [*self._held.values()]
-
     def find_held(self, branch: Branch) -> Transcript | None:
         """The last body that the client sent on a branch, if it is in memory."""
         return self._held.get(branch.name)

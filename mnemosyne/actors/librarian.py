@@ -5,7 +5,7 @@ Telling is waited for, and not for long; learning is not. Whatever fails here, s
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 
 import attrs
@@ -16,8 +16,10 @@ from mnemosyne.bounded import Lru
 from mnemosyne.domain.knowledge.block import MOST_RELEVANT, MemoryBlock, compose
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import LearnSession, Place, places_of
-from mnemosyne.domain.knowledge.extraction import FoundDraft, extract
-from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.knowledge.events import Provenance
+from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_typed, typed_branches
+from mnemosyne.domain.recall.prefetch_steps import find_typed
+from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.wire.project import project_of_transcript
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import MnemosyneError
@@ -64,7 +66,7 @@ class Librarian:
         self._now = now
         self._new_id = new_id
         self._tokens = tokens
-        self._learns = learns
+        self.learns = learns
         self._projects: Lru[str, str] = Lru(FOLDERS_HELD)
         self._send, self._receive = trio.open_memory_channel[_Finding](WAITING)
 
@@ -84,14 +86,10 @@ class Librarian:
             abandon_on_cancel=True,
         )
 
-    def hear(self, identity: Identity, said: Sequence[Transcript], objects: Sequence[MemoryObject]) -> None:
-        """Learn what the user settled in objects that a session just made; its client ``said`` where it works."""
-        drafts = tuple(extract(objects, identity.stream)) if self._learns else ()
-        if not drafts:
-            return
-        folder = next(filter(None, map(project_of_transcript, said)), None)
+    def hear(self, identity: Identity, said: Transcript, drafts: Sequence[FoundDraft]) -> None:
+        """Learn what a session gave; its client ``said`` where it works."""
         try:
-            self._send.send_nowait(_Finding(identity.tenant, folder, drafts))
+            self._send.send_nowait(_Finding(identity.tenant, project_of_transcript(said), tuple(drafts)))
         except trio.WouldBlock:
             log.warning("what session %s gave is not written down now: too much waits", identity.stream)
 
@@ -120,16 +118,34 @@ class Librarian:
 
 
 class Ear:
-    """What one session tells the librarian: each object once."""
+    """What one session tells the librarian: each object once, and each prompt as it is typed."""
 
     def __init__(self, identity: Identity, librarian: Librarian | None) -> None:
         self._identity = identity
-        self._librarian = librarian
-        self._heard = 0
+        self._librarian = librarian if librarian is not None and librarian.learns else None
+        self._objects = 0
+        self._prompts: dict[str, int] = {}
 
-    def hear(self, objects: Mapping[str, MemoryObject], said: Sequence[Transcript]) -> None:
-        """Tell of the objects that are new, once the client has ``said`` anything to this process."""
-        if self._librarian is not None and said and len(objects) > self._heard:
-            new = [*islice(objects.values(), self._heard, None)]
-            self._heard = len(objects)
-            self._librarian.hear(self._identity, said, new)
+    def hear(self, session: Session, find_held: Callable[[Branch], Transcript | None]) -> None:
+        """Tell of what is new, of branches whose last request is in memory."""
+        if self._librarian is None:
+            return
+        held = {each.name: read for each in session.branches.values() if (read := find_held(each)) is not None}
+        if not held:
+            return
+        typed = typed_branches(session.branches.values())
+        new = [*islice(session.memory.objects.values(), self._objects, None)]
+        self._objects = len(session.memory.objects)
+        drafts = list(extract(new, self._identity.stream, typed))
+        for name, read in held.items():
+            turn = session.branches[name].turns
+            if name in typed and self._prompts.get(name) != turn:
+                self._prompts[name] = turn
+                drafts += self._extract_prompt(name, turn, read)
+        if drafts:
+            self._librarian.hear(self._identity, next(iter(held.values())), drafts)
+
+    def _extract_prompt(self, branch: str, turn: int, read: Transcript) -> Iterator[FoundDraft]:
+        typed = find_typed(read, len(read.messages) - 1)
+        if typed:
+            yield from extract_typed(typed, Provenance(session=self._identity.stream, branch=branch, turn=turn))

@@ -200,7 +200,7 @@ class SessionActor:
     async def _do_owed(self) -> None:
         if await self._owed.do():
             self._changes.note(self.identity)
-        self._ear.hear(self.state.memory.objects, self._memory.bodies.list_transcripts())
+        self._ear.hear(self.state, self._memory.bodies.find_held)
 
     # Messages
 

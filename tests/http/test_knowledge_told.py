@@ -163,7 +163,7 @@ async def test_a_memory_that_cannot_be_read_costs_the_session_nothing() -> None:
 
 async def test_what_a_user_settles_in_one_session_is_told_to_the_next() -> None:
     log = StoppableLog()
-    decided = "Let's use port 8443 for the billing service from now on."
+    decided = "Never use another port than 8443 for the billing service."
     async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600) as stage:
         await Working(stage.url, session="a").work(decided)
         with trio.fail_after(DEADLINE):

@@ -339,25 +339,21 @@ def _learn(command: LearnSession, known: Knowledge) -> WriteOutcome:
     events: list[KnowledgeEvent] = []
     now = known
     for number, draft in enumerate(command.drafts):
-        if not _is_learned(draft, now):
-            made = _reconcile(draft, now, command.at, command.write, number)
-            events += made
-            now = fold(made, now)
+        made = _reconcile(draft, now, command.at, command.write, number)
+        events += made
+        now = fold(made, now)
     if not events:
         return WriteOutcome("skipped", why="nothing is new in it")
     count = sum(isinstance(each, EntryWritten) for each in events)
     return WriteOutcome("learned", tuple(events), why=f"{count} {'entry' if count == 1 else 'entries'}")
 
 
-def _is_learned(draft: EntryDraft, known: Knowledge) -> bool:
-    source = draft.provenance
-    return source is not None and source.object is not None and (source.session, source.object) in known.learned
-
-
 def _reconcile(draft: EntryDraft, known: Knowledge, at: int, write: str, number: int) -> Sequence[KnowledgeEvent]:
     try:
         draft = _clean(draft, at)
     except BadEntry:
+        return ()
+    if draft.provenance is not None and (draft.provenance.session, draft.content) in known.learned:
         return ()
     nearest, near = _find_nearest(draft, known.valid(at))
     if nearest is None or near < ALIKE:

@@ -6,7 +6,7 @@ little less.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from uuid import UUID
 
 import attrs
@@ -16,7 +16,11 @@ from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim
 from mnemosyne.domain.objects.speakers import AGREED, Speaker, speaker_of
+from mnemosyne.domain.segmentation.own_words import paragraphs
 from mnemosyne.domain.segmentation.settling import ClaimKind, settles
+from mnemosyne.domain.segmentation.statements import claims
+from mnemosyne.domain.session.events import BranchKind
+from mnemosyne.domain.session.state import Branch
 
 SURE, AGREED_TO, ASKED_TO_REMEMBER = 0.8, 0.75, 0.95
 """How far an entry is believed that the user said, agreed to, or asked to be remembered."""
@@ -61,19 +65,37 @@ class FoundDraft:
     draft: EntryDraft
 
 
-def extract(objects: Iterable[MemoryObject], session: UUID) -> Iterator[FoundDraft]:
-    """The entries that the claims of a session give, in their order."""
+def typed_branches(branches: Iterable[Branch]) -> frozenset[str]:
+    """The branches in which a person types: what an agent is told that another one calls, a model wrote."""
+    return frozenset(each.name for each in branches if each.kind in _TYPED)
+
+
+_TYPED = frozenset({BranchKind.MAIN, BranchKind.FORK, BranchKind.SUCCESSOR})
+
+
+def extract(objects: Iterable[MemoryObject], session: UUID, branches: Collection[str]) -> Iterator[FoundDraft]:
+    """The entries that the claims of a session give, in their order; ``branches`` are those in which a person types."""
     for each in objects:
-        if is_claim(each) and not each.stale and not each.forgotten and speaker_of(each.tags) is Speaker.USER:
-            found = _draft(each, session)
+        theirs = is_claim(each) and each.branch in branches and speaker_of(each.tags) is Speaker.USER
+        if theirs and not each.stale and not each.forgotten:
+            source = Provenance(session=session, branch=each.branch, turn=each.first_turn, object=each.id)
+            found = _draft(each.stub, each.tags, source)
             if found is not None:
                 yield found
 
 
-def _draft(claim: MemoryObject, session: UUID) -> FoundDraft | None:
-    asked = _ASKED.match(claim.stub)
-    said = claim.stub[asked.end() :] if asked else claim.stub
-    kind = _find_kind(claim, said if asked else None)
+def extract_typed(typed: str, source: Provenance) -> Iterator[FoundDraft]:
+    """The entries that a text gives which a person just typed, and of which there is no object yet."""
+    for each in claims(typed, paragraphs(typed, Speaker.USER), Speaker.USER):
+        found = _draft(each.sentence, (each.kind.value,), source)
+        if found is not None:
+            yield found
+
+
+def _draft(sentence: str, tags: Collection[str], source: Provenance) -> FoundDraft | None:
+    asked = _ASKED.match(sentence)
+    said = sentence[asked.end() :] if asked else sentence
+    kind = _find_kind(tags, said if asked else None)
     if kind is None or (not asked and _PASSING.search(said)) or len(said.split()) < _FEWEST_WORDS:
         return None
     is_own = _OF_ONESELF.search(said) is not None
@@ -82,8 +104,8 @@ def _draft(claim: MemoryObject, session: UUID) -> FoundDraft | None:
         kind=EntryKind.RESPONSE_STYLE if is_style else kind,
         content=said[:1].upper() + said[1:],
         source=EntrySource.EXTRACTED,
-        confidence=ASKED_TO_REMEMBER if asked else AGREED_TO if AGREED in claim.tags else SURE,
-        provenance=Provenance(session=session, branch=claim.branch, turn=claim.first_turn, object=claim.id),
+        confidence=ASKED_TO_REMEMBER if asked else AGREED_TO if AGREED in tags else SURE,
+        provenance=source,
     )
     return FoundDraft(Scope.USER if is_own or is_style else Scope.PROJECT, draft)
 
@@ -91,9 +113,9 @@ def _draft(claim: MemoryObject, session: UUID) -> FoundDraft | None:
 _FEWEST_WORDS = 3
 
 
-def _find_kind(claim: MemoryObject, asked_for: str | None) -> EntryKind | None:
+def _find_kind(tags: Collection[str], asked_for: str | None) -> EntryKind | None:
     """What a claim tells of; what somebody asked to be remembered is a fact if it settles nothing."""
     if asked_for is None:
-        return next((_KINDS[tag] for tag in claim.tags if tag in _KINDS), None)
+        return next((_KINDS[tag] for tag in tags if tag in _KINDS), None)
     settled = settles(asked_for, Speaker.USER)
     return _KINDS.get(settled.value, EntryKind.FACT) if settled is not None else EntryKind.FACT

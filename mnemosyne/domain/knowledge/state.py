@@ -91,8 +91,8 @@ class WriteRecord:
 
 @attrs.frozen(kw_only=True)
 class Knowledge:
-    """The state of one stream. ``entries`` are by id, in the order in which they were recorded; ``learned`` are the
-    objects of sessions that gave one, also if it was taken back since.
+    """The state of one stream. ``entries`` are by id, in the order in which they were recorded; ``learned`` is
+    what sessions gave, word for word, also what was taken back since.
     """
 
     opened: KnowledgeOpened | None = None
@@ -184,8 +184,8 @@ class _Folding:
             replaces=event.replaces,
             provenance=event.provenance,
         )
-        if event.provenance is not None and event.provenance.object is not None:
-            self._learned.add((event.provenance.session, event.provenance.object))
+        if event.provenance is not None:
+            self._learned.add((event.provenance.session, event.content))
         if event.replaces is not None:
             self._change(event.replaces, replaced_by=event.entry)
             self._hand_over_links(event.replaces, event.entry)

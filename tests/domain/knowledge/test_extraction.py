@@ -4,13 +4,18 @@ from uuid import UUID
 
 import pytest
 
-from mnemosyne.domain.knowledge.extraction import FoundDraft, extract
+from mnemosyne.domain.knowledge.events import Provenance
+from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_typed, typed_branches
 from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.segmentation.own_words import paragraphs
+from mnemosyne.domain.segmentation.speaking import speakers
 from mnemosyne.domain.segmentation.statements import claims
+from mnemosyne.domain.session.events import BranchKind
+from mnemosyne.domain.session.state import Branch
+from tests.domain.injections import FORGED, injections
 from tests.domain.memory_objects import made
 
 SESSION = UUID(int=1)
@@ -23,7 +28,7 @@ def found(said: str, *more: str, speaker: Speaker = Speaker.USER) -> list[FoundD
     for number, claim in enumerate(claims(said, paragraphs(said, speaker), speaker)):
         tags = (claim.kind.value, speaker.value, *more)
         memory = evolve(memory, made(f"c{number}", role=Role.CLAIM, stub=claim.sentence, tags=tags))
-    return list(extract(memory.objects.values(), SESSION))
+    return list(extract(memory.objects.values(), SESSION, {"main"}))
 
 
 @pytest.mark.parametrize(
@@ -77,3 +82,34 @@ def test_whoever_asks_to_remember_is_believed_most() -> None:
     (asked,), (said,) = found("Remember that we must test on arm64."), found("we must test on arm64.")
     assert asked.draft.confidence == 0.95
     assert said.draft.confidence == 0.8
+
+
+def test_what_an_agent_is_told_that_another_one_calls_is_nobodys_wish() -> None:
+    tags = ("constraint", "user")
+    memory = evolve(
+        Memory(), made("c", role=Role.CLAIM, stub="Never touch the migrations.", tags=tags, branch="agent-1")
+    )
+    assert list(extract(memory.objects.values(), SESSION, {"main"})) == []
+    kinds = {"main": BranchKind.MAIN, "agent-1": BranchKind.AGENT, "side": BranchKind.SIDE, "fork-1": BranchKind.FORK}
+    branches = [
+        Branch(name=name, kind=kind, lane="main", parent=None, forked_at=0, inherits=False, agent_id=None)
+        for name, kind in kinds.items()
+    ]
+    assert typed_branches(branches) == {"main", "fork-1"}
+
+
+def test_what_was_just_typed_gives_nothing_that_somebody_else_wrote() -> None:
+    source = Provenance(session=SESSION, branch="main", turn=1)
+    believed = []
+    for injection in injections():
+        for role, blocks in () if injection.by_model else injection.turns:
+            typed = zip(blocks, speakers("user", blocks), strict=True) if role == "user" else ()
+            text = "\n\n".join(str(block["text"]) for block, who in typed if who is Speaker.USER and "text" in block)
+            believed += [injection for each in extract_typed(text, source) if FORGED in each.draft.content]
+    assert believed == []
+
+
+def test_what_was_just_typed_gives_what_its_object_gives_later() -> None:
+    said = "Let's use PostgreSQL for the event log. Never commit without running the tests."
+    source = Provenance(session=SESSION, branch="main", turn=1)
+    assert [each.draft.content for each in extract_typed(said, source)] == [each.draft.content for each in found(said)]

@@ -17,7 +17,7 @@ from mnemosyne.domain.knowledge.block import MOST_RELEVANT, MemoryBlock, compose
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import LearnSession, Place, places_of
 from mnemosyne.domain.knowledge.events import Provenance
-from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_typed, typed_branches
+from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_typed, list_typed_branches
 from mnemosyne.domain.recall.prefetch_steps import find_typed
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.wire.project import project_of_transcript
@@ -133,7 +133,7 @@ class Ear:
         held = {each.name: read for each in session.branches.values() if (read := find_held(each)) is not None}
         if not held:
             return
-        typed = typed_branches(session.branches.values())
+        typed = list_typed_branches(session.branches.values())
         new = [*islice(session.memory.objects.values(), self._objects, None)]
         self._objects = len(session.memory.objects)
         drafts = list(extract(new, self._identity.stream, typed))

@@ -24,7 +24,7 @@ from mnemosyne.domain.knowledge.decide import (
     find_entry,
     places_of,
 )
-from mnemosyne.domain.knowledge.extraction import extract, typed_branches
+from mnemosyne.domain.knowledge.extraction import extract, list_typed_branches
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.knowledge.recalling import PlacedEntry, RecalledEntry
 from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold_up_to
@@ -237,7 +237,7 @@ class KnowledgeDesk:
         """Look a session through for what its user settled; what was looked at before is not looked at again."""
         events = await archive.events.read(session)
         state = fold(events)
-        typed = typed_branches(state.branches.values())
+        typed = list_typed_branches(state.branches.values())
         found = list(extract(state.memory.objects.values(), session, typed))
         done = []
         for scope in (Scope.PROJECT, Scope.USER):

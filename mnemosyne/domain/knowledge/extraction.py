@@ -65,7 +65,7 @@ class FoundDraft:
     draft: EntryDraft
 
 
-def typed_branches(branches: Iterable[Branch]) -> frozenset[str]:
+def list_typed_branches(branches: Iterable[Branch]) -> frozenset[str]:
     """The branches in which a person types: what an agent is told that another one calls, a model wrote."""
     return frozenset(each.name for each in branches if each.kind in _TYPED)
 

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from mnemosyne.domain.knowledge.events import Provenance
-from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_typed, typed_branches
+from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_typed, list_typed_branches
 from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, evolve
@@ -95,7 +95,7 @@ def test_what_an_agent_is_told_that_another_one_calls_is_nobodys_wish() -> None:
         Branch(name=name, kind=kind, lane="main", parent=None, forked_at=0, inherits=False, agent_id=None)
         for name, kind in kinds.items()
     ]
-    assert typed_branches(branches) == {"main", "fork-1"}
+    assert list_typed_branches(branches) == {"main", "fork-1"}
 
 
 def test_what_was_just_typed_gives_nothing_that_somebody_else_wrote() -> None:

@@ -17,7 +17,7 @@ from mnemosyne.domain.knowledge.block import MOST_RELEVANT, MemoryBlock, compose
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import LearnSession, Place, places_of
 from mnemosyne.domain.knowledge.events import Provenance
-from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_typed, list_typed_branches
+from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_prompt, list_typed_branches
 from mnemosyne.domain.recall.prefetch_steps import find_typed
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.wire.project import project_of_transcript
@@ -148,4 +148,4 @@ class Ear:
     def _extract_prompt(self, branch: str, turn: int, read: Transcript) -> Iterator[FoundDraft]:
         typed = find_typed(read, len(read.messages) - 1)
         if typed:
-            yield from extract_typed(typed, Provenance(session=self._identity.stream, branch=branch, turn=turn))
+            yield from extract_prompt(typed, Provenance(session=self._identity.stream, branch=branch, turn=turn))

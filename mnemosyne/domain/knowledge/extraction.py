@@ -84,7 +84,7 @@ def extract(objects: Iterable[MemoryObject], session: UUID, branches: Collection
                 yield found
 
 
-def extract_typed(typed: str, source: Provenance) -> Iterator[FoundDraft]:
+def extract_prompt(typed: str, source: Provenance) -> Iterator[FoundDraft]:
     """The entries that a text gives which a person just typed, and of which there is no object yet."""
     for each in claims(typed, paragraphs(typed, Speaker.USER), Speaker.USER):
         found = _draft(each.sentence, (each.kind.value,), source)

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from mnemosyne.domain.knowledge.events import Provenance
-from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_typed, list_typed_branches
+from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_prompt, list_typed_branches
 from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, evolve
@@ -105,11 +105,11 @@ def test_what_was_just_typed_gives_nothing_that_somebody_else_wrote() -> None:
         for role, blocks in () if injection.by_model else injection.turns:
             typed = zip(blocks, speakers("user", blocks), strict=True) if role == "user" else ()
             text = "\n\n".join(str(block["text"]) for block, who in typed if who is Speaker.USER and "text" in block)
-            believed += [injection for each in extract_typed(text, source) if FORGED in each.draft.content]
+            believed += [injection for each in extract_prompt(text, source) if FORGED in each.draft.content]
     assert believed == []
 
 
 def test_what_was_just_typed_gives_what_its_object_gives_later() -> None:
     said = "Let's use PostgreSQL for the event log. Never commit without running the tests."
     source = Provenance(session=SESSION, branch="main", turn=1)
-    assert [each.draft.content for each in extract_typed(said, source)] == [each.draft.content for each in found(said)]
+    assert [each.draft.content for each in extract_prompt(said, source)] == [each.draft.content for each in found(said)]

@@ -113,6 +113,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "http/inspector/object_pages http/inspector/search_pages http/inspector/server_pages"
         " http/inspector/session_pages http/inspector/decisions http/inspector/library",
     ),
+    "http/inspector/test_api.py": (
+        "an operation is its path, its arguments, its answer and how it is described, together",
+        "http/inspector/openapi services/memory_api services/memory_operations",
+    ),
     "services/test_views.py": (
         "views of one recorded session, which say the same of it",
         "services/session_view services/turn_view services/object_view services/overviews services/context_map"

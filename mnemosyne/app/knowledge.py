@@ -19,7 +19,11 @@ def open_desk(
     archive: Archive, tenant: str, folder: Path | None, source: EntrySource = EntrySource.USER
 ) -> KnowledgeDesk:
     """What is known as it is seen from a folder; without one, what holds everywhere."""
-    book = KnowledgeBook(archive.events, archive.journal)
+    return open_desk_of(KnowledgeBook(archive.events, archive.journal), tenant, folder, source)
+
+
+def open_desk_of(book: KnowledgeBook, tenant: str, folder: Path | None, source: EntrySource) -> KnowledgeDesk:
+    """The same, over a book that is kept."""
     if folder is None:
         return KnowledgeDesk(book, tenant, source=source)
     folder = folder.absolute()

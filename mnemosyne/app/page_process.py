@@ -93,7 +93,7 @@ class PageProcess:
 
 @asynccontextmanager
 async def open_pages(
-    environ: Mapping[str, str], dsn: Callable[[], Awaitable[str]], tasks: trio.Nursery
+    environ: Mapping[str, str], dsn: Callable[[], Awaitable[str]], token: str, tasks: trio.Nursery
 ) -> AsyncIterator[PagePasser | None]:
     """What passes requests for pages on, for as long as the context lasts; None where there can be no socket, which
     keeps no server from serving.
@@ -111,4 +111,4 @@ async def open_pages(
             return
         async with HttpUpstream("http://pages", socket=path) as upstream:
             tasks.start_soon(PageProcess(listener=listener, environ=environ, dsn=dsn).run)
-            yield PagePasser(upstream)
+            yield PagePasser(upstream, token)

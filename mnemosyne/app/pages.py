@@ -7,6 +7,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Never
 from uuid import UUID
 
@@ -18,12 +19,15 @@ from mnemosyne import __version__
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.adapters.postgres.leading import lag, tell_progress
+from mnemosyne.app.knowledge import open_desk_of
 from mnemosyne.app.object_index import fill_index, index_as_it_is
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS
 from mnemosyne.config import Config, list_settings
 from mnemosyne.data_dir import local_token, prepare_data_dir
+from mnemosyne.domain.knowledge.book import KnowledgeBook
+from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.errors import LogUnavailable, MnemosyneError
 from mnemosyne.http.app import answer_lifespan, callers_of, refusal_for
@@ -33,6 +37,7 @@ from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.http.serving import run_hypercorn
 from mnemosyne.page_links import PageLinks
+from mnemosyne.services.knowledge import KnowledgeDesk
 from mnemosyne.services.overviews import Openings
 from mnemosyne.services.search import CrossSessionIndex
 
@@ -63,6 +68,7 @@ class OpenLibrary:
         self.new_id = new_id
         self._config = config
         self._models: OpenReadModels | None = None
+        self._book: KnowledgeBook | None = None
         self._progress = LogProgress()
         self._why = "it is being opened"
         self._tried = trio.Event()
@@ -80,12 +86,23 @@ class OpenLibrary:
     @property
     def models(self) -> OpenReadModels:
         if self._models is None:
-            raise LogUnavailable(f"The database is away: {self._why}")
+            raise LogUnavailable(self._away)
         return self._models
+
+    @property
+    def _away(self) -> str:
+        return f"The database is away: {self._why}"
 
     @property
     def archive(self) -> Any:
         return self.models.archive
+
+    async def desk(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeDesk:
+        if self._book is None:
+            raise LogUnavailable(self._away)
+        return await trio.to_thread.run_sync(
+            open_desk_of, self._book, self._config.tenant, folder, source, abandon_on_cancel=True
+        )
 
     @property
     def position(self) -> int:
@@ -121,7 +138,7 @@ class OpenLibrary:
                 self._why = " ".join(dict.fromkeys(map(str, _leaves(group))))
                 self._tried.set()
                 log.warning("the database is away: %s", self._why)
-            self._models = None
+            self._models = self._book = None
             await trio.sleep(AGAIN_SECONDS)
 
     async def _hold_open(self) -> None:
@@ -129,7 +146,7 @@ class OpenLibrary:
             await nursery.start(models.archive.journal.run)
             ear = Database(models.database.dsn, connections=1)
             self._progress.advance(await models.log.last_position())
-            self._models = models
+            self._models, self._book = models, KnowledgeBook(models.archive.events, models.archive.journal)
             self._tried.set()
             try:
                 await tell_progress(ear, self._progress)

@@ -128,7 +128,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
             supervisor = Supervisor(event_log, AwakeSessions(registry), environ)
             sessions.start_soon(supervisor.run)
             sessions.start_soon(return_when_quiet, progress)
-            async with open_pages(environ, event_log.dsn, sessions) as pages, trio.open_nursery() as turns:
+            async with open_pages(environ, event_log.dsn, token, sessions) as pages, trio.open_nursery() as turns:
                 finder = SessionFinder(registry, event_log, config.tenant)
                 opener = TurnOpener(registry, finder, turns, now, new_id)
                 gateway = Gateway(upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode))

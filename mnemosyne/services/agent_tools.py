@@ -1,7 +1,7 @@
 """The tools that agents are offered openly, as a client is told of them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -143,7 +143,18 @@ TOOLS: tuple[AgentTool, ...] = (
 BY_NAME = {each.name: each for each in TOOLS}
 
 
-def check_arguments(tool: AgentTool, arguments: Arguments) -> None:
+class TakesArguments(Protocol):
+    """What is called by its name with arguments: a tool, or an operation of the API."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def properties(self) -> Mapping[str, dict[str, Any]]: ...
+    @property
+    def required(self) -> Sequence[str]: ...
+
+
+def check_arguments(tool: TakesArguments, arguments: Arguments) -> None:
     """Models write arguments that no schema allows. Raises BadOption with a sentence that they can act on."""
     missing = [each for each in tool.required if not str(arguments.get(each, "")).strip()]
     if missing:
@@ -154,6 +165,9 @@ def check_arguments(tool: AgentTool, arguments: Arguments) -> None:
         kind = tool.properties[name]["type"]
         if type(value) is not _TYPES[kind]:
             raise BadOption(f"{name} of {tool.name} is to be of type {kind}, not {value!r:.60}.")
+        names = tool.properties[name].get("enum", [value])
+        if value not in names:
+            raise BadOption(f"{name} of {tool.name} is to be one of {', '.join(names)}, not {value!r:.60}.")
         most = tool.properties[name].get("maximum", LARGEST)
         if isinstance(value, int) and kind == "integer" and not 1 <= value <= most:
             raise BadOption(f"{name} of {tool.name} is to be from 1 to {most}.")

@@ -114,7 +114,7 @@ async def test_where_no_socket_can_be_made_there_are_no_pages_and_no_harm(
     async def dsn() -> str:
         return ""
 
-    async with open_pages({}, dsn, nursery) as pages:
+    async with open_pages({}, dsn, "the-token", nursery) as pages:
         assert pages is None
 
 

@@ -1,10 +1,13 @@
 """What the pages are made of, as they ask for it: an open log with its read models, and what of it changes."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 from uuid import UUID
 
+from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.session.grounds import ServerSettings
+from mnemosyne.services.knowledge import KnowledgeDesk
 from mnemosyne.services.overviews import Openings
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.search import CrossSessionIndex
@@ -45,6 +48,10 @@ class Library(Protocol):
 
     async def index(self) -> CrossSessionIndex:
         """The index of objects, with all that the log holds."""
+        ...
+
+    async def desk(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeDesk:
+        """What is known beyond sessions, as it is seen from a folder; without one, what holds everywhere."""
         ...
 
     @property

@@ -16,6 +16,7 @@ from werkzeug.exceptions import HTTPException
 from mnemosyne import __version__
 from mnemosyne.errors import (
     BadConfiguration,
+    BadEntry,
     ContentForgotten,
     LogFailed,
     LogUnavailable,
@@ -24,6 +25,7 @@ from mnemosyne.errors import (
 )
 from mnemosyne.http.inspector import decisions, live, object_pages, search_pages, server_pages, session_pages
 from mnemosyne.http.inspector.access import COOKIE, VALID_SECONDS, Access, Visitor, may_decide
+from mnemosyne.http.inspector.api import NEEDS_TOKEN, add_api, is_of_api
 from mnemosyne.http.inspector.library import Library, View
 from mnemosyne.http.inspector.telling import FILTERS, as_json
 from mnemosyne.page_links import PARAMETER
@@ -53,6 +55,7 @@ _STATUS: tuple[tuple[type[MnemosyneError], int], ...] = (
     (LogUnavailable, 503),
     (LogFailed, 500),
     (BadConfiguration, 400),
+    (BadEntry, 400),
 )
 
 
@@ -105,6 +108,7 @@ def create_pages(library: Library, access: Access) -> QuartTrio:
         app.add_url_rule(rule, rule, _with(library, give))
     for rule, decide in decisions.DECISIONS.items():
         app.add_url_rule(rule, rule, _with(library, _deciding(decide)), methods=["POST"])
+    add_api(app, library)
     app.add_url_rule("/-/events", "events", _with(library, live.follow))
     return app
 
@@ -151,7 +155,7 @@ async def _admit(access: Access) -> Response | None:
     headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items())
     visitor = access.visitor(headers, request.cookies.get(COOKIE))
     if visitor is None:
-        response, status = await _refuse(401, _HOW_TO_ENTER)
+        response, status = await _refuse(401, NEEDS_TOKEN if is_of_api(request.path) else _HOW_TO_ENTER)
         response.status_code = status
         return response
     g.visitor = visitor
@@ -186,4 +190,4 @@ async def _refuse(status: int, sentence: str) -> tuple[Response, int]:
 
 
 def _wants_json() -> bool:
-    return request.path.endswith(".json")
+    return request.path.endswith(".json") or is_of_api(request.path)

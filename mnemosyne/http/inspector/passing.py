@@ -14,6 +14,7 @@ from mnemosyne.errors import MnemosyneError
 from mnemosyne.http.errors import error_body
 from mnemosyne.http.gateway import Receive, Scope, Send, cancel_when_the_client_leaves, send_error, target_of
 from mnemosyne.http.headers import for_client, for_upstream
+from mnemosyne.http.inspector.status import bears
 from mnemosyne.http.unfinished import STALLED_SECONDS
 
 log = logging.getLogger(__name__)
@@ -21,11 +22,17 @@ log = logging.getLogger(__name__)
 LARGEST_FORM = 64 * 1024
 """Bytes of a request for a page."""
 
+LARGEST_IMPORT = 1024 * 1024
+"""Bytes of a request by who brings the token: more entries than these hold would not be written in time."""
+
 HEAD_SECONDS = 60.0
 """How long a page may take to begin."""
 
 _TOO_LARGE = error_body(
-    413, "request_too_large", f"A request for a page has at most {LARGEST_FORM} bytes, sent at once.", MESSAGES
+    413,
+    "request_too_large",
+    f"A request for a page has at most {LARGEST_FORM} bytes, one with the token {LARGEST_IMPORT}, sent at once.",
+    MESSAGES,
 )
 _NO_PAGES = error_body(
     503, "api_error", "The pages cannot be shown now; the server's log says why. Try again soon.", MESSAGES
@@ -34,18 +41,19 @@ _NO_PAGES = error_body(
 
 @attrs.frozen
 class PagePasser:
-    """Passes requests on to the pages' process behind ``upstream``."""
+    """Passes requests on to the pages' process behind ``upstream``. ``token`` is the data directory's."""
 
     upstream: Upstream
+    token: str
     open: set[trio.CancelScope] = attrs.field(factory=set)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of an ASGI server."""
-        body = await _read(receive)
+        headers: Headers = tuple(scope["headers"])
+        body = await _read(receive, LARGEST_IMPORT if bears(headers, self.token) else LARGEST_FORM)
         if body is None:
             await send_error(send, _TOO_LARGE, (b"connection", b"close"))
             return
-        headers: Headers = tuple(scope["headers"])
         request = UpstreamRequest(scope["method"], target_of(scope), for_upstream(headers), body)
         async with trio.open_nursery() as nursery:
             self.open.add(nursery.cancel_scope)
@@ -80,7 +88,7 @@ class PagePasser:
             scope.cancel()
 
 
-async def _read(receive: Receive) -> bytes | None:
+async def _read(receive: Receive, most: int) -> bytes | None:
     """The body; None where it is too large, or does not come."""
     body = bytearray()
     with trio.move_on_after(STALLED_SECONDS):
@@ -89,7 +97,7 @@ async def _read(receive: Receive) -> bytes | None:
             message = await receive()
             body += message.get("body", b"")
             more = message.get("more_body", False)
-            if len(body) > LARGEST_FORM:
+            if len(body) > most:
                 return None
         return bytes(body)
     return None

@@ -10,7 +10,7 @@ import trio.testing
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead, UpstreamRequest
 from mnemosyne.errors import ReplyCut, UpstreamFailed
 from mnemosyne.http.gateway import Message, Scope
-from mnemosyne.http.inspector.passing import HEAD_SECONDS, LARGEST_FORM, PagePasser
+from mnemosyne.http.inspector.passing import HEAD_SECONDS, LARGEST_FORM, LARGEST_IMPORT, PagePasser
 
 
 @attrs.define
@@ -83,9 +83,9 @@ HEADERS: Headers = ((b"host", b"127.0.0.1:8787"), (b"cookie", b"mnemosyne=a"))
 SCOPE: Scope = {"method": "POST", "raw_path": b"/-/a%20b", "query_string": b"q=1", "headers": HEADERS}
 
 
-async def ask(maker: Maker, asked: Asked) -> PagePasser:
-    passer = PagePasser(maker)
-    await passer.answer(SCOPE, asked.receive, asked.send)
+async def ask(maker: Maker, asked: Asked, *more: tuple[bytes, bytes]) -> PagePasser:
+    passer = PagePasser(maker, "the-token")
+    await passer.answer({**SCOPE, "headers": (*HEADERS, *more)}, asked.receive, asked.send)
     return passer
 
 
@@ -125,6 +125,17 @@ async def test_a_form_that_is_too_large_is_refused_and_not_passed_on() -> None:
     assert (asked.status, maker.asked) == (413, [])
 
 
+async def test_who_brings_the_token_may_send_more_but_not_anything() -> None:
+    bearer = (b"authorization", b"Bearer the-token")
+    for size, status in ((LARGEST_FORM + 1, 200), (LARGEST_IMPORT + 1, 413)):
+        asked = Asked(b"x" * size)
+        await ask(Maker(), asked, bearer)
+        assert asked.status == status
+    stranger = Asked(b"x" * (LARGEST_FORM + 1))
+    await ask(Maker(), stranger, (b"authorization", b"Bearer another"))
+    assert stranger.status == 413
+
+
 async def test_a_page_that_follows_the_log_ends_when_its_reader_leaves() -> None:
     asked = Asked()
     asked.leaves.set()
@@ -134,7 +145,7 @@ async def test_a_page_that_follows_the_log_ends_when_its_reader_leaves() -> None
 
 async def test_pages_that_follow_the_log_end_when_the_server_closes_them() -> None:
     maker, asked = Maker(endless=True), Asked()
-    passer = PagePasser(maker)
+    passer = PagePasser(maker, "the-token")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(passer.answer, SCOPE, asked.receive, asked.send)
         await trio.testing.wait_all_tasks_blocked()

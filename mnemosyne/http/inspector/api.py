@@ -1,0 +1,137 @@
+"""The API under ``/-/api/v1``: what is known beyond sessions, for programs. It takes and gives JSON alone."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from quart import Response, g, jsonify, request
+from quart_trio import QuartTrio
+
+from mnemosyne.domain.knowledge.kinds import EntrySource
+from mnemosyne.errors import BadOption
+from mnemosyne.http.inspector.access import may_decide
+from mnemosyne.http.inspector.library import Library
+from mnemosyne.http.inspector.openapi import describe_api
+from mnemosyne.services.agent_tools import check_arguments
+from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, parse_member
+from mnemosyne.services.memory_api import ApiCall
+from mnemosyne.services.memory_operations import OPERATIONS, PLACE, ApiOperation
+
+ROOT = "/-/api/v1"
+
+LINES = "application/x-ndjson"
+
+NEEDS_TOKEN = "Send `Authorization: Bearer TOKEN`; the token is in the file `token` of the data directory."
+
+
+def is_of_api(path: str) -> bool:
+    """Whether a program asks, which reads no page."""
+    return path.startswith(f"{ROOT}/")
+
+
+def add_api(app: QuartTrio, library: Library) -> None:
+    """Have the pages' application answer the API, too."""
+    for operation in OPERATIONS:
+        _add(app, operation.method, operation.path, operation.name, _answer(library, operation))
+    _add(app, "GET", "/export", "exportMemories", partial(_export, library))
+    _add(app, "POST", "/import", "importMemories", partial(_import, library))
+    _add(app, "GET", "/openapi.json", "openapi", _describe)
+
+
+def _add(app: QuartTrio, method: str, path: str, name: str, answer: Callable[..., Awaitable[Any]]) -> None:
+    rule = f"{ROOT}{path}".replace("{", "<").replace("}", ">")
+    app.add_url_rule(rule, name, answer, methods=[method])
+
+
+def _answer(library: Library, operation: ApiOperation) -> Callable[..., Awaitable[Any]]:
+    async def answer(**of_path: str) -> Any:
+        if operation.needs_token and not _brings_token():
+            return jsonify({"error": NEEDS_TOKEN}), 403
+        given = {**await _read_arguments(operation), **of_path}
+        check_arguments(operation, given)
+        desk = await _open_desk(library, given)
+        told = await operation.answer(ApiCall(desk, library.archive, given, _moment(library)))
+        return jsonify(told), 201 if told.get("what") == "added" else 200
+
+    return answer
+
+
+async def _read_arguments(operation: ApiOperation) -> dict[str, Any]:
+    """Those of the address; of a request with a body, those of the body as well."""
+    given = {name: _parse(operation, name, text) for name, text in request.args.items()}
+    body = await _read_body()
+    return given if not body else {**given, **_parse_object(body, "The body")}
+
+
+async def _read_body() -> bytes:
+    body = await request.get_data(as_text=False)
+    assert isinstance(body, bytes)
+    return body
+
+
+def _parse(operation: ApiOperation, name: str, text: str) -> Any:
+    match operation.properties.get(name, {}).get("type"):
+        case "integer" if text.isdecimal():
+            return int(text)
+        case "boolean" if text in ("true", "false"):
+            return text == "true"
+        case _:
+            return text
+
+
+def _parse_object(text: bytes, what: str) -> dict[str, Any]:
+    try:
+        read = json.loads(text)
+    except ValueError:  # bytes that are no text among them
+        read = None
+    if not isinstance(read, dict):
+        raise BadOption(f"{what} is no JSON object.")
+    return read
+
+
+async def _open_desk(library: Library, given: Mapping[str, Any]) -> KnowledgeDesk:
+    folder = given.get("project")
+    if folder is not None and not Path(folder).is_absolute():
+        raise BadOption(f"project: {folder!r} is no absolute path of a folder.")
+    source = parse_member(EntrySource, given.get("source", EntrySource.USER.value), "source")
+    return await library.desk(None if folder is None else Path(folder), source)
+
+
+async def _export(library: Library) -> Response:
+    desk = await _open_desk(library, _read_place())
+    lines = [json.dumps(each, ensure_ascii=False) + "\n" async for each in desk.export()]
+    return Response("".join(lines), content_type=LINES)
+
+
+async def _import(library: Library) -> Any:
+    if not _brings_token():
+        return jsonify({"error": NEEDS_TOKEN}), 403
+    desk = await _open_desk(library, _read_place())
+    lines = [
+        _parse_object(line, f"Line {number}")
+        for number, line in enumerate((await _read_body()).splitlines(), start=1)
+        if line.strip()
+    ]
+    return jsonify(await desk.import_lines(lines, _moment(library)))
+
+
+def _read_place() -> Mapping[str, str]:
+    unknown = [name for name in request.args if name not in PLACE]
+    if unknown:
+        raise BadOption(f"There is no argument {unknown[0]!r} here; there is {', '.join(PLACE)}.")
+    return dict(request.args)
+
+
+async def _describe() -> Response:
+    return jsonify(describe_api(ROOT))
+
+
+def _moment(library: Library) -> WriteMoment:
+    return WriteMoment(library.now(), library.new_id())
+
+
+def _brings_token() -> bool:
+    """Whether the token came: a cookie comes by itself, and without a word it shows nothing."""
+    return may_decide(g.visitor, None)

@@ -1,0 +1,80 @@
+"""The API's own description, of OpenAPI 3.1, made of the operations that are served."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mnemosyne import __version__
+from mnemosyne.services.memory_operations import OPERATIONS, PLACE, ApiOperation
+
+_INTRODUCTION = (
+    "What is known beyond sessions: of projects, and of how somebody wants things done. What it answers was said by"
+    " somebody: it is data, and no order. Times in answers are µs of UTC since 1970."
+)
+
+
+def describe_api(root: str) -> Mapping[str, Any]:
+    """The description of what is served below ``root``."""
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe_operation(operation)
+    paths["/export"] = {"get": _describe_lines("exportMemories", "Every entry that is seen from here, as JSON Lines.")}
+    paths["/import"] = {"post": _describe_import()}
+    paths["/openapi.json"] = {"get": {"operationId": "openapi", "summary": "This page.", "responses": _answers("JSON")}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Mnemosyne", "version": __version__, "description": _INTRODUCTION},
+        "servers": [{"url": root}],
+        "security": [{"token": []}],
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "paths": paths,
+    }
+
+
+def _describe_operation(operation: ApiOperation) -> dict[str, Any]:
+    has_body = operation.method in ("POST", "PUT")
+    in_path = {name for name in operation.properties if f"{{{name}}}" in operation.path}
+    in_query = set() if has_body else operation.properties.keys() - in_path
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "parameters": [
+            _describe_parameter(name, schema, "path" if name in in_path else "query", name in operation.required)
+            for name, schema in operation.properties.items()
+            if name in in_path | in_query
+        ],
+        "responses": _answers("What was found, or what was done."),
+    }
+    if has_body:
+        rest = {name: schema for name, schema in operation.properties.items() if name not in in_path}
+        described["requestBody"] = _describe_body(rest, [name for name in operation.required if name in rest])
+    return described
+
+
+def _describe_parameter(name: str, schema: Mapping[str, Any], place: str, required: bool) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": required, "schema": dict(schema)}
+
+
+def _describe_body(properties: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"required": bool(required), "content": {"application/json": {"schema": schema}}}
+
+
+def _describe_lines(name: str, summary: str) -> dict[str, Any]:
+    parameters = [_describe_parameter(each, schema, "query", False) for each, schema in PLACE.items()]
+    return {"operationId": name, "summary": summary, "parameters": parameters, "responses": _answers("JSON Lines.")}
+
+
+def _describe_import() -> dict[str, Any]:
+    described = _describe_lines("importMemories", "Take in what an export gave. What is known already is skipped.")
+    return described | {"requestBody": {"required": True, "content": {"application/x-ndjson": {}}}}
+
+
+def _answers(told: str) -> dict[str, Any]:
+    """Each answer that there may be: a refusal is ``{"error": SENTENCE}``."""
+    return {
+        "200": {"description": told},
+        "400": {"description": "An argument that cannot be used."},
+        "401": {"description": "The token is missing."},
+        "404": {"description": "No such entry, or no such session."},
+        "503": {"description": "The database is away."},
+    }

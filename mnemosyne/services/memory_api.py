@@ -1,0 +1,198 @@
+"""What programs do with what is known beyond sessions, over HTTP: from checked arguments to an answer in JSON."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.knowledge.decide import EntryDraft
+from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, Scope
+from mnemosyne.errors import BadOption, NotFound
+from mnemosyne.services import sessions
+from mnemosyne.services.agent_tools import Arguments
+from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, WriteReport, describe, describe_write, parse_member
+from mnemosyne.services.sessions import Archive
+from mnemosyne.times import is_time, render_day
+
+LISTED = 1000
+"""Entries of one answer, where nobody asks for another number."""
+
+PREFERENCE_KINDS = ", ".join(each.value for each in EntryKind if each in PREFERENCES)
+
+NOTE = "New sessions know it; those under way do not."
+
+
+@attrs.frozen
+class ApiCall:
+    """A call of an operation: what is known, as it is seen from the project that was named, and the arguments."""
+
+    desk: KnowledgeDesk
+    archive: Archive
+    given: Arguments
+    moment: WriteMoment
+
+    def find_kind(self) -> EntryKind | None:
+        """The kind that was named."""
+        kind = self.given.get("kind")
+        return None if kind is None else parse_member(EntryKind, kind, "kind")
+
+    def find_scope(self) -> Scope | None:
+        """The scope that was named."""
+        scope = self.given.get("scope")
+        return None if scope is None else parse_member(Scope, scope, "scope")
+
+    def find_time(self, name: str) -> int | None:
+        """The time of an argument, in µs of UTC."""
+        text = self.given.get(name)
+        return None if text is None else parse_api_time(name, text)
+
+
+async def list_entries(call: ApiCall) -> Any:
+    """What holds, or held, or was believed."""
+    return await _list(call, frozenset(EntryKind))
+
+
+async def list_preferences(call: ApiCall) -> Any:
+    """The same of what somebody prefers."""
+    return await _list(call, PREFERENCES)
+
+
+async def _list(call: ApiCall, kinds: frozenset[EntryKind]) -> Any:
+    both = call.find_time("as_of")
+    true_at, known_at = call.find_time("true_at") or both, call.find_time("known_at") or both
+    found = await call.desk.list_entries(
+        call.moment.at if true_at is None else true_at,
+        scope=call.find_scope(),
+        kind=call.find_kind(),
+        known_at=known_at,
+    )
+    wanted = [each for each in found if each.entry.kind in kinds]
+    shown = wanted[: call.given.get("limit", LISTED)]
+    return {"entries": [describe(each) for each in shown], "left_out": len(wanted) - len(shown)}
+
+
+async def show_entry(call: ApiCall) -> Any:
+    """An entry, with what it said before and after."""
+    return {"entries": [describe(each) for each in await call.desk.list_history(call.given["id"])]}
+
+
+async def add_entry(call: ApiCall) -> Any:
+    """Have something known."""
+    kind = call.find_kind() or EntryKind.FACT
+    return await _add(call, kind, call.find_scope() or Scope.PROJECT)
+
+
+async def add_preference(call: ApiCall) -> Any:
+    """Have a preference known, in all projects unless a scope says otherwise."""
+    kind = call.find_kind()
+    if kind not in PREFERENCES:
+        raise BadOption(f"{call.given['kind']!r} is no kind of preference; there are {PREFERENCE_KINDS}.")
+    return await _add(call, kind, call.find_scope() or Scope.USER)
+
+
+async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
+    draft = EntryDraft(
+        kind=kind,
+        content=call.given["content"],
+        source=call.desk.source,
+        summary=call.given.get("summary", ""),
+        detail=call.given.get("detail", ""),
+        valid_from=call.find_time("valid_from"),
+    )
+    return _tell(await call.desk.remember(scope, draft, call.moment))
+
+
+async def update_entry(call: ApiCall) -> Any:
+    """Have an entry say something else from now on, or from a time on."""
+    done = await call.desk.update(
+        call.given["id"],
+        call.given["content"],
+        call.moment,
+        detail=call.given.get("detail"),
+        valid_from=call.find_time("valid_from"),
+    )
+    return _tell(done)
+
+
+async def forget_entry(call: ApiCall) -> Any:
+    """End an entry."""
+    return _tell(await call.desk.forget(call.given["id"], call.moment))
+
+
+async def confirm_entry(call: ApiCall) -> Any:
+    """Say that an entry is still true."""
+    return _tell(await call.desk.confirm(call.given["id"], call.moment))
+
+
+def of_preferences(answer: Callable[[ApiCall], Awaitable[Any]]) -> Callable[[ApiCall], Awaitable[Any]]:
+    """The same, of an entry that is a preference. Raises NotFound for any other."""
+
+    async def answer_preference(call: ApiCall) -> Any:
+        held = await call.desk.list_entries(call.moment.at)
+        if call.given["id"] not in {each.entry.id for each in held if each.entry.kind in PREFERENCES}:
+            raise NotFound(f"No preference that holds has the id {call.given['id']!r}.")
+        return await answer(call)
+
+    return answer_preference
+
+
+async def link_entries(call: ApiCall) -> Any:
+    """Say that two entries belong together."""
+    relation = call.given.get("relation", "relates-to")
+    return _tell(await call.desk.link(call.given["id"], call.given["other"], relation, call.moment))
+
+
+async def recall_entries(call: ApiCall) -> Any:
+    """What answers a question best."""
+    kind = call.find_kind()
+    found = await call.desk.recall(
+        call.given["query"],
+        call.moment.at,
+        limit=call.given.get("limit", 10),
+        kinds=() if kind is None else (kind,),
+        ended=call.given.get("ended", False),
+    )
+    return {"entries": [describe(each) for each in found]}
+
+
+async def show_block(call: ApiCall) -> Any:
+    """What a session is told that begins now."""
+    block = await call.desk.compose_block(call.given.get("prompt", ""), call.moment.at, render_day)
+    return {"text": None, "entries": [], "tokens": 0} if block is None else attrs.asdict(block)
+
+
+async def undo_write(call: ApiCall) -> Any:
+    """Take a write back."""
+    return _tell(await call.desk.undo(call.given.get("write"), call.moment))
+
+
+async def erase_entries(call: ApiCall) -> Any:
+    """Take the words of entries out of the log for good."""
+    return {"erased": await call.desk.erase(call.given["matching"], call.moment)}
+
+
+async def learn_session(call: ApiCall) -> Any:
+    """Look a recorded session through for what its user settled."""
+    session = await sessions.find(call.archive, call.given["session"])
+    return {"writes": [_tell(each) for each in await call.desk.learn(call.archive, session, call.moment)]}
+
+
+def _tell(done: WriteReport) -> Any:
+    return {**describe_write(done), "note": NOTE}
+
+
+def parse_api_time(name: str, text: str) -> int:
+    """µs of UTC, of a date or a time of ISO 8601 or of such a number; without a zone it is in UTC. Raises BadOption."""
+    try:
+        at = int(text) if text.isdecimal() else _parse_iso(text)
+    except (ValueError, OverflowError):
+        at = -1
+    if not is_time(at):
+        raise BadOption(f"{name}: {text!r} is no time, such as 2026-11-21 or 2026-11-21T10:00:00Z.")
+    return at
+
+
+def _parse_iso(text: str) -> int:
+    date = datetime.fromisoformat(text)
+    return int((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() * 1e6)

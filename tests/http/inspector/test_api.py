@@ -1,0 +1,235 @@
+"""The API says and does what the commands do, to those who bring the token, and describes itself as it is."""
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from mnemosyne.http.inspector.api import LINES, ROOT
+from mnemosyne.page_links import PageRole
+from mnemosyne.services.memory_operations import OPERATIONS
+from tests.conftest import PostgresServer
+from tests.http.inspector.conftest import ShownLog
+from tests.http.inspector.shown import NOW, TOKEN, Pages, open_pages
+
+DAY = 24 * 3600 * 10**6
+
+
+@attrs.frozen
+class Api:
+    """A program that has the token. ``folder`` is that of its project."""
+
+    pages: Pages
+    folder: Path
+
+    async def ask(self, method: str, path: str, /, given: Mapping[str, Any] | None = None, **query: str) -> Any:
+        """What an operation answers about the project, which has to be well."""
+        status, told = await self.try_to(method, path, given, **{"project": str(self.folder), **query})
+        assert status in (200, 201), told
+        return told
+
+    async def try_to(
+        self, method: str, path: str, /, given: Mapping[str, Any] | None = None, **query: str
+    ) -> tuple[int, Any]:
+        """The status, and what is told."""
+        response = await self.pages.app.test_client().open(
+            f"{ROOT}{path}",
+            method=method,
+            headers={"Authorization": f"Bearer {TOKEN}"},
+            query_string=query,
+            data=None if given is None else json.dumps(given),
+        )
+        return response.status_code, await response.get_json()
+
+    async def add(self, content: str, **more: str) -> str:
+        """Have something known; its id."""
+        return str((await self.ask("POST", "/memories", {"content": content, **more}))["entry"]["id"])
+
+
+@pytest.fixture
+def database(postgres_server: PostgresServer, template: str) -> Iterator[str]:
+    with postgres_server.fresh_database(template) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+async def api(database: str, tmp_path: Path) -> AsyncIterator[Api]:
+    """The API of a log in which nothing is."""
+    async with open_pages(database, tmp_path) as pages:
+        yield Api(pages, tmp_path / "project")
+
+
+async def test_what_is_added_is_listed_found_changed_confirmed_and_forgotten(api: Api) -> None:
+    added = await api.ask("POST", "/memories", {"content": "We deploy on Fridays", "kind": "workflow"})
+    assert (added["what"], added["entry"]["source"], added["note"][:12]) == ("added", "user", "New sessions")
+    entry = added["entry"]["id"]
+    assert [each["id"] for each in (await api.ask("GET", "/memories"))["entries"]] == [entry]
+    for found in (
+        await api.ask("POST", "/memories/search", {"query": "when do we deploy?"}),
+        await api.ask("GET", "/recall", query="when do we deploy?", limit="1", ended="false"),
+    ):
+        assert [each["id"] for each in found["entries"]] == [entry]
+    changed = await api.ask("PUT", f"/memories/{entry}", {"content": "We deploy on Mondays"})
+    later = changed["entry"]["id"]
+    assert changed["entry"]["replaces"] == entry
+    assert (await api.ask("POST", f"/memories/{later}/confirm"))["what"] == "confirmed"
+    assert (await api.ask("DELETE", f"/memories/{later}"))["what"] == "forgotten"
+    assert (await api.ask("GET", "/memories"))["entries"] == []
+    line = (await api.ask("GET", f"/memories/{entry}"))["entries"]
+    assert {each["content"] for each in line} == {"We deploy on Fridays", "We deploy on Mondays"}
+    assert (await api.ask("POST", "/undo"))["what"] == "undone"
+    assert [each["id"] for each in (await api.ask("GET", "/memories"))["entries"]] == [later]
+
+
+async def test_both_times_of_an_entry_can_be_asked_for(api: Api) -> None:
+    entry = await api.add("We use npm", kind="tooling", valid_from="2026-01-01")
+    await api.ask("PUT", f"/memories/{entry}", {"content": "We use pnpm", "valid_from": "2026-06-01T00:00:00Z"})
+    for query, content in (
+        ({"true_at": "2026-03-01"}, ["We use npm"]),
+        ({"true_at": "2026-07-01T02:00:00+02:00"}, ["We use pnpm"]),
+        ({"known_at": str(NOW - DAY)}, []),
+        ({"as_of": "2026-03-01"}, []),
+    ):
+        told = await api.ask("GET", "/memories", None, **query)
+        assert [each["content"] for each in told["entries"]] == content, query
+
+
+async def test_preferences_are_entries_that_hold_everywhere_and_nothing_else_is_one(api: Api) -> None:
+    decision = await api.add("We deploy on Fridays", kind="decision")
+    added = await api.ask("POST", "/preferences", {"content": "Answer in short sentences", "kind": "response-style"})
+    preference = added["entry"]["id"]
+    assert added["scope"] == "user"
+    status, told = await api.try_to("GET", "/preferences")
+    assert (status, [each["id"] for each in told["entries"]]) == (200, [preference])
+    assert (await api.ask("POST", f"/preferences/{preference}/confirm"))["what"] == "confirmed"
+    for method, path, given in (
+        ("DELETE", f"/preferences/{decision}", None),
+        ("PUT", f"/preferences/{decision}", {"content": "x"}),
+        ("POST", f"/preferences/{decision}/confirm", None),
+    ):
+        assert (await api.try_to(method, path, given, project=str(api.folder)))[0] == 404
+    status, told = await api.try_to("POST", "/preferences", {"content": "x", "kind": "decision"})
+    assert (status, told["error"][:31]) == (400, "'decision' is no kind of prefer")
+    changed = await api.ask("PUT", f"/preferences/{preference}", {"content": "Answer in German"})
+    assert (await api.ask("DELETE", f"/preferences/{changed['entry']['id']}"))["what"] == "forgotten"
+
+
+async def test_a_session_that_begins_is_told_what_the_block_says(api: Api) -> None:
+    assert await api.ask("GET", "/block") == {"text": None, "entries": [], "tokens": 0}
+    entry = await api.add("A shop for bicycles", kind="project-brief")
+    told = await api.ask("GET", "/block", prompt="add a page")
+    assert told["entries"] == [entry]
+    assert "A shop for bicycles" in told["text"]
+
+
+async def test_links_are_kept_and_words_are_erased(api: Api) -> None:
+    one, other = await api.add("Ann Miller decides on prices"), await api.add("Prices are in cents")
+    assert (await api.ask("POST", f"/memories/{one}/links", {"other": other}))["what"] == "linked"
+    assert await api.ask("POST", "/erase", {"matching": "Ann Miller"}) == {"erased": 1}
+    assert "Miller" not in json.dumps(await api.ask("GET", f"/memories/{one}"))
+
+
+async def test_what_is_exported_is_taken_in_elsewhere_and_once(api: Api) -> None:
+    await api.add("We deploy on Fridays")
+    client = api.pages.app.test_client()
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    exported = await client.get(f"{ROOT}/export", headers=bearer, query_string={"project": str(api.folder)})
+    lines = await exported.get_data()
+    assert (exported.content_type, lines.count(b"\n")) == (LINES, 1)
+    for counts in ({"added": 1}, {"skipped": 1}):
+        taken = await client.post(
+            f"{ROOT}/import", headers=bearer, query_string={"project": "/elsewhere"}, data=lines + b"\n"
+        )
+        assert await taken.get_json() == counts
+    refused = await client.post(f"{ROOT}/import", headers=bearer, data=lines + b"{]")
+    assert (refused.status_code, (await refused.get_json())["error"]) == (400, "Line 2 is no JSON object.")
+
+
+async def test_an_agent_says_that_it_is_one_and_nobody_says_that_it_was_extracted(api: Api) -> None:
+    told = await api.ask("POST", "/memories", {"content": "The tests need a database", "source": "agent"})
+    assert told["entry"]["source"] == "agent"
+    status, told = await api.try_to("POST", "/memories", {"content": "x", "source": "extracted"})
+    assert (status, told["error"]) == (400, "source of addMemory is to be one of user, agent, not 'extracted'.")
+
+
+async def test_a_recorded_session_is_learned_from(shown: ShownLog, pages: Pages) -> None:
+    api = Api(pages, Path("/work/app"))
+    writes = (await api.ask("POST", "/learn", {"session": shown.other}))["writes"]
+    assert [each["scope"] for each in writes] == ["project", "user"]
+    assert (await api.try_to("POST", "/learn", {"session": "nobody"}))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "given", "query", "status", "sentence"),
+    [
+        ("POST", "/memories", {}, {}, 400, "addMemory needs content."),
+        ("POST", "/memories", {"content": "x"}, {}, 400, "There is no project here: name the folder"),
+        ("POST", "/memories", {"content": 5}, {}, 400, "content of addMemory is to be of type string, not 5."),
+        ("POST", "/memories", {"content": "x", "mood": "y"}, {}, 400, "addMemory knows no 'mood'; it takes project"),
+        ("POST", "/memories", {"content": "x", "kind": "y"}, {}, 400, "'y' is no kind; there are project-brief"),
+        ("GET", "/memories", None, {"limit": "many"}, 400, "limit of listMemories is to be of type integer"),
+        ("GET", "/memories", None, {"limit": "0"}, 400, "limit of listMemories is to be from 1 to 10000."),
+        ("GET", "/memories", None, {"as_of": "soon"}, 400, "as_of: 'soon' is no time"),
+        ("GET", "/memories", None, {"as_of": "9" * 30}, 400, "is no time"),
+        ("GET", "/memories", None, {"project": "here"}, 400, "project: 'here' is no absolute path"),
+        ("GET", "/export", None, {"kind": "fact"}, 400, "There is no argument 'kind' here"),
+        ("GET", "/memories/nothing", None, {}, 404, "No entry has the id 'nothing'."),
+        ("POST", "/undo", {}, {}, 404, "There is no write to be taken back."),
+        ("GET", "/nothing", None, {}, 404, "There is no such"),
+        ("PATCH", "/memories", None, {}, 405, "cannot be asked so"),
+    ],
+)
+async def test_what_cannot_be_done_is_said_in_a_sentence(
+    api: Api, method: str, path: str, given: Any, query: dict[str, str], status: int, sentence: str
+) -> None:
+    answered, told = await api.try_to(method, path, given, **query)
+    assert (answered, sentence in told["error"]) == (status, True), told
+
+
+@pytest.mark.parametrize("body", ["[]", "{", "\udcff", "5"])
+async def test_a_body_that_is_no_object_is_refused(api: Api, body: str) -> None:
+    response = await api.pages.app.test_client().post(
+        f"{ROOT}/memories", headers={"Authorization": f"Bearer {TOKEN}"}, data=body.encode("utf-8", "surrogateescape")
+    )
+    assert (response.status_code, await response.get_json()) == (400, {"error": "The body is no JSON object."})
+
+
+async def test_strangers_are_let_nowhere_and_a_cookie_reads_but_writes_nothing(database: str, tmp_path: Path) -> None:
+    async with open_pages(database, tmp_path, PageRole.OWNER) as pages:
+        stranger = pages.app.test_client()
+        for operation in OPERATIONS:
+            path = ROOT + operation.path.replace("{id}", "some")
+            refused = await stranger.open(path, method=operation.method)
+            assert (refused.status_code, "Bearer TOKEN" in (await refused.get_json())["error"]) == (401, True)
+            by_cookie = await pages.client.open(path, method=operation.method)
+            assert (by_cookie.status_code == 403) is operation.needs_token, path
+        assert (await pages.client.post(f"{ROOT}/import")).status_code == 403
+
+
+async def test_the_description_names_every_route_and_nothing_else(api: Api) -> None:
+    told = await api.ask("GET", "/openapi.json")
+    described = {(method.upper(), path) for path, methods in told["paths"].items() for method in methods}
+    served = {
+        (method, rule.rule.removeprefix(ROOT).replace("<", "{").replace(">", "}"))
+        for rule in api.pages.app.url_map.iter_rules()
+        if rule.rule.startswith(ROOT)
+        for method in rule.methods - {"HEAD", "OPTIONS"}
+    }
+    assert described == served
+    names = [each["operationId"] for methods in told["paths"].values() for each in methods.values()]
+    assert len(names) == len(set(names))
+
+
+async def test_the_description_says_which_arguments_are_taken_and_which_are_needed(api: Api) -> None:
+    told = (await api.ask("GET", "/openapi.json"))["paths"]
+    for operation in OPERATIONS:
+        described = told[operation.path][operation.method.lower()]
+        body = described.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+        named = {each["name"] for each in described["parameters"]} | body.get("properties", {}).keys()
+        needed = {each["name"] for each in described["parameters"] if each["required"]} | {*body.get("required", ())}
+        assert (named, needed) == ({*operation.properties}, {*operation.required}), operation.name
+        in_path = {each["name"] for each in described["parameters"] if each["in"] == "path"}
+        assert in_path == ({"id"} if "{id}" in operation.path else set())

@@ -52,7 +52,7 @@ def test_every_command_is_documented() -> None:
 def test_commands_in_examples_can_be_typed(page: Path) -> None:
     for command in _commands(page.read_text(encoding="utf-8")):
         try:
-            _parse(shlex.split(command, comments=True))
+            parse_command(shlex.split(command, comments=True))
         except click.ClickException as error:
             pytest.fail(f"{page.name}: {command}: {error.format_message()}")
 
@@ -68,7 +68,7 @@ def _commands(text: str) -> list[str]:
     return lines
 
 
-def _parse(words: list[str]) -> None:
+def parse_command(words: list[str]) -> None:
     """Let click judge a line that calls mnemosyne; of other lines nothing is known."""
     programs = [position for position, word in enumerate(words) if word.rpartition("/")[2] == "mnemosyne"]
     if not programs or words[0] == "export":

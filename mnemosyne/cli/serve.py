@@ -22,7 +22,7 @@ def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
     """Run the proxy until it is told to stop.
 
     When it takes requests it prints one line on stdout, `mnemosyne listening on URL`, and on stderr the line to set
-    for your agent. `mnemosyne run -- claude` does all that for you.
+    for your agent, unless stderr is a log in json. `mnemosyne run -- claude` does all that for you.
 
     SIGTERM or Ctrl-C stops it: running replies may finish. A second one stops it at once. SIGHUP has it read log_level,
     mode and the models file again, and say what else waits for a new start.
@@ -54,6 +54,8 @@ def _announce(config: Config, url: str) -> None:
 
     say(f"mnemosyne listening on {url}")
     sys.stdout.flush()
+    if config.log_format == "json" and config.log_file is None:
+        return  # who reads stderr then reads objects, a line each
     say(f"Point your agent at it:  export ANTHROPIC_BASE_URL={url}", err=True)
     if is_first_party(config.upstream):
         say(f"and Claude Code besides:  export {FIRST_PARTY}=1", err=True)

@@ -30,6 +30,14 @@ def test_serve_prints_one_line_on_stdout_and_the_line_to_set_on_stderr(tmp_path:
     assert process.returncode == 0
 
 
+def test_a_log_in_json_on_stderr_holds_nothing_else(tmp_path: Path) -> None:
+    with started("serve", "--log-format", "json", environ=environ_for(tmp_path)) as process:
+        assert line(process.stdout).startswith("mnemosyne listening on ")
+        process.terminate()
+        _, errors = process.communicate(timeout=DEADLINE)
+    assert {json.loads(each)["level"] for each in errors.splitlines()} <= {"info"}
+
+
 def test_a_taken_port_is_one_sentence_that_says_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

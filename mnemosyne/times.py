@@ -1,6 +1,8 @@
 """Times of events as dates. An event's time is in µs of UTC since 1970, and no date is beyond the year 9999."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+from mnemosyne.errors import BadOption
 
 FIRST, LAST = 0, 253_370_764_799_000_000
 """What a time may be: from 1970 to the end of 9998, so that it has a date in every time zone."""
@@ -14,6 +16,15 @@ def is_time(at: int) -> bool:
 def utc(at: int) -> datetime:
     """The date of a time; of a number that is none, the nearest there is, so that one event cannot spoil a list."""
     return datetime.fromtimestamp(min(max(at, FIRST), LAST) / 1e6, tz=UTC)
+
+
+def parse_day(day: str) -> int:
+    """The end of a day of UTC, such as ``2026-11-21``. Raises BadOption."""
+    try:
+        beyond = datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(days=1)
+    except (ValueError, OverflowError):
+        raise BadOption(f"{day!r} is no day such as 2026-11-21.") from None
+    return min(max(int(beyond.timestamp() * 1e6) - 1, FIRST), LAST)
 
 
 def render_day(at: int) -> str:

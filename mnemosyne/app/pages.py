@@ -6,7 +6,7 @@ It opens the database as a command does, beside a server or without one. While t
 import logging
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Never
 from uuid import UUID
@@ -27,6 +27,7 @@ from mnemosyne.app.storage import LAST_COMMIT_SECONDS
 from mnemosyne.config import Config, list_settings
 from mnemosyne.data_dir import local_token, prepare_data_dir
 from mnemosyne.domain.knowledge.book import KnowledgeBook
+from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.errors import LogUnavailable, MnemosyneError
@@ -37,7 +38,7 @@ from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.http.serving import run_hypercorn
 from mnemosyne.page_links import PageLinks
-from mnemosyne.services.knowledge import KnowledgeDesk
+from mnemosyne.services.knowledge import KnowledgeDesk, list_places
 from mnemosyne.services.overviews import Openings
 from mnemosyne.services.search import CrossSessionIndex
 
@@ -97,12 +98,23 @@ class OpenLibrary:
     def archive(self) -> Any:
         return self.models.archive
 
-    async def desk(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeDesk:
+    @property
+    def book(self) -> KnowledgeBook:
+        """What is known beyond sessions."""
         if self._book is None:
             raise LogUnavailable(self._away)
+        return self._book
+
+    async def desk(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeDesk:
         return await trio.to_thread.run_sync(
-            open_desk_of, self._book, self._config.tenant, folder, source, abandon_on_cancel=True
+            open_desk_of, self.book, self._config.tenant, folder, source, abandon_on_cancel=True
         )
+
+    def desk_of(self, project: str | None) -> KnowledgeDesk:
+        return KnowledgeDesk(self.book, self._config.tenant, project)
+
+    async def places(self) -> Sequence[Place]:
+        return await list_places(self.archive, self._config.tenant)
 
     @property
     def position(self) -> int:

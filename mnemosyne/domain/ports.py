@@ -153,6 +153,10 @@ class EventLog(Protocol[E]):
         """
         ...
 
+    async def knowledge_streams(self) -> Sequence[UUID]:
+        """Every stream of what is known beyond sessions (``knowledge/book.py``), in order of its first event."""
+        ...
+
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         """What this stream takes up, or every stream; a stream that holds nothing is not listed."""
         ...

@@ -1,7 +1,7 @@
 """What people and agents do with what is known beyond sessions: the same operations for commands, tools and pages."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 import attrs
@@ -24,6 +24,7 @@ from mnemosyne.domain.knowledge.decide import (
     find_entry,
     places_of,
 )
+from mnemosyne.domain.knowledge.events import KnowledgeOpened
 from mnemosyne.domain.knowledge.extraction import extract, list_typed_branches
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.knowledge.recalling import PlacedEntry, RecalledEntry
@@ -269,6 +270,17 @@ class KnowledgeDesk:
                 done = await self.remember(scope, draft, WriteMoment(moment.at, f"{moment.id}-{number}"))
                 counts[done.what] = counts.get(done.what, 0) + 1
         return counts
+
+
+async def list_places(archive: Archive, tenant: str) -> list[Place]:
+    """Every place of a tenant of which anything was ever known, in the order in which they began."""
+    found = []
+    for stream in await archive.events.knowledge_streams():
+        (first,) = await archive.events.read(stream, upto=1)
+        opened = cast("KnowledgeOpened", first.envelope.event)
+        if opened.tenant == tenant:
+            found.append(Place(opened.tenant, opened.scope, opened.key))
+    return found
 
 
 def _find_line(wanted: str, entries: Mapping[str, Entry]) -> set[str]:

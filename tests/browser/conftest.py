@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 from tests.browser.chromium import chromium
-from tests.cli.support import environ_for, line, started
+from tests.cli.support import environ_for, line, mnemosyne, started
 from tests.conftest import PostgresServer
-from tests.http.inspector.shown import fill, session
+from tests.http.inspector.shown import NASTY, fill, session
 
 RECORDED = Path(__file__).parents[3] / "shared/data/sessions/claude_code.jsonl"
 LONG = 250
@@ -73,6 +73,9 @@ def serve(
     with postgres_server.fresh_database(template) as dsn, ThreadPoolExecutor() as threads:
         (stream,) = threads.submit(fill, dsn, folder / "data", held).result()
         environ = environ_for(folder, MNEMOSYNE_DSN=dsn)
+        for text in ("Dates are ISO 8601 everywhere", NASTY):
+            done = mnemosyne("remember", text, "--detail", NASTY, "--project", str(folder), environ=environ)
+            assert done.returncode == 0, done.stderr
         with started("open", "--print", environ=environ) as process:
             link = line(process.stdout)
             with browser.new_context() as context:

@@ -19,6 +19,8 @@ PAGES = (
     "{link}/objects",
     "{link}/turn/19/to/20",
     "/-/search?q=parser",
+    "/-/known",
+    "/-/known?day=2030-01-01&prompt=which+dates+are+everywhere",
     "/-/savings",
     "/-/server",
 )
@@ -83,6 +85,21 @@ def test_without_a_script_the_map_the_turns_and_what_left_are_there(browser: Bro
         expect(page.locator("text=objects no longer stand in full")).to_be_visible()
         page.goto(f"{shown.link}/turn/20")
         assert page.locator("ol.blocks > li").count() > 10
+
+
+def test_a_person_has_something_remembered_and_takes_it_back(tab: Tab) -> None:
+    tab.page.goto("/-/known")
+    tab.page.get_by_text("Remember something").click()
+    tab.page.get_by_label("In one sentence").fill("Invoices have four digits")
+    tab.page.get_by_role("button", name="Remember").click()
+    entry = tab.page.locator("li", has_text="Invoices have four digits")
+    expect(entry).to_have_count(1)
+    entry.get_by_role("button", name="Forget").click()
+    expect(tab.page.get_by_role("heading", name="What held once")).to_be_visible()
+    expect(tab.page.locator("li", has_text="Invoices have four digits").get_by_role("button")).to_have_text(
+        "Take that back"
+    )
+    assert tab.said == []
 
 
 def test_the_list_narrows_while_somebody_types(tab: Tab) -> None:

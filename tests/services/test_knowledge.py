@@ -4,17 +4,20 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import pytest
 
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.knowledge.book import KnowledgeBook
+from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.errors import BadEntry, NotFound
-from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, describe, parse_line, parse_member
+from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, describe, list_places, parse_line, parse_member
 from mnemosyne.times import render_day
 from tests.domain.injections import FORGED, GENUINE, Injection, injections
 from tests.domain.knowledge.support import DAY, FIRST, draft
+from tests.projections.support import KINDS, POSTGRES, open_world
 from tests.services.talking import Talk, assistant, body, plain, talking, user
 
 EVERY = 41
@@ -191,3 +194,29 @@ async def say_all(talk: Talk, *messages: dict[str, Any]) -> None:
     """Have a conversation recorded, of which these are the last request's messages but one."""
     await talk.ask(body(messages))
     await talk.ask(body([*messages, assistant("Done."), user("Go on.")]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_place_of_a_tenant_is_listed_and_none_of_anothers(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    dsn = str(request.getfixturevalue("dsn")) if kind == POSTGRES else ""
+    async with open_world(kind, dsn, event_codec()) as world:
+        book = KnowledgeBook(world.log, world.journal)
+        for number, tenant in enumerate(("t", "other")):
+            here = KnowledgeDesk(book, tenant, "app")
+            for scope in (Scope.USER, Scope.PROJECT):
+                await here.remember(scope, draft(f"{tenant} {scope.value}"), moment(number))
+        archive = Known(world.log)
+        assert await list_places(archive, "t") == [Place("t", Scope.USER), Place("t", Scope.PROJECT, "app")]
+        assert await world.log.streams() == []
+
+
+@attrs.frozen
+class Known:
+    """An archive of which only the events are read."""
+
+    events: Any
+    contents: Any = None
+    journal: Any = None
+    directory: Any = None

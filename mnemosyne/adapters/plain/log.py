@@ -17,6 +17,7 @@ import trio
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import NO_SESSIONS
 from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, JournalTicket, LogProgress, assess, prepare
+from mnemosyne.domain.knowledge.events import OPENED
 from mnemosyne.domain.ports import Append, Recorded, StreamSizes
 from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
 
@@ -74,6 +75,10 @@ class PlainLog:
     async def streams(self) -> Sequence[UUID]:
         await trio.lowlevel.checkpoint()
         return [stream for stream, stored in self._stored.items() if stored[0][0] not in NO_SESSIONS]
+
+    async def knowledge_streams(self) -> Sequence[UUID]:
+        await trio.lowlevel.checkpoint()
+        return [stream for stream, stored in self._stored.items() if stored[0][0] == OPENED]
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         await trio.lowlevel.checkpoint()

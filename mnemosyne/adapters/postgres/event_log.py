@@ -93,6 +93,10 @@ class PostgresEventLog:
         """See ports.EventLog."""
         return await self._database.run(self._streams)
 
+    async def knowledge_streams(self) -> Sequence[UUID]:
+        """See ports.EventLog."""
+        return await self._database.run(_knowledge_streams)
+
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         """See ports.EventLog. For every stream it reads both tables whole."""
         return await self._database.run(_sizes, stream)
@@ -278,6 +282,16 @@ def _is_stored(connection: Connection, append: EncodedAppend) -> bool:
 
 NO_SESSIONS = ("session.managing_switched.v1", "session.imported.v1", OPENED)
 """With what a stream may begin that is no session: an operator's, and those of what is known beyond sessions."""
+
+
+def _knowledge_streams(connection: Connection) -> list[UUID]:
+    rows = connection.execute(
+        "select originator_id from mnemosyne.stored_events"
+        " where originator_version = 1 and topic = %s order by notification_id",
+        (OPENED,),
+        binary=True,
+    )
+    return [stream for (stream,) in rows]
 
 
 def _sizes(connection: Connection, stream: UUID | None) -> dict[UUID, StreamSizes]:

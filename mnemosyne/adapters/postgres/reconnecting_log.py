@@ -93,6 +93,9 @@ class ReconnectingLog:
     async def streams(self) -> Sequence[UUID]:
         return await self._current().events.streams()
 
+    async def knowledge_streams(self) -> Sequence[UUID]:
+        return await self._current().events.knowledge_streams()
+
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         return await self._current().events.sizes(stream)
 

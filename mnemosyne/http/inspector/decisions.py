@@ -4,7 +4,7 @@ record before the page shows it.
 
 from collections.abc import Mapping
 
-from mnemosyne.http.inspector.library import Library
+from mnemosyne.http.inspector.library import Decide, Library
 from mnemosyne.services import pins, read_models
 
 REASON = "on the page"
@@ -43,7 +43,7 @@ def _reason(form: Mapping[str, str]) -> str:
     return form.get("reason", "").strip()[:LONGEST_REASON] or REASON
 
 
-DECISIONS = {
+DECISIONS: Mapping[str, Decide] = {
     "/-/session/<session>/object/<object_id>/pin": pin,
     "/-/session/<session>/object/<object_id>/unpin": unpin,
 }

@@ -1,10 +1,11 @@
 """What the pages are made of, as they ask for it: an open log with its read models, and what of it changes."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import UUID
 
+from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.services.knowledge import KnowledgeDesk
@@ -15,6 +16,9 @@ from mnemosyne.services.sessions import Archive
 
 View = Callable[..., Awaitable[tuple[str, Mapping[str, Any]]]]
 """What a page is made of, asked of a library: the name of its template, and what stands in it."""
+
+Decide = Callable[..., Awaitable[str]]
+"""What a form of a page does: asked of a library with the form's fields, it gives the address of what is shown then."""
 
 
 class Library(Protocol):
@@ -52,6 +56,14 @@ class Library(Protocol):
 
     async def desk(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeDesk:
         """What is known beyond sessions, as it is seen from a folder; without one, what holds everywhere."""
+        ...
+
+    def desk_of(self, project: str | None) -> KnowledgeDesk:
+        """The same as it is seen from a project, by its name."""
+        ...
+
+    async def places(self) -> Sequence[Place]:
+        """Where anything was ever known."""
         ...
 
     @property

@@ -23,7 +23,15 @@ from mnemosyne.errors import (
     MnemosyneError,
     NotFound,
 )
-from mnemosyne.http.inspector import decisions, live, object_pages, search_pages, server_pages, session_pages
+from mnemosyne.http.inspector import (
+    decisions,
+    known_pages,
+    live,
+    object_pages,
+    search_pages,
+    server_pages,
+    session_pages,
+)
 from mnemosyne.http.inspector.access import COOKIE, VALID_SECONDS, Access, Visitor, may_decide
 from mnemosyne.http.inspector.api import NEEDS_TOKEN, add_api, is_of_api
 from mnemosyne.http.inspector.library import Library, View
@@ -100,13 +108,13 @@ def create_pages(library: Library, access: Access) -> QuartTrio:
         for each in (rule, "/-/sessions.json" if rule == "/-/" else f"{rule}.json"):
             app.add_url_rule(each, each, answer)
 
-    for views in (session_pages.VIEWS, object_pages.VIEWS, search_pages.VIEWS, server_pages.VIEWS):
+    for views in (session_pages.VIEWS, object_pages.VIEWS, search_pages.VIEWS, known_pages.VIEWS, server_pages.VIEWS):
         for rule, view in views.items():
             show(rule, view)
     downloads: dict[str, Callable[..., Awaitable[Any]]] = {**session_pages.DOWNLOADS, **object_pages.DOWNLOADS}
     for rule, give in downloads.items():
         app.add_url_rule(rule, rule, _with(library, give))
-    for rule, decide in decisions.DECISIONS.items():
+    for rule, decide in {**decisions.DECISIONS, **known_pages.DECISIONS}.items():
         app.add_url_rule(rule, rule, _with(library, _deciding(decide)), methods=["POST"])
     add_api(app, library)
     app.add_url_rule("/-/events", "events", _with(library, live.follow))

@@ -32,6 +32,8 @@ LOOKED_AT = (
     "/-/search",
     "/-/search?q=date+parser",
     "/-/search?q=date+parser&session={session}",
+    "/-/known",
+    "/-/known?day=2026-01-01&prompt=why+is+the+date+parser+slow",
     "/-/savings",
     "/-/server",
 )

@@ -1,0 +1,97 @@
+"""The page of what is known: a person sees it with its source, and changes it as by any command."""
+
+import re
+from pathlib import Path
+
+from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
+from mnemosyne.page_links import PageRole
+from mnemosyne.services.knowledge import WriteMoment
+from mnemosyne.times import render_day
+from tests.domain.knowledge.support import DAY, draft
+from tests.http.inspector.shown import NASTY, NOW, Pages, open_pages
+
+PROJECT = "/-/known?project=github.com%2Fada%2Fapp"
+
+
+async def know(pages: Pages, content: str, at: int = NOW, write: str = "w", **fields: object) -> str:
+    """An entry of the project; its id."""
+    desk = pages.library.desk_of("github.com/ada/app")
+    done = await desk.remember(Scope.PROJECT, draft(content, **fields), WriteMoment(at, write))
+    assert done.entry is not None
+    return done.entry.id
+
+
+async def decide(pages: Pages, path: str, word: str | None = None, **form: str) -> int:
+    """What a form of the page says, with the page's own word unless it is another."""
+    _, text = await pages.get(PROJECT)
+    found = re.search(r'name="word" value="([^"]*)"', text)
+    own = found[1] if found else ""
+    fields = {"project": "github.com/ada/app", "word": own if word is None else word, **form}
+    response = await pages.client.post(f"/-/known/{path}", form=fields)
+    return int(response.status_code)
+
+
+async def test_a_person_has_something_remembered_changed_confirmed_forgotten_and_takes_it_back(
+    dsn: str, tmp_path: Path
+) -> None:
+    async with open_pages(dsn, tmp_path) as pages:
+        assert await decide(pages, "remember", text="We use pnpm", kind="tooling", scope="project") == 303
+        told = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
+        (kind, (first,)) = told["entries"][0]
+        assert (kind, first["entry"]["content"]) == ("tooling", "We use pnpm")
+        assert "We use pnpm" in told["block"]["text"]
+        old = first["entry"]["id"]
+        assert await decide(pages, f"entry/{old}/update", text="We use bun") == 303
+        assert await decide(pages, "entry/bun/confirm") == 303
+        status, text = await pages.get(PROJECT)
+        assert status == 200
+        assert "What held once" in text
+        assert "We use pnpm" in text
+        assert await decide(pages, "entry/bun/forget") == 303
+        told = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
+        assert told["entries"] == []
+        write = told["ended"][0]["entry"]["ended_by"]
+        assert await decide(pages, f"write/{write}/undo") == 303
+        told = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
+        assert told["entries"][0][1][0]["entry"]["content"] == "We use bun"
+
+
+async def test_a_day_shows_what_was_known_then_and_offers_no_change(dsn: str, tmp_path: Path) -> None:
+    async with open_pages(dsn, tmp_path) as pages:
+        await know(pages, "tabs of 2", at=NOW - 10 * DAY, write="a")
+        await pages.library.desk_of("github.com/ada/app").update("tabs", "tabs of 4", WriteMoment(NOW - DAY, "b"))
+        today = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
+        assert today["entries"][0][1][0]["entry"]["content"] == "tabs of 4"
+        then = f"{PROJECT}&day={render_day(NOW - 5 * DAY)}"
+        _, text = await pages.get(then)
+        assert "tabs of 2" in text
+        assert "Still true" not in text
+        assert (await pages.get(f"{PROJECT}&day=someday"))[0] == 400
+
+
+async def test_whoever_may_only_look_and_whoever_brings_no_word_changes_nothing(dsn: str, tmp_path: Path) -> None:
+    async with open_pages(dsn, tmp_path) as pages:
+        id_ = await know(pages, "We use pnpm")
+        assert await decide(pages, f"entry/{id_}/forget", word="another page's") == 403
+    async with open_pages(dsn, tmp_path, role=PageRole.READER) as pages:
+        _, text = await pages.get(PROJECT)
+        assert "We use pnpm" in text
+        assert "Forget" not in text
+        assert await decide(pages, f"entry/{id_}/forget") == 403
+
+
+async def test_what_an_entry_says_is_text(dsn: str, tmp_path: Path) -> None:
+    async with open_pages(dsn, tmp_path) as pages:
+        await know(pages, NASTY, kind=EntryKind.BRIEF, detail=NASTY)
+        _, text = await pages.get(PROJECT)
+        assert "<script>alert" not in text
+        assert "\x1b" not in text
+
+
+async def test_another_tenant_s_page_shows_nothing_of_it(dsn: str, tmp_path: Path) -> None:
+    async with open_pages(dsn, tmp_path) as pages:
+        await know(pages, "We use pnpm")
+    async with open_pages(dsn, tmp_path, tenant="other") as pages:
+        _, text = await pages.get(PROJECT)
+        assert "We use pnpm" not in text
+        assert 'option value="github.com/ada/app"' not in text

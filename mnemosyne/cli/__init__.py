@@ -40,6 +40,7 @@ _MEMORY = {
     "remember": "remember:remember",
     "memory": "memory:memory",
     "mcp": "mcp:mcp",
+    "hook": "hook:hook",
 }
 
 _PLACES = {

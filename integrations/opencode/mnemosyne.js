@@ -1,0 +1,64 @@
+// Memory beyond sessions for opencode. All that is decided is decided by `mnemosyne`; this file carries it over.
+//
+// - The first prompt of a session gets what is known as a part that opencode keeps, so it is the same in each request.
+// - A prompt that asks for something to be remembered gets a note of how that is done.
+// - A compaction is told what is known, so that its summary need not hold it.
+// - The tools are those of `mnemosyne mcp`.
+
+import { spawn } from "node:child_process"
+
+const COMMAND = process.env.MNEMOSYNE_COMMAND || "mnemosyne"
+const LONGEST_WAIT = 10_000 // ms; a prompt goes without memory then
+
+/** What `mnemosyne hook` prints about an event; nothing if it cannot be asked, for nobody is to be kept from working. */
+function ask(event) {
+  return new Promise((resolve) => {
+    const child = spawn(COMMAND, ["hook"], { cwd: event.cwd, stdio: ["pipe", "pipe", "ignore"], timeout: LONGEST_WAIT })
+    let told = ""
+    child.stdout.setEncoding("utf8").on("data", (piece) => (told += piece))
+    child.stdin.on("error", () => {})
+    child.on("error", () => resolve(""))
+    child.on("close", (code) => resolve(code === 0 ? told.trim() : ""))
+    child.stdin.end(JSON.stringify(event))
+  })
+}
+
+/** An id that puts a part behind that one: opencode orders the parts of a message by their ids. */
+function idBehind(part) {
+  return part.id.slice(0, 16).padEnd(part.id.length, "z")
+}
+
+export const Mnemosyne = async ({ client, directory }) => {
+  const begun = new Set()
+
+  /** Whether a session begins with this message: an agent that another one calls is told by that one. */
+  async function begins(sessionID) {
+    if (begun.has(sessionID)) return false
+    begun.add(sessionID)
+    const session = (await client.session.get({ path: { id: sessionID } })).data
+    const before = (await client.session.messages({ path: { id: sessionID } })).data
+    return !session?.parentID && !before?.length
+  }
+
+  return {
+    config: async (config) => {
+      config.mcp = { mnemosyne: { type: "local", command: [COMMAND, "mcp"] }, ...config.mcp }
+    },
+
+    "chat.message": async ({ sessionID }, { message, parts }) => {
+      const last = parts.at(-1)
+      const prompt = parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n")
+      if (!last || !prompt) return
+      const asked = [ask({ hook_event_name: "UserPromptSubmit", cwd: directory, prompt })]
+      if (await begins(sessionID)) asked.unshift(ask({ hook_event_name: "SessionStart", cwd: directory, prompt }))
+      const text = (await Promise.all(asked)).filter(Boolean).join("\n\n")
+      if (!text) return
+      parts.push({ id: idBehind(last), messageID: message.id, sessionID, type: "text", text, synthetic: true })
+    },
+
+    "experimental.session.compacting": async (_input, output) => {
+      const block = await ask({ hook_event_name: "SessionStart", cwd: directory })
+      if (block) output.context.push(block)
+    },
+  }
+}

@@ -1,0 +1,52 @@
+"""What clients tell their hooks, in the words of Claude Code."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from mnemosyne.app.clients import BASE_URL, CUSTOM_HEADERS, MODE_HEADER, OPENCODE_CONFIG
+from mnemosyne.app.discovery import ask_page
+from mnemosyne.config import Config
+from mnemosyne.errors import BadOption
+
+ANSWER_SECONDS = 1.0
+"""How long a server may take to say in which mode it runs."""
+
+
+@attrs.frozen
+class HookEvent:
+    """Something that happened in a client. ``resumed``: what the session was told as it began still stands in it."""
+
+    name: str
+    folder: Path
+    prompt: str = ""
+    resumed: bool = False
+
+
+def parse_event(text: str) -> HookEvent:
+    """The event that a client writes to a hook's stdin. Raises BadOption."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict) or not isinstance(told.get("hook_event_name"), str):
+        raise BadOption("This command is for hooks of clients: it reads an event as JSON from stdin.")
+    folder, prompt = told.get("cwd"), told.get("prompt")
+    return HookEvent(
+        name=told["hook_event_name"],
+        folder=Path(folder) if isinstance(folder, str) else Path(),
+        prompt=prompt if isinstance(prompt, str) else "",
+        resumed=told.get("source") == "resume",
+    )
+
+
+def is_managed(environ: Mapping[str, str], config: Config) -> bool:
+    """Whether the client's requests go through a server that manages them: it tells and learns by itself."""
+    asked = f"{environ.get(CUSTOM_HEADERS, '')}{environ.get(OPENCODE_CONFIG, '')}"
+    if MODE_HEADER in asked:
+        return "manage" in asked.partition(MODE_HEADER)[2]
+    url = environ.get(BASE_URL, "")
+    status = ask_page(url, "/-/status", config, ANSWER_SECONDS) if url else None
+    return isinstance(status, dict) and status.get("settings", {}).get("mode") == "manage"

@@ -1,0 +1,72 @@
+"""``mnemosyne hook``: what the plugins of clients call."""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from mnemosyne.cli.printing import say
+from mnemosyne.cli.reading import has_log, log_options, with_log
+from mnemosyne.cli.settings import configuration
+from mnemosyne.errors import MnemosyneError
+
+if TYPE_CHECKING:
+    from mnemosyne.app.hooks import HookEvent
+    from mnemosyne.app.storage import Storage
+    from mnemosyne.config import Config
+
+LARGEST_INPUT = 8 * 1024 * 1024
+
+
+@click.command(short_help="Answer a hook of a client, such as Claude Code's.")
+@log_options()
+def hook(**options: object) -> None:
+    """Answer a hook of a client: it reads on stdin what Claude Code tells its hooks, and prints what the model is to be
+    told. The plugins in `integrations/` call it.
+
+    \b
+      SessionStart       what is known, as `mnemosyne memory block` shows it
+      UserPromptSubmit   how something is remembered, if the prompt asks for that
+
+    Where a server manages the session it prints nothing: the server tells and learns by itself. It never fails, so that
+    it keeps nobody from working; what is wrong stands on stderr.
+    """
+    from mnemosyne.app.hooks import is_managed, parse_event
+
+    try:
+        config = configuration(options)
+        event = parse_event(sys.stdin.read(LARGEST_INPUT))
+        answer = "" if is_managed(os.environ, config) else answer_event(event, config)
+    except MnemosyneError as error:
+        say(str(error), err=True)
+    else:
+        if answer:
+            say(answer)
+
+
+def answer_event(event: "HookEvent", config: "Config") -> str:
+    """What the client shall put before its model; nothing for an event that needs none."""
+    from mnemosyne.domain.knowledge.nudge import NUDGE, asks_to_remember
+
+    match event.name:
+        case "SessionStart" if has_log(config) and not event.resumed:
+            return read_block(event, config)
+        case "UserPromptSubmit" if asks_to_remember(event.prompt):
+            return NUDGE
+        case _:
+            return ""
+
+
+def read_block(event: "HookEvent", config: "Config") -> str:
+    """What a session is told that begins in this folder."""
+    from mnemosyne.app.knowledge import open_desk
+    from mnemosyne.app.process import now
+    from mnemosyne.times import render_day
+
+    async def compose(storage: "Storage") -> str:
+        desk = open_desk(storage, config.tenant, event.folder)
+        block = await desk.compose_block(event.prompt, now(), render_day)
+        return "" if block is None else block.text
+
+    return with_log(config, compose)

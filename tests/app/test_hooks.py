@@ -1,0 +1,54 @@
+"""What a client tells a hook is read with care, and whether a server manages it is known from its settings."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.app.hooks import HookEvent, is_managed, parse_event
+from mnemosyne.config import load
+from mnemosyne.errors import BadOption
+
+CONFIG = load({}, {})
+
+
+def test_an_event_of_a_client_is_read() -> None:
+    told: dict[str, object] = {
+        "hook_event_name": "SessionStart",
+        "cwd": "/work",
+        "source": "resume",
+        "session_id": "a",
+        "new": [1],
+    }
+    assert parse_event(json.dumps(told)) == HookEvent("SessionStart", Path("/work"), resumed=True)
+    told = {"hook_event_name": "UserPromptSubmit", "prompt": "Go on", "cwd": 5}
+    assert parse_event(json.dumps(told)) == HookEvent("UserPromptSubmit", Path(), "Go on")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "{", "[" * 100_000, '{"hook_event_name": 5}'])
+def test_what_is_no_event_is_refused_in_a_sentence(text: str) -> None:
+    with pytest.raises(BadOption, match="reads an event as JSON"):
+        parse_event(text)
+
+
+@pytest.mark.parametrize(
+    ("environ", "managed"),
+    [
+        ({}, False),
+        ({"ANTHROPIC_BASE_URL": "https://api.anthropic.com"}, False),
+        ({"ANTHROPIC_CUSTOM_HEADERS": "x-a: manage\nx-mnemosyne-mode: manage"}, True),
+        ({"ANTHROPIC_CUSTOM_HEADERS": "x-a: manage\nx-mnemosyne-mode: observe"}, False),
+        ({"ANTHROPIC_CUSTOM_HEADERS": "x-a: manage"}, False),
+        (
+            {
+                "OPENCODE_CONFIG_CONTENT": json.dumps(
+                    {"provider": {"anthropic": {"options": {"headers": {"x-mnemosyne-mode": "manage"}}}}}
+                )
+            },
+            True,
+        ),
+        ({"OPENCODE_CONFIG_CONTENT": "{"}, False),
+    ],
+)
+def test_a_client_that_asks_to_be_managed_is_told_by_the_server(environ: dict[str, str], managed: bool) -> None:
+    assert is_managed(environ, CONFIG) is managed

@@ -1,0 +1,81 @@
+"""`mnemosyne hook` says what a client's model is to be told, and keeps nobody from working."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.domain.knowledge.nudge import NUDGE
+from tests.cli.support import MNEMOSYNE, environ_for, serving
+from tests.waiting import DEADLINE
+
+
+def ask(environ: dict[str, str], event: object) -> tuple[str, str]:
+    """What the hook prints, and what it complains about."""
+    done = subprocess.run(
+        [*MNEMOSYNE, "hook"],
+        input=event if isinstance(event, str) else json.dumps(event),
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert done.returncode == 0
+    return done.stdout.rstrip("\n"), done.stderr
+
+
+def remember(environ: dict[str, str], folder: Path, *words: str) -> None:
+    command = [*MNEMOSYNE, "remember", *words, "--project", str(folder)]
+    subprocess.run(command, env=environ, check=True, capture_output=True, timeout=DEADLINE)
+
+
+@pytest.fixture
+def environ(dsn: str, tmp_path: Path) -> dict[str, str]:
+    """One in which something is known of the project."""
+    environ = environ_for(tmp_path, MNEMOSYNE_DSN=dsn, MNEMOSYNE_UPSTREAM="http://127.0.0.1:9")
+    remember(environ, tmp_path, "A shop for bicycles", "--kind", "project-brief")
+    remember(environ, tmp_path, "The parser of dates is slow", "--kind", "fact")
+    return environ
+
+
+def begins(folder: Path, **more: str) -> dict[str, str]:
+    return {"hook_event_name": "SessionStart", "cwd": str(folder), "source": "startup", **more}
+
+
+def test_a_session_that_begins_is_told_what_is_known_of_its_folder(environ: dict[str, str], tmp_path: Path) -> None:
+    told, complaints = ask(environ, begins(tmp_path))
+    assert (told.startswith("[MEMORY]"), "A shop for bicycles" in told, complaints) == (True, True, "")
+    assert "parser" not in told
+    assert "parser of dates" in ask(environ, begins(tmp_path, prompt="Make the parser of dates fast"))[0]
+    assert "bicycles" in ask(environ, begins(tmp_path, source="compact"))[0]
+    assert ask(environ, begins(tmp_path, source="resume")) == ("", "")
+    assert ask(environ, begins(tmp_path / "elsewhere")) == ("", "")
+
+
+def test_where_a_server_manages_by_default_it_tells_by_itself(environ: dict[str, str], tmp_path: Path) -> None:
+    for mode, told in (("manage", False), ("observe", True)):
+        with serving(environ={**environ, "MNEMOSYNE_MODE": mode}) as url:
+            answer, _ = ask({**environ, "ANTHROPIC_BASE_URL": url}, begins(tmp_path))
+            assert ("bicycles" in answer) is told
+
+
+def test_a_prompt_is_followed_by_how_to_remember_where_it_asks_for_that(tmp_path: Path) -> None:
+    for prompt, told in (("Remember the port", NUDGE), ("Fix the port", "")):
+        event = {"hook_event_name": "UserPromptSubmit", "prompt": prompt, "cwd": str(tmp_path)}
+        assert ask(environ_for(tmp_path), event) == (told, "")
+
+
+def test_where_nothing_was_ever_recorded_nothing_is_told_and_nothing_is_made(tmp_path: Path) -> None:
+    assert ask(environ_for(tmp_path), begins(tmp_path)) == ("", "")
+    assert not (tmp_path / "data").exists()
+
+
+def test_other_events_are_let_go_and_what_is_wrong_is_said_aside(tmp_path: Path) -> None:
+    assert ask(environ_for(tmp_path), {"hook_event_name": "Stop"}) == ("", "")
+    told, complaints = ask(environ_for(tmp_path), "no event")
+    assert (told, "reads an event as JSON" in complaints) == ("", True)
+    away = environ_for(tmp_path, MNEMOSYNE_DSN="postgresql://127.0.0.1:9/nothing")
+    told, complaints = ask(away, begins(tmp_path))
+    assert (told, len(complaints.splitlines())) == ("", 1)

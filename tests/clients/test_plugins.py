@@ -1,0 +1,119 @@
+"""The plugins in `integrations/`, in the real clients: a session is told what is known, is nudged where it is asked to
+remember, and its tools write what the next one is told.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemosyne.domain.knowledge.nudge import NUDGE
+from tests.clients import desk as desks
+from tests.clients.agents import Agent, ClaudeCode, Opencode
+from tests.clients.desk import MNEMOSYNE, Desk, Server, finished
+from tests.clients.test_managed_agents import MANAGE
+
+pytestmark = pytest.mark.clients
+
+INTEGRATIONS = Path(__file__).parents[2] / "integrations"
+KNOWN = "The billing service listens on port 8443"
+WANTED = "Deploys are on Mondays"
+
+
+class ClaudeCodeWithPlugin(ClaudeCode):
+    """Claude Code as it is with our plugin."""
+
+    def command(self, prompt: str, *, goes_on: bool = False, fork_of: str = "") -> list[str]:
+        program, *rest = super().command(prompt, goes_on=goes_on, fork_of=fork_of)
+        return [program, "--plugin-dir", str(INTEGRATIONS / "claude-code"), *rest]
+
+
+class OpencodeWithPlugin(Opencode):
+    """opencode as it is with our plugin."""
+
+    environment: Mapping[str, str] = {**Opencode.environment, "OPENCODE_PURE": "0"}
+
+
+REMEMBER = {"claude": "mcp__plugin_mnemosyne_mnemosyne__remember", "opencode": "mnemosyne_remember"}
+"""How each calls the tool."""
+
+PLUGGED = [ClaudeCodeWithPlugin(), OpencodeWithPlugin()]
+
+
+@pytest.fixture(params=PLUGGED, ids=lambda agent: agent.name)
+def plugged(request: pytest.FixtureRequest, programs: Path, server: Server, tmp_path: Path) -> Desk:
+    """Each client with its plugin, in a project of which something is known."""
+    agent: Agent = request.param
+    desk = desks.desk(agent, programs, server, tmp_path)
+    plugin = (INTEGRATIONS / "opencode/mnemosyne.js").as_uri()
+    settings = json.dumps({"snapshot": False, "plugin": [plugin]})
+    (desk.home / "config/opencode/opencode.json").write_text(settings)
+    memory(desk, "remember", KNOWN, "--kind", "project-brief")
+    return desk
+
+
+def memory(desk: Desk, *arguments: str) -> Any:
+    """What a command prints as JSON about the desk's project."""
+    where = ("--data-dir", str(desk.server.data_dir), "--project", str(desk.project), "--json")
+    return json.loads(finished([*MNEMOSYNE, *arguments, *where], desk.environment, desk.project))
+
+
+def run(desk: Desk, prompt: str, *, goes_on: bool = False, options: tuple[str, ...] = ()) -> str:
+    """The client's last words; it finds `mnemosyne` on its path, and the same log."""
+    variables = {
+        "PATH": f"{Path(sys.executable).parent}:{desk.environment['PATH']}",
+        "MNEMOSYNE_DATA_DIR": str(desk.server.data_dir),
+    }
+    return desk.run(prompt, goes_on=goes_on, options=(*desk.server.options, *options), **variables).text
+
+
+def openings(desk: Desk, start: int = 0) -> list[str]:
+    """What stands before the first reply in each request of the conversation itself."""
+    bodies = [json.loads(each.body) for each in desk.standin.messages[start:]]
+    return [_opening(each["messages"]) for each in bodies if each.get("tools")]
+
+
+def _opening(messages: list[Any]) -> str:
+    return json.dumps(list(takewhile(lambda message: message["role"] != "assistant", messages)))
+
+
+def test_a_session_is_told_once_what_is_known_and_writes_what_the_next_is_told(plugged: Desk) -> None:
+    arguments = {"text": WANTED, "kind": "progress"}
+    remember = {"type": "tool_use", "name": REMEMBER[plugged.agent.name], "input": arguments}
+    plugged.script(
+        {"when": {"prompt": "Remember"}, "replies": [{"content": [remember]}, {"text": "I will."}]},
+        {"when": {"prompt": "deploy"}, "reply": {"text": "On Mondays."}},
+    )
+    assert run(plugged, "Remember that deploys are on Mondays.") == "I will."
+    told = openings(plugged)
+    assert len(told) == 2
+    assert len(told) == 2
+    assert all(each.count(KNOWN) == 1 and each.count("MEMORY TRIGGER DETECTED") == 1 for each in told)
+    (written,) = [each for each in memory(plugged, "memory", "list") if each["content"] == WANTED]
+    assert (written["source"], written["kind"], written["scope"]) == ("agent", "progress", "project")
+
+    start = len(plugged.standin.messages)
+    assert run(plugged, "When do we deploy?", goes_on=True) == "On Mondays."
+    resumed = openings(plugged, start)
+    assert all(each.count(KNOWN) == 1 and WANTED not in each for each in resumed), "what it was told does not change"
+
+    start = len(plugged.standin.messages)
+    assert run(plugged, "On which day do we deploy?") == "On Mondays."
+    (fresh,) = openings(plugged, start)
+    assert KNOWN in fresh
+    assert WANTED in fresh
+    assert json.dumps(NUDGE)[1:-1] not in fresh
+    assert plugged.standin.violations == []
+
+
+def test_where_a_server_manages_the_plugin_leaves_the_telling_to_it(plugged: Desk) -> None:
+    plugged.script({"when": {"prompt": "port"}, "reply": {"text": "8443."}})
+    assert run(plugged, "Remember the port?", options=MANAGE) == "8443."
+    (told,) = openings(plugged)
+    assert told.count(KNOWN) == 1
+    assert "MEMORY TRIGGER DETECTED" not in told
+    assert plugged.standin.violations == []

@@ -1,0 +1,112 @@
+"""The plugins for clients are what those clients read, and call commands that there are."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemosyne.cli import main
+from mnemosyne.services.agent_tools import BY_NAME
+from tests.waiting import DEADLINE
+
+FOLDER = Path(__file__).parents[1] / "integrations"
+CLAUDE, OPENCODE = FOLDER / "claude-code", FOLDER / "opencode"
+
+
+def read(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def test_each_manifest_names_what_is_there() -> None:
+    plugin, listed = read(CLAUDE / ".claude-plugin/plugin.json"), read(FOLDER / ".claude-plugin/marketplace.json")
+    (entry,) = listed["plugins"]
+    assert (entry["name"], entry["description"]) == (plugin["name"], plugin["description"])
+    assert (FOLDER / entry["source"]).resolve() == CLAUDE
+    package = read(OPENCODE / "package.json")
+    assert package["main"] in package["files"]
+    assert [name for name in package["files"] if not (OPENCODE / name).exists()] == []
+    assert package["version"] == plugin["version"]
+
+
+def test_every_command_that_a_plugin_runs_is_one_of_ours() -> None:
+    hooks = [
+        hook for each in read(CLAUDE / "hooks/hooks.json")["hooks"].values() for one in each for hook in one["hooks"]
+    ]
+    commands = [shlex.split(each["command"]) for each in hooks]
+    commands += [[each["command"], *each["args"]] for each in read(CLAUDE / ".mcp.json")["mcpServers"].values()]
+    script = (OPENCODE / "mnemosyne.js").read_text(encoding="utf-8")
+    commands += [["mnemosyne", name] for name in re.findall(r'COMMAND, \[?"(\w+)"', script)]
+    assert len(commands) == 5
+    for program, name in commands:
+        assert program == "mnemosyne"
+        assert name in main.commands
+
+
+@pytest.mark.parametrize("command", sorted(CLAUDE.glob("commands/*.md")), ids=lambda path: path.stem)
+def test_every_tool_that_a_command_tells_of_is_offered(command: Path) -> None:
+    text = command.read_text(encoding="utf-8")
+    assert re.match(r"---\ndescription: .+\nargument-hint: .+\n---\n", text)
+    assert "$ARGUMENTS" in text
+    named = set(re.findall(r"`(\w+)`", text))
+    assert named
+    assert named <= BY_NAME.keys() | {"all_sessions"}
+
+
+PROGRAM = """
+import { Mnemosyne } from PLUGIN
+const session = { get: async () => ({ data: {} }), messages: async () => ({ data: [] }) }
+const plugin = await Mnemosyne({ client: { session }, directory: process.cwd() })
+const config = { mcp: { other: {} } }
+await plugin.config(config)
+const told = []
+for (const text of ["Remember it", "Remember it"]) {
+  const output = { message: { id: "msg_1" }, parts: [{ id: "prt_0123456789abcdefgh", type: "text", text }] }
+  await plugin["chat.message"]({ sessionID: "ses_1" }, output)
+  told.push(output.parts)
+}
+const compacting = { context: [] }
+await plugin["experimental.session.compacting"]({}, compacting)
+console.log(JSON.stringify({ config, told, compacting }))
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
+def test_opencode_s_plugin_works_on_where_mnemosyne_is_not_there_or_fails(tmp_path: Path) -> None:
+    """The same with a program that is there is shown by the real client (`tests/clients/test_plugins.py`)."""
+    script = tmp_path / "program.mjs"
+    script.write_text(PROGRAM.replace("PLUGIN", json.dumps((OPENCODE / "mnemosyne.js").as_uri())), encoding="utf-8")
+    for command in (str(tmp_path / "nowhere"), "false"):
+        environ = {"PATH": "/usr/bin:/bin", "MNEMOSYNE_COMMAND": command}
+        node = shutil.which("node")
+        assert node is not None
+        done = subprocess.run(
+            [node, script], cwd=tmp_path, env=environ, capture_output=True, timeout=DEADLINE, check=True
+        )
+        told = json.loads(done.stdout)
+        assert told["config"]["mcp"] == {"mnemosyne": {"type": "local", "command": [command, "mcp"]}, "other": {}}
+        assert [len(parts) for parts in told["told"]] == [1, 1]
+        assert told["compacting"] == {"context": []}
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
+def test_opencode_s_plugin_tells_the_first_prompt_of_a_session_and_each_that_asks(tmp_path: Path) -> None:
+    script, command = tmp_path / "program.mjs", tmp_path / "mnemosyne"
+    script.write_text(PROGRAM.replace("PLUGIN", json.dumps((OPENCODE / "mnemosyne.js").as_uri())), encoding="utf-8")
+    command.write_text('#!/bin/sh\nsed -E \'s/.*"hook_event_name":"([A-Za-z]+)".*/\\1/\'\n', encoding="utf-8")
+    command.chmod(0o755)
+    node = shutil.which("node")
+    assert node is not None
+    environ = {"PATH": "/usr/bin:/bin", "MNEMOSYNE_COMMAND": str(command)}
+    done = subprocess.run([node, script], cwd=tmp_path, env=environ, capture_output=True, timeout=DEADLINE, check=True)
+    told = json.loads(done.stdout)
+    texts = [[part["text"] for part in parts] for parts in told["told"]]
+    assert texts == [["Remember it", "SessionStart\n\nUserPromptSubmit"], ["Remember it", "UserPromptSubmit"]]
+    (asked, added) = told["told"][0]
+    assert added["id"] > asked["id"], "opencode shows parts in the order of their ids"
+    assert added["synthetic"]
+    assert told["compacting"] == {"context": ["SessionStart"]}

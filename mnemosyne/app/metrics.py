@@ -71,7 +71,7 @@ EVENTS = Metric("mnemosyne_appended_events_total", "counter", "Events in durable
 APPENDED_BYTES = Metric("mnemosyne_appended_bytes_total", "counter", "Bytes of durable appends before compression.")
 WAITING = Metric("mnemosyne_appends_waiting", "gauge", "Appends that wait to be written.")
 WAITING_BYTES = Metric("mnemosyne_appends_waiting_bytes", "gauge", "Their bytes.")
-AWAY = Metric("mnemosyne_database_away_seconds", "gauge", "How long writing has met no database; 0 if it is there.")
+WAITED = Metric("mnemosyne_append_waiting_seconds", "gauge", "How long the first of them has waited; 0 if none does.")
 AWAKE = Metric("mnemosyne_sessions_awake", "gauge", "Sessions that are held in memory.")
 WORKER = Metric("mnemosyne_worker_state", "gauge", "1 for the state in which the worker is.", ("state",))
 RESTARTS = Metric("mnemosyne_worker_restarts_total", "counter", "How often the worker was started again.")
@@ -81,7 +81,7 @@ SECONDS_BEHIND = Metric("mnemosyne_seconds_behind", "gauge", "The age of the old
 METRICS = (
     *(INFO, REPLIES, ERRORS, FIRST_BYTE, REQUEST_BYTES, REPLY_BYTES, RELAYS, UNRECORDED),
     *(TURNS, MANAGED, GAP_TURNS, ROUNDS, TOKENS, COST, SAVED),
-    *(APPENDS, EVENTS, APPENDED_BYTES, WAITING, WAITING_BYTES, AWAY),
+    *(APPENDS, EVENTS, APPENDED_BYTES, WAITING, WAITING_BYTES, WAITED),
     *(AWAKE, WORKER, RESTARTS, BEHIND, SECONDS_BEHIND),
 )
 """All of them, in the order of the page."""
@@ -160,7 +160,7 @@ class ServerMetrics:
         yield APPENDED_BYTES, [Sample(tally.bytes)]
         yield WAITING, [Sample(waiting.appends)]
         yield WAITING_BYTES, [Sample(waiting.bytes)]
-        yield AWAY, [Sample(round(waiting.away_seconds, 1))]
+        yield WAITED, [Sample(round(waiting.seconds, 1))]
 
 
 def _worker(told: Mapping[str, Any]) -> Found:

@@ -67,6 +67,9 @@ LETTING_GO_SECONDS = 5.0
 HARD_EXIT_SECONDS = 2.0
 """How long an end that waits for nobody may still take to write what is queued, and to let go of the database."""
 
+UNANSWERED_SECONDS = 5.0
+"""What waits longer to be written says that the database is away, or hangs."""
+
 SWITCH_SECONDS = 0.000_5
 """How long a thread keeps the interpreter while another waits for it. A turn gives it up some fifty times, at each call
 of the system, and gets it back after this long where a thread reads another session's body; Python's own 5 ms make a
@@ -138,7 +141,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                 parts = ServerParts(
                     off_since=finder.off_since,
                     worker=supervisor.describe,
-                    database=partial(_describe_recording, journal),
+                    database=partial(describe_recording, journal),
                     metrics=metrics.page,
                 )
                 app = create_app(config, gateway, token, parts, pages)
@@ -173,12 +176,12 @@ async def _open_upstream(config: Config) -> AsyncIterator[RoutedUpstream]:
         yield RoutedUpstream(opened[0], tuple(zip(upstreams_of(config), opened[1:], strict=True)))
 
 
-def _describe_recording(journal: GroupJournal) -> dict[str, object]:
-    """How writing does: what waits to be written, and for how long the database has been away (seconds)."""
+def describe_recording(journal: GroupJournal) -> dict[str, object]:
+    """How writing does: whether the database answers, how much waits to be written, and since when (seconds)."""
     waiting = journal.waiting
     return {
-        "state": "away" if waiting.away_seconds else "there",
-        "seconds": round(waiting.away_seconds, 1),
+        "state": "not answering" if waiting.seconds > UNANSWERED_SECONDS else "there",
+        "seconds": round(waiting.seconds, 1),
         "appends_waiting": waiting.appends,
     }
 

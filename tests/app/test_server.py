@@ -6,16 +6,26 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Never
 
 import pytest
 import trio
 
-from mnemosyne.app.server import COLLECTIONS, SWITCH_SECONDS, collect_rarely, share_the_interpreter
+from mnemosyne.adapters.postgres.journal import EncodedAppend, GroupJournal
+from mnemosyne.app.server import (
+    COLLECTIONS,
+    SWITCH_SECONDS,
+    UNANSWERED_SECONDS,
+    collect_rarely,
+    describe_recording,
+    share_the_interpreter,
+)
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode
+from tests.adapters.log_support import CODEC, said, stream
 from tests.app.home import at_home
 from tests.cli.support import invoked
 from tests.http.managing import Client, text
@@ -108,6 +118,28 @@ def busy() -> Iterator[None]:
         for burner in burners:
             burner.kill()
             burner.wait()
+
+
+class Hanging:
+    """A database that takes a commit and never answers."""
+
+    async def commit(self, batch: Sequence[EncodedAppend]) -> Never:
+        await trio.sleep_forever()
+
+
+async def test_a_database_that_hangs_is_said_not_to_answer_and_since_when(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    journal = GroupJournal(Hanging(), CODEC)
+    assert describe_recording(journal) == {"state": "there", "seconds": 0.0, "appends_waiting": 0}
+    async with trio.open_nursery() as nursery:
+        await nursery.start(journal.run)
+        journal.submit(said(stream(1), 0, "a"))
+        await trio.sleep(UNANSWERED_SECONDS - 1)
+        assert describe_recording(journal)["state"] == "there"
+        await trio.sleep(3)
+        assert describe_recording(journal) == {"state": "not answering", "seconds": 7.0, "appends_waiting": 1}
+        nursery.cancel_scope.cancel()
 
 
 def test_a_look_at_all_that_is_held_is_rare_and_leaves_out_what_was_imported() -> None:

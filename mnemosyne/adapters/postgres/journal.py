@@ -177,8 +177,15 @@ class LogProgress:
 class JournalTicket:
     """One append on its way (ports.Ticket)."""
 
-    def __init__(self, prepared: EncodedAppend, told: Callable[[LogFailed | None], None] = lambda error: None) -> None:
+    def __init__(
+        self,
+        prepared: EncodedAppend,
+        told: Callable[[LogFailed | None], None] = lambda error: None,
+        since: float = 0.0,
+    ) -> None:
         self.prepared = prepared
+        self.since = since
+        """When it was queued, in trio's time."""
         self._told = told
         self._settled = trio.Event()
         self._error: LogFailed | None = None
@@ -211,11 +218,11 @@ Outcomes = Callable[[Append, int, LogFailed | None], None]
 
 @attrs.frozen
 class WaitingAppends:
-    """What has still to be written, and for how many seconds the database has been away; 0 where it is there."""
+    """What has still to be written, and for how many seconds the first of it has waited; 0 where nothing does."""
 
     appends: int
     bytes: int
-    away_seconds: float
+    seconds: float
 
 
 class GroupJournal:
@@ -255,8 +262,8 @@ class GroupJournal:
     @property
     def waiting(self) -> WaitingAppends:
         """What is queued now."""
-        away = 0.0 if self._away_since is None else trio.current_time() - self._away_since
-        return WaitingAppends(len(self._pending), self._pending_bytes, away)
+        seconds = trio.current_time() - self._pending[0].since if self._pending else 0.0
+        return WaitingAppends(len(self._pending), self._pending_bytes, seconds)
 
     def submit(self, append: Append) -> JournalTicket:
         if self._closing.is_set() or self._stopped.is_set():
@@ -269,7 +276,7 @@ class GroupJournal:
                 f"the database is away or too slow: {self._pending_bytes} bytes wait to be written already, "
                 f"and {self._limits.pending_bytes} are allowed to"
             )
-        ticket = JournalTicket(prepared, partial(self._told, append, prepared.size))
+        ticket = JournalTicket(prepared, partial(self._told, append, prepared.size), trio.current_time())
         self._pending.append(ticket)
         self._pending_bytes += weight
         self._wake.set()

@@ -256,12 +256,12 @@ class TestQueue:
             await trio.sleep(3)
             assert journal.waiting.appends == 2
             assert journal.waiting.bytes > 2 * ticket.prepared.size
-            assert 2 < journal.waiting.away_seconds < 4
+            assert 2 < journal.waiting.seconds < 4
             assert not told
             moody.away = False
             with pytest.raises(VersionConflict):
                 await guilty.durable()
-            assert (journal.waiting.appends, journal.waiting.away_seconds) == (0, 0)
+            assert (journal.waiting.appends, journal.waiting.seconds) == (0, 0)
         assert told == [("1", ticket.prepared.size, None), ("2", ticket.prepared.size, VersionConflict)]
 
     async def test_what_was_queued_on_top_of_a_conflict_fails_though_the_version_would_fit(self, moody: Moody) -> None:

@@ -7,7 +7,8 @@ from mnemosyne.domain.knowledge.words import BLOCK_BEGINS, BLOCK_ENDS, strip_pri
 NUDGE = (
     f"{BLOCK_BEGINS}\n[MEMORY TRIGGER DETECTED] The user may be asking for something to be remembered beyond this"
     " session. If so: look with the tool `recall` of mnemosyne whether it is known, then call `update` or `remember`"
-    " with one sentence. Without these tools, run `mnemosyne remember SENTENCE` in a shell. If not, do nothing about this."
+    " with one sentence. Without these tools, run `mnemosyne remember SENTENCE` in a shell. If not, do nothing"
+    " about this."
     f"\n{BLOCK_ENDS}"
 )
 """Marked as ours, so that nothing in it is taken for the user's words."""

@@ -11,23 +11,29 @@ from mnemosyne.config import Config
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.ports import EventLog, Journal
-from mnemosyne.services.knowledge import KnowledgeDesk
+from mnemosyne.services.knowledge import KnowledgeDesk, Meaning
 from mnemosyne.services.sessions import Archive
 
 
 def open_desk(
-    archive: Archive, tenant: str, folder: Path | None, source: EntrySource = EntrySource.USER
+    archive: Archive,
+    tenant: str,
+    folder: Path | None,
+    source: EntrySource = EntrySource.USER,
+    meaning: Meaning | None = None,
 ) -> KnowledgeDesk:
     """What is known as it is seen from a folder; without one, what holds everywhere."""
-    return open_desk_of(KnowledgeBook(archive.events, archive.journal), tenant, folder, source)
+    return open_desk_of(KnowledgeBook(archive.events, archive.journal), tenant, folder, source, meaning)
 
 
-def open_desk_of(book: KnowledgeBook, tenant: str, folder: Path | None, source: EntrySource) -> KnowledgeDesk:
+def open_desk_of(
+    book: KnowledgeBook, tenant: str, folder: Path | None, source: EntrySource, meaning: Meaning | None = None
+) -> KnowledgeDesk:
     """The same, over a book that is kept."""
     if folder is None:
-        return KnowledgeDesk(book, tenant, source=source)
+        return KnowledgeDesk(book, tenant, source=source, meaning=meaning)
     folder = folder.absolute()
-    return KnowledgeDesk(book, tenant, find_project(folder), str(folder), source)
+    return KnowledgeDesk(book, tenant, find_project(folder), str(folder), source, meaning)
 
 
 def open_librarian(events: EventLog[object], journal: Journal, config: Config) -> Librarian:

@@ -9,6 +9,7 @@ from pathlib import Path
 import trio
 
 from mnemosyne import __version__
+from mnemosyne.adapters.embedding.entry_meaning import EntryMeaning
 from mnemosyne.adapters.mcp_sdk import make_http_app, make_server, serve_stdio
 from mnemosyne.app.agent_tools import AgentTools
 from mnemosyne.app.knowledge import open_desk
@@ -30,7 +31,9 @@ async def open_tools(config: Config, folder: Path, say: Callable[[str], None]) -
         journal = models.archive.journal
         await nursery.start(journal.run)
         try:
-            yield AgentTools(models, open_desk(models.archive, config.tenant, folder, EntrySource.AGENT), folder)
+            meaning = EntryMeaning(config.data_dir)
+            desk = open_desk(models.archive, config.tenant, folder, EntrySource.AGENT, meaning)
+            yield AgentTools(models, desk, folder)
         finally:
             with trio.CancelScope(shield=True):
                 await journal.close(LAST_COMMIT_SECONDS)

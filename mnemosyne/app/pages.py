@@ -16,6 +16,7 @@ import trio
 from quart_trio import QuartTrio
 
 from mnemosyne import __version__
+from mnemosyne.adapters.embedding.entry_meaning import EntryMeaning
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.adapters.postgres.leading import lag, tell_progress
@@ -70,6 +71,7 @@ class OpenLibrary:
         self._config = config
         self._models: OpenReadModels | None = None
         self._book: KnowledgeBook | None = None
+        self._meaning = EntryMeaning(config.data_dir)
         self._progress = LogProgress()
         self._why = "it is being opened"
         self._tried = trio.Event()
@@ -107,11 +109,11 @@ class OpenLibrary:
 
     async def desk(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeDesk:
         return await trio.to_thread.run_sync(
-            open_desk_of, self.book, self._config.tenant, folder, source, abandon_on_cancel=True
+            open_desk_of, self.book, self._config.tenant, folder, source, self._meaning, abandon_on_cancel=True
         )
 
     def desk_of(self, project: str | None) -> KnowledgeDesk:
-        return KnowledgeDesk(self.book, self._config.tenant, project)
+        return KnowledgeDesk(self.book, self._config.tenant, project, meaning=self._meaning)
 
     async def places(self) -> Sequence[Place]:
         return await list_places(self.archive, self._config.tenant)

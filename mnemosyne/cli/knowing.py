@@ -40,13 +40,15 @@ scope_option = click.option("--scope", type=click.Choice(SCOPES), help="Where it
 
 def with_desk(options: dict[str, Any], work: "Callable[[KnowledgeDesk, Storage], Awaitable[Result]]") -> Result:
     """Do something with what is known; a log is made where there is none."""
+    from mnemosyne.adapters.embedding.entry_meaning import EntryMeaning
     from mnemosyne.app.knowledge import open_desk
 
     folder = options.pop("folder")
     config = configuration(options)
 
     async def run(storage: "Storage") -> Result:
-        return await work(open_desk(storage, config.tenant, folder), storage)
+        meaning = EntryMeaning(config.data_dir)
+        return await work(open_desk(storage, config.tenant, folder, meaning=meaning), storage)
 
     return with_log(config, run)
 

@@ -1,7 +1,7 @@
 """What people and agents do with what is known beyond sessions: the same operations for commands, tools and pages."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 from uuid import UUID
 
 import attrs
@@ -27,7 +27,7 @@ from mnemosyne.domain.knowledge.decide import (
 from mnemosyne.domain.knowledge.events import KnowledgeOpened
 from mnemosyne.domain.knowledge.extraction import extract, list_typed_branches
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
-from mnemosyne.domain.knowledge.recalling import PlacedEntry, RecalledEntry
+from mnemosyne.domain.knowledge.recalling import Nearness, PlacedEntry, RecalledEntry
 from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold_up_to
 from mnemosyne.errors import BadEntry, NotFound
 from mnemosyne.services.memories import fold
@@ -60,15 +60,26 @@ class WriteReport:
         return self.place.scope
 
 
+class Meaning(Protocol):
+    """What compares texts by what they mean."""
+
+    async def nearness(self, question: str, texts: Sequence[str]) -> Nearness | None:
+        """How near texts are to a question; None where nobody can tell."""
+        ...
+
+
 @attrs.frozen
 class KnowledgeDesk:
-    """What is known, as one project of a tenant sees it. ``folder`` is the sandbox; None where none is told of."""
+    """What is known, as one project of a tenant sees it. ``folder`` is the sandbox; None where none is told of.
+    ``meaning`` is what recalls by more than words, if there is any.
+    """
 
     book: KnowledgeBook
     tenant: str
     project: str | None = None
     folder: str | None = None
     source: EntrySource = EntrySource.USER
+    meaning: Meaning | None = None
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -222,7 +233,12 @@ class KnowledgeDesk:
         """The entries that answer a question best, also those that are believed too little to be told unasked."""
         if not question.strip():
             raise BadEntry("Say what you look for.")
-        return (await self.book.index(self.places)).recall(question, at, limit, kinds, ended=ended)
+        index = await self.book.index(self.places)
+        among = index.shortlist(question, at, kinds, ended=ended)
+        near = None
+        if self.meaning is not None:
+            near = await self.meaning.nearness(question, [each.entry.content for each in among])
+        return index.recall(question, at, limit, among, near)
 
     async def compose_block(
         self, prompt: str, at: int, render_date: Callable[[int], str], *, most_tokens: int = MOST_TOKENS

@@ -1,18 +1,21 @@
 """Finding entries by what they say: by a question, and by what a session begins with."""
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
+from operator import mul
 
 import attrs
 
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.knowledge.state import Entry, Knowledge
-from mnemosyne.domain.recall.retrieval import HASHED, WordIndex
+from mnemosyne.domain.recall.ranking import blend
+from mnemosyne.domain.recall.retrieval import HASHED, RELEVANT, Calibration, WordIndex
 from mnemosyne.domain.text.lexical_vector import lexical_vector
 from mnemosyne.domain.text.words import query_words
 
-_LOOKED_AT = 30
-"""So many of the best by words are compared by their letters, too."""
+_BY_WORDS, _NEWEST = 100, 200
+"""So many of the best by words, and of the newest, are looked at more closely."""
 
 _LONGEST_QUESTION = 2_000
 """Characters of a question or prompt that are read."""
@@ -41,6 +44,16 @@ class RecalledEntry:
     relevance: float
 
 
+@attrs.frozen
+class Nearness:
+    """How near some texts are in meaning to a question, in their order, and how sure that makes it that they have to do
+    with it.
+    """
+
+    values: Sequence[float]
+    calibration: Calibration
+
+
 class EntryIndex:
     """The entries of some places by their words; those that held once are in it, too."""
 
@@ -53,38 +66,60 @@ class EntryIndex:
                     self._entries[each.id] = PlacedEntry(place, each)
                     self._words.add(each.id, _text_of(each))
 
+    def shortlist(
+        self, question: str, at: int, kinds: Collection[EntryKind] = (), *, ended: bool = False
+    ) -> list[PlacedEntry]:
+        """The entries that may answer a question: the best by words, and the newest; those that hold at a time, with
+        ``ended`` also those that held once.
+        """
+        wanted = {
+            key: each
+            for key, each in self._entries.items()
+            if (ended or each.entry.is_valid(at)) and (not kinds or each.entry.kind in kinds)
+        }
+        by_words = (hit.key for hit in self._words.search(question[:_LONGEST_QUESTION], len(self._entries)))
+        best = [*islice((key for key in by_words if key in wanted), _BY_WORDS)]
+        newest = sorted(wanted, key=lambda key: -wanted[key].entry.recorded_at)[:_NEWEST]
+        return [wanted[key] for key in dict.fromkeys((*best, *newest))]
+
     def recall(
-        self, question: str, at: int, limit: int, kinds: Collection[EntryKind] = (), *, ended: bool = False
+        self,
+        question: str,
+        at: int,
+        limit: int,
+        among: Sequence[PlacedEntry] | None = None,
+        near: Nearness | None = None,
     ) -> list[RecalledEntry]:
-        """The entries that answer a question best and hold at a time, the best first; with ``ended`` also those that
-        held once, behind the others.
+        """The entries that answer a question best, the best first, those that hold at a time before the others.
+
+        ``among`` is a shortlist, by default that of the question; ``near`` says how near each of it is in meaning.
+        Without that, letters must do.
         """
         question = question[:_LONGEST_QUESTION]
-        wanted = [
-            hit
-            for hit in self._words.search(question, len(self._entries))
-            if (ended or self._entries[hit.key].entry.is_valid(at))
-            and (not kinds or self._entries[hit.key].entry.kind in kinds)
-        ]
-        vector = lexical_vector(question)
-        asked = frozenset(query_words(question))
-        found = [
-            RecalledEntry(
-                self._entries[hit.key].place,
-                self._entries[hit.key].entry,
-                hit.score,
-                self._relevance(question, vector, asked, hit.key),
+        among = self.shortlist(question, at) if among is None else among
+        scores = self._words.scores(question)
+        most = sum(map(self._words.most, query_words(question))) or 1.0
+        asked, vector = frozenset(query_words(question)), lexical_vector(question)
+        found = []
+        for number, each in enumerate(among):
+            share = scores.get(each.entry.id, 0.0) / most
+            if near is None:
+                nearness, calibration = _dot(vector, lexical_vector(_text_of(each.entry))) if share else 0.0, HASHED
+            else:
+                nearness, calibration = near.values[number], near.calibration
+            relevance = max(
+                calibration.relevance(nearness, self._words.coverage(question, each.entry.id)),
+                _find_share(asked, each.entry.content),
             )
-            for hit in wanted[: max(limit, _LOOKED_AT)]
-        ]
+            if share or relevance >= RELEVANT:
+                score = share if near is None else blend(share, max(0.0, nearness))
+                found.append(RecalledEntry(each.place, each.entry, score, relevance))
         found.sort(key=lambda each: (not each.entry.is_valid(at), -each.score, each.entry.id))
         return found[:limit]
 
-    def _relevance(self, question: str, vector: Sequence[float], asked: frozenset[str], key: str) -> float:
-        """A short question is answered by what holds its words; a long prompt is about what it holds the words of."""
-        entry = self._entries[key].entry
-        near = sum(a * b for a, b in zip(vector, lexical_vector(_text_of(entry)), strict=True))
-        return max(HASHED.relevance(near, self._words.coverage(question, key)), _find_share(asked, entry.content))
+
+def _dot(one: Sequence[float], other: Sequence[float]) -> float:
+    return float(sum(map(mul, one, other)))
 
 
 def _find_share(asked: frozenset[str], content: str) -> float:

@@ -2,8 +2,12 @@
 
 from mnemosyne.domain.knowledge.decide import ForgetEntry
 from mnemosyne.domain.knowledge.kinds import EntryKind
-from mnemosyne.domain.knowledge.recalling import EntryIndex
+from mnemosyne.domain.knowledge.recalling import EntryIndex, Nearness
+from mnemosyne.domain.recall.retrieval import Calibration
 from tests.domain.knowledge.support import FIRST, HERE, Shelf
+
+CALIBRATION = Calibration(nearness=16.0, coverage=10.8, base=-10.2)
+"""Of the model."""
 
 
 def filled() -> Shelf:
@@ -39,12 +43,33 @@ def test_what_ended_is_found_only_on_request_and_behind_what_holds() -> None:
     shelf.take(ForgetEntry(at=FIRST + 1, write="f", wanted="20 GB"))
     index = EntryIndex([(HERE, shelf.known)])
     now = [each.entry.content for each in index.recall("nightly export volume", FIRST + 2, 5)]
-    ever = [each.entry.content for each in index.recall("nightly export volume", FIRST + 2, 5, ended=True)]
+    among = index.shortlist("nightly export volume", FIRST + 2, ended=True)
+    ever = [each.entry.content for each in index.recall("nightly export volume", FIRST + 2, 5, among)]
     assert len(now) == 1
     assert ever[0] == now[0]
     assert ever[1].endswith("2024")
 
 
 def test_kinds_narrow_what_is_found() -> None:
-    found = EntryIndex([(HERE, filled().known)]).recall("the nightly export", FIRST, 5, [EntryKind.FACT])
+    index = EntryIndex([(HERE, filled().known)])
+    found = index.recall("nightly export", FIRST, 5, index.shortlist("nightly export", FIRST, [EntryKind.FACT]))
     assert [each.entry.kind for each in found] == [EntryKind.FACT]
+
+
+def test_what_is_near_in_meaning_is_found_without_a_word_in_common_and_what_is_not_is_left_out() -> None:
+    index = EntryIndex([(HERE, filled().known)])
+    question = "on what socket do invoices answer?"
+    among = index.shortlist(question, FIRST)
+    near = Nearness([0.6 if "8443" in each.entry.content else 0.05 for each in among], CALIBRATION)
+    found = index.recall(question, FIRST, 5, among, near)
+    assert [each.entry.content for each in found] == ["The billing service listens on port 8443"]
+    assert index.recall(question, FIRST, 5) == []
+
+
+def test_of_very_many_the_best_by_words_and_the_newest_are_looked_at() -> None:
+    shelf = Shelf()
+    for number in range(400):
+        shelf.remember(f"service {number} listens on port {8000 + number}", at=FIRST + number)
+    index = EntryIndex([(HERE, shelf.known)])
+    assert len(index.shortlist("port 8003", FIRST + 400)) <= 300
+    assert index.recall("which service has port 8003?", FIRST + 400, 1)[0].entry.content.startswith("service 3 ")

@@ -81,7 +81,7 @@ class Librarian:
         index = await self._book.index(places)
         return await trio.to_thread.run_sync(
             lambda: compose(
-                known, index.recall(prompt, at, MOST_RELEVANT) if prompt else [], at, render_day, self._tokens
+                known, index.relate(prompt, at, MOST_RELEVANT) if prompt else [], at, render_day, self._tokens
             ),
             abandon_on_cancel=True,
         )

@@ -245,7 +245,7 @@ class KnowledgeDesk:
     ) -> MemoryBlock | None:
         """What a session is told that begins now with this prompt; None for nothing."""
         known = await self.book.read_all(self.places)
-        related = (await self.book.index(self.places)).recall(prompt, at, MOST_RELEVANT) if prompt.strip() else []
+        related = (await self.book.index(self.places)).relate(prompt, at, MOST_RELEVANT) if prompt.strip() else []
         return compose(known, related, at, render_date, most_tokens)
 
     # Sessions

@@ -5,6 +5,8 @@ next session.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from heapq import nsmallest
 
 import attrs
 
@@ -49,6 +51,7 @@ SECTIONS = (
 
 PREFERRED = BlockSection("User preferences", PREFERENCES, 300)
 RELATED = BlockSection("Relevant to the current task", frozenset(EntryKind), 400)
+_TOLD = PREFERENCES.union(*(each.kinds for each in SECTIONS))
 MOST_TOKENS = 1_500
 """Of a whole block."""
 
@@ -64,6 +67,9 @@ class MemoryBlock:
 
 _ESTIMATOR = Estimator.of(None)
 
+_LINES_HELD = 4_000
+"""Lines whose tokens are remembered: those of one project come again and again."""
+
 
 def compose(
     known: Sequence[tuple[Place, Knowledge]],
@@ -76,10 +82,20 @@ def compose(
 
     The order is that of sections, then of ids' records; the same state and prompt make the same bytes.
     """
+    sections = [(title, list(lines)) for title, lines in _sections(known, related, at, render_date)]
+    room, block = most_tokens, _lay_out(sections, most_tokens)
+    while block is not None and block.tokens > most_tokens:  # what joins the lines takes some, too
+        room -= block.tokens - most_tokens
+        block = _lay_out(sections, room)
+    return block
+
+
+def _lay_out(sections: Sequence[tuple[str, Sequence[tuple[Entry, str]]]], most_tokens: int) -> MemoryBlock | None:
+    """As many lines as fit, each entry once."""
     told: list[str] = []
     ids: list[str] = []
     left = most_tokens - count_tokens(_INTRODUCTION)
-    for title, lines in _sections(known, related, at, render_date):
+    for title, lines in sections:
         chosen: list[str] = []
         for entry, line in lines:
             needed = count_tokens(line) + (0 if chosen else count_tokens(title))
@@ -96,6 +112,7 @@ def compose(
     return MemoryBlock(text, tuple(ids), count_tokens(text))
 
 
+@lru_cache(maxsize=_LINES_HELD)
 def count_tokens(text: str) -> int:
     """An estimate, the same for every model, so that a block does not change with one."""
     return _ESTIMATOR.tokens(features_of_text(text)) if text else 0
@@ -107,11 +124,15 @@ def _sections(
     at: int,
     render_date: Callable[[int], str],
 ) -> Iterator[tuple[str, list[tuple[Entry, str]]]]:
-    here = [each for each in _list_believed(known, at) if each.place.scope is not Scope.USER]
+    believed = _list_believed(known, at)
+    of_kind: dict[EntryKind, list[Entry]] = {}
+    for each in believed:
+        if each.place.scope is not Scope.USER:
+            of_kind.setdefault(each.entry.kind, []).append(each.entry)
     for section in SECTIONS:
-        entries = [each.entry for each in here if each.entry.kind in section.kinds]
+        entries = [each for kind in section.kinds for each in of_kind.get(kind, ())]
         yield section.title, _fit(section, entries[-1:] if section.last_only else entries, render_date)
-    preferred = [each.entry for each in _list_believed(known, at) if each.entry.kind in PREFERENCES]
+    preferred = [each.entry for each in believed if each.entry.kind in PREFERENCES]
     yield PREFERRED.title, _fit(PREFERRED, preferred, render_date)
     near = [each for each in related if each.relevance >= RELEVANT and each.entry.belief(at) >= FLOOR][:MOST_RELEVANT]
     shares = {each.entry.id: each.relevance for each in near}
@@ -119,12 +140,12 @@ def _sections(
 
 
 def _list_believed(known: Sequence[tuple[Place, Knowledge]], at: int) -> list[PlacedEntry]:
-    """What holds and is believed, the oldest first."""
+    """What holds, is believed and may be told whatever the prompt is about, the oldest first."""
     valid = [
         PlacedEntry(place, each)
         for place, knowledge in known
-        for each in knowledge.valid(at)
-        if each.belief(at) >= FLOOR
+        for each in knowledge.entries.values()
+        if each.kind in _TOLD and each.is_valid(at) and each.belief(at) >= FLOOR
     ]
     return sorted(valid, key=lambda each: (each.entry.recorded_at, each.entry.id))
 
@@ -138,7 +159,11 @@ def _fit(
     """The lines of as many entries as fit, what somebody said outright and what is newest first; told in order."""
     shares = shares or {}
     ordered = list(entries)
-    ranked = ordered if shares else sorted(ordered, key=lambda each: (not each.is_explicit, -each.recorded_at))
+    most = section.tokens // _SHORTEST_LINE
+    if shares:
+        ranked = ordered[:most]
+    else:
+        ranked = nsmallest(most, ordered, key=lambda each: (not each.is_explicit, -each.recorded_at))
     left, chosen = section.tokens, set()
     for each in ranked:
         needed = count_tokens(_line(each, render_date, shares))
@@ -146,6 +171,10 @@ def _fit(
             left -= needed
             chosen.add(each.id)
     return [(each, _line(each, render_date, shares)) for each in ordered if each.id in chosen]
+
+
+_SHORTEST_LINE = 10
+"""Tokens: id and date alone take more."""
 
 
 def _line(entry: Entry, render_date: Callable[[int], str], shares: dict[str, float]) -> str:

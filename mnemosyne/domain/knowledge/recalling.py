@@ -1,6 +1,7 @@
 """Finding entries by what they say: by a question, and by what a session begins with."""
 
 from collections.abc import Collection, Iterable, Sequence
+from heapq import nlargest
 from itertools import islice
 from operator import mul
 
@@ -16,6 +17,9 @@ from mnemosyne.domain.text.words import query_words
 
 _BY_WORDS, _NEWEST = 100, 200
 """So many of the best by words, and of the newest, are looked at more closely."""
+
+RELATED = 20
+"""So many of the best by words are looked at for a prompt."""
 
 _LONGEST_QUESTION = 2_000
 """Characters of a question or prompt that are read."""
@@ -67,20 +71,33 @@ class EntryIndex:
                     self._words.add(each.id, _text_of(each))
 
     def shortlist(
-        self, question: str, at: int, kinds: Collection[EntryKind] = (), *, ended: bool = False
+        self,
+        question: str,
+        at: int,
+        kinds: Collection[EntryKind] = (),
+        *,
+        ended: bool = False,
+        by_words: int | None = None,
     ) -> list[PlacedEntry]:
-        """The entries that may answer a question: the best by words, and the newest; those that hold at a time, with
-        ``ended`` also those that held once.
+        """The entries that may answer a question: the best by words, and the newest, or so many ``by_words`` alone;
+        those that hold at a time, with ``ended`` also those that held once.
         """
-        wanted = {
-            key: each
-            for key, each in self._entries.items()
-            if (ended or each.entry.is_valid(at)) and (not kinds or each.entry.kind in kinds)
-        }
-        by_words = (hit.key for hit in self._words.search(question[:_LONGEST_QUESTION], len(self._entries)))
-        best = [*islice((key for key in by_words if key in wanted), _BY_WORDS)]
-        newest = sorted(wanted, key=lambda key: -wanted[key].entry.recorded_at)[:_NEWEST]
-        return [wanted[key] for key in dict.fromkeys((*best, *newest))]
+
+        def is_wanted(each: Entry) -> bool:
+            return (ended or each.is_valid(at)) and (not kinds or each.kind in kinds)
+
+        hits = self._words.search(question[:_LONGEST_QUESTION], len(self._entries))
+        wanted = (hit.key for hit in hits if is_wanted(self._entries[hit.key].entry))
+        best = [*islice(wanted, _BY_WORDS if by_words is None else by_words)]
+        newest: list[str] = []
+        if by_words is None:
+            held = (key for key, each in self._entries.items() if is_wanted(each.entry))
+            newest = nlargest(_NEWEST, held, key=lambda key: self._entries[key].entry.recorded_at)
+        return [self._entries[key] for key in dict.fromkeys((*best, *newest))]
+
+    def relate(self, prompt: str, at: int, limit: int) -> list[RecalledEntry]:
+        """The entries that a prompt is about, the best by words first. The first request of a session waits for it."""
+        return self.recall(prompt, at, limit, self.shortlist(prompt, at, by_words=RELATED))
 
     def recall(
         self,

@@ -109,4 +109,4 @@ def test_opencode_s_plugin_tells_the_first_prompt_of_a_session_and_each_that_ask
     (asked, added) = told["told"][0]
     assert added["id"] > asked["id"], "opencode shows parts in the order of their ids"
     assert added["synthetic"]
-    assert told["compacting"] == {"context": ["SessionStart"]}
+    assert told["compacting"] == {"context": ["Keep in the summary what the work at hand needs of this:\nSessionStart"]}

@@ -2,7 +2,7 @@
 //
 // - The first prompt of a session gets what is known as a part that opencode keeps, so it is the same in each request.
 // - A prompt that asks for something to be remembered gets a note of how that is done.
-// - A compaction is told what is known, so that its summary need not hold it.
+// - A compaction is told what is known, so that its summary keeps what the work needs of it.
 // - The tools are those of `mnemosyne mcp`.
 
 import { spawn } from "node:child_process"
@@ -58,7 +58,7 @@ export const Mnemosyne = async ({ client, directory }) => {
 
     "experimental.session.compacting": async (_input, output) => {
       const block = await ask({ hook_event_name: "SessionStart", cwd: directory })
-      if (block) output.context.push(block)
+      if (block) output.context.push(`Keep in the summary what the work at hand needs of this:\n${block}`)
     },
   }
 }

@@ -60,9 +60,9 @@ async def list_preferences(call: ApiCall) -> Any:
 
 async def _list(call: ApiCall, kinds: frozenset[EntryKind]) -> Any:
     both = call.find_time("as_of")
-    true_at, known_at = call.find_time("true_at") or both, call.find_time("known_at") or both
+    known_at = call.find_time("known_at") or both
     found = await call.desk.list_entries(
-        call.moment.at if true_at is None else true_at,
+        call.find_time("true_at") or known_at or call.moment.at,
         scope=call.find_scope(),
         kind=call.find_kind(),
         known_at=known_at,

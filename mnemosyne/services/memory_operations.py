@@ -57,7 +57,7 @@ _LISTING = {
     "scope": _SCOPE,
     "as_of": {**_TIME, "description": f"What was true and known then. {_TIME['description']}"},
     "true_at": {**_TIME, "description": f"What was true then. {_TIME['description']}"},
-    "known_at": {**_TIME, "description": f"As it was known then. {_TIME['description']}"},
+    "known_at": {**_TIME, "description": f"What we would have said then. {_TIME['description']}"},
     "limit": _COUNT,
 }
 _WRITING = {**WRITER, "content": _TEXT, "detail": {**_TEXT, "description": "More, told only to who asks."}}

@@ -117,3 +117,49 @@ def test_where_a_server_manages_the_plugin_leaves_the_telling_to_it(plugged: Des
     assert told.count(KNOWN) == 1
     assert "MEMORY TRIGGER DETECTED" not in told
     assert plugged.standin.violations == []
+
+
+@pytest.mark.soak
+def test_after_a_compaction_claude_code_is_told_again(programs: Path, server: Server, tmp_path: Path) -> None:
+    desk = desks.desk(ClaudeCodeWithPlugin(), programs, server, tmp_path)
+    memory(desk, "remember", KNOWN, "--kind", "project-brief")
+    summary = {"reply": {"text": "<summary>A port was asked for.</summary>"}}
+    desk.script({"when": {"prompt": "port"}, "reply": {"text": "8443."}}, summary)
+    run(desk, "Which port?")
+    run(desk, "/compact", goes_on=True)
+    start = len(desk.standin.messages)
+    assert run(desk, "Which port again?", goes_on=True) == "8443."
+    (told,) = openings(desk, start)
+    assert told.count(KNOWN) == 1
+    assert "SessionStart:compact" in told
+
+
+def test_claude_code_takes_the_tools_as_its_own_command_adds_them(
+    programs: Path, server: Server, tmp_path: Path
+) -> None:
+    desk = desks.desk(ClaudeCode(), programs, server, tmp_path)
+    memory(desk, "remember", KNOWN)
+    add = ["claude", "mcp", "add", "memory", "--", str(Path(sys.executable).parent / "mnemosyne"), "mcp"]
+    finished(add, desk.environment, desk.project)
+    calls = [
+        {"type": "tool_use", "name": f"mcp__memory__{name}", "input": arguments}
+        for name, arguments in (
+            ("recall", {"question": "billing port"}),
+            ("memory_search", {"query": "billing", "limit": "many"}),
+            ("memory_stats", {}),
+        )
+    ]
+    replies = [*({"content": [call]} for call in calls), {"text": "Port 8443."}]
+    desk.script({"when": {"prompt": "billing"}, "replies": replies})
+    assert run(desk, "Which port has billing?") == "Port 8443."
+    results = _results(json.loads(desk.standin.messages[-1].body)["messages"])
+    assert KNOWN in results[0]
+    assert "limit of memory_search is to be of type integer" in results[1]
+    assert "known_entries" in results[2]
+    assert desk.standin.violations == []
+
+
+def _results(messages: list[Any]) -> list[str]:
+    """What the calls gave, in their order."""
+    blocks = [block for message in messages for block in message["content"] if isinstance(block, dict)]
+    return [str(block["content"]) for block in blocks if block["type"] == "tool_result"]

@@ -276,6 +276,15 @@ SETTINGS: tuple[Setting, ...] = (
         unset="stderr",
     ),
     Setting(
+        "otlp_endpoint",
+        None,
+        "A collector of OpenTelemetry's that takes spans of turns, rounds and appends over HTTP, as in "
+        "http://127.0.0.1:4318.",
+        values.parse_collector,
+        "URL",
+        unset="none",
+    ),
+    Setting(
         "retain_days",
         None,
         "Forget sessions that were not active for so many days, when `mnemosyne retain` runs.",
@@ -377,6 +386,7 @@ class Config:
     log_level: str
     log_format: str
     log_file: Path | None
+    otlp_endpoint: str | None
     retain_days: int | None
     retain_bytes: int | None
     helper: str

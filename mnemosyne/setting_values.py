@@ -118,6 +118,14 @@ def parse_origin(value: object) -> str:
     return origin
 
 
+def parse_collector(value: object) -> str:
+    """No credential goes there, so that it may be any host without TLS."""
+    url = parse_text(value).rstrip("/")
+    if not re.fullmatch(r"https?://[A-Za-z0-9._\-\[\]:]+(/[A-Za-z0-9._~/-]*)?", url):
+        raise ValueError("a URL like http://127.0.0.1:4318 is needed, without a user or a query")
+    return url
+
+
 def parse_upstream(value: object) -> str:
     url = parse_text(value).rstrip("/")
     wrong = ValueError("a URL like https://api.anthropic.com is needed")

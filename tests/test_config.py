@@ -83,6 +83,8 @@ def test_an_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
         ("allowed_origins", "chat.example.com", "an origin is needed"),
         ("allow_remote", 1, "true or false"),
         ("log_level", "loud", "one of error, warning, info, debug"),
+        ("otlp_endpoint", "127.0.0.1:4318", "a URL like"),
+        ("otlp_endpoint", "http://me:pw@host:4318", "without a user"),
         ("log_format", "xml", "one of text, json"),
         ("dsn", "mydatabase", "postgresql://"),
         ("dsn", "mysql://h/d", "postgresql://"),

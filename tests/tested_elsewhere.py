@@ -73,6 +73,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "what is remembered is looked at by one command and written by another",
         "cli/remember cli/knowing",
     ),
+    "app/test_tracing.py": ("what is sent is what a collector takes", "adapters/otlp"),
     "app/test_worker.py": ("a worker is a process", "cli/worker"),
     "app/test_server.py": (
         "a directory is there for the server that starts anew",

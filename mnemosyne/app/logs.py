@@ -97,8 +97,8 @@ def set_level(level: str) -> None:
     logging.getLogger("mnemosyne").setLevel(level.upper())
 
 
-def log_turns(append: Append, size: int, error: LogFailed | None) -> None:
-    """A line for each turn that an append on record accounts for, or says to be broken off (journal.Outcomes)."""
+def log_turns(append: Append, error: LogFailed | None) -> None:
+    """A line for each turn that an append on record accounts for, or says to be broken off."""
     if error is not None or not log.isEnabledFor(logging.INFO):
         return
     for envelope in append.envelopes:

@@ -35,6 +35,7 @@ from mnemosyne.app.reloading import Reloader, reload_on_hangup
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
 from mnemosyne.app.supervising import Supervisor
+from mnemosyne.app.tracing import SpanSender
 from mnemosyne.config import Config, upstreams_of
 from mnemosyne.data_dir import BYPASS_FILE, local_token, prepare_data_dir, read_bypass_file, remove_bypass_file
 from mnemosyne.domain.ports import Append, ContentStore, EventLog, Journal
@@ -95,10 +96,13 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
     event_codec().prepare()
     credentials.prepare()
     tally = RecordTally()
+    spans = SpanSender(config.otlp_endpoint, now) if config.otlp_endpoint is not None else None
 
-    def hear(append: Append, size: int, error: LogFailed | None) -> None:
+    def hear(append: Append, size: int, seconds: float, error: LogFailed | None) -> None:
         tally.note(append, size, error)
-        log_turns(append, size, error)
+        log_turns(append, error)
+        if spans is not None:
+            spans.note(append, size, seconds, error)
 
     journal = GroupJournal(event_log, event_codec(), told=hear)
     async with (
@@ -127,6 +131,8 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                 librarian=librarian,
             )
             sessions.start_soon(registry.run)
+            if spans is not None:
+                sessions.start_soon(spans.run)
             environ = {**os.environ, **as_variables(config)}
             supervisor = Supervisor(event_log, AwakeSessions(registry), environ)
             sessions.start_soon(supervisor.run)

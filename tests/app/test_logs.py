@@ -72,9 +72,9 @@ def test_an_entry_in_json_is_one_line_with_time_level_and_the_session_that_it_na
 
 def test_a_turn_on_record_is_an_entry_with_what_it_used(capsys: pytest.CaptureFixture[str]) -> None:
     with logging_as("json"):
-        log_turns(append(accounted("claude-opus-4-5", actual=10, shadow=30, rounds=2)), 1, None)
-        log_turns(append(TurnInterrupted(**WHERE, status=None, reply=None, reason="x", usage={})), 1, None)
-        log_turns(append(accounted("claude-opus-4-5", actual=10, shadow=30)), 1, LogUnavailable("away"))
+        log_turns(append(accounted("claude-opus-4-5", actual=10, shadow=30, rounds=2)), None)
+        log_turns(append(TurnInterrupted(**WHERE, status=None, reply=None, reason="x", usage={})), None)
+        log_turns(append(accounted("claude-opus-4-5", actual=10, shadow=30)), LogUnavailable("away"))
     accounted_for, broken_off = entries(capsys.readouterr().err)
     told = {"session": str(UUID(int=1)), "branch": "b", "turn": 1, "attempt": 1}
     used = {"input_tokens": 10, "output_tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0}

@@ -212,8 +212,10 @@ class JournalTicket:
         self._told(error)
 
 
-Outcomes = Callable[[Append, int, LogFailed | None], None]
-"""Hears what became of each append: its size in bytes, and the error if it did not become durable."""
+Outcomes = Callable[[Append, int, float, LogFailed | None], None]
+"""Hears what became of each append: its size in bytes, how many seconds it waited, and the error if it did not become
+durable.
+"""
 
 
 @attrs.frozen
@@ -233,7 +235,7 @@ class GroupJournal:
         committer: Committer,
         codec: JournalCodec,
         limits: JournalLimits | None = None,
-        told: Outcomes = lambda append, size, error: None,
+        told: Outcomes = lambda append, size, seconds, error: None,
     ) -> None:
         self._committer = committer
         self._codec = codec
@@ -276,11 +278,15 @@ class GroupJournal:
                 f"the database is away or too slow: {self._pending_bytes} bytes wait to be written already, "
                 f"and {self._limits.pending_bytes} are allowed to"
             )
-        ticket = JournalTicket(prepared, partial(self._told, append, prepared.size), trio.current_time())
+        since = trio.current_time()
+        ticket = JournalTicket(prepared, partial(self._tell, append, prepared.size, since), since)
         self._pending.append(ticket)
         self._pending_bytes += weight
         self._wake.set()
         return ticket
+
+    def _tell(self, append: Append, size: int, since: float, error: LogFailed | None) -> None:
+        self._told(append, size, trio.current_time() - since, error)
 
     async def append(self, append: Append) -> int:
         return await self.submit(append).durable()

@@ -247,7 +247,8 @@ class TestQueue:
     ) -> None:
         told: list[tuple[str, int, type[LogFailed] | None]] = []
 
-        def tell(append: Append, size: int, error: LogFailed | None) -> None:
+        def tell(append: Append, size: int, seconds: float, error: LogFailed | None) -> None:
+            assert 3 <= seconds < 6
             told.append((append.stream.hex[-1], size, None if error is None else type(error)))
 
         async with running(GroupJournal(moody, CODEC, told=tell)) as journal:

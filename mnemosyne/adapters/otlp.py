@@ -1,0 +1,71 @@
+"""Spans to a collector, as OTLP over HTTP has them in JSON. No library of OpenTelemetry's is needed for one kind of
+message that has been stable since its version 1.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import httpx2
+
+from mnemosyne import __version__
+from mnemosyne.errors import UpstreamFailed
+from mnemosyne.services.spans import TraceSpan
+
+SECONDS = 10.0
+"""How long a collector may take."""
+
+_KINDS = {"internal": 1, "server": 2, "client": 3}
+_FAILED = 2
+
+
+class SpanCollector:
+    """The collector at ``endpoint``, whose path for spans is ``/v1/traces``. Use it as an async context manager."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._url = f"{endpoint}/v1/traces"
+        self._http = httpx2.AsyncClient(timeout=SECONDS)
+
+    async def __aenter__(self) -> "SpanCollector":
+        await self._http.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: Any) -> None:
+        await self._http.__aexit__(*exc)
+
+    async def send(self, spans: Iterable[TraceSpan]) -> None:
+        """Send them together. Raises UpstreamFailed where the collector does not take them."""
+        try:
+            response = await self._http.post(self._url, json=write_request(spans))
+        except httpx2.HTTPError as error:
+            raise UpstreamFailed(f"no answer from {self._url}: {type(error).__name__}") from None
+        if response.status_code >= 300:
+            raise UpstreamFailed(f"{self._url} answers {response.status_code}")
+
+
+def write_request(spans: Iterable[TraceSpan]) -> dict[str, Any]:
+    """The message that carries them (ExportTraceServiceRequest)."""
+    scope = {"scope": {"name": "mnemosyne", "version": __version__}, "spans": list(map(_write_span, spans))}
+    resource = {"attributes": _write_attributes({"service.name": "mnemosyne", "service.version": __version__})}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
+
+
+def _write_span(span: TraceSpan) -> dict[str, Any]:
+    errors = {} if span.error is None else {"error.type": span.error}
+    return {
+        "traceId": span.trace.hex(),
+        "spanId": span.id.hex(),
+        **({"parentSpanId": span.parent.hex()} if span.parent else {}),
+        "name": span.name,
+        "kind": _KINDS[span.kind],
+        "startTimeUnixNano": str(span.began * 1000),
+        "endTimeUnixNano": str(span.ended * 1000),
+        "attributes": _write_attributes({**span.attributes, **errors}),
+        **({"status": {"code": _FAILED, "message": span.error}} if span.error is not None else {}),
+    }
+
+
+def _write_attributes(attributes: Mapping[str, str | int]) -> list[dict[str, Any]]:
+    return [
+        {"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
+        for key, value in attributes.items()
+    ]

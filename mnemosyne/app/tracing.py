@@ -1,0 +1,69 @@
+"""Spans on their way to a collector: gathered, sent every other second, and dropped rather than waited for."""
+
+import logging
+from collections.abc import Callable
+from typing import Never
+
+import trio
+
+from mnemosyne.adapters.otlp import SpanCollector
+from mnemosyne.domain.ports import Append
+from mnemosyne.errors import LogFailed, UpstreamFailed
+from mnemosyne.services.spans import SpanMaker, TraceSpan
+
+log = logging.getLogger(__name__)
+
+SEND_SECONDS = 2.0
+
+MOST_WAITING = 4096
+"""Spans that wait. Beyond, the newest are dropped: no turn waits for a collector."""
+
+
+class SpanSender:
+    """Hears of appends, and sends the spans of what they hold. ``now`` gives µs of UTC."""
+
+    def __init__(self, endpoint: str, now: Callable[[], int]) -> None:
+        self._endpoint = endpoint
+        self._now = now
+        self._maker = SpanMaker()
+        self._waiting: list[TraceSpan] = []
+        self._dropped = 0
+
+    def note(self, append: Append, size: int, seconds: float, error: LogFailed | None) -> None:
+        """An append of ``size`` bytes was settled, so many seconds after it was queued (journal.Outcomes)."""
+        if error is not None:
+            return
+        ended = self._now()
+        spans = list(self._maker.spans_of(append, size, ended - int(seconds * 1_000_000), ended))
+        room = max(0, MOST_WAITING - len(self._waiting))
+        self._waiting += spans[:room]
+        self._dropped += len(spans[room:])
+
+    async def run(self) -> Never:
+        """Send what waits, until cancelled; then once more."""
+        async with SpanCollector(self._endpoint) as collector:
+            is_well = True
+            try:
+                while True:
+                    await trio.sleep(SEND_SECONDS)
+                    is_well = await self._send(collector, is_well)
+            finally:
+                with trio.move_on_after(SEND_SECONDS, shield=True):
+                    await self._send(collector, is_well)
+
+    async def _send(self, collector: SpanCollector, was_well: bool) -> bool:
+        """Whether what waited could be sent; what could not is dropped. A change is said once."""
+        spans, self._waiting = self._waiting, []
+        if not spans:
+            return was_well
+        try:
+            await collector.send(spans)
+        except UpstreamFailed as error:
+            self._dropped += len(spans)
+            if was_well:
+                log.warning("Spans are dropped: %s", error)
+            return False
+        if not was_well:
+            log.warning("Spans are taken again; %d were dropped.", self._dropped)
+            self._dropped = 0
+        return True

@@ -155,6 +155,17 @@ async def test_an_agent_says_that_it_is_one_and_nobody_says_that_it_was_extracte
     assert (status, told["error"]) == (400, "source of addMemory is to be one of user, agent, not 'extracted'.")
 
 
+async def test_another_tenant_s_entries_are_not_seen_nor_written(api: Api, database: str, tmp_path: Path) -> None:
+    entry = await api.add("We deploy on Fridays")
+    async with open_pages(database, tmp_path, tenant="another") as pages:
+        other = Api(pages, api.folder)
+        assert (await other.ask("GET", "/memories"))["entries"] == []
+        assert (await other.ask("GET", "/recall", query="deploy"))["entries"] == []
+        assert (await other.try_to("DELETE", f"/memories/{entry}", project=str(api.folder)))[0] == 404
+        assert (await other.try_to("POST", "/erase", {"matching": "deploy", "project": str(api.folder)}))[0] == 404
+    assert [each["id"] for each in (await api.ask("GET", "/memories"))["entries"]] == [entry]
+
+
 async def test_a_recorded_session_is_learned_from(shown: ShownLog, pages: Pages) -> None:
     api = Api(pages, Path("/work/app"))
     writes = (await api.ask("POST", "/learn", {"session": shown.other}))["writes"]

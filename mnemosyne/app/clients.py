@@ -4,14 +4,17 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import attrs
 
-from mnemosyne.errors import BadConfiguration
+from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.setting_values import is_loopback
 from mnemosyne.upstreams import NamedUpstream
+
+if TYPE_CHECKING:  # who starts a client need not know of the log
+    from mnemosyne.services.forks import ForkPoint
 
 BASE_URL = "ANTHROPIC_BASE_URL"
 FIRST_PARTY = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"
@@ -55,6 +58,10 @@ class Client:
     """What its command line needs, directly behind its name."""
     asks_for_mode: bool = True
     """Whether its requests can be made to ask for a mode."""
+    forks: "Callable[[ForkPoint, Mapping[str, str]], list[str]] | None" = None
+    """What its command line needs, directly behind its name, to go on from there under another name; None where it
+    cannot.
+    """
 
 
 def recognise(command: Sequence[str]) -> Client | None:
@@ -77,8 +84,25 @@ def environment(command: Sequence[str], way: Route, environ: Mapping[str, str]) 
 def command_line(command: Sequence[str], way: Route) -> list[str]:
     """The command line with which ``command`` goes that way."""
     client = recognise(command)
+    return _put_behind_name(command, client.arguments(way) if client is not None else ())
+
+
+def fork_line(command: Sequence[str], point: "ForkPoint", environ: Mapping[str, str]) -> list[str]:
+    """The command line with which ``command`` goes on from a recorded reply, under another name.
+
+    Raises BadOption for a client that cannot, NotFound where what it would go on from is not there.
+    """
+    client = recognise(command)
+    if client is None or client.forks is None:
+        able = " and ".join(each.title for each in CLIENTS if each.forks is not None)
+        raise BadOption(f"--fork works with {able}: {command[0]} cannot be told to go on from another session.")
+    return _put_behind_name(command, client.forks(point, environ))
+
+
+def _put_behind_name(command: Sequence[str], arguments: Sequence[str]) -> list[str]:
+    client = recognise(command)
     at = next((number for number, word in enumerate(command, 1) if _find_named(word) is client), len(command))
-    return [*command[:at], *(client.arguments(way) if client is not None else ()), *command[at:]]
+    return [*command[:at], *arguments, *command[at:]]
 
 
 def is_first_party(upstream: str) -> bool:
@@ -197,8 +221,22 @@ def _nothing(_first: object, _second: object) -> list[str]:
     return []
 
 
+def _fork_claude(point: "ForkPoint", environ: Mapping[str, str]) -> list[str]:
+    from mnemosyne.adapters.claude_transcripts import find_entry, list_folders
+
+    entry = find_entry(list_folders(environ), point.session, point.message_id)
+    return ["--resume", point.session, "--fork-session", "--resume-session-at", entry]
+
+
 CLIENTS: tuple[Client, ...] = (
-    Client("Claude Code", ("claude", "claude-code"), _claude_variables, _claude_obstacles, _claude_costs),
+    Client(
+        "Claude Code",
+        ("claude", "claude-code"),
+        _claude_variables,
+        _claude_obstacles,
+        _claude_costs,
+        forks=_fork_claude,
+    ),
     Client("opencode", ("opencode", "opencode-ai"), _opencode_variables, _nothing, _nothing),
     Client("Codex", ("codex",), _codex_variables, _nothing, _nothing, _codex_arguments, asks_for_mode=False),
 )

@@ -35,6 +35,11 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
 )
 @setting_options
 @manage_option
+@click.option(
+    "--fork",
+    metavar="SESSION[@TURN]",
+    help="Go on from a recorded session, after the last whole reply up to that turn, under another name.",
+)
 @click.argument(
     "command",
     nargs=-1,
@@ -44,7 +49,7 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
     shell_complete=_complete_client,
 )
 @click.pass_context
-def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options: object) -> None:
+def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, fork: str | None, **options: object) -> None:
     """Run a client, such as claude or opencode, through Mnemosyne.
 
     \b
@@ -61,6 +66,12 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
     (`docs/managing.md`). Claude Code and opencode ask for that themselves, with a header; for any other client it is
     the server that must have been started so.
 
+    With --fork, Claude Code goes on from any turn of a recorded session as a session of its own: the other stays as it
+    is. Where it was managed, the fork goes on from what was sent, so the provider's cache holds.
+
+    
+      mnemosyne run --fork 319a@30 -- claude
+
     The client gets ANTHROPIC_BASE_URL, and Claude Code, opencode and Codex a setting of their own besides, so that they
     send what they send without us (`docs/clients.md`). It keeps the terminal, its exit code is
     passed on (127 if there is no such command), and signals reach it as if it had been started directly. What was
@@ -70,6 +81,8 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
 
     config = configuration(options, manage=manage)
     _refuse_unfindable(command[0])
+    if fork is not None:
+        command = _find_fork(command, fork, config)
     with _server(config) as (url, started):
         _say_what_does_not_hold(command, config, url, joined=started is None)
         before = _read_untold(url, config) if started is None else {}
@@ -84,6 +97,21 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, **options
         _say_what_was_untold({name: count - before.get(name, 0) for name, count in after.items()}, started is None)
         _say_what_was_recorded(config, began)
     ctx.exit(end_like(code))
+
+
+def _find_fork(command: tuple[str, ...], wanted: str, config: Config) -> tuple[str, ...]:
+    """The command line of a client that goes on from a recorded session."""
+    from mnemosyne.app.clients import fork_line
+    from mnemosyne.cli.reading import with_log
+    from mnemosyne.services.forks import find_fork_point
+
+    session, _, turn = wanted.rpartition("@") if "@" in wanted else (wanted, "", "")
+    if not session or (turn and not turn.isdecimal()):
+        raise click.BadParameter(f"{wanted!r} is no SESSION or SESSION@TURN, such as 319a@30.", param_hint="--fork")
+    point = with_log(config, lambda storage: find_fork_point(storage, session, int(turn) if turn else None))
+    line = fork_line(command, point, os.environ)
+    _say(f"going on from turn {point.turn} of session {point.session}, as a session of its own")
+    return tuple(line)
 
 
 ADDRESS = frozenset({"host", "port"})

@@ -78,8 +78,9 @@ def what_if(
 
 
 def _default_places() -> tuple[Path, ...]:
-    home = os.environ.get("CLAUDE_CONFIG_DIR")
-    return ((Path(home) if home else Path.home() / ".claude") / "projects",)
+    from mnemosyne.adapters.claude_transcripts import list_folders
+
+    return list_folders(os.environ)
 
 
 def render(found: "WhatIf", since: str, *, width: int | None = None) -> "RenderableType":

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.app.clients import CLIENTS, FIRST_PARTY, Route, command_line, environment, recognise
-from mnemosyne.errors import BadConfiguration
+from mnemosyne.app.clients import CLIENTS, FIRST_PARTY, Route, command_line, environment, fork_line, recognise
+from mnemosyne.errors import BadConfiguration, BadOption
+from mnemosyne.services.forks import ForkPoint
 from mnemosyne.upstreams import NamedUpstream
 
 URL = "http://127.0.0.1:8787"
@@ -164,3 +165,18 @@ def test_opencodes_provider_of_openai_is_led_here_only_where_somebody_takes_its_
 def test_only_clients_that_can_send_a_header_ask_for_a_mode() -> None:
     asking = {client.title: client.asks_for_mode for client in CLIENTS}
     assert asking == {"Claude Code": True, "opencode": True, "Codex": False}
+
+
+def test_claude_code_goes_on_from_a_reply_and_others_say_that_they_cannot(tmp_path: Path) -> None:
+    folder = tmp_path / "projects" / "-app"
+    folder.mkdir(parents=True)
+    entry = {"type": "assistant", "uuid": "u-1", "message": {"id": "msg_1"}}
+    (folder / "s.jsonl").write_text(json.dumps(entry) + "\n")
+    environ = {"CLAUDE_CONFIG_DIR": str(tmp_path)}
+    point = ForkPoint("s", 3, "msg_1")
+    line = fork_line(["npx", "claude", "-p", "go on"], point, environ)
+    how = ["--resume", "s", "--fork-session", "--resume-session-at", "u-1"]
+    assert line == ["npx", "claude", *how, "-p", "go on"]
+    for command in (["codex"], ["python", "agent.py"]):
+        with pytest.raises(BadOption, match="--fork works with Claude Code"):
+            fork_line(command, point, environ)

@@ -1,0 +1,48 @@
+"""The entry of a transcript that holds a message is found, whatever else stands there."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.adapters.claude_transcripts import find_entry, list_folders
+from mnemosyne.errors import NotFound
+
+
+def transcript(folder: Path, session: str, *lines: object) -> None:
+    file = folder / "-home-ada-app" / f"{session}.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in lines))
+
+
+def said(uuid: str, message_id: str, kind: str = "assistant") -> dict[str, object]:
+    return {"type": kind, "uuid": uuid, "message": {"id": message_id, "content": []}}
+
+
+def test_a_message_of_several_entries_is_known_by_its_last(tmp_path: Path) -> None:
+    transcript(tmp_path, "s", said("a", "msg_1"), said("b", "msg_2"), said("c", "msg_2"), said("d", "msg_3"))
+    assert find_entry([tmp_path], "s", "msg_2") == "c"
+
+
+def test_lines_that_are_cut_or_of_another_kind_are_passed_over(tmp_path: Path) -> None:
+    odd = [
+        '{"type": "assistant", "message": {"id": "msg_1"',
+        '["msg_1"]',
+        said("u", "msg_1", "user"),
+        {"type": "msg_1"},
+    ]
+    transcript(tmp_path, "s", *odd, said("a", "msg_1"))
+    assert find_entry([tmp_path], "s", "msg_1") == "a"
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no transcript of session s"):
+        find_entry([tmp_path], "s", "msg_1")
+    transcript(tmp_path, "s", said("a", "msg_1"))
+    with pytest.raises(NotFound, match="does not hold that reply"):
+        find_entry([tmp_path], "s", "msg_9")
+
+
+def test_the_client_s_own_variable_says_where_they_are(tmp_path: Path) -> None:
+    assert list_folders({"CLAUDE_CONFIG_DIR": "/etc/claude"}) == (Path("/etc/claude/projects"),)
+    assert list_folders({"HOME": str(tmp_path)}) == (tmp_path / ".claude" / "projects",)

@@ -1,0 +1,49 @@
+"""A real agent goes on from any turn of a managed session as a session of its own, from the provider's cache."""
+
+import pytest
+
+from tests.clients.agents import CLAUDE_CODE
+from tests.clients.desk import MNEMOSYNE, Desk, finished
+from tests.clients.test_forks_of_agents import command, prompt_of, sent
+from tests.clients.test_managed_agents import MANAGE, recall, text, thinking
+
+pytestmark = pytest.mark.clients
+
+
+@pytest.mark.parametrize("agent", [pytest.param(CLAUDE_CODE, id=CLAUDE_CODE.name)])
+def test_a_session_is_left_at_an_earlier_turn_and_goes_on_from_what_was_sent_there(desk: Desk) -> None:
+    read = desk.agent.read(desk.project / "notes.txt")
+    desk.script(
+        {
+            "when": {"prompt": "Read the notes"},
+            "replies": [
+                {"content": [thinking("Where was it?"), recall(), read]},
+                {"content": [thinking("There."), text("Three lines.")]},
+            ],
+        },
+        {"when": {"prompt": "And now"}, "reply": {"text": "It stays."}},
+        {"when": {"prompt": "Something else"}, "reply": {"text": "Else."}},
+    )
+    options = (*desk.server.options, *MANAGE)
+    desk.run("Read the notes", options=options)
+    desk.run("And now", goes_on=True, options=options)
+    (listed,) = [each for each in command(desk, "sessions") if each["project"] == str(desk.project)]
+    before = sent(desk)
+    line = [
+        *MNEMOSYNE,
+        "run",
+        *options,
+        "--fork",
+        f"{listed['id'][:8]}@2",
+        "--",
+        *CLAUDE_CODE.command("Something else"),
+    ]
+    assert CLAUDE_CODE.said(finished(line, desk.environment, desk.project)).text == "Else."
+    (after,) = sent(desk)[len(before) :]
+    parent = prompt_of(before[-1])
+    shared = [one for one, other in zip(parent, prompt_of(after), strict=False) if one == other]
+    assert len(shared) >= len(prompt_of(before[1])) - 1
+    assert "And now" not in str(after)
+    branches = command(desk, "branches", listed["id"])
+    assert [(each["kind"], each["forked_at"]) for each in branches if each["kind"] == "fork"] == [("fork", 2)]
+    assert desk.standin.violations == []

@@ -119,6 +119,20 @@ def test_where_a_server_manages_the_plugin_leaves_the_telling_to_it(plugged: Des
     assert plugged.standin.violations == []
 
 
+def test_claude_code_finds_nothing_wrong_with_the_plugin_and_installs_it(
+    programs: Path, server: Server, tmp_path: Path
+) -> None:
+    desk = desks.desk(ClaudeCode(), programs, server, tmp_path)
+
+    def ask(*arguments: str) -> str:
+        return finished(["claude", "plugin", *arguments], desk.environment, desk.project)
+
+    assert "Validation passed" in ask("validate", str(INTEGRATIONS / "claude-code"))
+    ask("marketplace", "add", str(INTEGRATIONS))
+    ask("install", "mnemosyne@mnemosyne")
+    assert "enabled" in ask("list")
+
+
 @pytest.mark.soak
 def test_after_a_compaction_claude_code_is_told_again(programs: Path, server: Server, tmp_path: Path) -> None:
     desk = desks.desk(ClaudeCodeWithPlugin(), programs, server, tmp_path)

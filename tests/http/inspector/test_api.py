@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
 
 from mnemosyne.http.inspector.api import LINES, ROOT
 from mnemosyne.page_links import PageRole
@@ -82,6 +83,14 @@ async def test_what_is_added_is_listed_found_changed_confirmed_and_forgotten(api
     assert {each["content"] for each in line} == {"We deploy on Fridays", "We deploy on Mondays"}
     assert (await api.ask("POST", "/undo"))["what"] == "undone"
     assert [each["id"] for each in (await api.ask("GET", "/memories"))["entries"]] == [later]
+
+
+async def test_writers_at_once_lose_nothing_and_say_nothing_twice(api: Api) -> None:
+    async with trio.open_nursery() as nursery:
+        for number in range(12):
+            nursery.start_soon(api.add, f"Module {number % 6} is written by hand")
+    listed = (await api.ask("GET", "/memories"))["entries"]
+    assert sorted(each["content"] for each in listed) == [f"Module {number} is written by hand" for number in range(6)]
 
 
 async def test_both_times_of_an_entry_can_be_asked_for(api: Api) -> None:

@@ -26,8 +26,8 @@ Find = Callable[[str, Collection[str], int], Awaitable[SearchResult]]
 """``ObjectIndex.search`` in one session."""
 
 
-Recollect = Callable[[str | None, str, int], Awaitable[MemoryBlock | None]]
-"""``Librarian.recollect`` for one tenant: of a folder and a prompt, at a time."""
+Recollect = Callable[[str | None, str, int, int], Awaitable[MemoryBlock | None]]
+"""``Librarian.recollect`` for one tenant: of a folder, a prompt and the size of its request, at a time."""
 
 
 class Outside:
@@ -69,14 +69,16 @@ class Outside:
             self.noted = attrs.evolve(before, unread_calls=(*before.unread_calls, name))
             raise
 
-    async def recollect(self, folder: str | None, prompt: str, at: int) -> MemoryBlock | None:
-        """What a session is told that begins with a prompt; None for nothing, or where that is not known in time."""
+    async def recollect(self, folder: str | None, prompt: str, size: int, at: int) -> MemoryBlock | None:
+        """What a session is told that begins with a prompt, in a request of so many bytes; None for nothing, or where
+        that is not known in time.
+        """
         if self._recollect is None:
             return None
         block: MemoryBlock | None = None
         with trio.move_on_after(self.patience.knowledge) as scope:
             try:
-                block = await self._recollect(folder, prompt, at)
+                block = await self._recollect(folder, prompt, size, at)
             except LogFailed as error:
                 log.info("what is known beyond sessions cannot be read: %s", error)
         if scope.cancelled_caught:

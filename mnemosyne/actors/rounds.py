@@ -149,7 +149,8 @@ class ManagedRounds:
         number = find_prompt(read)
         if number is None:
             return history, ()
-        block = await self._outside.recollect(project_of_transcript(read), find_typed(read, number), opening.at)
+        typed, folder = find_typed(read, number), project_of_transcript(read)
+        block = await self._outside.recollect(folder, typed, len(read.raw), opening.at)
         if block is None:
             return history, ()
         messages = upstream_history.tell(history.messages, history.ends, number, block.text, history.dialect)

@@ -264,7 +264,9 @@ def librarian_of(log: StoppableLog, journal: GroupJournal, tokens: int, clock: I
 
     ids = itertools.count(1)
     book = KnowledgeBook(log, journal)
-    return Librarian(book, find_project, lambda: next(clock), lambda: f"w{next(ids)}", tokens=tokens, learns=True)
+    return Librarian(
+        book, find_project, lambda: next(clock), lambda: f"w{next(ids)}", tokens=tokens, learns=True, share=1.0
+    )
 
 
 async def events_of(log: EventLog[Event], stream: UUID = STREAM) -> list[Event]:

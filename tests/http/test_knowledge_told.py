@@ -8,6 +8,7 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne.actors.librarian import Librarian
 from mnemosyne.domain.knowledge.book import KnowledgeBook, knowledge_stream
 from mnemosyne.domain.knowledge.decide import Place, RememberEntry, UpdateEntry
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
@@ -123,6 +124,27 @@ async def test_where_nothing_is_known_or_nothing_is_to_be_told_the_request_is_as
             await Working(stage.url).work("Begin.")
             assert blocks(stage.upstream[0]) == []
             assert await told_events(stage) == []
+
+
+async def test_a_session_is_told_no_more_than_a_small_part_of_its_first_request() -> None:
+    log = StoppableLog()
+    for number in range(30):
+        await know(log, USER, f"Rule {number} of the style of all answers", kind=EntryKind.RESPONSE_STYLE)
+    book = KnowledgeBook(log, log)
+    librarian = Librarian(book, find_project, lambda: 1, lambda: "w", tokens=600, learns=False)
+    small, large, huge = [
+        await librarian.recollect("t", None, "Begin.", size, 1) for size in (10_000, 72_000, 10_000_000)
+    ]
+    assert small is None  # 2,500 tokens: a line would cost more than 1.5 %
+    assert large is not None
+    assert huge is not None
+    assert large.tokens <= 0.015 * 72_000 / 4
+    assert large.tokens < huge.tokens <= 600
+
+
+async def find_project(folder: str) -> str:
+    await trio.lowlevel.checkpoint()
+    return folder
 
 
 async def test_a_session_that_is_only_observed_keeps_its_bytes() -> None:

@@ -40,7 +40,7 @@ class AsNoted(Outside):
         super().begin()
         self._answers = list(self._then.found)
 
-    async def recollect(self, folder: str | None, prompt: str, at: int) -> MemoryBlock | None:
+    async def recollect(self, folder: str | None, prompt: str, size: int, at: int) -> MemoryBlock | None:
         told = self._told
         return None if told is None else MemoryBlock(told.text, told.entries, told.tokens)
 

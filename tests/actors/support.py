@@ -21,7 +21,8 @@ from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import Turn, TurnOpener
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal
+from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
+from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed

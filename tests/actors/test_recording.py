@@ -8,7 +8,8 @@ import trio
 
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal, JournalLimits
+from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
+from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.session.events import Event, GapRecorded, SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted

@@ -19,8 +19,8 @@ import trio
 import trio.testing
 from attrs import astuple
 
+from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend
 
 SETTLED_SECONDS = 0.005
 """For so long nobody has anything to do: what was sent over loopback has arrived."""

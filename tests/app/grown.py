@@ -9,8 +9,9 @@ from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Iden
 from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.adapters.postgres.batches import EncodedAppend
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.journal import EncodedAppend, JournalTicket
+from mnemosyne.adapters.postgres.journal import JournalTicket
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.session.directory import stream_of

@@ -15,7 +15,8 @@ from typing import Never
 import pytest
 import trio
 
-from mnemosyne.adapters.postgres.journal import EncodedAppend, GroupJournal
+from mnemosyne.adapters.postgres.batches import EncodedAppend
+from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.app.server import (
     COLLECTIONS,
     SWITCH_SECONDS,

@@ -7,10 +7,11 @@ from uuid import UUID
 import trio
 
 from mnemosyne.adapters.plain.directory import PlainDirectory
+from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal
+from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.domain.ports import Append, Envelope, Journal, Recorded
 from mnemosyne.domain.session.events import Event
 from tests.actors.support import StoppableLog

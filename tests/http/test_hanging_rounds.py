@@ -8,7 +8,8 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal, JournalTicket
+from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
+from mnemosyne.adapters.postgres.journal import GroupJournal, JournalTicket
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.session.events import Event, GapRecorded, TurnBegan, TurnFinished

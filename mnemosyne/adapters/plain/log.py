@@ -14,16 +14,17 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend, assess, prepare
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import NO_SESSIONS
-from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, JournalTicket, LogProgress, assess, prepare
+from mnemosyne.adapters.postgres.journal import JournalTicket, LogProgress
 from mnemosyne.domain.knowledge.events import OPENED
 from mnemosyne.domain.ports import Append, Recorded, StreamSizes
 from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
 
 
 class PlainLog:
-    """A log in memory (ports.Journal, ports.EventLog, ports.ContentStore, and journal.Committer)."""
+    """A log in memory (ports.Journal, ports.EventLog, ports.ContentStore, and batches.Committer)."""
 
     def __init__(self, codec: EventCodec) -> None:
         """Events go through ``codec`` on their way in, so that one that cannot be stored fails here too."""
@@ -55,7 +56,7 @@ class PlainLog:
         return await self.submit(append).durable()
 
     async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
-        """See journal.Committer; it never waits for anything."""
+        """See batches.Committer; it never waits for anything."""
         await trio.lowlevel.checkpoint()
         return Committed(tuple(self._commit(batch)), len(self._events))
 

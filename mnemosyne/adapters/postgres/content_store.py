@@ -12,8 +12,8 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.adapters.postgres.batches import EncodedAppend
 from mnemosyne.adapters.postgres.database import Connection, Database
-from mnemosyne.adapters.postgres.journal import EncodedAppend
 from mnemosyne.domain.ports import Content
 from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
 from mnemosyne.zstd import ZstdCompressor, ZstdDecompressor, ZstdError

@@ -19,10 +19,10 @@ import trio
 from eventsourcing.persistence import Notification
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
+from mnemosyne.adapters.postgres.batches import Assessment, Committed, EncodedAppend, assess
 from mnemosyne.adapters.postgres.content_store import STATEMENT_BYTES, Packed, erase_contents, pack_contents, slices
 from mnemosyne.adapters.postgres.database import SCHEMA, Connection, Database, DoesNotFit, rows_as_dicts
 from mnemosyne.adapters.postgres.event_codec import EventCodec
-from mnemosyne.adapters.postgres.journal import Assessment, Committed, EncodedAppend, assess
 from mnemosyne.domain.knowledge.events import OPENED
 from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.domain.session.events import SessionStarted
@@ -42,7 +42,7 @@ _LAST_VERSION = 2**63 - 1
 
 
 class PostgresEventLog:
-    """The log in a prepared ``Database`` (ports.EventLog), and what the journal commits to (journal.Committer)."""
+    """The log in a prepared ``Database`` (ports.EventLog), and what the journal commits to (batches.Committer)."""
 
     def __init__(
         self, database: Database, codec: EventCodec, *, tenant: str | None = None, commit_deadline: float = 30.0
@@ -60,7 +60,7 @@ class PostgresEventLog:
         self._writer = trio.CapacityLimiter(1)
 
     async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
-        """See journal.Committer. A conflict costs a second transaction, with the appends that fit."""
+        """See batches.Committer. A conflict costs a second transaction, with the appends that fit."""
         errors: dict[int, LogFailed] = {}
         position = 0
         left = list(range(len(batch)))

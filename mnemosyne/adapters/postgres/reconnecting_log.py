@@ -12,11 +12,11 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.leading import Lag, lag
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.domain.ports import Recorded, StreamSizes
@@ -38,7 +38,7 @@ class OpenLog:
 
 
 class ReconnectingLog:
-    """Passes each call on to the open log: an EventLog, ContentStore, ObjectIndex, Directory and journal.Committer."""
+    """Passes each call on to the open log: an EventLog, ContentStore, ObjectIndex, Directory and batches.Committer."""
 
     def __init__(self) -> None:
         self._open: OpenLog | None = None

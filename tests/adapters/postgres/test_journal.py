@@ -10,9 +10,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.database import Database, Timeouts
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.journal import Committed, EncodedAppend, GroupJournal, JournalLimits
+from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.domain.ports import Append
 from mnemosyne.errors import LogFailed, LogUnavailable, VersionConflict
 from tests.adapters.log_support import (

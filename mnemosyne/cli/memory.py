@@ -18,6 +18,7 @@ from mnemosyne.cli.knowing import (
 )
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.reading import json_option
+from mnemosyne.errors import NotFound
 
 if TYPE_CHECKING:
     from mnemosyne.app.storage import Storage
@@ -214,6 +215,42 @@ def learn(session: str, as_json: bool, **options: Any) -> None:
         return
     for each in done:
         say(f"{each.scope.value}: {each.what}{f' {each.why}' if each.why else ''}")
+
+
+@memory.command(short_help="Propose what the project says of itself.")
+@click.option("--yes", is_flag=True, help="Remember what is proposed.")
+@knowledge_options
+@json_option
+def init(yes: bool, as_json: bool, **options: Any) -> None:
+    """Read the README and the manifests of the project's folder, and show what would be remembered of them: what it is,
+    what it is made with, what is run. Nothing is written without --yes, and what is known already is left as it is.
+    """
+    from mnemosyne.adapters.project_files import read_files
+    from mnemosyne.domain.knowledge.initial import READ, propose_entries
+    from mnemosyne.domain.knowledge.kinds import Scope
+    from mnemosyne.services.knowledge import describe_write
+
+    proposed = propose_entries(read_files(Path(options["folder"]), READ))
+    if not proposed:
+        raise NotFound(f"Nothing in this folder says what it is; {', '.join(READ)} are read.")
+    if not yes:
+        if as_json:
+            print_json([{"kind": each.kind.value, "content": each.content} for each in proposed])
+            return
+        for each in proposed:
+            say(f"{each.kind.value}: {each.content}")
+        say("`mnemosyne memory init --yes` remembers it.")
+        return
+
+    async def work(desk: "KnowledgeDesk", _storage: "Storage") -> Any:
+        return [await desk.remember(Scope.PROJECT, each, moment()) for each in proposed]
+
+    done = with_desk(options, work)
+    if as_json:
+        print_json([describe_write(each) for each in done])
+        return
+    for each in done:
+        print_report(each, as_json=False)
 
 
 @memory.command("export", short_help="Write what is known to a file.")

@@ -102,3 +102,16 @@ def test_what_is_exported_is_taken_in_elsewhere(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(tmp_path: Path, arguments: list[str], why: str) -> None:
     assert why in run(*arguments, "--project", str(tmp_path), code=1).stderr
+
+
+def test_what_a_project_says_of_itself_is_shown_first_and_remembered_on_request(tmp_path: Path) -> None:
+    here = ("--project", str(tmp_path))
+    assert "Nothing in this folder says what it is" in run("memory", "init", *here, code=1).stderr
+    (tmp_path / "README.md").write_text("# App\n\nApp is a proxy that manages memory.\n")
+    (tmp_path / "go.mod").write_text("module example.org/app\n")
+    shown = run("memory", "init", *here).stdout
+    assert shown.startswith("project-brief: App is a proxy that manages memory.\ntech-context: go.mod: the module")
+    assert contents(*here) == []
+    run("memory", "init", "--yes", *here)
+    assert contents(*here) == ["App is a proxy that manages memory.", "go.mod: the module example.org/app"]
+    assert "skipped" in run("memory", "init", "--yes", *here).stdout

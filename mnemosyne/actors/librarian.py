@@ -41,6 +41,11 @@ BYTES_A_TOKEN = 4
 FEWEST = 70
 """Tokens: with less there is no room for a line beside the words around it."""
 
+LONGEST_PROMPT = 32_000
+"""Bytes of a message that is read as it comes, while sessions wait; a first one brings its client's reminders, too. What
+is longer was pasted, or holds results: what is settled in it is found once it is an object.
+"""
+
 FindProject = Callable[[str], Awaitable[str]]
 """The project of a folder."""
 
@@ -138,9 +143,16 @@ class Ear:
         self._prompts: dict[str, int] = {}
 
     def hear(self, session: Session, find_held: Callable[[Branch], Transcript | None]) -> None:
-        """Tell of what is new, of branches whose last request is in memory."""
+        """Tell of what is new, of branches whose last request is in memory. Nobody's turn fails by it."""
         if self._librarian is None:
             return
+        try:
+            self._hear(self._librarian, session, find_held)
+        except Exception:
+            log.exception("nothing more is learned from session %s", self._identity.stream)
+            self._librarian = None
+
+    def _hear(self, librarian: Librarian, session: Session, find_held: Callable[[Branch], Transcript | None]) -> None:
         held = {each.name: read for each in session.branches.values() if (read := find_held(each)) is not None}
         if not held:
             return
@@ -154,9 +166,12 @@ class Ear:
                 self._prompts[name] = turn
                 drafts += self._extract_prompt(name, turn, read)
         if drafts:
-            self._librarian.hear(self._identity, next(iter(held.values())), drafts)
+            librarian.hear(self._identity, next(iter(held.values())), drafts)
 
     def _extract_prompt(self, branch: str, turn: int, read: Transcript) -> Iterator[FoundDraft]:
-        typed = find_typed(read, len(read.messages) - 1)
+        last = len(read.messages) - 1
+        if last < 0 or read.messages[last].end - read.messages[last].start > LONGEST_PROMPT:
+            return
+        typed = find_typed(read, last)
         if typed:
             yield from extract_prompt(typed, Provenance(session=self._identity.stream, branch=branch, turn=turn))

@@ -81,6 +81,8 @@ class Outside:
                 block = await self._recollect(folder, prompt, size, at)
             except LogFailed as error:
                 log.info("what is known beyond sessions cannot be read: %s", error)
+            except Exception:
+                log.exception("a session begins without what is known beyond sessions")
         if scope.cancelled_caught:
             log.info("what is known beyond sessions did not come within %g s", self.patience.knowledge)
         return block

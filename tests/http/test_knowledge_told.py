@@ -6,8 +6,10 @@ from typing import Any
 from uuid import UUID
 
 import attrs
+import pytest
 import trio
 
+from mnemosyne.actors import librarian
 from mnemosyne.actors.librarian import Librarian
 from mnemosyne.domain.knowledge.book import KnowledgeBook, knowledge_stream
 from mnemosyne.domain.knowledge.decide import Place, RememberEntry, UpdateEntry
@@ -131,10 +133,8 @@ async def test_a_session_is_told_no_more_than_a_small_part_of_its_first_request(
     for number in range(30):
         await know(log, USER, f"Rule {number} of the style of all answers", kind=EntryKind.RESPONSE_STYLE)
     book = KnowledgeBook(log, log)
-    librarian = Librarian(book, find_project, lambda: 1, lambda: "w", tokens=600, learns=False)
-    small, large, huge = [
-        await librarian.recollect("t", None, "Begin.", size, 1) for size in (10_000, 72_000, 10_000_000)
-    ]
+    one = Librarian(book, find_project, lambda: 1, lambda: "w", tokens=600, learns=False)
+    small, large, huge = [await one.recollect("t", None, "Begin.", size, 1) for size in (10_000, 72_000, 10_000_000)]
     assert small is None  # 2,500 tokens: a line would cost more than 1.5 %
     assert large is not None
     assert huge is not None
@@ -181,6 +181,44 @@ async def test_a_memory_that_cannot_be_read_costs_the_session_nothing() -> None:
         message = await Working(stage.url).work(PROMPT)
         assert message["stop_reason"] == "end_turn"
         assert blocks(stage.upstream[0]) == []
+
+
+class Broken(StoppableLog):
+    """A log in which reading what is known of the project fails in a way that nobody foresaw."""
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Event]]:
+        if stream == knowledge_stream(PROJECT):
+            raise ZeroDivisionError
+        return await super().read(stream, after=after, upto=upto)
+
+
+async def test_a_fault_of_ours_in_telling_or_learning_costs_a_session_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(librarian, "extract", fail)
+    async with open_stage({"reply": said(text("Done."))}, log=Broken(), memory_tokens=600) as stage:
+        client = Working(stage.url)
+        for prompt in (PROMPT, "Never use another port.", "Go on."):
+            message = await client.work(prompt)
+            assert message["stop_reason"] == "end_turn"
+        assert [blocks(each) for each in stage.upstream] == [[], [], []]
+        assert len(await stage.rounds()) == 3
+
+
+async def test_a_long_message_is_not_read_while_sessions_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def note(_transcript: object, number: int) -> str:
+        read.append(number)
+        return ""
+
+    monkeypatch.setattr(librarian, "find_typed", note)
+    async with open_stage({"reply": said(text("Done."))}, memory_tokens=600) as stage:
+        client = Working(stage.url)
+        await client.work("x" * librarian.LONGEST_PROMPT)
+        await client.work("short")
+    assert read == [2]
 
 
 async def test_what_a_user_settles_in_one_session_is_told_to_the_next() -> None:

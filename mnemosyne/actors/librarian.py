@@ -42,8 +42,8 @@ FEWEST = 70
 """Tokens: with less there is no room for a line beside the words around it."""
 
 LONGEST_PROMPT = 32_000
-"""Bytes of a message that is read as it comes, while sessions wait; a first one brings its client's reminders, too. What
-is longer was pasted, or holds results: what is settled in it is found once it is an object.
+"""Bytes of a message that is read as it comes, while sessions wait; a first one brings its client's reminders, too.
+What is longer was pasted, or holds results: what is settled in it is found once it is an object.
 """
 
 FindProject = Callable[[str], Awaitable[str]]

@@ -105,6 +105,7 @@ def _paragraphs(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[
     yield from _render_plan(found, planned)
     yield _render_kept(found)
     yield from _render_rewrite(found)
+    yield from _render_told(found)
     yield from _render_brought(found)
     yield from _render_helped(found)
     yield _render_changes(found)
@@ -257,6 +258,17 @@ def _render_rewrite(found: "Moment") -> Iterator[Paragraph]:
     yield f"The context was rewritten (epoch {epoch.epoch}): {epoch.reason}.", lines
 
 
+def _render_told(found: "Moment") -> Iterator[Paragraph]:
+    told = found.told
+    if told is not None:
+        entries = ", ".join(told.entries)
+        yield (
+            f"As it began it was told {plural(len(told.entries), 'entry')} of what is known from earlier"
+            f" sessions, about {count_text(told.tokens)} tokens:",
+            [f"{entries}; `mnemosyne memory list` shows what they say today."],
+        )
+
+
 def _render_brought(found: "Moment") -> Iterator[Paragraph]:
     brought = found.brought
     if brought is not None:
@@ -333,6 +345,9 @@ def _as_json(found: "Moment", planned: "Foreseen | Stay | None") -> dict[str, An
         ],
         "planned": plan_as_json(planned),
         "epoch": None if found.epoch is None else epoch_as_json(found.epoch),
+        "told": None
+        if found.told is None
+        else {"turn": found.told.turn, "tokens": found.told.tokens, "entries": list(found.told.entries)},
         "brought": None
         if found.brought is None
         else {

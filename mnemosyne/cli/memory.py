@@ -16,7 +16,7 @@ from mnemosyne.cli.knowing import (
     scope_option,
     with_desk,
 )
-from mnemosyne.cli.printing import print_json, say
+from mnemosyne.cli.printing import plural, print_json, say
 from mnemosyne.cli.reading import json_option
 from mnemosyne.errors import NotFound
 
@@ -144,7 +144,7 @@ def forget(wanted: str, erase: bool, as_json: bool, **options: Any) -> None:
         if as_json:
             print_json({"erased": count})
         else:
-            say(f"The words of {count} {'entry' if count == 1 else 'entries'} are gone.")
+            say(f"The words of {plural(count, 'entry')} are gone.")
         return
     print_report(with_desk(options, lambda desk, _: desk.forget(wanted, moment())), as_json=as_json)
 
@@ -271,7 +271,7 @@ def export_command(file: Path, **options: Any) -> None:
             say(line)
         return
     write_private(file, "".join(f"{line}\n" for line in lines))
-    say(f"{len(lines)} entries are in {file}.")
+    say(f"{plural(len(lines), 'entry')} written to {file}.")
 
 
 @memory.command("import", short_help="Read what is known from a file.")

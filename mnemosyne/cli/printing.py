@@ -238,8 +238,12 @@ def iso_time(at: int) -> str | None:
 
 
 def plural(count: int, noun: str) -> str:
-    """``1 turn``, ``2 turns``; ``1 branch``, ``2 branches``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}{'es' if noun.endswith('ch') else 's'}"
+    """``1 turn``, ``2 turns``; ``1 branch``, ``2 branches``; ``1 entry``, ``2 entries``."""
+    if count == 1:
+        return f"{count} {noun}"
+    if noun.endswith("ry"):
+        return f"{count} {noun[:-1]}ies"
+    return f"{count} {noun}{'es' if noun.endswith('ch') else 's'}"
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def test_another_project_knows_nothing_of_it_and_preferences_hold_in_both(tmp_pa
 def test_what_is_exported_is_taken_in_elsewhere(tmp_path: Path) -> None:
     here, there, file = tmp_path / "here", tmp_path / "there", tmp_path / "known.jsonl"
     remember("We use pnpm", "--project", str(here))
-    assert run("memory", "export", str(file), "--project", str(here)).stdout == f"1 entries are in {file}.\n"
+    assert run("memory", "export", str(file), "--project", str(here)).stdout == f"1 entry written to {file}.\n"
     assert file.stat().st_mode & 0o077 == 0
     assert run("memory", "import", str(file), "--project", str(there)).stdout == "1 added\n"
     assert run("memory", "import", str(file), "--project", str(there)).stdout == "1 skipped\n"

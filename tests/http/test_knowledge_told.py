@@ -11,6 +11,7 @@ import trio
 
 from mnemosyne.actors import librarian
 from mnemosyne.actors.librarian import Librarian
+from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.knowledge.book import KnowledgeBook, knowledge_stream
 from mnemosyne.domain.knowledge.decide import Place, RememberEntry, UpdateEntry
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
@@ -248,3 +249,17 @@ async def test_what_is_told_is_not_learned_again() -> None:
         assert blocks(stage.upstream[-1])
     assert await contents(log, USER) == ["I prefer short answers"]
     assert await contents(log, PROJECT) == []
+
+
+async def test_a_moment_says_what_its_branch_was_told() -> None:
+    log = StoppableLog()
+    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600) as stage:
+        client = Working(stage.url)
+        await client.work("Begin.")
+        await client.work("Go on.")
+        await stage.rounds()
+        (told,) = await told_events(stage)
+        recorded = await log.read(await stage.stream())
+        for turn in (1, 2):
+            assert memory_travel.moment(recorded, "main", turn).told == told

@@ -20,7 +20,7 @@ from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, Turn
 from mnemosyne.domain.session.goal_events import MemoryBrought
 from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from mnemosyne.domain.session.round_events import EpochBegan, KnowledgeTold, Mode
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.errors import NotFound
 
@@ -34,7 +34,8 @@ class Moment:
     ``session`` is what it was once the turn was assessed (of the last turn: what it is now), ``before`` the memory that
     the turn met, ``happened`` what its request made of it, ``moved`` the objects whose fidelity in this branch changed
     since the turn before, ``epoch`` the rewrite that the turn began with, ``brought`` what was put behind the user's
-    message, ``helped`` what a helper model was asked in it, ``account`` what its last attempt cost.
+    message, ``told`` what the branch was told as it began of what is known beyond sessions, ``helped`` what a helper
+    model was asked in it, ``account`` what its last attempt cost.
     ``anchor`` is what the estimate of the prompt began with, ``counted`` the provider's own count of the same prompt;
     both are None where there is none. ``since_rewritten`` says that the history was rewritten after the anchor.
     """
@@ -49,6 +50,7 @@ class Moment:
     moved: Sequence[Moved]
     epoch: EpochBegan | None
     brought: MemoryBrought | None
+    told: KnowledgeTold | None
     helped: Sequence[HelperAsked]
     account: TurnAccounted | None
     anchor: MeasuredPrompt | None
@@ -126,6 +128,7 @@ def moment(events: Sequence[Recorded[Event]], branch: str, turn: int | None = No
         moved=_list_moves(events[: index + 1] if turn is not None else events, assessed),
         epoch=_epoch(events, assessed),
         brought=_find_brought(events, assessed),
+        told=state.branches[owner].told,
         helped=_list_helped(events, assessed),
         account=_account(events, assessed),
         anchor=shown.measure.anchor,

@@ -4,6 +4,7 @@ An entry is never changed: an update ends it and writes another one in its place
 takes the place of what somebody said outright.
 """
 
+from base64 import b32encode
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any
@@ -179,7 +180,7 @@ def _decide(command: KnowledgeCommand, known: Knowledge) -> WriteOutcome:
             return _update(command, known)
         case ForgetEntry():
             found = find_entry(known, command.wanted, command.at)
-            ended = _end(found, command.at, command.write, EndReason.FORGOTTEN)
+            ended = _end(found, command.at, command.write, command.at, EndReason.FORGOTTEN)
             return WriteOutcome("forgotten", (ended,), found.id)
         case ConfirmEntry():
             found = find_entry(known, command.wanted, command.at)
@@ -199,13 +200,13 @@ def _decide(command: KnowledgeCommand, known: Knowledge) -> WriteOutcome:
 
 
 def find_entry(known: Knowledge, wanted: str, at: int) -> Entry:
-    """The entry that holds at a time and is meant: by its id, else by words that it alone has.
+    """The entry that holds at a time, or will, and is meant: by its id, else by words that it alone has.
 
     Raises NotFound, naming candidates.
     """
-    valid = {each.id: each for each in known.valid(at)}
-    if wanted in valid:
-        return valid[wanted]
+    standing = {each.id: each for each in known.standing(at)}
+    if wanted in standing:
+        return standing[wanted]
     if not wanted.strip():
         raise NotFound("Say which entry: by its id, or by words of it.")
     ended = known.entries.get(wanted)
@@ -213,7 +214,7 @@ def find_entry(known: Knowledge, wanted: str, at: int) -> Entry:
         after = f"; {ended.replaced_by} took its place" if ended.replaced_by else ""
         raise NotFound(f"The entry {wanted} does not hold any more{after}.")
     sought = wanted.casefold()
-    found = [each for each in valid.values() if sought in each.content.casefold()]
+    found = [each for each in standing.values() if sought in each.content.casefold()]
     if len(found) == 1:
         return found[0]
     if not found:
@@ -229,13 +230,13 @@ def _shorten(text: str) -> str:
 def _remember(draft: EntryDraft, known: Knowledge, at: int, write: str) -> WriteOutcome:
     draft = _clean(draft, at)
     same = next(
-        (each for each in known.valid(at) if each.kind is draft.kind and is_same(each.content, draft.content)), None
+        (each for each in known.standing(at) if each.kind is draft.kind and is_same(each.content, draft.content)), None
     )
     if same is not None and (same.is_explicit or draft.confidence is not None):
         return WriteOutcome("skipped", entry=same.id, why="it is known already")
     if same is not None:
         return _replace(same, draft, at, write)
-    if len(known.valid(at)) >= MOST_ENTRIES:
+    if len(known.standing(at)) >= MOST_ENTRIES:
         raise BadEntry(
             f"{MOST_ENTRIES:,} entries hold here, and more would help nobody. Forget some, or say several in one."
         )
@@ -258,12 +259,12 @@ def _update(command: UpdateEntry, known: Knowledge) -> WriteOutcome:
 def _replace(found: Entry, draft: EntryDraft, at: int, write: str, number: int = 0) -> WriteOutcome:
     """An entry ends where another one begins. One that begins before it says that it never was true."""
     begins = at if draft.valid_from is None else draft.valid_from
-    ended = _end(found, max(begins, found.valid_from), write, EndReason.REPLACED, at)
+    ended = _end(found, at, write, max(begins, found.valid_from), EndReason.REPLACED)
     return WriteOutcome("updated", (ended, _write(draft, write, at, number, found.id)), _make_id(write, number))
 
 
-def _end(found: Entry, until: int, write: str, reason: EndReason, at: int | None = None) -> EntryEnded:
-    return EntryEnded(at=until if at is None else at, write=write, entry=found.id, valid_until=until, reason=reason)
+def _end(found: Entry, at: int, write: str, until: int, reason: EndReason) -> EntryEnded:
+    return EntryEnded(at=at, write=write, entry=found.id, valid_until=until, reason=reason)
 
 
 def _write(draft: EntryDraft, write: str, at: int, number: int, replaces: str | None = None) -> EntryWritten:
@@ -273,7 +274,11 @@ def _write(draft: EntryDraft, write: str, at: int, number: int, replaces: str | 
 
 
 def _make_id(write: str, number: int) -> str:
-    return "k" + sha256(f"{write}/{number}".encode()).hexdigest()[:9]
+    return "k" + b32encode(sha256(f"{write}/{number}".encode()).digest()[:_ID_BYTES]).decode().rstrip("=").lower()
+
+
+_ID_BYTES = 6
+"""Enough that 10,000 entries have different ids."""
 
 
 def _clean(draft: EntryDraft, at: int) -> EntryDraft:
@@ -355,9 +360,9 @@ def _reconcile(draft: EntryDraft, known: Knowledge, at: int, write: str, number:
         return ()
     if draft.provenance is not None and (draft.provenance.session, draft.content) in known.learned:
         return ()
-    nearest, near = _find_nearest(draft, known.valid(at))
+    nearest, near = _find_nearest(draft, known.standing(at))
     if nearest is None or near < ALIKE:
-        return (_write(draft, write, at, number),) if len(known.valid(at)) < MOST_ENTRIES else ()
+        return (_write(draft, write, at, number),) if len(known.standing(at)) < MOST_ENTRIES else ()
     if nearest.is_explicit or is_same(nearest.content, draft.content):
         return ()  # what somebody said outright stands
     return _replace(nearest, draft, at, write, number).events

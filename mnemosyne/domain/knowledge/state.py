@@ -106,6 +106,14 @@ class Knowledge:
         """The entries that are true at a time."""
         return [each for each in self.entries.values() if each.is_valid(at)]
 
+    def standing(self, at: int) -> list[Entry]:
+        """The entries that are true at a time, or will be: those that nobody ended before."""
+        return [
+            each
+            for each in self.entries.values()
+            if not each.erased and (each.valid_until is None or at < each.valid_until)
+        ]
+
 
 def evolve(known: Knowledge, event: KnowledgeEvent) -> Knowledge:
     """The state after one more event."""

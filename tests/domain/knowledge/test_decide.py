@@ -174,6 +174,18 @@ def test_an_entry_that_ended_is_not_ended_again_and_its_successor_is_named() -> 
         shelf.take(ForgetEntry(at=FIRST + 2, write="f", wanted=old))
 
 
+def test_what_will_be_true_is_changed_and_forgotten_before_it_is_and_not_written_twice() -> None:
+    shelf = Shelf()
+    later = shelf.remember("the office moves to Basel", valid_from=FIRST + 10 * DAY)
+    assert shelf.lines(FIRST) == []
+    assert shelf.remember("the office moves to Basel", valid_from=FIRST + 10 * DAY) == later
+    changed = shelf.update("Basel", "the office moves to Bern", at=FIRST + DAY, valid_from=FIRST + 20 * DAY)
+    assert shelf.lines(FIRST + 15 * DAY) == ["the office moves to Basel"]
+    assert shelf.lines(FIRST + 25 * DAY) == ["the office moves to Bern"]
+    shelf.take(ForgetEntry(at=FIRST + 2 * DAY, write="f", wanted=changed))
+    assert shelf.lines(FIRST + 25 * DAY) == []
+
+
 def test_links_go_on_with_what_takes_an_entrys_place_and_back() -> None:
     shelf = Shelf()
     one, other = shelf.remember("use trio"), shelf.remember("asyncio was too hard to test")

@@ -225,7 +225,7 @@ class KnowledgeDesk:
         if wanted is not None:
             line = _find_line(wanted, {each.entry.id: each.entry for each in all_of_them})
             all_of_them = [each for each in all_of_them if each.entry.id in line]
-        return sorted(all_of_them, key=lambda each: (each.entry.recorded_at, each.entry.id))
+        return sorted(all_of_them, key=lambda each: each.entry.recorded_at)  # of one time, as they were recorded
 
     async def recall(
         self, question: str, at: int, *, limit: int = 10, kinds: Sequence[EntryKind] = (), ended: bool = False

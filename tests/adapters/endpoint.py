@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import attrs
@@ -41,6 +41,11 @@ class Endpoint:
     released: trio.Event = attrs.field(factory=trio.Event)
 
     async def serve(self, stream: trio.SocketStream) -> None:
+        """Answer one connection. A client that ends in the midst of it, as a worker does, leaves by a reset."""
+        with suppress(trio.BrokenResourceError):
+            await self._serve(stream)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
         connection = h11.Connection(h11.SERVER)
         while isinstance(head := await _next(connection, stream), h11.Request):
             body = bytearray()

@@ -29,6 +29,8 @@ _READ_MODELS = {
     "report": "report:report",
     "projections": "projections:projections",
     "rebuild": "projections:rebuild",
+    "sql": "sql:sql",
+    "sql-reader": "sql:sql_reader",
 }
 
 _MEMORY = {

@@ -56,6 +56,7 @@ OF_ALL = [
     "savings",
     "savings --json",
     "search --all-sessions parser --json",
+    'sql select*from"turns"',
     "retain --retain-days 1 --dry-run",
 ]
 """Commands about all sessions, which are those of one tenant."""
@@ -63,6 +64,7 @@ OF_ALL = [
 OF_NONE = {
     "serve", "run", "open", "statusline", "worker", "demo", "import", "projections", "rebuild", "evaluate", "what-if",
     "model", "index", "doctor", "config", "completion", "remember", "memory", "hook", "mcp", "backup", "restore",
+    "sql-reader",
 }  # fmt: skip
 """Commands that show no session; a backup is whole, and for who may open the database.
 

@@ -9,7 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+import trio
 
+from mnemosyne.adapters.postgres.sql_views import QueryAnswer, ask_views
+from mnemosyne.app.read_models import open_read_models
+from mnemosyne.cli.query_answers import print_answer
+from mnemosyne.config import load
+from mnemosyne.projections.catalog import ALL
 from tests.cli.support import MNEMOSYNE, environ_for, started
 from tests.waiting import DEADLINE
 
@@ -162,6 +168,26 @@ def test_a_directory_in_use_is_not_written_to(environ: dict[str, str], tmp_path:
     assert refused.returncode == 1
     assert "is not empty" in refused.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["precious"]
+
+
+def test_the_answers_on_the_page_about_sql_are_those_of_the_demo(
+    played: "subprocess.CompletedProcess[str]", kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs/sql.md").read_text(encoding="utf-8")
+    told = re.findall(r"^```sql\n(.+?)```\n\n```text\n(.+?)```$", page, re.MULTILINE | re.DOTALL)
+    assert len(told) == 10
+    (opening,) = re.findall(r'^\$ mnemosyne sql "(.+)"\n((?:.+\n)+?)```$', page, re.MULTILINE)
+
+    async def ask() -> list[QueryAnswer]:
+        async with open_read_models(load({"data_dir": str(kept)}, {}), pytest.fail) as models:
+            await models.refresh(ALL)
+            return [
+                await ask_views(models.database, query, tenant="local", seconds=30) for query, _ in (opening, *told)
+            ]
+
+    for found, (query, answer) in zip(trio.run(ask), (opening, *told), strict=True):
+        print_answer(found)
+        assert capsys.readouterr().out == answer, query
 
 
 @pytest.mark.parametrize("no_color", [False, pytest.param(True, marks=pytest.mark.soak)])

@@ -22,7 +22,7 @@ from psycopg import pq
 from psycopg.rows import TupleRow, dict_row
 
 from mnemosyne.adapters.postgres.migrations import Migration, list_migrations, migrate
-from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogFailed, LogUnavailable
+from mnemosyne.errors import BadConfiguration, BadOption, DatabaseUnfit, LogFailed, LogUnavailable
 
 Connection = psycopg.Connection[TupleRow]
 """A connection inside a transaction; rows are tuples. ``mnemosyne`` is first on its search path."""
@@ -237,6 +237,20 @@ class Database:
             "  where extname = 'vector' and nspname <> %s)), false)",
             (SCHEMA, SCHEMA),
         )
+
+
+@contextmanager
+def tell_refusals() -> Iterator[None]:
+    """Within, what the server refuses of a query that a person wrote is told in its own words. Raises BadOption."""
+    try:
+        yield
+    except pg.QueryCanceled:
+        raise BadOption("The query took too long. Ask for less, or allow more --seconds.") from None
+    except psycopg.Error as error:
+        if _is_lost(error, error.sqlstate or ""):
+            raise
+        why = error.diag.message_primary or "it is no question"
+        raise BadOption(f"The database refuses the query: {why}.") from None
 
 
 @contextmanager

@@ -1,0 +1,87 @@
+"""``mnemosyne sql`` and ``mnemosyne sql-reader``: the views for who analyses, and who else may read them."""
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from mnemosyne.cli.printing import plural, print_json, say
+from mnemosyne.cli.read_models import with_read_models
+from mnemosyne.cli.reading import json_option, log_of, log_options
+from mnemosyne.errors import BadConfiguration
+
+if TYPE_CHECKING:
+    from mnemosyne.adapters.postgres.sql_views import QueryAnswer
+    from mnemosyne.app.read_models import OpenReadModels
+
+
+@click.command(short_help="Ask the log a question in SQL.")
+@click.argument("query", metavar="QUERY")
+@click.option(
+    "--seconds",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(0.1, 3600),
+    metavar="SECONDS",
+    help="How long the query may take.",
+)
+@log_options()
+@json_option
+def sql(query: str, seconds: float, as_json: bool, **options: object) -> None:
+    """Print what a query in PostgreSQL's SQL finds, after bringing the read models up to date. It can change nothing.
+    QUERY is one statement; `-` reads it from stdin.
+
+    \b
+      mnemosyne sql "select object_type, count(*) from semantic_objects group by 1"
+      mnemosyne sql "select * from turns where duration_ms > 60000" --json
+
+    There are views of sessions, objects and their relationships, faults, transitions, admissions, turns, money, savings
+    and what is known beyond sessions; docs/sql.md tells their columns and ten questions. They show one tenant. Times
+    are UTC.
+    """
+    from mnemosyne.cli.query_answers import answer_as_json, print_answer
+
+    text = sys.stdin.read() if query == "-" else query
+    if not text.strip():
+        raise click.UsageError("QUERY is empty.")
+    config = log_of(options)
+    found = with_read_models(config, partial(_ask, query=text, tenant=config.tenant, seconds=seconds))
+    if as_json:
+        print_json(answer_as_json(found))
+        return
+    print_answer(found)
+    say(plural(len(found.rows), "row"), err=True)
+
+
+@click.command("sql-reader", short_help="Let a database role read the views of a tenant.")
+@click.argument("role", metavar="ROLE")
+@log_options()
+def sql_reader(role: str, **options: object) -> None:
+    """Let ROLE read the views that `mnemosyne sql` asks, with any PostgreSQL client: those of one tenant's sessions,
+    and nothing else of the database. To say it again for another tenant changes whose.
+
+    The role is created, to log in and without a password, where the database has none of that name. It needs a database
+    server of your own (--dsn): the embedded one lets in nobody but its owner.
+    """
+    config = log_of(options)
+    if config.dsn is None:
+        raise BadConfiguration("The embedded database lets in nobody but its owner: use `mnemosyne sql`, or --dsn.")
+    made = with_read_models(config, partial(_admit, role=role, tenant=config.tenant))
+    say(f"{role} may read the views of tenant {config.tenant}, in the schema mnemosyne_views.")
+    if made:
+        say(f"The role is new and has no password; \\password {role} in psql gives it one.")
+
+
+async def _ask(models: "OpenReadModels", *, query: str, tenant: str, seconds: float) -> "QueryAnswer":
+    from mnemosyne.adapters.postgres.sql_views import ask_views
+    from mnemosyne.projections.catalog import ALL
+
+    await models.refresh(ALL)
+    return await ask_views(models.database, query, tenant=tenant, seconds=seconds)
+
+
+async def _admit(models: "OpenReadModels", *, role: str, tenant: str) -> bool:
+    from mnemosyne.adapters.postgres.sql_views import admit_reader
+
+    return await admit_reader(models.database, role, tenant)

@@ -1,0 +1,297 @@
+"""What analysts see is what the log says, of one tenant; they change nothing, and a rebuild does not disturb them."""
+
+import re
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors as pg
+
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.adapters.postgres.sql_views import VIEWS, QueryAnswer, admit_reader, ask_views
+from mnemosyne.domain.knowledge.state import fold
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectFaulted, ObjectForgotten, ObjectSummarized
+from mnemosyne.domain.session.ground_events import HelperAsked
+from mnemosyne.errors import BadConfiguration, BadOption
+from mnemosyne.projections.catalog import ALL
+from mnemosyne.projections.rebuilding import rebuild
+from mnemosyne.projections.working_set import WORKING_SET, WORKING_SETS
+from tests.adapters.log_support import query
+from tests.conftest import PostgresServer
+from tests.golden.sessions import CODEC, LOGS, appends, stored
+from tests.projections.support import POSTGRES, World, open_world
+
+ROOT = Path(__file__).parents[3]
+WINDOWS = ("bypassed", "helped", "hidden-rounds", "managed-before-tariffs", "observed")
+"""Golden logs in which objects left windows and came back."""
+
+
+@asynccontextmanager
+async def filled(dsn: str, *names: str) -> AsyncIterator[World]:
+    """A database that holds golden logs, with every read model."""
+    async with open_world(POSTGRES, dsn, CODEC) as world:
+        for name in names:
+            for append in appends(LOGS / name):
+                await world.journal.append(append)
+        for projection in ALL:
+            assert (await world.projector(projection).catch_up()).error is None
+        yield world
+
+
+async def ask(world: World, sql: str, tenant: str = "") -> QueryAnswer:
+    assert world.database is not None
+    return await ask_views(world.database, sql, tenant=tenant, seconds=30)
+
+
+async def rows(world: World, sql: str) -> list[dict[str, Any]]:
+    found = await ask(world, sql)
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+def columns(dsn: str) -> dict[str, list[str]]:
+    """The columns of every view, in their order."""
+    found: dict[str, list[str]] = {}
+    for view, column in query(
+        dsn,
+        "select table_name, column_name from information_schema.columns where table_schema = %s"
+        " order by table_name, ordinal_position",
+        VIEWS,
+    ):
+        found.setdefault(view, []).append(column)
+    return found
+
+
+def test_the_page_tells_every_view_and_its_columns(dsn: str) -> None:
+    page = (ROOT / "docs/sql.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.MULTILINE)
+    assert {view: re.findall(r"`(\w+)`", listed) for view, listed in told} == columns(dsn)
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+async def test_an_object_s_row_is_what_its_events_and_its_branch_s_window_say(name: str, dsn: str) -> None:
+    async with filled(dsn, name) as world:
+        found = {each["id"]: each for each in await rows(world, "select * from semantic_objects")}
+        events = [each.decoded().event for each in stored(LOGS / name)]
+        gone = {each.object for each in events if isinstance(each, ObjectForgotten)}
+        events = [each for each in events if getattr(each, "object", None) not in gone]
+        assert found.keys() == {each.object for each in events if isinstance(each, ObjectCreated)}
+        for event in events:
+            if isinstance(event, ObjectCreated):
+                row = found[event.object]
+                assert (row["stub"], tuple(row["tags"]), row["tokens_l0"]) == (event.stub, event.tags, event.tokens)
+                assert (row["role"], row["source_turn_start"]) == (event.role.value, event.first_turn)
+            if isinstance(event, ObjectSummarized):
+                row, level = found[event.object], f"l{event.fidelity.value}"
+                assert row[f"losses_{level}"] == list(event.losses.dropped)
+                assert (row[f"tokens_{level}"], row[f"helper_{level}"]) == (event.tokens, event.helper)
+                assert row[f"lost_{level}"] == event.losses.lost
+        checked = await compare_windows(world, found)
+        assert checked == len(found)
+        scores = await rows(world, "select object_id, score_total, admitted from admission_scores")
+        assert {(each["object_id"], each["score_total"], each["admitted"]) for each in scores} >= {
+            (each.object, each.admission.score, each.admission.admitted)
+            for each in events
+            if isinstance(each, ObjectCreated)
+        }
+
+
+async def compare_windows(world: World, found: dict[str, dict[str, Any]]) -> int:
+    """Ask the working set of each branch about the objects that were made on it; how many those are."""
+    checked = 0
+    assert isinstance(world.store, PostgresProjections)
+    for stream, branch in {(each["session_id"], each["branch"]) for each in found.values()}:
+        where = {"stream": stream, "branch": branch}
+        (window,) = await world.store.select((WORKING_SETS,), [(WORKING_SET, where)])
+        for shown in window:
+            row = found.get(shown["object"])
+            if row is not None and row["branch"] == branch:
+                checked += 1
+                mine = [row[name] for name in ("current_fidelity", "stale", "pinned", "released", "fault_count")]
+                assert mine == [shown[name] for name in ("fidelity", "stale", "pinned", "released", "faults")]
+                assert (row["access_count"], row["last_used_turn"]) == (shown["accesses"], shown["last_use"])
+    return checked
+
+
+async def test_a_fault_has_its_question_what_a_helper_answered_and_how_long_it_took(dsn: str) -> None:
+    async with filled(dsn, "helped") as world:
+        (found,) = await rows(world, "select * from fault_history")
+        events = [each.decoded().event for each in stored(LOGS / "helped")]
+    (fault,) = [each for each in events if isinstance(each, ObjectFaulted)]
+    (asked,) = [each for each in events if isinstance(each, HelperAsked)]
+    assert found["fault_type"] == "micro_fault"
+    assert found["question"] == fault.reason == asked.question
+    assert (found["answer"], found["helper"]) == (asked.sentences[0].text, asked.helper)
+    assert (float(found["latency_ms"]), found["answer_tokens"]) == (fault.latency / 1000, fault.tokens)
+
+
+async def test_changes_turns_and_money_are_counted_as_the_log_counts_them(dsn: str) -> None:
+    async with filled(dsn, "hidden-rounds") as world:
+        named = [each.name.rpartition(".v")[0] for each in stored(LOGS / "hidden-rounds")]
+        counts = {view: (await ask(world, f"select count(*) from {view}")).rows[0][0] for view in columns(dsn)}
+        assert counts["fidelity_transitions"] == named.count("object.degraded") + named.count("object.restored") > 0
+        assert counts["fault_history"] == named.count("object.faulted") > 0
+        assert counts["turns"] == counts["savings"] == named.count("session.turn_accounted") > 0
+        (session,) = await rows(world, "select * from sessions")
+        assert session["total_faults"] + session["total_micro_faults"] == counts["fault_history"]
+        spent = await rows(world, "select sum(turns) as nano from mnemosyne.budget_spent")
+        dollars = await rows(world, "select sum(dollars) * 1000000000 as nano from money where spent_on = 'turn'")
+        assert spent == dollars != [{"nano": None}]
+
+
+async def test_what_is_known_beyond_sessions_is_what_the_fold_of_its_events_says(dsn: str) -> None:
+    events: dict[Any, list[Any]] = {}
+    for each in stored(LOGS / "known"):
+        events.setdefault(each.stream, []).append(each.decoded().event)
+    known = [entry for told in events.values() for entry in fold(told).entries.values()]
+    async with filled(dsn, "known") as world:
+        found = await rows(
+            world,
+            "select *, extract(epoch from valid_until) * 1000000 as until,"
+            " extract(epoch from last_reinforced) * 1000000 as reinforced from persistent_objects",
+        )
+    assert len(found) == len(known) > 3
+    by_id = {each["id"]: each for each in found}
+    for entry in known:
+        row = by_id[entry.id]
+        assert (row["content"], row["detail"], row["erased"]) == (entry.content, entry.detail, entry.erased)
+        assert (row["ended"], row["until"]) == (entry.ended and entry.ended.value, entry.valid_until)
+        assert (row["replaced_by"], row["confidence"]) == (entry.replaced_by, entry.confidence)
+        assert row["reinforced"] == max(entry.recorded_at, entry.confirmed_at or 0)
+
+
+async def test_what_was_forgotten_is_in_no_view(dsn: str) -> None:
+    async with filled(dsn, "gap-and-forgotten") as world:
+        found = await rows(
+            world,
+            "select o.* from semantic_objects o join sessions s on s.id = o.session_id"
+            " where o.created_at < s.forgotten_at",
+        )
+    assert found
+    assert {(each["stub"], each["source_key"], tuple(each["key_entities"])) for each in found} == {("", None, ())}
+
+
+async def test_a_rebuild_exchanges_the_tables_under_the_views(dsn: str) -> None:
+    async with filled(dsn, "hidden-rounds") as world:
+        before = {view: (await ask(world, f"select * from {view} order by 1, 2, 3")).rows for view in columns(dsn)}
+        for projection in ALL:
+            assert await rebuild(projection, world.tail, world.store) is not None
+        assert before == {view: (await ask(world, f"select * from {view} order by 1, 2, 3")).rows for view in before}
+
+
+async def test_a_stub_with_a_character_that_the_database_cannot_hold_is_shown_without_it(dsn: str) -> None:
+    async with filled(dsn, "hidden-rounds") as world:
+        query(
+            dsn,
+            "update mnemosyne.stored_events set state = convert_to(regexp_replace(convert_from(state, 'utf8'),"
+            r""" '"stub":"', '"stub":"a\\u0000b\\\\u0000'), 'utf8') where topic like 'object.created%'""",
+        )
+        stubs = [each["stub"] for each in await rows(world, "select stub from semantic_objects")]
+    assert stubs
+    assert all(stub.startswith("a\ufffdb\\ufffd") for stub in stubs)
+
+
+async def test_the_owner_is_shown_the_tenant_that_it_names(dsn: str) -> None:
+    async with filled(dsn, "observed", "one-of-everything") as world:
+        everybody = {row[0] for row in (await ask(world, "select tenant from sessions")).rows}
+        assert everybody == {"t", "local"}
+        for tenant in everybody:
+            for view in ("semantic_objects", "turns", "money", "savings", "admission_scores", "object_relationships"):
+                others = f"select count(*) from {view} where session_id not in (select id from sessions)"
+                assert (await ask(world, others, tenant)).rows == [(0,)]
+            assert (await ask(world, "select distinct tenant from sessions", tenant)).rows == [(tenant,)]
+        assert (await ask(world, "select * from turns", "nobody")).rows == []
+
+
+REFUSED = {
+    "select nope from turns": 'column "nope" does not exist',
+    "delete from mnemosyne.stored_events": "cannot execute DELETE in a read-only transaction",
+    "create table t ()": "cannot execute CREATE TABLE in a read-only transaction",
+    "commit; drop schema mnemosyne cascade": "cannot insert multiple commands",
+    "set transaction read write": "read-write mode must be set before any query",
+    "commit": "gives no table",
+    "select 1/0": "division by zero",
+    "copy sessions to stdout": "refuses the query",
+}
+
+
+async def test_a_statement_that_is_no_question_is_refused_with_a_sentence(dsn: str) -> None:
+    async with filled(dsn, "one-of-everything") as world:
+        before = query(dsn, "select count(*) from mnemosyne.stored_events")
+        for sql, why in REFUSED.items():
+            with pytest.raises(BadOption, match=re.escape(why)):
+                await ask(world, sql)
+        assert world.database is not None
+        with pytest.raises(BadOption, match="took too long"):
+            await ask_views(world.database, "select pg_sleep(60)", tenant="", seconds=0.01)
+        assert query(dsn, "select count(*) from mnemosyne.stored_events") == before
+
+
+# Readers
+
+
+@pytest.fixture
+def role(postgres_server: PostgresServer, dsn: str) -> Iterator[str]:
+    """The name of a role that is not there; what becomes of it is taken back."""
+    name = f'Reader "{secrets.token_hex(4)}"'
+    quoted = '"' + name.replace('"', '""') + '"'
+    yield name
+    with psycopg.connect(dsn, autocommit=True) as connection, suppress(pg.UndefinedObject):
+        connection.execute(f"drop owned by {quoted}".encode())
+        connection.execute(f"drop role {quoted}".encode())
+
+
+def as_role(dsn: str, role: str, *statements: str) -> list[tuple[Any, ...]]:
+    """The rows of the last statement, as this role says them on a connection of its own."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("select set_config('session_authorization', %s, false)", (role,))
+        connection.execute("reset role")
+        for statement in statements:
+            cursor = connection.execute(statement.encode())
+        return cursor.fetchall()
+
+
+async def test_a_reader_sees_one_tenant_and_nothing_else_of_the_database(dsn: str, role: str) -> None:
+    async with filled(dsn, "observed", "one-of-everything") as world:
+        assert world.database is not None
+        assert await admit_reader(world.database, role, "t") is True
+        assert as_role(dsn, role, "select distinct tenant from mnemosyne_views.sessions") == [("t",)]
+        own = as_role(dsn, role, "select count(*) from mnemosyne_views.turns")
+        assert own == [(18,)]
+        # No setting of the reader's own shows it more.
+        assert own == as_role(dsn, role, "set mnemosyne.tenant = 'local'", "select count(*) from mnemosyne_views.turns")
+        for view in columns(dsn):
+            as_role(dsn, role, f"select * from mnemosyne_views.{view}")
+        for closed in ("stored_events", "content", "timeline_turns", "readers", "shown_turns()", "is_shown('t')"):
+            with pytest.raises(pg.InsufficientPrivilege):
+                as_role(dsn, role, f"select * from mnemosyne.{closed}")
+        with pytest.raises(pg.InsufficientPrivilege):
+            as_role(dsn, role, "create view mnemosyne_views.mine as select 1")
+        for projection in ALL:
+            await rebuild(projection, world.tail, world.store)
+        assert as_role(dsn, role, "select count(*) from mnemosyne_views.turns") == own
+        assert await admit_reader(world.database, role, "local") is False
+        assert as_role(dsn, role, "select distinct tenant from mnemosyne_views.sessions") == [("local",)]
+
+
+async def test_who_was_not_admitted_is_shown_nothing_even_with_a_right_on_the_views(dsn: str, role: str) -> None:
+    async with filled(dsn, "observed"):
+        quoted = '"' + role.replace('"', '""') + '"'
+        query(dsn, f"create role {quoted}")
+        with pytest.raises(pg.InsufficientPrivilege):
+            as_role(dsn, role, "select * from mnemosyne_views.turns")
+        query(dsn, f"grant usage on schema mnemosyne_views to {quoted}")
+        query(dsn, f"grant select on all tables in schema mnemosyne_views to {quoted}")
+        for view in columns(dsn):
+            assert as_role(dsn, role, f"select * from mnemosyne_views.{view}") == []
+
+
+async def test_who_may_read_more_anyway_is_no_reader(dsn: str) -> None:
+    async with filled(dsn, "observed") as world:
+        assert world.database is not None
+        ((owner,),) = query(dsn, "select current_user")
+        with pytest.raises(BadConfiguration, match="owner of Mnemosyne's tables"):
+            await admit_reader(world.database, owner, "t")

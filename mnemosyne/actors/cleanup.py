@@ -16,13 +16,12 @@ from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import Contents
 from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.summarizing import Written, measure_losses, request_of
-from mnemosyne.actors.tools import now_of
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import memory, work
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.losses import Declared
-from mnemosyne.domain.recall import cleanup_effects
+from mnemosyne.domain.recall import cleanup_effects, memory_calls
 from mnemosyne.domain.recall.cleanup_effects import Collapsed, Effects
 from mnemosyne.domain.recall.memory_calls import own
 from mnemosyne.domain.session.address import Address
@@ -77,7 +76,7 @@ def effects_of(reply: Reply, address: Address, state: Session, at: int) -> tuple
 
 def _effects(reply: Reply, address: Address, state: Session, at: int) -> Effects:
     """What the directives lead to, each in view of those before it."""
-    known, now, found = state.memory, now_of(state, address), Effects()
+    known, now, found = state.memory, memory_calls.now_of(state, address.branch, address.turn), Effects()
     for directive in _directives(reply.body, state.branches[address.branch]):
         led = cleanup_effects.effects(directive, known, address.branch, now, at=at)
         known = reduce(memory.evolve, led.events, known)

@@ -13,6 +13,7 @@ import trio
 
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.outside import Outside
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall import prefetch
 from mnemosyne.domain.recall.prefetch import Wanted
 from mnemosyne.domain.recall.prefetch_steps import Asking, Brought, Search, grow, make_search
@@ -90,11 +91,14 @@ class Prefetch:
         return brought or (history, known)
 
     async def _bring(self, search: Search, *, strict: bool) -> Brought:
-        found = await self._find(search)
-        asking = search.asking
-        wanted = prefetch.choose(asking.state.memory, asking.branch, found, search.among)
+        wanted = search.wanted or await self._choose(search)
         contents = [(each, await self._content(each)) for each in wanted]
         return await _in_thread(lambda: grow(search, contents, strict=strict))
+
+    async def _choose(self, search: Search) -> Sequence[Wanted]:
+        """What to bring of the objects among which to look."""
+        found = await self._find(search)
+        return prefetch.choose(search.asking.state.memory, search.asking.branch, found, search.among)
 
     async def _find(self, search: Search) -> Mapping[str, Passage | None]:
         """What the message is about; by words alone where the index does not answer."""
@@ -107,6 +111,8 @@ class Prefetch:
     async def _content(self, wanted: Wanted) -> bytes:
         """What is brought of an object, or what it is a passage of; nothing where that need not be fetched."""
         each = wanted.object
+        if wanted.after is Fidelity.FULL:
+            return await self._bodies.read_stored(each.content)
         if wanted.after is not None:
             return await self._bodies.content(each.renditions[wanted.after].text)
         if wanted.is_claim or (wanted.passage is None and each.size > LARGEST):

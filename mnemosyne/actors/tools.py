@@ -22,7 +22,6 @@ from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.faults import LIMITS, Spent
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.objects.residency import stands_in_full
 from mnemosyne.domain.recall import memory_calls, memory_results, object_search, sources
 from mnemosyne.domain.recall.answering import LEAST_HELD, answers
@@ -293,17 +292,6 @@ class FromMemory:
         )
 
 
-def now_of(state: Session, address: Address) -> Now:
-    """Where the conversation stands for what the model wants done in a turn."""
-    shown = state.memory.view_of(address.branch)
-    return Now(
-        turn=address.turn,
-        message_count=state.branches[address.branch].counts[-1],
-        exchange_first_message=shown.typed[-1] if shown.typed else 0,
-        last_user_messages=shown.typed,
-    )
-
-
 class _Asking:
     """One round of calls: each sees what those before it changed."""
 
@@ -329,7 +317,7 @@ class _Asking:
         self.eviction_turns = state.eviction_turns
         self.events: list[ObjectEvent] = []
         self._estimator = state.memory.view_of(address.branch).estimator(None)
-        self.now = now_of(state, address)
+        self.now = memory_calls.now_of(state, address.branch, address.turn)
 
     @property
     def own(self) -> Mapping[str, MemoryObject]:

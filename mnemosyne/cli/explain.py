@@ -289,6 +289,7 @@ def _render_helped(found: "Moment") -> Iterator[Paragraph]:
 _WHY_BROUGHT = {
     "recall": "refers to something earlier",
     "named": "names what is not shown in full",
+    "requested": "came after a person had asked for this",
     "goal": "begins something else",
 }
 

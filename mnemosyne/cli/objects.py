@@ -373,7 +373,9 @@ def _tell(event: Any) -> tuple[str, str]:
         case m.ObjectUnpinned():
             return "unpinned", event.reason
         case m.ObjectReleased():
-            return "released by the model", event.reason
+            return "released", event.reason
+        case m.ObjectRequested():
+            return f"wanted back at {event.after.label}", event.reason
         case m.ObjectSuperseded():
             return "stale" + (f", see {event.by}" if event.by else ""), event.how.value
         case _:

@@ -21,6 +21,7 @@ from mnemosyne.domain.objects.events import (
     ObjectForgotten,
     ObjectPinned,
     ObjectReleased,
+    ObjectRequested,
     ObjectRestored,
     ObjectSummarized,
     ObjectSuperseded,
@@ -88,7 +89,7 @@ OBJECTS = Table(
 # What an object that has no place of its own is made of.
 SOURCES = Table("sources", key={"stream": Type.UUID, "object": Type.TEXT, "source": Type.TEXT}, columns={})
 
-# What showed that an object is needed: another object that refers to it (``link``), or a fault, by its kind.
+# What showed that an object is needed: another or a person that refers to it (``link``), or a fault, by its kind.
 USES = Table(
     "uses",
     key={"stream": Type.UUID, "version": Type.INTEGER, "number": Type.INTEGER},
@@ -146,6 +147,9 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case ObjectFaulted():
             use: dict[str, Any] = {"object": event.object, "turn": event.turn, "how": event.kind.value}
             return (Merge("uses", (stream, version, 0), use),)
+        case ObjectRequested():
+            asked: dict[str, Any] = {"object": event.object, "turn": event.turn, "how": "link"}
+            return (Merge("uses", (stream, version, 0), asked),)
         case ObjectSuperseded():
             return (_of_object(recorded, event, superseded_in=version),)
         case ObjectPinned():

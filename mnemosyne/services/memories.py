@@ -10,7 +10,7 @@ from mnemosyne.domain.history.time_travel import digests_in
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import lookup
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.decide import Pin, Unpin
+from mnemosyne.domain.objects.decide import Pin, Release, Request, Unpin
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import full_text
@@ -25,6 +25,9 @@ from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound, VersionConflict
 from mnemosyne.services import sessions
 from mnemosyne.services.sessions import Archive
+
+Decided = Pin | Unpin | Release | Request | NoteAsked
+"""What a person says of an object, and what a helper was asked for one."""
 
 ATTEMPTS = 32
 """How often it is done over because a running server wrote to the session meanwhile."""
@@ -85,7 +88,10 @@ async def read_chosen(
 
 
 async def decide(
-    archive: Archive, stream: UUID, command: Callable[[Session], Pin | Unpin | NoteAsked], correlation_id: str
+    archive: Archive,
+    stream: UUID,
+    command: Callable[[Session], Decided],
+    correlation_id: str,
 ) -> tuple[Event, ...]:
     """Record what a person decided, or asked; what was recorded, nothing where it was so already. Raises NotFound.
 

@@ -8,7 +8,9 @@ import attrs
 from mnemosyne.domain.history.memory_travel import ObjectChange, history_of
 from mnemosyne.domain.objects.aggregate import MemoryObject, Rendition
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.services import memories
+from mnemosyne.domain.recall.memory_calls import GrantedRestore
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.services import memories, pins
 from mnemosyne.services.sessions import Archive
 
 SHOWN = 20_000
@@ -31,7 +33,9 @@ class ObjectText:
 @attrs.frozen(kw_only=True)
 class ObjectView:
     """An object of a session. ``standings`` say at which fidelity each branch shows it, ``used_by`` are the objects
-    that refer to it, each with how. ``problem`` says why not all texts can be read, if so. ``line`` is what the index
+    that refer to it, each with how. ``release_from`` are the managed branches that may let it go, ``restore_to`` those
+    to which it can come back, each with how much of it, ``requested`` those that show it again as soon as their user
+    types. ``problem`` says why not all texts can be read, if so. ``line`` is what the index
     says of it once it has left a window.
     """
 
@@ -41,6 +45,9 @@ class ObjectView:
     problem: str | None
     history: Sequence[ObjectChange]
     standings: Mapping[str, Fidelity]
+    release_from: Sequence[str]
+    restore_to: Mapping[str, Fidelity]
+    requested: Mapping[str, Fidelity]
     used_by: Sequence[tuple[MemoryObject, str]]
 
 
@@ -48,6 +55,7 @@ async def read_object_view(archive: Archive, session: str, object_id: str) -> Ob
     """The view of an object. Raises NotFound, LogFailed."""
     found = await memories.find(archive, object_id, session)
     each, memory = found.object, found.session.memory
+    managed = [branch.name for branch in found.session.branches.values() if branch.mode is Mode.MANAGE]
     texts, problem = await memories.read_texts(archive, found)
     stub = Fidelity.STUB.label
     if problem is None and each.places:
@@ -60,6 +68,15 @@ async def read_object_view(archive: Archive, session: str, object_id: str) -> Ob
         history=history_of(found.events, each.id),
         standings={
             branch: shown.fidelity_of(each.id) for branch, shown in memory.branches.items() if each.id in shown.objects
+        },
+        release_from=[name for name in managed if pins.explain_stay(found.session, name, each) is None],
+        restore_to={
+            name: granted.after
+            for name in managed
+            if isinstance(granted := pins.find_restorable(memory, name, each), GrantedRestore)
+        },
+        requested={
+            name: shown.requested[each.id] for name, shown in memory.branches.items() if each.id in shown.requested
         },
         used_by=[
             (other, link.relation.value)

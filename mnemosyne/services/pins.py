@@ -1,19 +1,27 @@
-"""What a person says has to stay in the window, or may go again."""
+"""What a person says has to stay in the window, may go from it, or is to come back."""
 
 from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.objects.decide import Pin, Unpin
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.decide import Pin, Release, Request, Unpin
+from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.lookup import bare, living
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.recall import memory_calls
+from mnemosyne.domain.recall.memory_calls import GrantedRestore
 from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.tools.memory_tools import MemoryRelease, MemoryRestore, RefusedCall
+from mnemosyne.errors import BadEntry, NotFound
 from mnemosyne.services import memories
 from mnemosyne.services.sessions import Archive
 
 
 @attrs.frozen(kw_only=True)
 class Pinning:
-    """What became of a pin: ``recorded`` is False where it was so already."""
+    """What became of it: ``recorded`` is False where it was so already."""
 
     stream: UUID
     object: str
@@ -56,3 +64,61 @@ async def unpin(
     found = await memories.find(archive, object_id, session)
     decided = await memories.decide(archive, found.stream, command, correlation_id)
     return Pinning(stream=found.stream, object=bare(object_id), recorded=bool(decided))
+
+
+async def release(
+    archive: Archive, object_id: str, *, session: str, branch: str, reason: str, at: int, correlation_id: str
+) -> Pinning:
+    """Let an object leave a branch's window when that is next made smaller; the rules are those of the model's own
+    release. ``at`` is in µs of UTC. Raises NotFound, and BadEntry where it must stay.
+    """
+
+    def command(state: Session) -> Release:
+        each = living(state.memory, object_id)
+        if not each.released and (why := explain_stay(state, branch, each)) is not None:
+            raise BadEntry(why)
+        return Release(at=at, object=each.id, branch=branch, turn=_count_turns(state, branch), reason=reason)
+
+    found = await memories.find(archive, object_id, session)
+    decided = await memories.decide(archive, found.stream, command, correlation_id)
+    return Pinning(stream=found.stream, object=bare(object_id), recorded=bool(decided))
+
+
+async def restore(
+    archive: Archive, object_id: str, *, session: str, branch: str, reason: str, at: int, correlation_id: str
+) -> Pinning:
+    """Have a branch show an object again, behind what its user types next: as much of it as the model could have back
+    itself. ``at`` is in µs of UTC. Raises NotFound, and BadEntry where nothing of it can come back.
+    """
+
+    def command(state: Session) -> Request:
+        each = living(state.memory, object_id)
+        granted = find_restorable(state.memory, branch, each)
+        if isinstance(granted, RefusedCall):
+            raise BadEntry(granted.text)
+        turn = _count_turns(state, branch)
+        return Request(at=at, object=each.id, branch=branch, turn=turn, after=granted.after, reason=reason)
+
+    found = await memories.find(archive, object_id, session)
+    decided = await memories.decide(archive, found.stream, command, correlation_id)
+    return Pinning(stream=found.stream, object=bare(object_id), recorded=bool(decided))
+
+
+def explain_stay(state: Session, branch: str, each: MemoryObject) -> str | None:
+    """Why an object cannot be let go from a branch; None if it can. Raises NotFound where there is no such branch."""
+    now = memory_calls.now_of(state, branch, _count_turns(state, branch))
+    released = memory_calls.release(state.memory, branch, now, MemoryRelease((each.id,), ""))
+    return None if released.released else released.kept[0][1]
+
+
+def find_restorable(memory: Memory, branch: str, each: MemoryObject) -> GrantedRestore | RefusedCall:
+    """The fullest fidelity at which an object may come back to a branch; else why it may not in full."""
+    calls = (MemoryRestore(each.id, after, "") for after in (Fidelity.FULL, Fidelity.DETAILED, Fidelity.COMPACT))
+    answers = [memory_calls.restore(memory, branch, call, Spent()) for call in calls]
+    return next((answer for answer in answers if isinstance(answer, GrantedRestore)), answers[0])
+
+
+def _count_turns(state: Session, branch: str) -> int:
+    if branch not in state.branches:
+        raise NotFound(f"The session has no branch {branch!r}.")
+    return state.branches[branch].turns

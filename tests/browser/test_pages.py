@@ -180,6 +180,15 @@ def test_an_object_is_pinned_and_let_go_by_its_button(tab: Tab, shown: Shown) ->
     assert tab.said == []
 
 
+def test_an_object_that_left_is_wanted_back_by_its_button(tab: Tab, shown: Shown) -> None:
+    tab.page.goto(f"{shown.link}/object/{first_object(tab.page, shown)}")
+    tab.page.get_by_role("button", name="Restore").click()
+    expect(tab.page.locator("dl.facts")).to_contain_text("behind the next prompt of main")
+    expect(tab.page.get_by_role("button", name="Restore")).to_have_count(0)
+    expect(tab.page.get_by_role("rowheader", name="wanted back")).to_have_count(1)
+    assert tab.said == []
+
+
 def test_a_recorded_session_of_many_turns_is_shown_in_few_bytes(browser: Browser, recorded: Shown) -> None:
     with browser.new_context(base_url=recorded.url) as context:
         tab = open_tab(context, recorded)

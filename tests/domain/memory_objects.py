@@ -16,6 +16,7 @@ from mnemosyne.domain.objects.events import (
     ObjectForgotten,
     ObjectPinned,
     ObjectReleased,
+    ObjectRequested,
     ObjectRestored,
     ObjectSummarized,
     ObjectSuperseded,
@@ -79,6 +80,7 @@ def about(object_id: str) -> list[ObjectEvent]:
         ObjectPinned(at=2, object=object_id, reason="r", until_turn=9),
         ObjectUnpinned(at=2, object=object_id, reason="r"),
         ObjectReleased(**where, reason="r"),
+        ObjectRequested(**where, after=full, reason="r"),
         ObjectSuperseded(at=2, object=object_id, branch="main", by=None, how=Supersession.EDITED),
         ObjectForgotten(at=2, object=object_id, reason="r"),
     ]

@@ -32,7 +32,7 @@ from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.lab.provider.server import open_standin
 from mnemosyne.services import memories, switching
 from mnemosyne.services.forgetting import forget
-from mnemosyne.services.pins import pin, unpin
+from mnemosyne.services.pins import pin, release, restore, unpin
 from tests.actors.curating import ENOUGH_MONEY, Curated, long_text, open_curator
 from tests.actors.spending import EnoughTurns
 from tests.actors.support import IDENTITY, PATIENT, open_process
@@ -371,7 +371,28 @@ async def told_of_before(log: DatabaseLog) -> None:
         await reads(same(client, session="s2"), stage, {"content": []}, 9)
 
 
+async def requested(log: DatabaseLog) -> None:
+    """A person has a file come back that had left: it stands behind the next prompt. Then it may go again."""
+    clock = Clock()
+    async with (
+        open_standin(clock=lambda: clock.now / 1e6) as standin,
+        open_stage(standin=standin, log=log, window=SMALL, clock=clock, index=Index(log)) as stage,
+    ):
+        client = client_of(stage)
+        await read_and_gone(client, stage)
+        archive, session = Archived(log, log, stage.process.journal), str(await stage.stream())
+        first, *_ = await made_of(stage, "Read")
+        said = {"session": session, "branch": "main", "reason": "a person said so", "correlation_id": "a-person"}
+        await restore(archive, first, at=next(clock), **said)
+        await ask(client, stage, "Thanks.", [think(), text("You are welcome.")])
+        await release(archive, first, at=next(clock), **said)
+        await ask(client, stage, "What is next?", [think(), text("The parts.")])
+        assert violations(stage) == []
+        await stage.rounds()
+
+
 SCENES = {
+    "requested": requested,
     "told": told_of_before,
     "observed": observed,
     "managed": managed,

@@ -25,6 +25,7 @@ from mnemosyne.domain.objects.events import (
     ObjectForgotten,
     ObjectPinned,
     ObjectReleased,
+    ObjectRequested,
     ObjectRestored,
     ObjectSummarized,
     ObjectSuperseded,
@@ -201,6 +202,8 @@ def evolve(memory_object: MemoryObject, event: ObjectEvent) -> MemoryObject:
             return attrs.evolve(memory_object, renditions={**memory_object.renditions, event.fidelity: rendition})
         case ObjectDegraded() | ObjectRestored():
             return memory_object
+        case ObjectRequested():
+            return access(memory_object, event.turn)
         case ObjectFaulted():
             return _fault(memory_object, event)
         case ObjectPinned():
@@ -218,7 +221,7 @@ def evolve(memory_object: MemoryObject, event: ObjectEvent) -> MemoryObject:
 
 
 def access(memory_object: MemoryObject, turn: int) -> MemoryObject:
-    """The object after something later referred to it."""
+    """The object after something later, or a person, referred to it."""
     return attrs.evolve(
         memory_object, accesses=memory_object.accesses + 1, last_use=max(memory_object.last_use, turn), released=False
     )

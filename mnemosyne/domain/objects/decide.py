@@ -27,6 +27,7 @@ from mnemosyne.domain.objects.events import (
     ObjectFaulted,
     ObjectPinned,
     ObjectReleased,
+    ObjectRequested,
     ObjectRestored,
     ObjectSummarized,
     ObjectSuperseded,
@@ -149,12 +150,24 @@ class Unpin:
 
 @attrs.frozen(kw_only=True)
 class Release:
-    """The model needs the object no longer."""
+    """The object is needed no longer."""
 
     at: int
     object: str
     branch: str
     turn: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """The branch is to show more of the object as soon as its user types again."""
+
+    at: int
+    object: str
+    branch: str
+    turn: int
+    after: Fidelity
     reason: str
 
 
@@ -169,7 +182,7 @@ class Supersede:
     how: Supersession
 
 
-Command = Create | Summarize | Degrade | Restore | Fault | Pin | Unpin | Release | Supersede
+Command = Create | Summarize | Degrade | Restore | Fault | Pin | Unpin | Release | Request | Supersede
 
 # Decisions
 
@@ -198,6 +211,8 @@ def decide(command: Command, memory: Memory) -> tuple[ObjectEvent, ...]:
         case Release():
             is_free = not known.released and not known.is_pinned(command.turn)
             return (ObjectReleased(**_fields(command)),) if is_free else ()
+        case Request():
+            return (ObjectRequested(**_fields(command)),) if _may_request(command, memory) else ()
         case Supersede():
             return (ObjectSuperseded(**_fields(command)),)
         case _:
@@ -247,6 +262,13 @@ def _restore(command: Restore, memory: Memory) -> tuple[ObjectRestored, ...]:
     if command.after >= before or not is_legal(before, command.after, command.cause):
         return ()
     return (ObjectRestored(before=before, **_fields(command)),)
+
+
+def _may_request(command: Request, memory: Memory) -> bool:
+    """Whether the branch could show so much of an object, and was not asked for it already."""
+    shown = memory.view_of(command.branch)
+    is_more = is_legal(shown.fidelity_of(command.object), command.after, Cause.PREFETCH)
+    return is_more and shown.requested.get(command.object) is not command.after
 
 
 def _fault(command: Fault, known: MemoryObject, memory: Memory) -> tuple[ObjectFaulted, ...]:

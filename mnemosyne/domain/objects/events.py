@@ -222,12 +222,24 @@ class ObjectUnpinned:
 
 @attrs.frozen(kw_only=True)
 class ObjectReleased:
-    """The model said that it no longer needs it."""
+    """The model, or a person, said that it is no longer needed."""
 
     at: int
     object: str
     branch: str
     turn: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class ObjectRequested:
+    """A person wants the branch to show it again, at ``after``, behind what its user types next after ``turn``."""
+
+    at: int
+    object: str
+    branch: str
+    turn: int
+    after: Fidelity
     reason: str
 
 
@@ -293,6 +305,7 @@ ObjectEvent = (
     | ObjectPinned
     | ObjectUnpinned
     | ObjectReleased
+    | ObjectRequested
     | ObjectSuperseded
     | ObjectForgotten
 )
@@ -307,6 +320,7 @@ OBJECT_EVENT_NAMES: Mapping[str, type[ObjectEvent]] = {
     "object.pinned.v1": ObjectPinned,
     "object.unpinned.v1": ObjectUnpinned,
     "object.released.v1": ObjectReleased,
+    "object.requested.v1": ObjectRequested,
     "object.superseded.v1": ObjectSuperseded,
     "object.forgotten.v1": ObjectForgotten,
 }

@@ -18,6 +18,7 @@ from mnemosyne.domain.objects.events import (
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
+    ObjectRequested,
     ObjectRestored,
     ObjectSuperseded,
     TurnAssessed,
@@ -61,7 +62,7 @@ class BranchView:
     does not name stands in full. ``known`` is where segmentation goes on; ``typed`` are the last messages that the user
     typed. ``before`` are the objects of the windows that this one succeeds: its client dropped them, and they can be
     queried and restored. ``restored`` is what came back since the history was rendered last: it stands where it came,
-    and not yet in its old place.
+    and not yet in its old place. ``requested`` is what a person wants back, and how much of it.
     """
 
     objects: tuple[str, ...] = ()
@@ -71,6 +72,7 @@ class BranchView:
     measure: Measure = attrs.field(factory=Measure)
     before: frozenset[str] = frozenset()
     restored: tuple[ObjectRestored, ...] = ()
+    requested: Mapping[str, Fidelity] = attrs.field(factory=dict)
 
     def fidelity_of(self, object_id: str) -> Fidelity:
         """At which fidelity it shows an object."""
@@ -130,19 +132,28 @@ def evolve(memory: Memory, event: ObjectEvent) -> Memory:
     objects = {**memory.objects, event.object: changed}
     memory = attrs.evolve(memory, objects=objects, owing=_owing(memory, changed))
     match event:
-        case ObjectDegraded() | ObjectRestored():
-            shown = memory.view_of(event.branch)
-            fidelity = {**shown.fidelity, event.object: event.after}
-            # What is shown at less again stands in its place again, whatever came back before.
-            earlier = tuple(each for each in shown.restored if each.object != event.object)
-            restored = (*shown.restored, event) if isinstance(event, ObjectRestored) else earlier
-            return memory.with_view(event.branch, attrs.evolve(shown, fidelity=fidelity, restored=restored))
-        case ObjectSuperseded():
-            shown = memory.view_of(event.branch)
-            known = shown.known.supersede(event.object)
-            return memory.with_view(event.branch, attrs.evolve(shown, known=known))
+        case ObjectDegraded() | ObjectRestored() | ObjectRequested() | ObjectSuperseded():
+            return memory.with_view(event.branch, _see(memory.view_of(event.branch), event))
         case _:
             return memory
+
+
+def _see(shown: BranchView, event: ObjectDegraded | ObjectRestored | ObjectRequested | ObjectSuperseded) -> BranchView:
+    """What a branch shows after an event of its own."""
+    match event:
+        case ObjectDegraded():
+            # What is shown at less again stands in its place again, whatever came back before.
+            earlier = tuple(each for each in shown.restored if each.object != event.object)
+            fidelity = {**shown.fidelity, event.object: event.after}
+            return attrs.evolve(shown, fidelity=fidelity, restored=earlier)
+        case ObjectRestored():
+            fidelity = {**shown.fidelity, event.object: event.after}
+            requested = {key: after for key, after in shown.requested.items() if key != event.object}
+            return attrs.evolve(shown, fidelity=fidelity, restored=(*shown.restored, event), requested=requested)
+        case ObjectRequested():
+            return attrs.evolve(shown, requested={**shown.requested, event.object: event.after})
+        case ObjectSuperseded():
+            return attrs.evolve(shown, known=shown.known.supersede(event.object))
 
 
 def _add_object(memory: Memory, event: ObjectCreated) -> Memory:
@@ -236,7 +247,7 @@ def show_in_full(memory: Memory, branch: str) -> Memory:
     """
     shown = memory.view_of(branch)
     measure = attrs.evolve(shown.measure, left_out=0, exact=False)
-    return memory.with_view(branch, attrs.evolve(shown, fidelity={}, measure=measure, restored=()))
+    return memory.with_view(branch, attrs.evolve(shown, fidelity={}, measure=measure, restored=(), requested={}))
 
 
 def _lies_within(memory: Memory, object_id: str, kept: int) -> bool:

@@ -17,6 +17,7 @@ from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
+from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import (
@@ -149,6 +150,17 @@ def answer(
         for object_id, tokens in quoted.items()
     )
     return decide_all(faults, memory)[0]
+
+
+def now_of(state: Session, branch: str, turn: int) -> Now:
+    """Where a branch's conversation stands for what is wanted of its objects in a turn."""
+    shown = state.memory.view_of(branch)
+    return Now(
+        turn=turn,
+        message_count=state.branches[branch].counts[-1],
+        exchange_first_message=shown.typed[-1] if shown.typed else 0,
+        last_user_messages=shown.typed,
+    )
 
 
 @attrs.frozen

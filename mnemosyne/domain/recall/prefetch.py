@@ -15,16 +15,19 @@ import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_searched
 from mnemosyne.domain.objects.events import LinkRelation
+from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.residency import is_prompt, stands_in_full
+from mnemosyne.domain.recall.memory_calls import GrantedRestore, restore
 from mnemosyne.domain.recall.quoting import LEAST_COVERAGE
 from mnemosyne.domain.recall.retrieval import WordIndex
 from mnemosyne.domain.session.goal_events import Brought
 from mnemosyne.domain.text.entities import SpecificKind, key_entities, specifics
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.text.words import query_words, words
+from mnemosyne.domain.tools.memory_tools import MemoryRestore
 
 # Does it refer to what was before?
 
@@ -190,6 +193,17 @@ class Wanted:
     def is_claim(self) -> bool:
         """Whether it is a sentence, which is there already."""
         return not self.object.places
+
+
+def find_requested(memory: Memory, branch: str) -> tuple[Wanted, ...]:
+    """What a person wants the branch to show again: as much as the model could have back in one turn."""
+    found, spent = list[Wanted](), Spent()
+    for key, after in memory.view_of(branch).requested.items():
+        granted = restore(memory, branch, MemoryRestore(key, after, ""), spent)
+        if isinstance(granted, GrantedRestore):
+            found.append(Wanted(granted.object, granted.after, granted.tokens))
+            spent = spent.after(granted.tokens)
+    return tuple(found)
 
 
 def choose(

@@ -13,7 +13,7 @@ from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tokens import features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Restore, decide_all
-from mnemosyne.domain.objects.fidelity import Cause
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.residency import is_prompt
 from mnemosyne.domain.objects.speakers import Speaker
@@ -64,14 +64,15 @@ class Asking:
 
 @attrs.frozen(kw_only=True)
 class Search:
-    """Something is to be brought for what the user ``typed``: of the objects ``among`` which to look, if there are any.
-    ``events`` is what the request itself shows.
+    """Something is to be brought for what the user ``typed``: of the objects ``among`` which to look, if there are any,
+    or just what is ``wanted``. ``events`` is what the request itself shows.
     """
 
     asking: Asking
     typed: str
     why: Why | None = None
     among: Mapping[str, MemoryObject] = attrs.field(factory=dict)
+    wanted: tuple[Wanted, ...] = ()
     events: tuple[Event, ...] = ()
 
     @property
@@ -96,15 +97,21 @@ def make_search(asking: Asking, events: Sequence[Event]) -> Search:
     judged = _judge(asking)
     asking = attrs.evolve(asking, state=reduce(evolve, judged, asking.state))
     step, known = _goal(asking, typed, judged)
-    if step is GoalStep.ACKNOWLEDGED or not _may_grow(asking):
-        return Search(asking=asking, typed=typed, events=known)
+    nothing = Search(asking=asking, typed=typed, events=known)
+    if not _may_grow(asking):
+        return nothing
+    requested = prefetch.find_requested(asking.state.memory, asking.branch)
+    if requested:
+        return attrs.evolve(nothing, why=Why.REQUESTED, wanted=requested)
+    if step is GoalStep.ACKNOWLEDGED:
+        return nothing
     roles = [each.role for each in asking.read.messages]
     among = prefetch.find_hidden(asking.state.memory, asking.branch, _there(asking.history), roles)
     recalls = prefetch.recalls(typed)
     why, among = (Why.RECALL, among) if recalls else (Why.NAMED, prefetch.find_named(typed, among))
     if not among or not prefetches.pays(asking.state.bringing, why, _rates(asking.began.model)):
-        return Search(asking=asking, typed=typed, events=known)
-    return Search(asking=asking, typed=typed, why=why, among=among, events=known)
+        return nothing
+    return attrs.evolve(nothing, why=why, among=among)
 
 
 def _there(history: UpstreamHistory) -> frozenset[str]:
@@ -241,7 +248,8 @@ def _tell(search: Search, wanted: Wanted, content: bytes) -> tuple[str, str] | N
     if wanted.is_claim:
         return memory_results.record_name(each), each.stub
     if wanted.after is not None:
-        return memory_results.record_name(each, wanted.after), content.decode()
+        text = full_text(content) if wanted.after is Fidelity.FULL else content.decode()
+        return memory_results.record_name(each, wanted.after), text
     if not content:
         return None
     quotable = Quotable({each.id: full_text(content)})

@@ -13,6 +13,8 @@ class Why(Enum):
     """The user's message refers to what was said or done earlier."""
     NAMED = "named"
     """The user's message names a path or an identifier of what it does not show."""
+    REQUESTED = "requested"
+    """A person wanted it back."""
     GOAL = "goal"
     """The user's message begins something else. Nothing is brought for that any more; older logs hold it."""
 

@@ -15,6 +15,7 @@ from mnemosyne.domain.objects.events import (
     ObjectForgotten,
     ObjectPinned,
     ObjectReleased,
+    ObjectRequested,
     ObjectRestored,
     ObjectSummarized,
     ObjectSuperseded,
@@ -57,7 +58,9 @@ def redact(event: Event) -> Event:
             return attrs.evolve(event, source_tool=None, source_key=None, tags=(), stub="", line="", key_entities=())
         case ObjectSummarized():
             return attrs.evolve(event, losses=Losses(lost=event.losses.lost, asked=event.losses.asked))
-        case ObjectFaulted() | ObjectPinned() | ObjectUnpinned() | ObjectReleased() | ObjectForgotten():
+        case ObjectFaulted() | ObjectPinned() | ObjectUnpinned():
+            return attrs.evolve(event, reason="")
+        case ObjectReleased() | ObjectRequested() | ObjectForgotten():
             return attrs.evolve(event, reason="")
         case ObjectDegraded() | ObjectRestored() | ObjectSuperseded():
             return event

@@ -1,8 +1,9 @@
-"""What a person decides on a page about an object: pin, unpin, release. Each is a command like any other's, and is on
-record before the page shows it.
+"""What a person decides on a page about an object: pin, unpin, release, restore. Each is a command like any other's,
+and is on record before the page shows it.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from mnemosyne.http.inspector.library import Decide, Library
 from mnemosyne.services import pins, read_models
@@ -11,39 +12,31 @@ REASON = "on the page"
 LONGEST_REASON = 200
 
 
-async def pin(library: Library, form: Mapping[str, str], session: str, object_id: str) -> str:
-    """Keep an object as it is."""
-    stream = str(await read_models.find(library.models, session))
-    await pins.pin(
-        library.archive,
-        object_id,
-        session=stream,
-        reason=_reason(form),
-        at=library.now(),
-        correlation_id=library.new_id(),
-    )
-    return f"/-/session/{stream}/object/{object_id}"
+def _deciding(say: Any, *, in_branch: bool) -> Decide:
+    """What a form does that has something said of an object; ``in_branch`` says that it names a branch."""
+
+    async def decide(library: Library, form: Mapping[str, str], session: str, object_id: str) -> str:
+        stream = str(await read_models.find(library.models, session))
+        where = {"branch": form.get("branch", "main")} if in_branch else {}
+        await say(
+            library.archive,
+            object_id,
+            session=stream,
+            reason=form.get("reason", "").strip()[:LONGEST_REASON] or REASON,
+            at=library.now(),
+            correlation_id=library.new_id(),
+            **where,
+        )
+        return f"/-/session/{stream}/object/{object_id}"
+
+    return decide
 
 
-async def unpin(library: Library, form: Mapping[str, str], session: str, object_id: str) -> str:
-    """Let a pinned object go again."""
-    stream = str(await read_models.find(library.models, session))
-    await pins.unpin(
-        library.archive,
-        object_id,
-        session=stream,
-        reason=_reason(form),
-        at=library.now(),
-        correlation_id=library.new_id(),
-    )
-    return f"/-/session/{stream}/object/{object_id}"
-
-
-def _reason(form: Mapping[str, str]) -> str:
-    return form.get("reason", "").strip()[:LONGEST_REASON] or REASON
-
+_OBJECT = "/-/session/<session>/object/<object_id>"
 
 DECISIONS: Mapping[str, Decide] = {
-    "/-/session/<session>/object/<object_id>/pin": pin,
-    "/-/session/<session>/object/<object_id>/unpin": unpin,
+    f"{_OBJECT}/pin": _deciding(pins.pin, in_branch=False),
+    f"{_OBJECT}/unpin": _deciding(pins.unpin, in_branch=False),
+    f"{_OBJECT}/release": _deciding(pins.release, in_branch=True),
+    f"{_OBJECT}/restore": _deciding(pins.restore, in_branch=True),
 }

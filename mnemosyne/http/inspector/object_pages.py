@@ -55,6 +55,8 @@ def tell(change: ObjectChange) -> tuple[str, str]:
             return "unpinned", event.reason
         case happened.ObjectReleased() as event:
             return "released", event.reason
+        case happened.ObjectRequested() as event:
+            return f"wanted back at {event.after.label}", event.reason
         case happened.ObjectSuperseded() as event:
             return "out of date" + (f", replaced by {event.by}" if event.by else ""), event.how.value
         case happened.ObjectForgotten() as event:

@@ -23,6 +23,7 @@ from mnemosyne.domain.objects.events import (
     ObjectForgotten,
     ObjectPinned,
     ObjectReleased,
+    ObjectRequested,
     ObjectRestored,
     ObjectSummarized,
     ObjectSuperseded,
@@ -387,6 +388,9 @@ SAMPLES: Mapping[str, Event] = {
     "object.unpinned.v1": ObjectUnpinned(at=AT + 6, object="k7m2qpd", reason="done"),
     "object.released.v1": ObjectReleased(
         at=AT + 6, object="k7m2qpd", branch="main", turn=34, reason="the edit is made"
+    ),
+    "object.requested.v1": ObjectRequested(
+        at=AT + 6, object="k7m2qpd", branch="main", turn=35, after=Fidelity.FULL, reason="on the page"
     ),
     "object.superseded.v1": ObjectSuperseded(
         at=AT + 7, object="k7m2qpd", branch="main", by="x4c9rtf", how=Supersession.REREAD

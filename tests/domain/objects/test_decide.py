@@ -17,6 +17,7 @@ from mnemosyne.domain.objects.decide import (
     Fault,
     Pin,
     Release,
+    Request,
     Restore,
     Summarize,
     Supersede,
@@ -36,6 +37,7 @@ from mnemosyne.domain.objects.events import (
     ObjectForgotten,
     ObjectPinned,
     ObjectReleased,
+    ObjectRequested,
     ObjectRestored,
     ObjectSummarized,
     ObjectUnpinned,
@@ -71,6 +73,10 @@ def release(object_id: str) -> Release:
     return Release(at=1, object=object_id, branch=BRANCH, turn=9, reason="done")
 
 
+def request(object_id: str) -> Request:
+    return Request(at=1, object=object_id, branch=BRANCH, turn=9, after=Fidelity.FULL, reason="done")
+
+
 def summarize(object_id: str, fidelity: Fidelity) -> Summarize:
     event = summarized(object_id, fidelity, 9)
     return Summarize(**attrs.asdict(event, recurse=False))
@@ -96,6 +102,7 @@ def moves(**where: st.SearchStrategy[Any]) -> st.SearchStrategy[Command]:
         st.builds(Restore, **where, after=_FIDELITIES, cause=_CAUSES),
         st.builds(Pin, **pinned, reason=_REASON, until_turn=st.none() | TURNS),
         st.builds(Unpin, **pinned, reason=_REASON),
+        st.builds(Request, **where, after=_FIDELITIES, reason=_REASON),
     )
 
 
@@ -306,6 +313,26 @@ def test_what_is_pinned_or_released_is_not_released() -> None:
     assert events == (ObjectReleased(at=1, object="abc2345", branch=BRANCH, turn=9, reason="done"),)
     assert after.objects["abc2345"].released
     assert decide(release("abc2345"), decide_all((pin("abc2345"),), ONE)[1]) == ()
+
+
+def test_what_a_branch_shows_in_full_is_not_wanted_back_and_what_is_wanted_is_so_once_until_it_came() -> None:
+    assert decide(request("abc2345"), ONE) == ()
+    hidden = remembered(degraded("abc2345", Fidelity.STUB), before=ONE)
+    events = decide(request("abc2345"), hidden)
+    assert events == (
+        ObjectRequested(at=1, object="abc2345", branch=BRANCH, turn=9, after=Fidelity.FULL, reason="done"),
+    )
+    asked = remembered(*events, before=hidden)
+    assert decide(request("abc2345"), asked) == ()
+    came = decide_all((restore("abc2345", Fidelity.FULL, cause=Cause.PREFETCH),), asked)[1]
+    assert (asked.view_of(BRANCH).requested, came.view_of(BRANCH).requested) == ({"abc2345": Fidelity.FULL}, {})
+
+
+def test_what_was_released_and_is_wanted_back_is_needed_again() -> None:
+    let_go = decide_all(
+        (release("abc2345"), request("abc2345")), remembered(degraded("abc2345", Fidelity.STUB), before=ONE)
+    )
+    assert not let_go[1].objects["abc2345"].released
 
 
 @pytest.mark.parametrize(("left", "distance"), [(12, 8), (None, 19), (25, 0)])

@@ -5,17 +5,18 @@ import json
 import attrs
 import pytest
 
-from mnemosyne.domain.objects.events import BlockPlace
+from mnemosyne.domain.objects.decide import Request, decide_all
+from mnemosyne.domain.objects.events import BlockPlace, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.prefetch import Wanted
 from mnemosyne.domain.recall.prefetch_steps import Search, find_typed, grow, make_search
-from mnemosyne.domain.session.goal_events import MemoryBrought
+from mnemosyne.domain.session.goal_events import MemoryBrought, Why
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.window.upstream_history import strip
 from tests.domain.asking import Json, asking, said
-from tests.domain.remembered import created, degraded, remembered
+from tests.domain.remembered import BRANCH, created, degraded, remembered
 
 USERS = "The proxy gives up after eight, so make seven retries."
 ANSWER = "Seven it is: UPLOAD_RETRY_LIMIT holds it."
@@ -69,6 +70,39 @@ def test_what_stands_there_since_it_was_brought_is_not_brought_again_whatever_be
     for sent in (attrs.evolve(longer.history, messages=both), strip(attrs.evolve(longer.history, messages=both))):
         assert make_search(attrs.evolve(longer, history=sent), ()).among == {}
     assert make_search(longer, ()).among.keys() == {"k7m2qpd"}  # an epoch shows the message as it was
+
+
+def wanted_back(memory: Memory, after: Fidelity, object_id: str = "k7m2qpd") -> Memory:
+    command = Request(at=1, object=object_id, branch=BRANCH, turn=9, after=after, reason="r")
+    return decide_all((command,), memory)[1]
+
+
+@pytest.mark.parametrize("typed", ["Thanks.", "Make a landing page for the bakery.", RECALL])
+def test_what_a_person_wants_back_is_brought_whole_behind_whatever_the_user_types(typed: str) -> None:
+    search = make_search(asking([*BEFORE, said("user", typed)], wanted_back(BOTH, Fidelity.FULL)), ())
+    history, events = grow(search, [(each, CONTENT) for each in search.wanted], strict=False)
+    text = json.loads(history.messages[2])["content"][-1]["text"]
+    assert (USERS in text, ANSWER in text) == (True, True)
+    (brought_,) = (each for each in events if isinstance(each, MemoryBrought))
+    assert brought_.why is Why.REQUESTED
+    (restored,) = (each for each in events if isinstance(each, ObjectRestored))
+    assert (restored.before, restored.after) == (Fidelity.COMPACT, Fidelity.FULL)
+
+
+def test_no_more_comes_back_in_one_turn_than_the_model_could_have_back_itself() -> None:
+    five = [created(f"abc234{number}", 2 * number + 1) for number in range(5)]
+    gone_ = remembered(*five, *(degraded(each.object, Fidelity.STUB) for each in five))
+    commands = (
+        Request(at=1, object=each.object, branch=BRANCH, turn=9, after=Fidelity.FULL, reason="r") for each in five
+    )
+    memory = decide_all(commands, gone_)[1]
+    search = make_search(asking(TALK, memory), ())
+    assert [each.object.id for each in search.wanted] == ["abc2340", "abc2341", "abc2342"]
+
+
+def test_a_result_of_a_tool_is_not_what_a_person_waits_for() -> None:
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "done"}]}
+    assert make_search(asking([*BEFORE, result], wanted_back(BOTH, Fidelity.FULL)), ()).wanted == ()
 
 
 SYSTEM = said("system", "Today is Monday.")

@@ -37,6 +37,7 @@ WORDS = {
     "object.pinned.v1": {"reason"},
     "object.unpinned.v1": {"reason"},
     "object.released.v1": {"reason"},
+    "object.requested.v1": {"reason"},
     "object.forgotten.v1": {"reason"},
 }
 """The texts that were said, or made from what was said."""

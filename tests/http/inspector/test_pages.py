@@ -220,6 +220,29 @@ async def test_a_pin_is_on_record_before_its_page_is_shown_again_and_can_be_undo
     assert (await pages.json(f"{where}.json"))["view"]["object"]["pin"] is None
 
 
+async def test_what_left_is_wanted_back_from_its_page_and_what_stays_is_let_go(pages: Pages, shown: ShownLog) -> None:
+    spans = (await pages.json(f"/-/session/{shown.session}.json"))["view"]["map"]["spans"]
+    files = dict.fromkeys(each["object"]["id"] for each in spans if each["object"]["kind"] == "file_context")
+    views = [(await pages.json(f"/-/session/{shown.session}/object/{each}.json"))["view"] for each in files]
+    gone = next(each["object"]["id"] for each in views if each["restore_to"] == {"main": "L1"})  # too large in full
+    here = next(each["object"]["id"] for each in views if each["release_from"] == ["main"])
+    _, text = await pages.get(f"/-/session/{shown.session}/object/{gone}")
+    word = re.search(r'name="word" value="(\w+)"', text)
+    assert word is not None
+    form = {"word": word[1], "branch": "main"}
+
+    async def post(object_id: str, what: str) -> int:
+        where = f"/-/session/{shown.session}/object/{object_id}/{what}"
+        return int((await pages.client.post(where, form=form)).status_code)
+
+    assert (await post(gone, "restore"), await post(here, "release")) == (303, 303)
+    assert (await post(here, "restore"), await post(gone, "release")) == (400, 400)  # it is there; it left already
+    back = (await pages.json(f"/-/session/{shown.session}/object/{gone}.json"))["view"]
+    away = (await pages.json(f"/-/session/{shown.session}/object/{here}.json"))["view"]
+    assert back["requested"] == {"main": "L1"}
+    assert (away["object"]["released"], away["release_from"]) == (True, [])
+
+
 async def test_the_pages_of_a_tenant_show_no_other_tenant_s_sessions(shown: ShownLog) -> None:
     async with open_pages(shown.dsn, shown.folder, tenant="another") as pages:
         assert (await pages.json("/-/sessions.json"))["sessions"] == []

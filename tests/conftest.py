@@ -3,6 +3,7 @@
 Set MNEMOSYNE_TEST_DSN to run against a server of your own; its user must be allowed to create databases.
 """
 
+import gc
 import logging
 import os
 import queue
@@ -28,6 +29,12 @@ from mnemosyne.adapters.postgres.database import Database
 from tests.profiles import load_profile
 
 load_profile()  # before the first property is imported
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests stay to the end: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

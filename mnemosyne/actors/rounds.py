@@ -316,18 +316,16 @@ class ManagedRounds:
         address, end = message.address, RoundEnd(reply=message.reply, request=message.request)
         self._outside.begin()
         turn = await self.turn_of(address, end.request)
-        if turn is None or turn.round > 1:
-            return NOTHING
-        if message.refusal is Refusal.THINKING and not upstream_history.holds_thinking(turn.history):
+        if turn is None or not turn.may_lack(message.refusal):
             return NOTHING
         over = self._finish(address, turn, end, Answers(), message.at)
         if over.turn is None:
             return NOTHING
+        over = attrs.evolve(over, turn=turn.without(message.refusal), more=True)
         if message.refusal is Refusal.THINKING:
-            return attrs.evolve(over, turn=turn.without_thinking, more=True)
+            return over
         command = SetMode(at=message.at, branch=address.branch, mode=Mode.BYPASS, why=rounds.TOOLS_REFUSED)
-        events = (*over.events, *decide(command, self._state))
-        return attrs.evolve(over, events=events, turn=turn.without_tools, more=True)
+        return attrs.evolve(over, events=(*over.events, *decide(command, self._state)))
 
     async def finish(self, address: Address, last: RoundEnd, at: int) -> RoundOver:
         """What happens as the last round of a turn is over. Its hidden calls, if it has any, are answered with the next
@@ -363,7 +361,7 @@ class ManagedRounds:
             round=began,
         )
         if not is_open and branch.rounds.was_refused(address.attempt):
-            turn = turn.without_thinking if branch.mode is Mode.MANAGE else turn.without_tools
+            turn = turn.without(Refusal.THINKING if branch.mode is Mode.MANAGE else Refusal.TOOLS)
         elif not is_open:
             turn = turn.next
         self._turns[address] = turn

@@ -182,20 +182,35 @@ class Turn:
 
     async def replace_refused(self, refusal: Reply) -> bytes | None:
         """What goes instead of a first request that was refused for something of ours; None if it was not."""
-        if self._address is None or self._last is None:
+        last = self._last
+        kind = None if last is None else refusal_of(refusal.body, len(last.turn.read.fields.tool_names))
+        if last is None or kind is None:
             return None
-        kind = refusal_of(refusal.body, len(self._last.turn.read.fields.tool_names))
-        if kind is None:
+        refusal = await self._without_keys(refusal, 400)
+        if self._address is not None:
+            asking = self._make_refused(kind, refusal, self._address)
+            try:
+                with trio.fail_after(self._patience.answers):
+                    plan = await self._upstream(asking)
+            except (MnemosyneError, trio.TooSlowError) as error:
+                stream = (await self.identity()).stream
+                log.warning("what is sent instead of a refused request of session %s is not planned: %s", stream, error)
+            else:
+                if plan.ticket is not None:
+                    return await self._goes(plan, asking)
+        return self._replace_alone(kind, refusal, last)
+
+    def _replace_alone(self, kind: Refusal, refusal: Reply, last: Proposal) -> bytes | None:
+        """The same where the session's actor does not know what left: another process had written to the session, and
+        what it wrote is why the provider refused. The actor is told when it listens again.
+        """
+        if not last.turn.may_lack(kind):
             return None
-        asking = self._make_refused(kind, await self._without_keys(refusal, 400), self._address)
-        try:
-            with trio.fail_after(self._patience.answers):
-                plan = await self._upstream(asking)
-        except (MnemosyneError, trio.TooSlowError) as error:
-            stream = (await self.identity()).stream
-            log.warning("a refused request of session %s is not sent again: %s", stream, error)
-            return None
-        return await self._goes(plan, asking)
+        turn = last.turn.without(kind)
+        body = turn.body(last.attempt)
+        self._last = attrs.evolve(last, turn=turn, body=body)
+        self._tell_round(lambda address: self._make_refused(kind, refusal, address), body)
+        return body
 
     async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
         """What goes upstream once these calls are answered; None if there is to be no other round. Calls that nobody

@@ -8,6 +8,7 @@ from mnemosyne.actors.bodies import Prior, round_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import epochs, upstream_history
+from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -53,14 +54,16 @@ class TurnUnderWay:
         """What the hidden calls of an attempt's last round got: the JSON of each result by the id of its call."""
         return self.history.replies[attempt][-1].results
 
-    @property
-    def without_thinking(self) -> "TurnUnderWay":
-        """The turn with another round in which all thinking is left out."""
-        return attrs.evolve(self.next, history=upstream_history.strip(self.history))
+    def may_lack(self, refused: Refusal) -> bool:
+        """Whether what the provider refused is in this round, the first of its attempt, and can be left out."""
+        return self.round == 1 and (refused is Refusal.TOOLS or upstream_history.holds_thinking(self.history))
 
-    @property
-    def without_tools(self) -> "TurnUnderWay":
-        """The turn with another round of the client's own words, as in a branch that is managed no longer."""
+    def without(self, refused: Refusal) -> "TurnUnderWay":
+        """The turn with another round: of the same words, in which all thinking is left out; or of the client's own, as
+        in a branch that is managed no longer.
+        """
+        if refused is Refusal.THINKING:
+            return attrs.evolve(self.next, history=upstream_history.strip(self.history))
         client = [self.read.message_bytes(number) for number in range(len(self.read.messages))]
         keeps_thinking = not epochs.may_drop_thinking(self.read)
         history = upstream_history.first(

@@ -10,6 +10,7 @@ from mnemosyne.actors.under_way import TurnUnderWay
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import QUERY, TOOLS
 from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.messages_history import write_result
@@ -55,14 +56,14 @@ def test_without_thinking_the_next_round_is_of_the_same_words(turn: TurnUnderWay
     messages = ({"role": "user", "content": LONG}, {"role": "assistant", "content": [THOUGHT, CALL]})
     held = attrs.evolve(turn, history=upstream_history.verbatim([dumps(each) for each in messages], MESSAGES))
     assert "signed" in str(said(held.body(1)))
-    stripped = held.without_thinking
+    stripped = held.without(Refusal.THINKING)
     assert stripped.round == turn.round + 1
     assert [each["role"] for each in said(stripped.body(1))] == ["user", "assistant"]
     assert said(stripped.body(1))[-1]["content"] == [CALL]
 
 
 def test_without_tools_the_client_speaks_alone_in_an_epoch_of_its_own(turn: TurnUnderWay) -> None:
-    bare = turn.add_reply(1, REPLY, RESULTS).without_tools
+    bare = turn.add_reply(1, REPLY, RESULTS).without(Refusal.TOOLS)
     assert tools(bare.body(1)) == ["n"]
     assert said(bare.body(1)) == said(request(LONG))
     assert bare == attrs.evolve(bare, mode=Mode.BYPASS, hour=False, tool_budget=None, round=2, history=bare.history)

@@ -10,7 +10,7 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.actors.rounds import MOST_ANSWERED, ManagedRounds
+from mnemosyne.actors.rounds import MOST_ANSWERED, NOTHING, ManagedRounds, RoundOver
 from mnemosyne.actors.tools import FromMemory
 from mnemosyne.actors.under_way import MOST_ROUNDS
 from mnemosyne.domain.history import time_travel
@@ -20,6 +20,7 @@ from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import Mode, RoundBegan
 from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
 from mnemosyne.domain.window import upstream_history
+from mnemosyne.errors import VersionConflict
 from mnemosyne.lab.provider.server import open_standin
 from mnemosyne.services.forgetting import forget
 from tests.actors.support import PATIENT, STREAM, StoppableLog, assembled
@@ -253,6 +254,29 @@ async def test_thinking_that_the_provider_refuses_is_left_out_once_and_for_ever(
         assert_prefixes(stage.upstream[2:])
         assert stage.standin.violations == []
         assert [each.epoch for each in await stage.rounds()] == [1, 1, 2, 2, 2]
+
+
+@pytest.mark.parametrize("lost", ["the turn", "the session"])
+async def test_thinking_that_is_refused_is_left_out_although_the_session_has_gone_on_in_another_process(
+    lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lose(*given: object) -> RoundOver:
+        if lost == "the session":
+            raise VersionConflict("another process wrote to it, and goes on to")
+        return NOTHING
+
+    monkeypatch.setattr(ManagedRounds, "refuse", lose)
+    rules: list[Json] = [
+        {"reply": BOUND, "when": {"last": "refuse"}, "times": 1},
+        {"reply": said(think("Hm."), text("Yes."))},
+    ]
+    async with open_stage(*rules) as stage:
+        client = Client(stage.url)
+        for words in ("one", "refuse it", "three"):
+            assert (await client.turn(text(words)))["content"][-1] == text("Yes.")
+        sent = [json.dumps(body["messages"]).count('"thinking"') // 2 for body in stage.upstream[:3]]
+        assert sent == [0, 1, 0]
+        assert {reply.status for reply in client.replies} == {200}
 
 
 async def test_a_provider_that_refuses_what_holds_no_thinking_is_not_asked_again() -> None:

@@ -301,6 +301,14 @@ SETTINGS: tuple[Setting, ...] = (
         unset="no limit",
     ),
     Setting(
+        "session_budget_dollars",
+        None,
+        "What a session may cost until its page, the status line and `mnemosyne report` say that it is too much.",
+        values.parse_dollars,
+        "DOLLARS",
+        unset="no limit",
+    ),
+    Setting(
         "helper",
         "extractive",
         f"Who summarizes what the agent has read and answers from it: {', '.join(values.HELPERS)}. The last two send it"
@@ -389,6 +397,7 @@ class Config:
     otlp_endpoint: str | None
     retain_days: int | None
     retain_bytes: int | None
+    session_budget_dollars: float | None
     helper: str
     helper_model: str | None
     helper_url: str | None

@@ -23,7 +23,7 @@ from mnemosyne.adapters.postgres.leading import lag, tell_progress
 from mnemosyne.app.knowledge import open_desk_of
 from mnemosyne.app.object_index import fill_index, index_as_it_is
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
-from mnemosyne.app.settings import settings_of
+from mnemosyne.app.settings import session_budget, settings_of
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS
 from mnemosyne.config import Config, list_settings
 from mnemosyne.data_dir import local_token, prepare_data_dir
@@ -40,6 +40,7 @@ from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.http.serving import run_hypercorn
 from mnemosyne.page_links import PageLinks
 from mnemosyne.services.knowledge import KnowledgeDesk, list_places
+from mnemosyne.services.observing import Observations, no_observations
 from mnemosyne.services.overviews import Openings
 from mnemosyne.services.search import CrossSessionIndex
 
@@ -65,6 +66,8 @@ class OpenLibrary:
         self.shown: Mapping[str, Any] = {
             name: {"value": value, "source": config.sources[name]} for name, value in list_settings(config).items()
         }
+        self.session_budget = session_budget(config)
+        self.observations: Observations = no_observations()
         self.openings: Openings = {}
         self.now = now
         self.new_id = new_id

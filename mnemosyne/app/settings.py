@@ -24,6 +24,11 @@ def settings_of(config: Config) -> ServerSettings:
     )
 
 
+def session_budget(config: Config) -> int | None:
+    """What a session may cost, in nanodollars; None for no limit."""
+    return None if config.session_budget_dollars is None else round(config.session_budget_dollars * NANODOLLARS)
+
+
 def helper_limits(config: Config) -> Budget:
     """What a helper model may cost."""
     return Budget(round(config.helper_budget_dollars_per_day * NANODOLLARS), config.helper_budget_share)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.domain.tools.tool_paging import PagingForecast
     from mnemosyne.services.reports import Questions, SessionReport, ThrashIndex
-    from mnemosyne.services.savings import Balance
+    from mnemosyne.services.savings import Balance, PassedBudget
 
 PLOT_WIDTH, PLOT_HEIGHT = 60, 6
 
@@ -45,10 +45,12 @@ def report(session: str, page: Path | None, redact: bool, as_json: bool, **optio
         raise click.UsageError("--redact is about the page: give --html OUT, too.")
 
     async def read(models: "OpenReadModels") -> "tuple[SessionReport, str | None]":
+        from mnemosyne.app.settings import session_budget
         from mnemosyne.services.reports import read_report
 
-        found = await read_report(models.archive, models, session)
-        return found, None if page is None else await _make_page(models, found, redact=redact)
+        budget = session_budget(models.config)
+        found = await read_report(models.archive, models, session, budget)
+        return found, None if page is None else await _make_page(models, found, budget, redact=redact)
 
     found, text = with_read_models(log_of(options), read)
     if page is not None and text is not None:
@@ -61,10 +63,13 @@ def report(session: str, page: Path | None, redact: bool, as_json: bool, **optio
         _print(found)
 
 
-async def _make_page(models: "OpenReadModels", found: "SessionReport", *, redact: bool) -> str:
+async def _make_page(models: "OpenReadModels", found: "SessionReport", budget: int | None, *, redact: bool) -> str:
     from mnemosyne.http.inspector.session_report import read_shown, session_report
+    from mnemosyne.services.observing import no_observations
 
-    return session_report(await read_shown(models.archive, models, found.stream, None, {}), redacted=redact)
+    seen = no_observations()
+    shown = await read_shown(models.archive, models, found.stream, None, openings={}, seen=seen, budget=budget)
+    return session_report(shown, redacted=redact)
 
 
 def _write(text: str, page: Path) -> None:
@@ -103,6 +108,8 @@ def _as_json(found: "SessionReport") -> dict[str, Any]:
         "evictions": found.evictions,
         "thrash": None if found.thrash is None else attrs.asdict(found.thrash),
         "questions": attrs.asdict(found.questions),
+        "repetitions": [{**attrs.asdict(each), "guard": each.guard.value} for each in found.repetitions],
+        "passed_budget": None if found.passed is None else attrs.asdict(found.passed),
         "paging": None if found.paging is None else attrs.asdict(found.paging),
         "total": balance_as_json(found.total),
     }
@@ -120,7 +127,8 @@ def _print(found: "SessionReport") -> None:
         _pressure(found),
         _render_misses(found),
         _epochs(found),
-        _money(total),
+        _render_repetitions(found),
+        [*_money(total), *_render_passed(found.passed)],
         paging_lines(found.paging),
     )
     for paragraph in filter(None, told):
@@ -192,6 +200,29 @@ _HOW_MISSED = {
     "micro": "the model asked about it",
     "implicit": "the agent read or ran it again",
 }
+
+
+def _render_repetitions(found: "SessionReport") -> list[str]:
+    """What its agent called over and over, or once more without a look at the answer."""
+    return [
+        f"{each.tool} was called {plural(each.times, 'time')} with the same answer ({_turns(each.turns)}): "
+        f"{printable(each.given)}"
+        for each in found.repetitions
+    ]
+
+
+def _turns(turns: tuple[int, int]) -> str:
+    first, last = turns
+    return f"turn {first}" if first == last else f"turns {first} to {last}"
+
+
+def _render_passed(passed: "PassedBudget | None") -> list[str]:
+    if passed is None:
+        return []
+    return [
+        f"It cost more than session_budget_dollars allows: {dollars_text(passed.budget)} were passed in turn"
+        f" {passed.turn} of {passed.branch}."
+    ]
 
 
 def _epochs(found: "SessionReport") -> list[str]:

@@ -23,7 +23,8 @@ LARGEST_INPUT = 1024 * 1024
 @log_options("host", "port")
 def statusline(**options: object) -> None:
     """Say in one line how a session stands: its context and zone, what it cost and saved, when its history was last
-    rewritten, and what is used of a subscription. Claude Code shows it if its settings say so:
+    rewritten, how far its plan is, what its agent calls over and over, whether it cost more than
+    session_budget_dollars, and what is used of a subscription. Claude Code shows it if its settings say so:
 
     \b
       {"statusLine": {"type": "command", "command": "mnemosyne statusline"}}
@@ -60,5 +61,12 @@ def render(told: Mapping[str, Any]) -> str:
         parts.append(f"{dollars_text(told['cost'])}{way}")
     if told.get("rewritten"):
         parts.append(f"rewritten at turn {told['rewritten']}")
+    if told.get("plan"):
+        parts.append(f"plan {printable(told['plan'])}")
+    if told.get("repeated"):
+        again = told["repeated"]
+        parts.append(f"{printable(again['tool'])} called {again['times']} times with the same answer")
+    if told.get("passed"):
+        parts.append(f"over its budget of {dollars_text(told['passed']['budget'])}")
     parts += [f"{printable(each['span'])} {each['used']:.0%}" for each in told.get("quota") or ()]
     return "mnemosyne: " + " | ".join(parts)

@@ -6,7 +6,8 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.domain.history.guards import Repetition
+from mnemosyne.domain.history.time_travel import History, history_of
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectFaulted
 from mnemosyne.domain.objects.faults import thrash
@@ -18,6 +19,7 @@ from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.errors import ContentForgotten, LogFailed
 from mnemosyne.services import contexts, read_models, savings
+from mnemosyne.services.observing import observe_history
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.savings import Balance, Rewrite
 from mnemosyne.services.sessions import Archive
@@ -49,7 +51,8 @@ class Questions:
 @attrs.frozen(kw_only=True)
 class SessionReport:
     """A session as the rows of its ledger tell it. Without a fault there is no thrash index. ``paging`` is what paging
-    of tools does to the last request of its longest conversation; None where that cannot be read.
+    of tools does to the last request of its longest conversation; None where that cannot be read. ``repetitions`` is
+    what its agent called over and over, ``passed`` says that it cost more than it may.
     """
 
     stream: UUID
@@ -62,6 +65,8 @@ class SessionReport:
     thrash: ThrashIndex | None
     questions: Questions
     paging: PagingForecast | None = None
+    repetitions: Sequence[Repetition] = ()
+    passed: savings.PassedBudget | None = None
 
     @property
     def total(self) -> Balance:
@@ -74,8 +79,8 @@ class SessionReport:
         return savings.find_rewrites(self.turns, self.epochs)
 
 
-async def read_report(archive: Archive, models: ReadModels, session: str) -> SessionReport:
-    """The report of a session. Raises NotFound."""
+async def read_report(archive: Archive, models: ReadModels, session: str, budget: int | None = None) -> SessionReport:
+    """The report of a session, which may cost ``budget`` nanodollars. Raises NotFound."""
     stream = await read_models.find(models, session)
     queries = ("saved_by_turn", "pressure", "faulted", "epochs_of", "evicted")
     (named,), turns, windows, faults, epochs, evicted = await models.answers(
@@ -83,6 +88,7 @@ async def read_report(archive: Archive, models: ReadModels, session: str) -> Ses
         *(Question("savings", query, {"stream": stream}) for query in queries),
     )
     recorded = await archive.events.read(stream)
+    history = history_of(str(stream), recorded)
     return SessionReport(
         stream=stream,
         name=named["external_id"] or str(stream),
@@ -93,14 +99,13 @@ async def read_report(archive: Archive, models: ReadModels, session: str) -> Ses
         evictions=sum(row["evictions"] for row in evicted),
         thrash=find_thrash(recorded, turns),
         questions=count_questions(recorded),
-        paging=await _forecast_paging(archive, stream, recorded),
+        paging=await _forecast_paging(archive, stream, history),
+        repetitions=(await observe_history(archive, stream, history)).repetitions,
+        passed=savings.find_passed(turns, budget),
     )
 
 
-async def _forecast_paging(
-    archive: Archive, stream: UUID, recorded: Sequence[Recorded[Event]]
-) -> PagingForecast | None:
-    history = history_of(str(stream), recorded)
+async def _forecast_paging(archive: Archive, stream: UUID, history: History) -> PagingForecast | None:
     longest = max(history.lines.values(), key=lambda line: line.last, default=None)
     if longest is None or not longest.last:
         return None

@@ -126,6 +126,29 @@ def balance_of_turn(event: TurnAccounted) -> Balance:
     return balance_of(row)
 
 
+@attrs.frozen(kw_only=True)
+class PassedBudget:
+    """A session that cost more than its ``budget``: the first ``turn`` of which ``branch`` brought that. Amounts are in
+    nanodollars.
+    """
+
+    budget: int
+    branch: str
+    turn: int
+
+
+def find_passed(rows: Iterable[Mapping[str, Any]], budget: int | None) -> PassedBudget | None:
+    """Whether the turns of a session, rows of ``saved_by_turn``, cost more than so many nanodollars; never without a
+    budget.
+    """
+    spent = 0
+    for row in rows if budget is not None else ():
+        spent += balance_of(row).nanodollars
+        if budget is not None and spent > budget:
+            return PassedBudget(budget=budget, branch=row["branch"], turn=row["turn"])
+    return None
+
+
 def add_up(rows: Iterable[Mapping[str, Any]]) -> dict[UUID, Balance]:
     """The rows of the query ``saved`` added up by session, in the order in which sessions first appear."""
     found: dict[UUID, Balance] = {}

@@ -81,6 +81,7 @@ class SessionView:
     total: Balance
     rewrites: Sequence[Rewrite]
     misses: Sequence[Miss]
+    passed: savings.PassedBudget | None
     unrecorded: int
 
     @property
@@ -119,8 +120,12 @@ async def read_sources(archive: Archive, stream: UUID, objects: Iterable[MapObje
     }
 
 
-async def read_session_view(models: ReadModels, stream: UUID, branch: str | None = None) -> SessionView:
-    """The view of a session; without a ``branch``, of the one with the most turns. Raises NotFound."""
+async def read_session_view(
+    models: ReadModels, stream: UUID, branch: str | None = None, budget: int | None = None
+) -> SessionView:
+    """The view of a session, which may cost ``budget`` nanodollars; without a ``branch``, of the one with the most
+    turns. Raises NotFound.
+    """
     whole = await timeline.read_timeline(models, str(stream))
     about = {"stream": stream}
     used, epochs, faults, objects = await models.answers(
@@ -152,6 +157,7 @@ async def read_session_view(models: ReadModels, stream: UUID, branch: str | None
         total=sum(balances, Balance()),
         rewrites=savings.find_rewrites(used, epochs),
         misses=misses,
+        passed=savings.find_passed(used, budget),
         unrecorded=sum(row["turns"] for row in whole.gaps),
     )
 

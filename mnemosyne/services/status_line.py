@@ -5,17 +5,22 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.history.guards import Repetition
 from mnemosyne.services import savings
+from mnemosyne.services.observing import Observations, observe
 from mnemosyne.services.quota import LIMITS_SEEN, QuotaWindow, windows_of
 from mnemosyne.services.read_models import Question, ReadModels
 from mnemosyne.services.savings import Balance
+from mnemosyne.services.sessions import Archive
 
 
 @attrs.frozen(kw_only=True)
 class StatusLine:
     """``context`` is the size of the session's last prompt in tokens, ``zone`` the pressure it stood under; None where
     nobody knows. ``cost`` and ``saved`` are in nanodollars, None where no turn has a known price. ``rewritten`` is the
-    turn before which a history was last rewritten, ``quota`` what is used of a subscription.
+    turn before which a history was last rewritten, ``plan`` how far the plan is that is being followed (``3 of 7``),
+    ``repeated`` what was called over and over in the last turns, ``passed`` whether it cost more than it may, ``quota``
+    what is used of a subscription.
     """
 
     context: int | None
@@ -23,13 +28,18 @@ class StatusLine:
     cost: int | None
     saved: int | None
     rewritten: int | None
+    plan: str | None
+    repeated: Repetition | None
+    passed: savings.PassedBudget | None
     quota: Sequence[QuotaWindow]
 
 
-async def read_status_line(models: ReadModels, stream: UUID) -> StatusLine:
-    """How it stands now. Raises LogFailed."""
+async def read_status_line(
+    archive: Archive, models: ReadModels, stream: UUID, seen: Observations, budget: int | None
+) -> StatusLine:
+    """How it stands now; ``budget`` is what it may cost, in nanodollars. Raises LogFailed."""
     about = {"stream": stream}
-    used, zones, epochs, seen = await models.answers(
+    used, zones, epochs, limits = await models.answers(
         Question("savings", "saved_by_turn", about),
         Question("working_set", "windows_of", about),
         Question("savings", "epochs_of", about),
@@ -37,6 +47,8 @@ async def read_status_line(models: ReadModels, stream: UUID) -> StatusLine:
     )
     total = sum(map(savings.balance_of, used), Balance())
     last = used[-1] if used else None
+    observed = await observe(archive, stream, None, len(used), seen)
+    plan = observed.plan
     zone = next(
         (row["zone"] for row in zones if last and (row["branch"], row["turn"]) == (last["branch"], last["turn"])), None
     )
@@ -46,5 +58,8 @@ async def read_status_line(models: ReadModels, stream: UUID) -> StatusLine:
         cost=total.nanodollars if used and total.is_priced else None,
         saved=total.nanodollars_saved if used and total.is_priced else None,
         rewritten=max((row["turn"] for row in epochs if last and row["branch"] == last["branch"]), default=None),
-        quota=windows_of(seen),
+        plan=plan.progress if plan is not None and plan.is_followed else None,
+        repeated=observed.lately_repeated,
+        passed=savings.find_passed(used, budget),
+        quota=windows_of(limits),
     )

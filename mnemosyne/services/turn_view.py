@@ -16,6 +16,7 @@ from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace
 from mnemosyne.domain.objects.aggregate import MemoryObject, evolve, make_object
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, TurnAssessed
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
@@ -169,7 +170,8 @@ def _objects(events: Sequence[Recorded[Event]], attempt: Attempt, standing: Sequ
     turn, branch = attempt.began.turn, attempt.began.branch
     moves = _moves(events, turn)
     own = _fold_own(events, branch, turn)
-    now = _now(events, attempt)
+    plan = find_followed_plan(own[span.object.id] for span in standing if span.object.id in own)
+    now = _now(events, attempt, plan)
     found = {}
     for span in standing:
         each = own.get(span.object.id)
@@ -205,8 +207,8 @@ def _fold_own(events: Sequence[Recorded[Event]], branch: str, turn: int) -> Mapp
     return found
 
 
-def _now(events: Sequence[Recorded[Event]], attempt: Attempt) -> Now | None:
-    """Where the conversation stood when the turn was assessed; None where it was not."""
+def _now(events: Sequence[Recorded[Event]], attempt: Attempt, plan: frozenset[str]) -> Now | None:
+    """Where the conversation stood when the turn was assessed, which plan was followed; None where it was not."""
     began = attempt.began
     for each in events:
         event = each.envelope.event
@@ -216,6 +218,7 @@ def _now(events: Sequence[Recorded[Event]], attempt: Attempt) -> Now | None:
                 message_count=attempt.messages,
                 exchange_first_message=event.typed[-1] if event.typed else 0,
                 last_user_messages=event.typed,
+                plan=plan,
             )
     return None
 

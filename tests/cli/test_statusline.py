@@ -66,8 +66,10 @@ def test_no_other_machine_is_shown_our_token(tmp_path: Path) -> None:
 def test_a_line_says_what_is_known_and_no_more() -> None:
     quota = [{"span": "5h", "used": 0.41}]
     assert render({"context": 40_412, "zone": "caution", "cost": 4_560_000_000, "saved": 6_030_000_000,
-                   "rewritten": 153, "quota": quota}) == (
-        "mnemosyne: context 40.4k (caution) | $4.5600, saved $6.0300 | rewritten at turn 153 | 5h 41%"
+                   "rewritten": 153, "plan": "3 of 7", "quota": quota,
+                   "repeated": {"tool": "Bash", "times": 4}, "passed": {"budget": 4_000_000_000}}) == (
+        "mnemosyne: context 40.4k (caution) | $4.5600, saved $6.0300 | rewritten at turn 153 | plan 3 of 7 |"
+        " Bash called 4 times with the same answer | over its budget of $4.0000 | 5h 41%"
     )  # fmt: skip
     assert render({"context": None, "zone": None, "cost": None, "saved": None, "rewritten": None, "quota": []}) == (
         "mnemosyne: context -"

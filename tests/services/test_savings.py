@@ -4,11 +4,12 @@ from typing import Any
 from uuid import UUID
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.services.savings import Balance, read_savings
+from mnemosyne.services.savings import Balance, PassedBudget, find_passed, read_savings
 from tests.services.answers import Answers
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
@@ -37,6 +38,14 @@ async def test_each_session_has_its_balance_and_the_total_is_their_sum() -> None
     assert (found.sessions[ONE].turns, found.sessions[ONE].managed) == (2, 1)
     assert found.total.nanodollars_saved == 20 * 5_000
     assert found.sessions[OTHER].nanodollars_saved == 0
+
+
+@pytest.mark.parametrize(("budget", "turn"), [(None, None), (60 * 5_000, None), (29 * 5_000, 2), (0, 1)])
+def test_a_budget_is_passed_at_the_first_turn_above_it(budget: int | None, turn: int | None) -> None:
+    costs = [("main", 1, 10), ("main", 2, 20), ("agent", 1, 30)]
+    rows = [{**row(ONE, "manage", sent, 0), "branch": branch, "turn": turn} for branch, turn, sent in costs]
+    passed = None if budget is None or turn is None else PassedBudget(budget=budget, branch="main", turn=turn)
+    assert find_passed(rows, budget) == passed
 
 
 balances = st.builds(

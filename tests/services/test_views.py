@@ -13,6 +13,7 @@ from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.errors import NotFound
 from mnemosyne.services import context_map, object_view, overviews, savings, session_view, turn_view, windows
+from mnemosyne.services.observing import no_observations
 from mnemosyne.services.read_models import Question
 from mnemosyne.services.status_line import read_status_line
 from tests.conftest import PostgresServer
@@ -159,9 +160,11 @@ async def test_a_session_is_found_by_words_of_its_title_folder_or_name(
 
 
 async def test_a_status_line_says_what_the_session_view_says(models: OpenReadModels, held: Held) -> None:
-    line = await read_status_line(models, held.stream)
+    line = await read_status_line(models.archive, models, held.stream, no_observations(), 1)
     view = await session_view.read_session_view(models, held.stream)
     assert (line.cost, line.saved) == (view.total.nanodollars, view.total.nanodollars_saved)
+    assert line.passed is not None
+    assert (line.passed.turn, line.passed.budget) == (1, 1)
     assert (line.zone, line.rewritten) == (view.turns[-1].zone, view.rewrites[-1].turn)
 
 

@@ -13,6 +13,7 @@ from mnemosyne.domain.history import loading
 from mnemosyne.domain.history.working_set import WindowView
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectEvent, ObjectRestored, TurnAssessed
+from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.ports import Recorded
@@ -95,6 +96,7 @@ class Moment:
             message_count=shown.measure.messages,
             exchange_first_message=typed[-1] if typed else 0,
             last_user_messages=typed,
+            plan=find_followed_plan(each.object for each in self.standings()),
         )
 
     def standings(self) -> Sequence[Resident]:

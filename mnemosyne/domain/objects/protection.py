@@ -1,7 +1,7 @@
 """Which objects must stay as a branch shows them, whoever would have them go and however full the window is.
 
-What the conversation stands on, the operator's words before all, what has just been used and what somebody pinned
-stays. What was needed again after it had left is protected for longer each time.
+What the conversation stands on, the operator's words before all, what has just been used, the plan that is being
+followed and what somebody pinned stays. What was needed again after it had left is protected for longer each time.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ import attrs
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.followed_plan import LARGEST
 from mnemosyne.domain.objects.kinds import is_operators
 
 
@@ -33,12 +34,14 @@ class Now:
 
     ``turn`` is the one that is being prepared and ``message_count`` the length of its history. The current exchange
     begins with the message ``exchange_first_message``; ``last_user_messages`` are those that the user typed last.
+    ``plan`` are the objects that hold the plan that is being followed (``followed_plan.find_followed_plan``).
     """
 
     turn: int
     message_count: int
     exchange_first_message: int
     last_user_messages: tuple[int, ...]
+    plan: frozenset[str] = frozenset()
 
 
 RECENT_ROUNDS = 3
@@ -62,6 +65,8 @@ def is_kept(standing: Resident, now: Now) -> str | None:
         return "the operator's words"
     if each.is_pinned(now.turn):
         return "pinned"
+    if each.id in now.plan and each.tokens <= LARGEST:
+        return "part of the plan that is being followed"
     recent = why_recent(each.places, now)
     if recent is not None:
         return recent

@@ -14,6 +14,7 @@ from mnemosyne.domain.objects.decide import Fault, Release, Restore, decide_all
 from mnemosyne.domain.objects.events import FaultKind, ObjectEvent
 from mnemosyne.domain.objects.faults import LIMITS, EvictionTurns, FaultLimits, Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
+from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
@@ -160,6 +161,7 @@ def now_of(state: Session, branch: str, turn: int) -> Now:
         message_count=state.branches[branch].counts[-1],
         exchange_first_message=shown.typed[-1] if shown.typed else 0,
         last_user_messages=shown.typed,
+        plan=find_followed_plan(each for each, _ in state.memory.standings(branch)),
     )
 
 

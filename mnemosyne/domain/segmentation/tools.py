@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
+from mnemosyne.domain.objects.followed_plan import FINISHED, LIST, PROPOSAL, step_tag
 from mnemosyne.domain.objects.kinds import DEFINITIONS, ObjectKind
 from mnemosyne.domain.objects.units import Description
-from mnemosyne.domain.segmentation import outcomes, shell
+from mnemosyne.domain.segmentation import outcomes, plan_items, shell
 from mnemosyne.domain.segmentation.commands import describe_command
 from mnemosyne.domain.segmentation.exchanges import ToolExchange, any_answer, exchange_of, failure, render_answered
 from mnemosyne.domain.segmentation.files import describe_edit, describe_write, path_of, read_file, text_editor
-from mnemosyne.domain.text.stubs import amount, plain, render_count, shorten, stub
+from mnemosyne.domain.text.stubs import amount, plain, shorten, stub
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.blocks import Block
 
@@ -145,16 +146,18 @@ def _agent(exchange: ToolExchange) -> Description:
 
 
 def _todos(exchange: ToolExchange) -> Description:
-    todos = exchange.input.get("todos")
-    states = [each.get("status") for each in todos if isinstance(each, Mapping)] if isinstance(todos, list) else []
-    done = sum(state == "completed" for state in states)
+    """A list of things to do, written whole."""
+    items = plan_items.list_of(exchange.input) or ()
+    if exchange.failed:
+        return failure(exchange, None)
     return Description(
         kind=ObjectKind.PLAN,
         tool=exchange.name,
-        key="todos",
+        key=LIST,
+        tags=() if any(each.state.is_open for each in items) else (FINISHED,),
         group=ObjectKind.PLAN.value,
         alone=True,
-        stub=stub(f"Todo list: {done} of {render_count(len(states), 'step')} done"),
+        stub=plan_items.render_list(items),
         text=exchange.text,
     )
 
@@ -164,11 +167,14 @@ def _task_list(exchange: ToolExchange) -> Description:
     if exchange.failed:
         return failure(exchange, None)
     what = exchange.string("subject", "status", "taskId")
+    task = plan_items.task_of(exchange.input, exchange.said)
+    number = task.number if task is not None else ""
     return Description(
         kind=ObjectKind.PLAN,
         tool=exchange.name,
+        tags=() if task is None or task.state is None else (step_tag(number, is_open=task.state.is_open),),
         group="tasks",
-        stub=stub(f"{exchange.name} {plain(exchange.string('taskId'), 20)} {plain(what, 80)}".replace("  ", " ")),
+        stub=stub(f"{exchange.name} {number} {plain(what, 80)}".replace("  ", " ")),
         text=exchange.text,
     )
 
@@ -178,7 +184,7 @@ def _describe_plan(exchange: ToolExchange) -> Description:
     return Description(
         kind=ObjectKind.PLAN,
         tool=exchange.name,
-        key="plan" if plan else None,
+        key=PROPOSAL if plan and not outcomes.was_refused_by_user(exchange.said) else None,
         group=ObjectKind.PLAN.value,
         alone=bool(plan),
         stub=stub(f"Plan: {plain(plan, 100)}" if plan else f"{exchange.name}", amount(len(plan)) if plan else ""),
@@ -207,7 +213,7 @@ _READERS: Mapping[Reader, str] = {
     _describe_search: "grep glob ls list toolsearch codesearch find search_files",
     _outside: "webfetch websearch web_search web_fetch fetch",
     _agent: "task agent",
-    _todos: "todowrite",
+    _todos: "todowrite update_plan",
     _task_list: "taskcreate taskupdate tasklist taskget todoread",
     _describe_plan: "exitplanmode enterplanmode",
     _describe_question: "askuserquestion question",

@@ -12,6 +12,7 @@ from mnemosyne.domain.cost.tariffs import PaidIn, Tariff
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.losses import render_counts, render_need
 from mnemosyne.domain.objects.memory import BranchView
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
@@ -200,6 +201,7 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
         message_count=len(asked.read.messages),
         exchange_first_message=typed,
         last_user_messages=(*shown.typed, typed),
+        plan=find_followed_plan(each for each, _ in session.memory.standings(asked.branch)),
     )
     exchange = _turn_of(branch, typed)
     there = [(each, at) for each, at in session.memory.standings(asked.branch) if is_there(each, asked)]

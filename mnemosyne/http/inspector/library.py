@@ -9,6 +9,7 @@ from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.services.knowledge import KnowledgeDesk
+from mnemosyne.services.observing import Observations
 from mnemosyne.services.overviews import Openings
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.search import CrossSessionIndex
@@ -35,6 +36,10 @@ class Library(Protocol):
     shown: Mapping[str, Any]
     """Each setting with its value and where that comes from, for people."""
 
+    session_budget: int | None
+    """What a session may cost, in nanodollars."""
+
+    observations: Observations
     openings: Openings
     """Those of the sessions that were shown."""
 

@@ -8,11 +8,13 @@ import attrs
 from quart import Response, request
 
 from mnemosyne.domain.history.context_view import compare
+from mnemosyne.domain.history.plans import WorkPlan
 from mnemosyne.domain.history.time_travel import TurnPlace, history_of, place_of
 from mnemosyne.errors import LogFailed
 from mnemosyne.http.inspector.library import Library, View
 from mnemosyne.http.inspector.session_report import read_shown
 from mnemosyne.services import contexts, overviews, read_models, turn_view, windows
+from mnemosyne.services.observing import observe
 from mnemosyne.services.session_view import read_session_view
 from mnemosyne.services.status_line import read_status_line
 
@@ -34,12 +36,31 @@ async def show_session(library: Library, session: str) -> tuple[str, Mapping[str
     stream = await read_models.find(library.models, session)
     branch = request.args.get("branch")
     if not request.path.endswith(".json"):
-        every = "all" in request.args
-        shown = await read_shown(library.archive, library.models, stream, branch, library.openings, every_turn=every)
+        shown = await read_shown(
+            library.archive,
+            library.models,
+            stream,
+            branch,
+            openings=library.openings,
+            seen=library.observations,
+            budget=library.session_budget,
+            every_turn="all" in request.args,
+        )
         return "session.html", shown
     overview = await overviews.read_overview(library.archive, library.models, stream, openings=library.openings)
-    view = await read_session_view(library.models, stream, branch)
-    return "session.html", {"verdict": view.verdict, "overview": overview, "view": view}
+    view = await read_session_view(library.models, stream, branch, library.session_budget)
+    observed = await observe(library.archive, stream, view.branch, view.total.turns, library.observations)
+    return "session.html", {
+        "verdict": view.verdict,
+        "overview": overview,
+        "view": view,
+        "plan": _plan_as_json(observed.plan),
+        "repetitions": observed.repetitions,
+    }
+
+
+def _plan_as_json(plan: WorkPlan | None) -> Mapping[str, Any] | None:
+    return None if plan is None else {"progress": plan.progress, **attrs.asdict(plan, recurse=False)}
 
 
 async def show_objects(library: Library, session: str) -> tuple[str, Mapping[str, Any]]:
@@ -120,7 +141,9 @@ async def _place(library: Library, session: str, turn: str) -> tuple[UUID, str, 
 async def show_line(library: Library, session: str) -> tuple[str, Mapping[str, Any]]:
     """How a session stands, for its client's status line."""
     stream = await read_models.find(library.models, session)
-    return "line.html", attrs.asdict(await read_status_line(library.models, stream), recurse=False)
+    seen, budget = library.observations, library.session_budget
+    line = await read_status_line(library.archive, library.models, stream, seen, budget)
+    return "line.html", attrs.asdict(line, recurse=False)
 
 
 VIEWS: Mapping[str, View] = {

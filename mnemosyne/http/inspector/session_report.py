@@ -17,6 +17,7 @@ from mnemosyne.services import overviews
 from mnemosyne.services.context_map import Span
 from mnemosyne.services.map_chart import map_chart
 from mnemosyne.services.money_curve import money_chart
+from mnemosyne.services.observing import NOTHING, Observations, observe
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.session_view import SessionView, read_session_view, read_sources
 from mnemosyne.services.sessions import Archive
@@ -34,15 +35,17 @@ async def read_shown(
     models: ReadModels,
     stream: UUID,
     branch: str | None,
-    openings: overviews.Openings,
     *,
+    openings: overviews.Openings,
+    seen: Observations,
+    budget: int | None = None,
     every_turn: bool = False,
 ) -> Mapping[str, Any]:
     """All that the page of a session shows; of many turns the last ones, unless every one is asked for.
 
     Raises NotFound, LogFailed.
     """
-    view = await read_session_view(models, stream, branch)
+    view = await read_session_view(models, stream, branch, budget)
     left = _list_left(view)
     missed = {each.object for each in view.misses}
     named = {
@@ -51,6 +54,7 @@ async def read_shown(
     return {
         "view": view,
         "overview": await overviews.read_overview(archive, models, stream, openings=openings),
+        "observed": await observe(archive, stream, view.branch, view.total.turns, seen),
         "map_svg": map_chart(view.map),
         "money_svg": money_chart(view.money),
         "left": left[:SHOWN_LEFT],
@@ -85,4 +89,4 @@ def session_report(shown: Mapping[str, Any], *, redacted: bool) -> str:
 
 def _without_words(shown: Mapping[str, Any]) -> Mapping[str, Any]:
     overview = attrs.evolve(shown["overview"], title=_WORDLESS, project=None, name="")
-    return {**shown, "overview": overview, "sources": {}}
+    return {**shown, "overview": overview, "sources": {}, "observed": NOTHING}

@@ -19,6 +19,7 @@ from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, PromptStep, Tier, 
 from mnemosyne.domain.cost.prompt_cache import Cache, CacheEntry
 from mnemosyne.domain.cost.tariffs import LIFETIME, PaidIn, weights_at
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.followed_plan import LARGEST, find_followed_plan
 from mnemosyne.domain.objects.kinds import is_operators
 from mnemosyne.domain.objects.protection import Now, why_recent
 from mnemosyne.domain.segmentation.ingest import LAST_TYPED
@@ -35,7 +36,7 @@ from mnemosyne.lab.evaluation.policy import Policy
 from mnemosyne.lab.evaluation.results import Epoch, SessionResult, TurnPoint
 from mnemosyne.lab.evaluation.sizing import Sized, SizedItem, sight_of
 from mnemosyne.lab.evaluation.tariffs import as_slot
-from mnemosyne.lab.evaluation.trace import Item, Reset, TraceRequest
+from mnemosyne.lab.evaluation.trace import Reset, TraceRequest
 from mnemosyne.lab.provider.rules import violations
 
 CALL_TOKENS = 80
@@ -118,6 +119,7 @@ class _Run:
         self._visible: list[SizedItem] = []
         self._fidelity: dict[str, Fidelity] = {}
         self._restored: dict[str, int] = {}
+        self._plan: frozenset[str] = frozenset()
         self._uses: dict[str, int] = {}
         # The cache
         self._cache = _cache_of_others(sized)
@@ -269,6 +271,7 @@ class _Run:
     def _candidates(self, request: TraceRequest) -> list[Candidate]:
         items = sorted((each.item for each in self._visible), key=lambda item: item.places[0])
         later = later_of((item.id, item.source_key, item.tags) for item in items)
+        self._plan = find_followed_plan(each.item for each in self._visible)
         return [self._candidate(each, request, later.get(each.item.id, Later.NOTHING)) for each in self._visible]
 
     def _candidate(self, each: SizedItem, request: TraceRequest, later: Later = Later.NOTHING) -> Candidate:
@@ -287,11 +290,11 @@ class _Run:
             last_use=max(item.last_turn, self._uses.get(item.id, 0), *used[-1:]),
             last_fault=self._uses.get(item.id),
             stale=item.superseded is not None and item.superseded <= request.turn,
-            kept=item.born >= request.turn or is_operators(item.tags) or self._is_protected(item, request),
+            kept=item.born >= request.turn or is_operators(item.tags) or self._is_protected(each, request),
             later=later,
         )
 
-    def _is_protected(self, item: Item, request: TraceRequest) -> bool:
+    def _is_protected(self, each: SizedItem, request: TraceRequest) -> bool:
         """Whether the server would let nobody take it, as one whose policy has its memory."""
         if not self._policy.has_memory:
             return False
@@ -303,7 +306,8 @@ class _Run:
             exchange_first_message=typed[-1] if typed else 0,
             last_user_messages=tuple(typed[-latest:]),
         )
-        return why_recent(item.places, now) is not None
+        followed = each.item.id in self._plan and each.tokens[0] <= LARGEST
+        return followed or why_recent(each.item.places, now) is not None
 
     # An epoch
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned, evolve
 from mnemosyne.domain.objects.events import Admission, BlockPlace, FaultKind, ObjectFaulted
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.followed_plan import LARGEST
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, Resident, is_kept, last_protected_turn
 
@@ -52,6 +53,14 @@ def faulted(each: MemoryObject, turn: int, kind: FaultKind = FaultKind.EXPLICIT)
         latency=0,
     )
     return evolve(each, event)
+
+
+def test_the_plan_that_is_being_followed_stays_unless_it_is_as_large_as_a_file() -> None:
+    followed = attrs.evolve(NOW, plan=frozenset({"o"}))
+    assert is_kept(Resident(PLAIN, Fidelity.FULL), NOW) is None
+    assert is_kept(Resident(PLAIN, Fidelity.FULL), followed) == "part of the plan that is being followed"
+    large = attrs.evolve(PLAIN, tokens=LARGEST + 1)
+    assert is_kept(Resident(large, Fidelity.FULL), followed) is None
 
 
 TURNS = st.integers(0, 120)

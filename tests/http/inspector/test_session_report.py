@@ -1,15 +1,30 @@
 """A session's page as a file: the same picture, nothing that is loaded or run, and no words where that is asked."""
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mnemosyne.domain.history.guards import Guard, Repetition
+from mnemosyne.domain.history.plans import WorkPlan
+from mnemosyne.domain.segmentation.plan_items import ItemState, PlanItem
 from mnemosyne.http.inspector.session_report import read_shown, session_report
 from mnemosyne.services import read_models
+from mnemosyne.services.observing import Observed, no_observations
 from tests.http.inspector.conftest import ShownLog
 from tests.http.inspector.shown import TITLE, Pages
 from tests.http.inspector.test_pages import Elements
 
 
+async def read_everything(pages: Pages, shown: ShownLog) -> Mapping[str, Any]:
+    library = pages.library
+    stream = await read_models.find(library.models, shown.session)
+    return await read_shown(
+        library.archive, library.models, stream, None, openings={}, seen=no_observations(), budget=1
+    )
+
+
 async def report(pages: Pages, shown: ShownLog, *, redacted: bool) -> str:
-    stream = await read_models.find(pages.library.models, shown.session)
-    told = await read_shown(pages.library.archive, pages.library.models, stream, None, {})
+    told = await read_everything(pages, shown)
     return session_report(told, redacted=redacted)
 
 
@@ -27,6 +42,22 @@ async def test_the_file_loads_runs_and_leads_to_nothing(pages: Pages, shown: Sho
     found = Elements(await report(pages, shown, redacted=False))
     assert found.running == []
     assert not {"script", "link", "img", "a", "form", "iframe"} & set(found.tags)
+
+
+async def test_what_the_calls_show_is_told_and_redacted_with_the_words(pages: Pages, shown: ShownLog) -> None:
+    told = await read_everything(pages, shown)
+    items = (PlanItem("1", "Look <closely>", ItemState.DONE), PlanItem("2", "Mend", ItemState.OPEN))
+    again = Repetition(guard=Guard.RUNAWAY, tool="Bash", given="make <all>", said="no rule", times=4, turns=(3, 9))
+    plan = WorkPlan(title="The parser", items=items, turn=7, left=1)
+    planned = {**told, "observed": Observed(plan=plan, repetitions=(again,))}
+    page = session_report(planned, redacted=False)
+    assert "The parser: 1 of 2 done, last changed in turn 7." in page
+    assert "1 item was still open; the last plan holds" in page
+    assert "Look &lt;closely&gt; <small>done</small>" in page
+    assert "<td>make &lt;all&gt;</td><td>no rule</td>" in page
+    assert "were passed in turn 1 of main" in page
+    assert not {"The plan", "make"} & set(re.findall(r"The plan|make", session_report(planned, redacted=True)))
+    assert "The plan" not in session_report(told, redacted=False)
 
 
 async def test_a_redacted_file_holds_no_word_that_was_said_and_no_name_of_a_file(pages: Pages, shown: ShownLog) -> None:

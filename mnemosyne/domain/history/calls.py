@@ -1,0 +1,60 @@
+"""The calls of tools in a conversation, each with its answer, as they followed each other."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.segmentation import outcomes
+from mnemosyne.domain.segmentation.exchanges import exchange_of
+from mnemosyne.domain.segmentation.segment import SeenMessage
+from mnemosyne.domain.wire.blocks import Block, has_results, is_any_result, is_call
+
+
+@attrs.frozen(kw_only=True)
+class AnsweredCall:
+    """A call and what came back. ``turn`` is the one whose request brought the answer, ``said`` its text. ``failed``
+    says whether the client marked it as an error, ``refused`` whether the user did not let it happen. ``exchange`` is
+    how many messages the user had typed until then.
+    """
+
+    turn: int
+    id: str
+    tool: str
+    given: Mapping[str, Any]
+    said: str = attrs.field(repr=False)
+    failed: bool = False
+    refused: bool = False
+    exchange: int = 0
+
+
+def read_calls(messages: Iterable[SeenMessage], known: Collection[str] = ()) -> Iterator[AnsweredCall]:
+    """The answered calls of a history in the order of their answers; an id that comes twice is one call, and a
+    ``known`` one is none.
+    """
+    asked: dict[str, Block] = {}
+    seen = set(known)
+    exchange = 0
+    for message in messages:
+        exchange += message.role == "user" and not has_results(message.content)
+        for block in message.content:
+            call_id = str(block.get("tool_use_id"))
+            if is_call(block):
+                asked[str(block.get("id"))] = block
+            elif is_any_result(block) and call_id in asked and call_id not in seen:
+                seen.add(call_id)
+                yield _read_call(message.turn, call_id, asked.pop(call_id), block, exchange)
+
+
+def _read_call(turn: int, call_id: str, call: Block, result: Block, exchange: int) -> AnsweredCall:
+    found = exchange_of(call, [result])
+    return AnsweredCall(
+        turn=turn,
+        id=call_id,
+        tool=found.name,
+        given=found.input,
+        said=found.said,
+        failed=found.failed,
+        refused=outcomes.was_refused_by_user(found.said),
+        exchange=exchange,
+    )

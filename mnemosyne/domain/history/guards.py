@@ -1,0 +1,108 @@
+"""What looks like an agent that does not get on: one call made again and again, and answers that it does not take in.
+
+Observations for people, folded from the calls alone; nobody is stopped. Normal work looks alike at first sight: a
+linter that says the same after each change. So only what comes again within one exchange counts, with hardly anything
+in between.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from itertools import pairwise
+
+import attrs
+
+from mnemosyne.domain.history.calls import AnsweredCall
+from mnemosyne.domain.text.stubs import plain
+
+RUNAWAY = 3
+"""Times that a call is made, with the same answer, from which on it looks as if it ran away."""
+
+BETWEEN = 2
+"""Other calls that may come between two of them."""
+
+
+class Guard(Enum):
+    """What was seen."""
+
+    RUNAWAY = "runaway"
+    """The same call with the same answer, over and over."""
+    IGNORED = "ignored"
+    """The same call once more, directly behind its answer, which says the same."""
+
+
+@attrs.frozen(kw_only=True)
+class Repetition:
+    """A call that was made ``times`` times with the same answer. ``turns`` are those that brought the first and the
+    last, ``given`` a line of what it was called with, ``said`` the first of what it got.
+    """
+
+    guard: Guard
+    tool: str
+    given: str
+    said: str
+    times: int
+    turns: tuple[int, int]
+
+
+def find_repetitions(calls: Iterable[AnsweredCall]) -> tuple[Repetition, ...]:
+    """All of them, in the order in which they began."""
+    runs: dict[object, list[list[tuple[int, AnsweredCall]]]] = {}
+    for number, call in enumerate(calls):
+        if _is_waiting(call):
+            continue
+        same = runs.setdefault(_key(call), [])
+        if not same or number - same[-1][-1][0] > BETWEEN + 1:
+            same.append([])
+        same[-1].append((number, call))
+    found = [(run[0][0], each) for same in runs.values() for run in same if (each := _judge(run)) is not None]
+    return tuple(each for _, each in sorted(found, key=lambda pair: pair[0]))
+
+
+def _judge(run: Sequence[tuple[int, AnsweredCall]]) -> Repetition | None:
+    first, last = run[0][1], run[-1][1]
+    if len(run) >= RUNAWAY:
+        guard = Guard.RUNAWAY
+    elif any(_follows(one, other) for one, other in pairwise(run)):
+        guard = Guard.IGNORED
+    else:
+        return None
+    return Repetition(
+        guard=guard,
+        tool=plain(first.tool, 60),
+        given=plain(_line_of(first), 120),
+        said=plain(first.said, 120),
+        times=len(run),
+        turns=(first.turn, last.turn),
+    )
+
+
+def _follows(one: tuple[int, AnsweredCall], other: tuple[int, AnsweredCall]) -> bool:
+    """Whether a call was made directly behind the answer of another."""
+    return other[0] == one[0] + 1 and one[1].turn < other[1].turn
+
+
+_ASIDE = frozenset({"description", "timeout"})
+"""What a call says of itself beside what it asks for."""
+
+_TIMES = re.compile(r"\b\d+(?:\.\d+)?\s?(?:ms|s|sec|seconds)\b|\b\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?\b")
+"""What differs in the answers to one question that are the same."""
+
+_WAITING = frozenset({"bashoutput", "taskoutput", "agentoutput", "wait", "wait_agent", "write_stdin"})
+_WAITS = re.compile(r"\b(?:sleep|wait|watch)\b")
+
+
+def _is_waiting(call: AnsweredCall) -> bool:
+    """Whether it asks how something under way does: that is asked again until it is done."""
+    return call.tool.lower() in _WAITING or _WAITS.search(str(call.given.get("command", ""))) is not None
+
+
+def _key(call: AnsweredCall) -> object:
+    asked = json.dumps({key: call.given[key] for key in call.given if key not in _ASIDE}, sort_keys=True, default=str)
+    return call.exchange, call.tool, asked, _TIMES.sub("", call.said)
+
+
+def _line_of(call: AnsweredCall) -> str:
+    texts = [each for key, each in call.given.items() if isinstance(each, str) and key not in _ASIDE]
+    return texts[0] if texts else json.dumps(dict(call.given), default=str)

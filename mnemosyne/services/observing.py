@@ -1,0 +1,112 @@
+"""What a session's calls of tools show: read from its log, for people."""
+
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.bounded import Lru
+from mnemosyne.domain.history.calls import AnsweredCall, read_calls
+from mnemosyne.domain.history.guards import Repetition, find_repetitions
+from mnemosyne.domain.history.plans import WorkPlan, plan_after
+from mnemosyne.domain.history.time_travel import Attempt, History, history_of
+from mnemosyne.domain.segmentation.segment import SeenMessage
+from mnemosyne.domain.session.events import BranchKind
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.normal_form import content_blocks
+from mnemosyne.domain.wire.reply import json_object
+from mnemosyne.errors import ContentForgotten, LogFailed
+from mnemosyne.services import contexts
+from mnemosyne.services.sessions import Archive
+
+
+@attrs.frozen(kw_only=True)
+class Observed:
+    """What the calls of a branch show up to its last ``turn``: the ``plan`` that holds, None where there is none, and
+    what was called again and again.
+    """
+
+    turn: int = 0
+    plan: WorkPlan | None = None
+    repetitions: Sequence[Repetition] = ()
+
+    @property
+    def lately_repeated(self) -> Repetition | None:
+        """What was repeated in the last turns, if anything was."""
+        late = (each for each in reversed(self.repetitions) if each.turns[1] >= self.turn - LATELY)
+        return next(late, None)
+
+
+LATELY = 2
+"""Turns behind the last for which it is told on a line that something was repeated."""
+
+NOTHING = Observed()
+
+Observations = Lru[tuple[UUID, str | None], tuple[int, Observed]]
+"""What was seen already of branches, each when so many of the session's turns were in the ledger."""
+
+HELD = 256
+
+
+def no_observations() -> Observations:
+    """A place for them."""
+    return Lru(HELD)
+
+
+async def observe(archive: Archive, stream: UUID, branch: str | None, turns: int, seen: Observations) -> Observed:
+    """What the calls of a branch show now, without one those of the branch that was talked to last; nothing where the
+    content was forgotten. It is read again once more than these ``turns`` are in the ledger. Raises LogFailed.
+    """
+    known = seen.get((stream, branch))
+    if known is not None and known[0] == turns:
+        return known[1]
+    history = history_of(str(stream), await archive.events.read(stream))
+    found = await observe_history(archive, stream, history, branch)
+    return seen.put((stream, branch), (turns, found))[1]
+
+
+_TALKED_TO = frozenset({BranchKind.MAIN, BranchKind.SUCCESSOR, BranchKind.FORK})
+
+
+def _find_main(history: History) -> str:
+    names = (each.began.branch for each in reversed(history.attempts))
+    return next((name for name in names if history.line(name).opened.kind in _TALKED_TO), "main")
+
+
+async def observe_history(archive: Archive, stream: UUID, history: History, branch: str | None = None) -> Observed:
+    """The same of a session whose events were read."""
+    ends = list(_ends(history, branch if branch is not None else _find_main(history)))
+    calls: dict[str, AnsweredCall] = {}
+    for attempt in ends:
+        try:
+            body = (await contexts.rebuild(archive, stream, history, attempt)).body
+        except (ContentForgotten, LogFailed):
+            continue
+        messages = _messages(body, history.dialect_of(attempt.began.branch), history.first_turns(attempt))
+        calls |= {each.id: each for each in read_calls(messages, calls)}
+    made = tuple(calls.values())
+    if not made:
+        return NOTHING
+    return Observed(turn=ends[-1].began.turn, plan=plan_after(made), repetitions=find_repetitions(made))
+
+
+def _messages(body: bytes, dialect: Dialect, turns: Sequence[int]) -> Iterator[SeenMessage]:
+    """The messages of a body; none of one that holds no history."""
+    history = json_object(body).get(dialect.array)
+    for index, (element, turn) in enumerate(zip(history if isinstance(history, list) else (), turns, strict=False)):
+        message = dialect.read_message(element) if isinstance(element, dict) else {}
+        yield SeenMessage(index, str(message.get("role")), turn, content_blocks(message.get("content")))
+
+
+def _ends(history: History, branch: str) -> Iterator[Attempt]:
+    """The last request of a branch, behind those of the windows that it succeeds: together they hold every call."""
+    line = history.lines.get(branch)
+    if line is None:
+        return
+    before = list(_ends(history, line.opened.parent)) if line.opened.parent is not None else []
+    if line.opened.kind is BranchKind.SUCCESSOR:
+        yield from before
+    elif line.opened.inherits:
+        yield from before[:-1]  # what it shares with its parent is in its own history
+    if line.last:
+        yield history.turn(branch, line.last)[-1]

@@ -1,0 +1,43 @@
+"""The calls of a conversation, each with its answer."""
+
+from typing import Any
+
+from mnemosyne.domain.history.calls import read_calls
+from tests.domain.segmenting_support import Talk
+
+
+def test_a_call_is_there_once_its_answer_is() -> None:
+    """In the order of the answers, with the turn that brought each; one that waits is none yet."""
+    talk = Talk().user("go").call("Bash", {"command": "ls"}, "a.py").call("Read", {"file_path": "a.py"}, "x")
+    talk.assistant({"type": "tool_use", "id": "waits", "name": "Bash", "input": {}})
+    assert [(each.turn, each.tool, each.said) for each in read_calls(talk.messages)] == [
+        (2, "Bash", "a.py"),
+        (3, "Read", "x"),
+    ]
+
+
+def test_an_id_that_comes_twice_or_is_known_is_one_call() -> None:
+    """A client that compacts sends its last messages once more."""
+    talk = Talk().user("go").call("Bash", {"command": "ls"}, "a.py")
+    twice = [*talk.messages, *talk.messages]
+    assert len(list(read_calls(twice))) == 1
+    assert list(read_calls(twice, {"t1"})) == []
+
+
+def test_a_call_says_whether_it_failed_and_after_how_many_words_of_the_user() -> None:
+    refusal = "The user doesn't want to proceed with this tool use."
+    talk = Talk().user("go").call("Bash", {}, refusal).user("then so").call("Bash", {}, "ok")
+    failed = {"type": "tool_result", "tool_use_id": "f", "content": "no", "is_error": True}
+    talk.assistant({"type": "tool_use", "id": "f", "name": "Bash", "input": {}})._say("user", [failed])
+    assert [(each.failed, each.refused, each.exchange) for each in read_calls(talk.messages)] == [
+        (False, True, 1),
+        (False, False, 2),
+        (True, False, 2),
+    ]
+
+
+def test_blocks_without_sense_are_no_calls() -> None:
+    unnamed = {"type": "tool_use", "id": 7, "name": 7, "input": "x"}
+    odd: list[dict[str, Any]] = [{}, {"type": "tool_use"}, {"type": "tool_result"}, unnamed]
+    talk = Talk().assistant(*odd)._say("user", odd)
+    assert [each.given for each in read_calls(talk.messages)] in ([], [{}])

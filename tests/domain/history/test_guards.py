@@ -1,0 +1,91 @@
+"""What looks like an agent that goes round in circles, and what only looks so at first sight."""
+
+from typing import Any
+
+import pytest
+
+from mnemosyne.domain.history.calls import read_calls
+from mnemosyne.domain.history.guards import Guard, Repetition, find_repetitions
+from tests.domain.segmenting_support import Talk
+
+MAKE = ("Bash", {"command": "make"}, "no rule to make it")
+LOOK = ("Read", {"file_path": "a.py"}, "x")
+OTHER = ("Grep", {"pattern": "x"}, "none")
+LATER = ("Grep", {"pattern": "y"}, "none")
+LAST = ("Grep", {"pattern": "z"}, "none")
+
+Called = tuple[str, dict[str, Any], str]
+
+
+def found(*made: Called) -> list[tuple[Guard, str, int]]:
+    talk = Talk().user("go")
+    for tool, given, said in made:
+        talk.call(tool, given, said)
+    return [(each.guard, each.tool, each.times) for each in find_repetitions(read_calls(talk.messages))]
+
+
+def different(said: str, number: int = 3) -> list[Called]:
+    """The same question with other numbers in its answers."""
+    return [("Bash", {"command": "make"}, said.format(each)) for each in range(number)]
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ([MAKE, MAKE, MAKE], [(Guard.RUNAWAY, "Bash", 3)]),
+        ([MAKE, LOOK, OTHER, MAKE, OTHER, MAKE], [(Guard.RUNAWAY, "Bash", 3)]),
+        ([MAKE, MAKE], [(Guard.IGNORED, "Bash", 2)]),
+        (different("failed in {0}.5s at 10:0{0}:07"), [(Guard.RUNAWAY, "Bash", 3)]),
+        ([("Bash", {"command": "make", "description": f"try {each}"}, "no") for each in range(3)],
+         [(Guard.RUNAWAY, "Bash", 3)]),
+        ([MAKE, LOOK, MAKE, MAKE], [(Guard.RUNAWAY, "Bash", 3)]),
+    ],
+    ids=["over and over", "with little between", "once more at once", "but for times", "with another word", "mixed"],
+)  # fmt: skip
+def test_a_call_that_gets_the_same_answer_again_is_told(made: list[Called], expected: list[Any]) -> None:
+    assert found(*made) == expected
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        [],
+        [MAKE, LOOK, MAKE],
+        [MAKE, LOOK, OTHER, LATER, MAKE, LAST, OTHER, LATER, MAKE],
+        different("{} errors"),
+        [("Bash", {"command": f"make {each}"}, "no rule") for each in range(3)],
+        [("BashOutput", {"bash_id": "1"}, "running")] * 4,
+        [("Bash", {"command": "sleep 30 && gh run view"}, "in progress")] * 4,
+    ],
+    ids=["nothing", "after a change", "seldom", "another answer", "another question", "waiting", "with sleep"],
+)
+def test_normal_work_is_not_told(made: list[Called]) -> None:
+    """A check after each change, and whoever waits for something that is under way."""
+    assert found(*made) == []
+
+
+def test_the_user_s_next_words_are_a_new_start() -> None:
+    talk = Talk()
+    for _ in range(4):
+        talk.user("check it").call(*MAKE)
+    assert find_repetitions(read_calls(talk.messages)) == ()
+
+
+def test_calls_of_one_message_ignore_no_answer() -> None:
+    """They were made before there was any."""
+    talk = Talk().user("go")
+    talk.assistant(*({"type": "tool_use", "id": each, "name": "Bash", "input": {"command": "make"}} for each in "ab"))
+    talk.results(("a", "no"), ("b", "no"))
+    assert find_repetitions(read_calls(talk.messages)) == ()
+
+
+def test_what_was_asked_and_said_is_one_bounded_line() -> None:
+    talk = Talk().user("go")
+    for _ in range(3):
+        talk.call("Bash", {"command": "make\x1b[31m\n" * 100}, "no\n" * 1000)
+    (again,) = find_repetitions(read_calls(talk.messages))
+    assert isinstance(again, Repetition)
+    assert (again.turns, again.times) == ((2, 4), 3)
+    assert max(len(again.given), len(again.said)) <= 120
+    assert "\n" not in again.given + again.said
+    assert "\x1b" not in again.given + again.said

@@ -1,0 +1,111 @@
+"""The plan of a session as its client's own tools tell it."""
+
+from typing import Any
+
+import pytest
+
+from mnemosyne.domain.history.calls import AnsweredCall, read_calls
+from mnemosyne.domain.history.plans import WorkPlan, plan_after
+from mnemosyne.domain.segmentation.plan_items import ItemState
+from tests.domain.segmenting_support import Talk
+
+OPEN, DOING, DONE = "pending", "in_progress", "completed"
+
+
+def todos(**items: str) -> dict[str, Any]:
+    return {"todos": [{"content": text, "status": status} for text, status in items.items()]}
+
+
+Made = tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], str]
+
+
+def calls(*made: Made) -> list[AnsweredCall]:
+    talk = Talk().user("go")
+    for tool, given, *said in made:
+        talk.call(tool, given, *(said or ["ok"]))
+    return list(read_calls(talk.messages))
+
+
+def told(plan: WorkPlan | None) -> tuple[str | None, dict[str, str], int]:
+    assert plan is not None
+    return plan.progress, {each.text: each.state.value for each in plan.items}, plan.left
+
+
+def test_a_list_that_is_written_again_is_the_same_plan_further_on() -> None:
+    """What was open and is on it no more was dropped, and no longer counts."""
+    found = plan_after(
+        calls(
+            ("TodoWrite", todos(a=DOING, b=OPEN, c=OPEN)),
+            ("TodoWrite", todos(a=DONE, c=DOING, d=OPEN)),
+        )
+    )
+    assert told(found) == ("1 of 3", {"a": "done", "c": "in progress", "d": "open", "b": "dropped"}, 0)
+    assert found is not None
+    assert (found.is_followed, found.turn) == (True, 3)
+
+
+def test_of_plans_that_contradict_each_other_the_last_holds_and_what_was_left_is_counted() -> None:
+    found = plan_after(calls(("TodoWrite", todos(a=DONE, b=OPEN, c=DOING)), ("TodoWrite", todos(x=OPEN))))
+    assert told(found) == ("0 of 1", {"x": "open"}, 2)
+
+
+def test_tasks_are_told_one_by_one() -> None:
+    """By the number that the client gives each; a task that was made before what is on record has no name."""
+    found = plan_after(
+        calls(
+            ("TaskCreate", {"subject": "a"}, "Task #1 created successfully: a"),
+            ("TaskCreate", {"subject": "b"}, "Task #2 created successfully: b"),
+            ("TaskUpdate", {"taskId": "1", "status": DONE}),
+            ("TaskUpdate", {"taskId": "2", "subject": "b again"}),
+            ("TaskUpdate", {"taskId": "7", "status": DOING}),
+            ("TaskList", {}),
+        )
+    )
+    assert told(found) == ("1 of 3", {"a": "done", "b again": "open", "Task 7": "in progress"}, 0)
+
+
+def test_what_plan_mode_agreed_to_gives_its_list_a_title() -> None:
+    """And a refused one changes nothing; a newer client tells the text in the answer alone."""
+    agreed: Made = ("ExitPlanMode", {}, "User has approved your plan.\n\n## Approved Plan:\n# Mend it\n\n1. look")
+    refused: Made = ("ExitPlanMode", {"plan": "# Burn it"}, "The user doesn't want to proceed with this tool use.")
+    title = plan_after(calls(agreed))
+    assert title is not None
+    assert (title.title, title.progress, title.is_followed) == ("Mend it", None, True)
+    listed = plan_after(calls(agreed, refused, ("TodoWrite", todos(a=DONE))))
+    assert listed is not None
+    assert (listed.title, listed.progress, listed.is_followed) == ("Mend it", "1 of 1", False)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        (),
+        (("Bash", {"command": "ls"}),),
+        (("TodoWrite", {"todos": "a"}),),
+        (("TaskUpdate", {}),),
+        (("ExitPlanMode", {}),),
+        (("ExitPlanMode", {"plan": "\n#\n"}),),
+    ],
+)
+def test_what_says_nothing_of_a_plan_makes_none(made: Any) -> None:
+    assert plan_after(calls(*made)) is None
+
+
+def test_a_list_without_items_is_followed_by_nobody() -> None:
+    found = plan_after(calls(("TodoWrite", todos())))
+    assert found is not None
+    assert (found.progress, found.is_followed) == (None, False)
+
+
+def test_a_list_and_tasks_take_each_other_s_place() -> None:
+    task = ("TaskCreate", {"subject": "t"}, "Task #1 created successfully: t")
+    assert told(plan_after(calls(("TodoWrite", todos(a=OPEN)), task))) == ("0 of 1", {"t": "open"}, 1)
+    assert told(plan_after(calls(task, ("TodoWrite", todos(a=OPEN))))) == ("0 of 1", {"a": "open"}, 1)
+
+
+def test_a_call_that_failed_changes_nothing() -> None:
+    first, second = calls(("TodoWrite", todos(a=OPEN)), ("TodoWrite", todos(a=DONE)))
+    failed = AnsweredCall(turn=3, id="x", tool="TodoWrite", given=second.given, said="no", failed=True)
+    found = plan_after([first, failed])
+    assert found is not None
+    assert [each.state for each in found.items] == [ItemState.OPEN]

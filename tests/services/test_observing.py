@@ -1,0 +1,102 @@
+"""What the calls of a session show, read from its log: over all windows that succeed each other, each call once."""
+
+from typing import Any
+
+from mnemosyne.domain.history.plans import WorkPlan
+from mnemosyne.services.forgetting import forget
+from mnemosyne.services.observing import NOTHING, no_observations, observe
+from tests.services.talking import Talk, assistant, body, plain, talking, user
+
+GOES_ON = (
+    "This session is being continued from a previous conversation that ran out of context. The summary:\nWe worked."
+)
+
+
+def called(tool: str, given: dict[str, Any], said: str, number: int) -> list[dict[str, Any]]:
+    call = {"type": "tool_use", "id": f"toolu_{number}", "name": tool, "input": given}
+    result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": said}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+
+
+def todos(**items: str) -> dict[str, Any]:
+    return {"todos": [{"content": text, "status": status} for text, status in items.items()]}
+
+
+async def seen(talk: Talk, branch: str | None = None) -> WorkPlan | None:
+    return (await observe(talk.archive, talk.stream, branch, 0, no_observations())).plan
+
+
+async def test_the_plan_is_that_of_the_last_request() -> None:
+    async with talking() as talk:
+        history = [user("Do it all.")]
+        await talk.ask(body(history))
+        assert await seen(talk) is None
+        history += called("TodoWrite", todos(a="in_progress", b="pending"), "ok", 1)
+        await talk.ask(body(history))
+        found = await seen(talk)
+        assert found is not None
+        assert (found.progress, found.turn) == ("0 of 2", 2)
+        # A sub-agent that spoke last has a list of its own.
+        agent = [user("Look."), *called("TodoWrite", todos(x="completed"), "ok", 2)]
+        await talk.ask(body(agent), ("x-claude-code-agent-id", "agent-7"))
+        assert await seen(talk) == found
+
+
+async def test_a_plan_goes_on_in_the_window_that_succeeds() -> None:
+    """A client that compacts drops what made the tasks, and goes on with their numbers."""
+    async with talking() as talk:
+        history = [user("Do it all.")]
+        await talk.ask(body(history))
+        history += called("TaskCreate", {"subject": "Look"}, "Task #1 created successfully: Look", 1)
+        history += called("TaskCreate", {"subject": "Mend"}, "Task #2 created successfully: Mend", 2)
+        await talk.ask(body(history))
+        succeeded = [user(GOES_ON), *called("TaskUpdate", {"taskId": "1", "status": "completed"}, "ok", 3)]
+        await talk.ask(body(succeeded))
+        branches = (await talk.history()).lines
+        found = await seen(talk)
+        assert found is not None
+        assert len(branches) == 2
+        assert [(each.text, each.state.value) for each in found.items] == [("Look", "done"), ("Mend", "open")]
+
+
+async def test_what_was_seen_is_read_again_once_there_are_more_turns() -> None:
+    async with talking() as talk:
+        known = no_observations()
+        history = [user("Do it."), *called("TodoWrite", todos(a="pending"), "ok", 1)]
+        await talk.ask(body(history))
+        first = await observe(talk.archive, talk.stream, None, 1, known)
+        await talk.ask(body([*history, assistant("Now."), *called("TodoWrite", todos(a="completed"), "ok", 2)]))
+        assert await observe(talk.archive, talk.stream, None, 1, known) is first
+        again = await observe(talk.archive, talk.stream, None, 2, known)
+        assert again.plan is not None
+        assert not again.plan.is_followed
+
+
+async def test_what_was_repeated_is_told_on_a_line_for_a_few_turns_alone() -> None:
+    async with talking() as talk:
+        history = [user("Make it.")]
+        for number in range(3):
+            history += called("Bash", {"command": "make"}, "no rule", number)
+        await talk.ask(body(history[:3]))
+        await talk.ask(body(history[:5]))
+        await talk.ask(body(history))
+        found = await observe(talk.archive, talk.stream, None, 0, no_observations())
+        assert found.lately_repeated is found.repetitions[0]
+        assert (found.repetitions[0].times, found.repetitions[0].turns) == (3, (1, 3))
+        for number in range(3, 6):
+            history += called("Bash", {"command": f"make part{number}"}, "done", number)
+            await talk.ask(body(history))
+        later = await observe(talk.archive, talk.stream, None, 0, no_observations())
+        assert later.repetitions == found.repetitions
+        assert later.lately_repeated is None
+
+
+async def test_what_was_forgotten_or_never_was_shows_nothing() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("Do it."), *called("TodoWrite", todos(a="pending"), "ok", 1)]))
+        assert await observe(talk.archive, talk.stream, "nobody", 0, no_observations()) == NOTHING
+        stream = talk.stream
+        archive = talk.archive
+    await forget(archive, stream, lambda: 9, "c")
+    assert await observe(archive, stream, None, 0, no_observations()) == NOTHING
+    assert await observe(plain(), stream, None, 0, no_observations()) == NOTHING

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from mnemosyne.cli.printing import is_plain
+
 
 @click.command(short_help="See it work, in half a minute, without a key or a network.")
 @click.option("--fast", is_flag=True, help="Without pauses.")
@@ -24,7 +26,7 @@ def demo(ctx: click.Context, /, fast: bool, keep: Path | None) -> None:
     _forget_settings()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no box lines still shows the words
-    console = Terminal(highlight=False)
+    console = Terminal(highlight=False, color_system=None if is_plain() else "auto")
 
     def run(arguments: list[str]) -> int:
         code = ctx.find_root().command.main(arguments, prog_name="mnemosyne", standalone_mode=False)

@@ -1,6 +1,7 @@
 """How values look on a terminal, and in JSON."""
 
 import io
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,13 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 def say(text: str = "", *, err: bool = False, nl: bool = True, bold: bool = False, fg: str | None = None) -> None:
     """Print a text on stdout, or on stderr; ``nl`` says that the line ends there."""
     told = harmless(text)
-    click.echo(click.style(told, bold=bold or None, fg=fg) if bold or fg else told, err=err, nl=nl)
+    styled = (bold or fg) and not is_plain()
+    click.echo(click.style(told, bold=bold or None, fg=fg) if styled else told, err=err, nl=nl)
+
+
+def is_plain() -> bool:
+    """Whether whoever reads wants no escape in what is printed (https://no-color.org)."""
+    return bool(os.environ.get("NO_COLOR"))
 
 
 def print_json(value: object) -> None:
@@ -43,7 +50,7 @@ def show(renderable: "RenderableType") -> None:
     from rich.segment import Segment, Segments
 
     console = (
-        Console(highlight=False)
+        Console(highlight=False, color_system=None if is_plain() else "auto")
         if sys.stdout.isatty()
         else Console(file=io.StringIO(), width=PAGE_WIDTH, highlight=False)
     )
@@ -248,8 +255,8 @@ def plural(count: int, noun: str) -> str:
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr where that is a terminal; what it gives takes (done, of how many)."""
-    if not sys.stderr.isatty():
+    """A bar on stderr, where that is a terminal and escapes are welcome; what it gives takes (done, of how many)."""
+    if not sys.stderr.isatty() or is_plain():
         yield lambda done, total: None
         return
     from rich.console import Console

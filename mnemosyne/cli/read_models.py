@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from mnemosyne.cli.printing import progress_bar, say, show
+from mnemosyne.cli.printing import is_plain, progress_bar, say, show
 from mnemosyne.config import Config
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ async def _watch(
     from rich.live import Live
 
     shown: Result | None = None
-    with Live(console=Console(), auto_refresh=False, vertical_overflow="visible") as live:
+    with Live(
+        console=Console(force_terminal=False if is_plain() else None), auto_refresh=False, vertical_overflow="visible"
+    ) as live:
         while True:
             found = await read(models)
             if found != shown:

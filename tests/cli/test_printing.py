@@ -1,7 +1,11 @@
 """Tables fit the terminal: texts are cut, numbers never; what goes into a file is never cut."""
 
-from collections.abc import Sequence
-from itertools import product
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +20,10 @@ from rich.text import Text
 
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main, printing
-from mnemosyne.cli.printing import LEAST, fit, plural, print_table, table_of
+from mnemosyne.cli.printing import LEAST, Row, fit, plural, print_table, say, show, table_of
+from mnemosyne.domain.segmentation import episodes
 from mnemosyne.services.exporting import write_session
+from tests.lab.evaluation.transcripts_made import Transcript
 from tests.services.talking import rich_session, talking
 
 HEADERS = ("NAME", "COUNT", "WHEN", "WHAT")
@@ -110,17 +116,23 @@ def test_a_pipe_gets_every_character(capsys: pytest.CaptureFixture[str]) -> None
 
 SESSION = "a client"
 
-COMMANDS = (
-    ["sessions"],
-    ["branches", SESSION, "--turns"],
-    ["context", SESSION],
-    ["du"],
-    ["timeline", SESSION],
-    ["usage", "--by", "session"],
-    ["savings"],
-    ["projections"],
-    ["objects", SESSION],
-)
+COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
+    "sessions": (["sessions"], ["branches", SESSION, "--turns"]),
+    "context": (["context", SESSION],),
+    "du": (["du"],),
+    "timeline": (["timeline", SESSION],),
+    "usage": tuple(["usage", "--by", each] for each in ("session", "day", "model")),
+    "savings": (["savings"],),
+    "projections": (["projections"],),
+    "objects": (["objects", SESSION], ["object", "OBJECT"]),
+    "topics": (["objects", SESSION, "--topics"],),
+    "knowing": (["memory", "list"],),
+    "query_answers": (["sql", "select count(*) as turns, repeat('many words ', 40) as said from turns"],),
+    "replay": (["replay", "session.jsonl"],),
+    "evaluation": (["evaluate", "session.jsonl", "--tariffs", "all", "--probes"],),
+    "what_if": (["what-if", "transcript.jsonl", "--since", "2026-10-01", "--tariffs", "all"],),
+}
+"""The commands whose tables a module lays out."""
 
 
 @pytest.fixture
@@ -135,30 +147,72 @@ def rich(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             await write_session(talk.archive, SESSION, out, event_codec())
 
     trio.run(write)
+    Transcript(prefix="a").work(20, size=9_000).write(tmp_path / "transcript.jsonl")
+    monkeypatch.chdir(tmp_path)
     for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
-    done = CliRunner().invoke(main, ["import", str(file)])
-    assert done.exit_code == 0, done.output
+    for command in (["import", str(file)], ["remember", "Invoices have four digits, as auditors want. " * 9]):
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 0, done.output
+
+
+Layout = Callable[..., tuple[list[tuple[int, bool]], int]]
+
+
+def lines_of(layout: Layout, width: int, headers: Row, rows: Sequence[Row], *names: Any) -> list[str]:
+    """The lines of a table that a command asked for, on a terminal of some width."""
+    places, gap = layout(headers, rows, *names, width)
+    cells = (printing._cells(row, places, gap) for row in (headers, *rows))
+    return ["".join(each if isinstance(each, str) else each.plain for each in row).rstrip() for row in cells]
 
 
 @pytest.mark.usefixtures("rich")
 def test_every_command_s_table_fits_the_usual_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[tuple[str, int]] = []
-    real = printing._cells  # watched, not replaced: each row as it is printed
+    asked: list[Any] = []
+    layout = printing._places  # watched, not replaced: each table as it is asked for
 
-    def seen(*arguments: Any) -> list[str | Text]:
-        cells = list(real(*arguments))
-        line = "".join(cell if isinstance(cell, str) else cell.plain for cell in cells).rstrip()
-        made.append((line, cell_len(line)))
-        return cells
+    def watch(*table: Any) -> Any:
+        asked.append(table[:-1])
+        return layout(*table)
 
-    monkeypatch.setattr(printing, "_cells", seen)
-    for width, command in product(WIDTHS, COMMANDS):
-        made.clear()
-        monkeypatch.setattr(printing, "terminal_width", lambda width=width: width)
-        done = CliRunner().invoke(main, command)
-        assert len(made) > 1, (command, done.output)
-        assert [line for line, size in made if size > width] == [], command
+    first = json.loads(CliRunner().invoke(main, ["objects", SESSION, "--json"]).output)["objects"][0]["id"]
+    monkeypatch.setattr(printing, "_places", watch)
+    monkeypatch.setattr(episodes, "FIRST_TURN", 1)  # the session is short
+    for command in chain.from_iterable(COMMANDS.values()):
+        asked.clear()
+        done = CliRunner().invoke(main, [first if word == "OBJECT" else word for word in command])
+        assert any(rows for _, rows, *_ in asked), (command, done.output)
+        found = [(width, line) for width in WIDTHS for table in asked for line in lines_of(layout, width, *table)]
+        assert [(width, line) for width, line in found if cell_len(line) > width] == [], command
+
+
+def test_no_module_has_a_table_that_is_not_looked_at() -> None:
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in Path(printing.__file__).parent.glob("*.py")}
+    tables = {name for name, source in sources.items() if re.search(r"\b(print_table|table_of)\(", source)}
+    assert tables - {"printing"} == COMMANDS.keys()
+
+
+class Terminal(io.StringIO):
+    """One that takes colours."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("wanted", "escapes"), [("", True), ("1", False)])
+def test_who_wants_no_colour_gets_no_escape_at_all(wanted: str, escapes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", wanted)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, stream, terminal := Terminal())
+        say("told", bold=True, fg="red", err=stream == "stderr")
+        if stream == "stdout":
+            print_table(("NAME", "B"), [("x", "y")])
+            show(table_of(("NAME",), [(Text("z", style="bold green"),)], styles=["red"]))
+        with printing.progress_bar("doing") as progress:
+            progress(1, 2)
+        assert "told" in terminal.getvalue()
+        assert ("\x1b" in terminal.getvalue()) is escapes
 
 
 def test_nouns_have_their_plural() -> None:

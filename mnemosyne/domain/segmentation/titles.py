@@ -1,5 +1,7 @@
 """What a session is called: the first words that its user typed."""
 
+import re
+
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.segmentation.own_words import paragraphs
 from mnemosyne.domain.segmentation.speaking import speakers
@@ -11,6 +13,10 @@ LONGEST = 80
 
 _FIRST_MESSAGES = 8
 """Where the user's first words stand; what a client says by itself may come before."""
+
+
+_TAGGED = re.compile(r"\s*<([\w.:-]{1,60})>[^\S\n]*\n(.*?\S.*?)(?:</\1>|\Z)", re.DOTALL)
+"""What stands below a tag on a line of its own, as mini-swe-agent's ``<pr_description>``."""
 
 
 def title_of(transcript: Transcript) -> str | None:
@@ -27,6 +33,8 @@ def title_of(transcript: Transcript) -> str | None:
 
 
 def _first_words(text: str) -> str:
+    tagged = _TAGGED.match(text)
+    text = tagged[2] if tagged else text
     own = paragraphs(text, Speaker.USER)
     line = " ".join((text[own[0].start : own[0].end] if own else text[: 4 * LONGEST]).split())
     if len(line) > 1 and line[0] == line[-1] == '"':

@@ -61,6 +61,7 @@ _PLACES = {
     "replay": "replay:replay",
     "evaluate": "evaluate:evaluate",
     "what-if": "what_if:what_if",
+    "trial": "trial:trial",
     "model": "model:model",
     "index": "index:index",
     "doctor": "doctor:doctor",

@@ -1,0 +1,120 @@
+"""The tasks of a trial: what to do, where, and how to tell whether it was done. And the order in which they are run."""
+
+import random
+import tomllib
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from mnemosyne.errors import BadConfiguration
+
+SECONDS = 1800.0
+"""How long a command may take, where its task does not say."""
+
+ARMS = ("with", "without")
+"""What a pair consists of: a run with memory, and one without."""
+
+
+@attrs.frozen(kw_only=True)
+class TrialTask:
+    """A ``command`` for a shell, in a copy of ``folder`` (None: an empty one), and a ``check`` there that ends with 0
+    where the task was done. Both get ``seconds``.
+    """
+
+    name: str
+    command: str
+    check: str
+    folder: Path | None
+    seconds: float
+
+
+@attrs.frozen
+class PlannedRun:
+    """One run of a pair: ``pair`` names it, by its task and how often that was done before."""
+
+    pair: str
+    task: TrialTask
+    arm: str
+    first: bool
+
+
+@attrs.frozen
+class TaskList:
+    """The tasks of a file, and a digest of what decides: another digest is another trial."""
+
+    tasks: tuple[TrialTask, ...]
+    digest: str
+
+
+def read_tasks(path: Path) -> TaskList:
+    """The tasks of a TOML file. Raises BadConfiguration with the file, the task and what is wrong with it."""
+    try:
+        data = path.read_bytes()
+        table = tomllib.loads(data.decode())
+    except OSError as error:
+        raise BadConfiguration(f"The tasks file {path} cannot be read: {error.strerror or error}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadConfiguration(f"The tasks file {path} is not TOML: {error}.") from None
+    listed = table.get("task")
+    if not isinstance(listed, list) or not listed or set(table) != {"task"}:
+        raise BadConfiguration(f"The tasks file {path} needs tables [[task]], at least one, and nothing else.")
+    tasks = tuple(_read_task(each, number, path) for number, each in enumerate(listed, 1))
+    names = [each.name for each in tasks]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadConfiguration(f"The tasks file {path} has two tasks named {twice!r}.")
+    return TaskList(tasks, sha256(data).hexdigest())
+
+
+_TEXTS = ("name", "command", "check")
+_KNOWN = {*_TEXTS, "folder", "seconds"}
+
+
+def _read_task(given: Any, number: int, path: Path) -> TrialTask:
+    where = f"{path}, task {number}"
+    if not isinstance(given, Mapping):
+        raise BadConfiguration(f"{where}: a table is needed.")
+    unknown = sorted(set(given) - _KNOWN)
+    if unknown:
+        raise BadConfiguration(f"{where}: {', '.join(unknown)} is not known; there are {', '.join(sorted(_KNOWN))}.")
+    for name in _TEXTS:
+        if not isinstance(given.get(name), str) or not given[name].strip():
+            raise BadConfiguration(f"{where}: {name} must be a text.")
+    seconds = given.get("seconds", SECONDS)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= 86_400:
+        raise BadConfiguration(f"{where}: seconds must be a number above 0, and at most 86400.")
+    return TrialTask(
+        name=given["name"],
+        command=given["command"],
+        check=given["check"],
+        folder=_find_folder(given.get("folder"), where, path),
+        seconds=float(seconds),
+    )
+
+
+def _find_folder(given: object, where: str, path: Path) -> Path | None:
+    if given is None:
+        return None
+    folder = path.absolute().parent / given if isinstance(given, str) else None
+    if folder is None or not folder.is_dir():
+        raise BadConfiguration(f"{where}: folder must name a directory, seen from that of the file.")
+    return folder
+
+
+def order_runs(tasks: Sequence[TrialTask], repeat: int, seed: int) -> list[tuple[PlannedRun, PlannedRun]]:
+    """Every task so many times as a pair of runs, in an order that the seed alone decides: that of the pairs, and which
+    run of each comes first.
+    """
+    chance = random.Random(seed)
+    pairs = [(each, number) for number in range(1, repeat + 1) for each in tasks]
+    chance.shuffle(pairs)
+    found = []
+    for task, number in pairs:
+        arms = list(ARMS)
+        chance.shuffle(arms)
+        one, other = (PlannedRun(f"{task.name}/{number}", task, arm, not place) for place, arm in enumerate(arms))
+        found.append((one, other))
+    return found

@@ -1,0 +1,129 @@
+"""Runs of a trial: each alone in a place of its own, none longer than it may, and no pair that the budget lacks."""
+
+import os
+import shlex
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import attrs
+import pytest
+
+from mnemosyne.lab.trial.record import RunResult
+from mnemosyne.lab.trial.running import Arm, run_pairs, run_task
+from mnemosyne.lab.trial.tasks import PlannedRun, TrialTask, order_runs
+
+ARMS = {"with": Arm(url="http://ours/", environ={"KEY": "own"}), "without": Arm(url="http://theirs")}
+TASK = TrialTask(name="t", command="true", check="true", folder=None, seconds=60)
+
+
+def done(task: TrialTask, arm: str = "with", price: float | None = None) -> RunResult:
+    return run_task(PlannedRun("t/1", task, arm, True), ARMS, {"PATH": os.environ["PATH"]}, price)
+
+
+@pytest.mark.parametrize(
+    ("arm", "said"), [("with", "http://ours http://ours/v1 own"), ("without", "http://theirs http://theirs/v1 ")]
+)
+def test_a_command_finds_its_provider_and_what_is_its_arm_s_alone(arm: str, said: str) -> None:
+    command = 'echo "$ANTHROPIC_BASE_URL $OPENAI_BASE_URL $KEY" > told'
+    task = attrs.evolve(TASK, command=command, check=f'test "$(cat told)" = {shlex.quote(said)}')
+    assert done(task, arm).passed
+
+
+def test_each_run_has_a_copy_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "here").write_text("as it was")
+    task = attrs.evolve(
+        TASK, folder=tmp_path, command="test ! -e new && echo changed > here && touch new", check="grep -q changed here"
+    )
+    assert [done(task).passed, done(task).passed] == [True, True]
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("here", "as it was")]
+
+
+def test_a_check_decides_and_not_the_command() -> None:
+    failed = done(attrs.evolve(TASK, command="exit 3"))
+    assert (failed.passed, failed.exit, failed.stopped) == (True, 3, False)
+    assert not done(attrs.evolve(TASK, check="exit 1")).passed
+
+
+def test_what_takes_too_long_is_stopped_with_all_that_it_began(tmp_path: Path) -> None:
+    """A command may leave programs behind, and ended ones may, too."""
+    pipe = tmp_path / "alive"
+    os.mkfifo(pipe)
+    forever = f"exec {shlex.quote(sys.executable)} -c 'import signal; signal.pause()' > {pipe}"
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    stopped = done(attrs.evolve(TASK, command=f"({forever}) & {forever}", seconds=0.3))
+    assert (stopped.exit, stopped.stopped) == (None, True)
+    ended = done(attrs.evolve(TASK, command=f"({forever}) & true"))
+    assert (ended.exit, ended.stopped) == (0, False)
+    os.set_blocking(reader, True)
+    assert os.read(reader, 1) == b"", "somebody still holds the pipe"
+    os.close(reader)
+
+
+@pytest.mark.parametrize(
+    ("said", "price", "dollars"),
+    [
+        ('{"total_cost_usd": 0.25}', None, 0.25),
+        ('{"total_cost_usd": 9}\n{"total_cost_usd":1.5e-3,"x":1}', 7.0, 0.0015),
+        ("done", 7.0, 7.0),
+        ("done", None, None),
+        ('"total_cost_usd": "lots"', None, None),
+    ],
+)
+def test_what_a_run_cost_is_what_it_says_last(said: str, price: float | None, dollars: float | None) -> None:
+    assert done(attrs.evolve(TASK, command=f"printf '%s' {shlex.quote(said)}"), price=price).dollars == dollars
+
+
+PAIRS = order_runs([TASK, attrs.evolve(TASK, name="u")], 2, seed=3)
+
+
+def cost(dollars: float | None) -> "tuple[list[RunResult], Counting]":
+    added: list[RunResult] = []
+    return added, Counting(dollars, added)
+
+
+@attrs.define
+class Counting:
+    """Runs that cost so much each."""
+
+    dollars: float | None
+    added: list[RunResult]
+
+    def run(self, planned: PlannedRun) -> RunResult:
+        return RunResult(
+            pair=planned.pair,
+            arm=planned.arm,
+            first=planned.first,
+            passed=True,
+            exit=0,
+            seconds=0,
+            dollars=self.dollars,
+        )
+
+    def go(self, budget: float | None, done: Iterable[RunResult] = ()) -> str | None:
+        stopped = run_pairs(PAIRS, done, self.run, self.added.append, budget)
+        return None if stopped is None else stopped.why
+
+
+def test_no_pair_is_begun_that_may_not_fit_the_budget() -> None:
+    """Two pairs at $1 each fit into $2.50, and a third would not; the next time it goes on from there."""
+    added, counting = cost(0.5)
+    assert counting.go(2.5) == "$2.00 were spent, and another pair may cost $1.00"
+    assert len(added) == 4
+    assert counting.go(4.0, tuple(added)) is None
+    assert [(each.pair, each.arm) for each in added] == [(run.pair, run.arm) for pair in PAIRS for run in pair]
+
+
+def test_a_pair_that_was_torn_is_finished_by_its_other_run_alone() -> None:
+    added, counting = cost(0.5)
+    first, second = PAIRS[0]
+    counting.go(None, [counting.run(first)])
+    assert (added[0].pair, added[0].arm) == (second.pair, second.arm)
+    assert len(added) == 7
+
+
+def test_without_costs_there_is_no_budget_to_keep() -> None:
+    added, counting = cost(None)
+    assert counting.go(9.0) == f"{PAIRS[0][0].pair} did not say what it cost, so the budget cannot be kept"
+    assert len(added) == 2
+    assert counting.go(None, tuple(added)) is None

@@ -144,7 +144,7 @@ def _served_from_a_thread(data_dir: Path) -> Iterator[str]:
     started: queue.Queue[tuple[str, Callable[[], None]] | BaseException] = queue.Queue()
 
     async def serve() -> None:
-        async with open_embedded(data_dir, application_name="mnemosyne-tests") as server:
+        async with open_embedded(data_dir) as server:
             token, end = trio.lowlevel.current_trio_token(), trio.Event()
             started.put((server.dsn, lambda: token.run_sync_soon(end.set)))
             await end.wait()

@@ -9,7 +9,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-_EXAMPLES = {"dev": 20, "ci": 50, "soak": 2_000}
+_EXAMPLES = {"dev": 20, "ci": 25, "soak": 2_000}
 
 
 def load_profile() -> None:

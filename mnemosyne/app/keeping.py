@@ -7,6 +7,7 @@ import trio
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.nodes import SERVER, name_of
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.app.object_index import open_index
 from mnemosyne.app.storage import event_codec, open_database, open_views
@@ -25,7 +26,7 @@ async def keep_open(config: Config, event_log: ReconnectingLog) -> None:
     pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
     while True:
         try:
-            async with open_database(config) as database:
+            async with open_database(config, name_of(SERVER)) as database:
                 index = await open_index(config, database)
                 events = PostgresEventLog(database, event_codec())
                 directory = PostgresDirectory(database, event_codec(), open_views(database))

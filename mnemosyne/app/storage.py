@@ -40,23 +40,23 @@ def open_views(database: Database) -> ViewedLog:
 
 
 @asynccontextmanager
-async def open_database(config: Config) -> AsyncIterator[Database]:
-    """The configured database, or the embedded one of the data directory, with today's schema.
+async def open_database(config: Config, name: str = "mnemosyne") -> AsyncIterator[Database]:
+    """The configured database, or the embedded one of the data directory, with today's schema; ``name`` as in Database.
 
     Raises what LogFailed and BadConfiguration stand for; each message says what to do.
     """
     if config.dsn is not None:
-        async with _prepare(config.dsn) as database:
+        async with _prepare(config.dsn, name) as database:
             yield database
         return
     prepare_data_dir(config.data_dir)
-    async with open_embedded(config.data_dir) as server, _prepare(server.dsn) as database:
+    async with open_embedded(config.data_dir) as server, _prepare(server.dsn, name) as database:
         yield database
 
 
 @asynccontextmanager
-async def _prepare(dsn: str) -> AsyncIterator[Database]:
-    database = Database(dsn)
+async def _prepare(dsn: str, name: str) -> AsyncIterator[Database]:
+    database = Database(dsn, name=name)
     try:
         await database.prepare()
         yield database

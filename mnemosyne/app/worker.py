@@ -21,6 +21,7 @@ from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.leading import Leader
+from mnemosyne.adapters.postgres.nodes import WORKER, name_of
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.adapters.postgres.spending import PostgresSpending
 from mnemosyne.app.object_index import indexer_of, open_index
@@ -44,9 +45,9 @@ async def run_worker(config: Config, under_server: bool, now: Callable[[], int],
     line = _line_to_server() if under_server else None
     if config.dsn is not None:
         os.nice(NICENESS)  # else we may start the embedded database, which would give way, too
-    async with open_database(config) as database, trio.open_nursery() as nursery:
+    async with open_database(config, name_of(WORKER)) as database, trio.open_nursery() as nursery:
         nursery.start_soon(_wait_until_told, nursery.cancel_scope)
-        ear = Database(database.dsn, connections=1)
+        ear = Database(database.dsn, connections=1, name=database.name)
         leader = Leader(ear)
         if line is not None:
             sessions = RemoteSessions(line)

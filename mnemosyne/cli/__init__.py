@@ -52,6 +52,7 @@ _PLACES = {
     "statusline": "statusline:statusline",
     "off": "off:off",
     "worker": "worker:worker",
+    "nodes": "nodes:nodes",
     "demo": "demo:demo",
     **_READING,
     **_READ_MODELS,

@@ -64,7 +64,7 @@ OF_ALL = [
 OF_NONE = {
     "serve", "run", "open", "statusline", "worker", "demo", "import", "projections", "rebuild", "evaluate", "what-if",
     "model", "index", "doctor", "config", "completion", "remember", "memory", "hook", "mcp", "backup", "restore",
-    "sql-reader", "trial",
+    "sql-reader", "trial", "nodes",
 }  # fmt: skip
 """Commands that show no session; a backup is whole, and for who may open the database.
 

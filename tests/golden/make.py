@@ -30,7 +30,7 @@ async def play(name: str) -> None:
     """Play a scene and write what came of it. Raises FileExistsError if that was done before."""
     folder = LOGS / name
     with tempfile.TemporaryDirectory(prefix="mnemosyne-golden-") as data_dir:
-        async with open_embedded(Path(data_dir), application_name="golden") as server:
+        async with open_embedded(Path(data_dir)) as server:
             database = Database(server.dsn)
             try:
                 await database.prepare()

@@ -6,18 +6,33 @@ real socket; its log is in memory, and its clock is that of the recording.
 """
 
 import json
+from collections.abc import Container
 from itertools import islice
 
 import pytest
 
+from mnemosyne.lab.evaluation import tariffs
+from mnemosyne.lab.evaluation.tariffs import JudgedTariff
 from tests.domain.recorded import folder
 from tests.payers.playing import PAYERS, WITHIN, Payer, hold
 from tests.payers.story import long_work
 
-BY_TARIFF = pytest.mark.parametrize("payer", PAYERS, ids=[each.judged.name for each in PAYERS])
+AS_OTHERS = (tariffs.API_1H, tariffs.QUOTA, tariffs.OPENAI_BEFORE)
+"""Tariffs that bill by the rules of another, at other prices or for another time."""
 
 
-@BY_TARIFF
+def by_tariff(*, but: Container[JudgedTariff] = ()) -> pytest.MarkDecorator:
+    """Once for each tariff; for some only in long campaigns."""
+    return pytest.mark.parametrize(
+        "payer",
+        [
+            pytest.param(each, id=each.judged.name, marks=[pytest.mark.soak] if each.judged in but else [])
+            for each in PAYERS
+        ],
+    )
+
+
+@by_tariff(but=AS_OTHERS)
 async def test_a_made_session_is_billed_as_evaluate_says_and_where_it_is_managed_no_dearer(payer: Payer) -> None:
     """Sizes are estimated, and a rewrite that may just be paid comes some requests sooner or later."""
     held = await hold(payer, long_work())
@@ -26,7 +41,7 @@ async def test_a_made_session_is_billed_as_evaluate_says_and_where_it_is_managed
 
 
 @pytest.mark.soak
-@BY_TARIFF
+@by_tariff()
 async def test_a_recorded_session_is_billed_as_evaluate_says(payer: Payer) -> None:
     with (folder("sessions") / "claude_code.jsonl").open() as lines:
         (session,) = islice((each for each in map(json.loads, lines) if 40 <= len(each["turns"]) < 50), 1)

@@ -80,7 +80,7 @@ class EmbeddedServer:
     restarts: int
     """How often it died under our hands and came back."""
 
-    def __init__(self, cluster: Cluster, account: ServerUser, host: str, application_name: str) -> None:
+    def __init__(self, cluster: Cluster, account: ServerUser, host: str) -> None:
         self.adopted = False
         self.restarts = 0
         self.dsn = connection_string(
@@ -89,7 +89,6 @@ class EmbeddedServer:
                 "port": str(PORT),
                 "dbname": DATABASE,
                 "user": ROLE,
-                "application_name": application_name,
                 "requirepeer": account.name,
             }
         )
@@ -263,7 +262,7 @@ class _UserMark:
 
 
 @asynccontextmanager
-async def open_embedded(data_dir: Path, *, application_name: str = "mnemosyne") -> AsyncIterator[EmbeddedServer]:
+async def open_embedded(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
     """Use the server of ``data_dir``: made, started or adopted as needed, watched, and stopped if nobody else uses it.
 
     Raises BadConfiguration if the directory cannot be used, DatabaseUnfit if its files or this machine do not fit,
@@ -275,7 +274,7 @@ async def open_embedded(data_dir: Path, *, application_name: str = "mnemosyne") 
         await _in_thread(cluster.make_data_dir)
         account = await _in_thread(cluster.account)
     with client_address(cluster.folder) as host:
-        server = EmbeddedServer(cluster, account, host, application_name)
+        server = EmbeddedServer(cluster, account, host)
         async with _in_use(server, cluster):
             # A nursery wraps what is raised inside it in a group; users of the database know nothing of our nursery.
             failure: BaseException | None = None

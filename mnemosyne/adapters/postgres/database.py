@@ -61,8 +61,11 @@ class Timeouts:
 class Database:
     """A small pool of connections to one PostgreSQL database; it reconnects by itself after the server was away."""
 
-    def __init__(self, dsn: str, *, connections: int = 4, timeouts: Timeouts | None = None) -> None:
-        """Remember how to connect; nothing is opened yet. ``connections`` bounds the calls that run at once.
+    def __init__(
+        self, dsn: str, *, connections: int = 4, timeouts: Timeouts | None = None, name: str = "mnemosyne"
+    ) -> None:
+        """Remember how to connect; nothing is opened yet. ``connections`` bounds the calls at once; by ``name``
+        the server knows whose they are, unless the DSN gives another.
 
         Raises BadConfiguration for a ``dsn`` that is no PostgreSQL URL or key-value string.
         """
@@ -71,6 +74,7 @@ class Database:
         except psycopg.ProgrammingError:
             # The original quotes the string, which may hold a password.
             raise BadConfiguration("the database's DSN is not a PostgreSQL URL or key=value string") from None
+        self.name = name
         self._dsn = dsn
         self._timeouts = timeouts or Timeouts()
         self._limiter = trio.CapacityLimiter(connections)
@@ -202,7 +206,7 @@ class Database:
             self._dsn,
             autocommit=True,  # transactions are begun and ended by hand, so that a dead connection shows at "begin"
             connect_timeout=self._timeouts.connect,
-            fallback_application_name="mnemosyne",
+            fallback_application_name=self.name,
             client_encoding="utf8",
             keepalives_idle=10,
             keepalives_interval=5,

@@ -1,0 +1,54 @@
+"""``mnemosyne nodes``: the servers and workers that share a database."""
+
+from typing import TYPE_CHECKING
+
+import attrs
+import click
+
+from mnemosyne.cli.printing import print_json, print_table, say
+from mnemosyne.cli.read_models import with_read_models
+from mnemosyne.cli.reading import json_option, log_of, log_options
+
+if TYPE_CHECKING:
+    from mnemosyne.adapters.postgres.nodes import Node
+    from mnemosyne.app.read_models import OpenReadModels
+
+
+@click.command(short_help="Show the servers and workers that share the database.")
+@log_options()
+@json_option
+def nodes(as_json: bool, **options: object) -> None:
+    """Show the servers and workers that are connected to the database now, the oldest first.
+
+    One worker leads: it keeps what is derived from the log, and another takes its place when it is gone. A server that
+    is killed leaves the list at once; one that stands still stays, as its connections do.
+    """
+    found = with_read_models(log_of(options), _list)
+    if as_json:
+        print_json([{**attrs.asdict(each), "since": each.since.isoformat()} for each in found])
+        return
+    if not found:
+        say("No server and no worker is connected to this database.", err=True)
+        return
+    print_table(
+        ("WHAT", "HOST", "PID", "ADDRESS", "SINCE", "CONNECTIONS", "LEADS"),
+        [
+            (
+                each.what,
+                each.host,
+                str(each.pid),
+                each.address or "this machine",
+                f"{each.since:%Y-%m-%d %H:%M:%S}",
+                str(each.connections),
+                "yes" if each.leads else "-",
+            )
+            for each in found
+        ],
+        right="PID CONNECTIONS",
+    )
+
+
+async def _list(models: "OpenReadModels") -> "tuple[Node, ...]":
+    from mnemosyne.adapters.postgres.nodes import list_nodes
+
+    return await list_nodes(models.database)

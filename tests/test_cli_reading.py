@@ -158,6 +158,13 @@ def test_the_raw_context_is_what_went_upstream_and_nothing_else(
     assert said == f"ok {hashlib.sha256(body(messages)).hexdigest()}\n"
 
 
+def test_the_manifest_of_a_turn_is_json_about_the_request_of_that_hash(world: World) -> None:
+    manifest = json.loads(world.run("context", "parser-talk", "--manifest").stdout)
+    assert manifest["request"]["sha256"] == world.json("context", "parser-talk")["sha256"]
+    refused = world.run("context", "parser-talk", "--manifest", "--raw", code=2)
+    assert "does not go with" in refused.stderr
+
+
 def test_the_context_is_shown_block_by_block(world: World) -> None:
     found = world.json("context", "parser-talk")
     assert [(block["section"], block["role"], block["kind"], block["origin"]) for block in found["blocks"]] == [

@@ -64,6 +64,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     # Tasks that own state
     "actors/test_tools.py": ("what objects say is what is answered from them", "actors/texts"),
     "actors/test_managed_turns.py": ("one walk of a managed turn through an actor", "actors/rounds"),
+    "services/test_manifests.py": (
+        "where an object stands is told of a request and its log together",
+        "domain/history/manifest domain/history/page_layout",
+    ),
     "cli/test_sql.py": ("what a value looks like shows in what the command prints", "cli/query_answers"),
     "cli/test_ask.py": ("what is put together shows in what the command prints", "app/asking"),
     "http/test_knowledge_told.py": ("what sessions are told and give shows in what goes upstream", "actors/librarian"),

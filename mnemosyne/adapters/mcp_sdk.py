@@ -144,6 +144,7 @@ class _Offered:
             "{session}/objects": "What a session remembers.",
             "{session}/objects/{object}": "An object, whole.",
             "{session}/turns/{turn}": "What stood in the window at a turn.",
+            "{session}/turns/{turn}/manifest": "Which objects the model could see at a turn, at which level.",
         }
         return types.ListResourceTemplatesResult(
             resource_templates=[
@@ -176,6 +177,8 @@ def parse_uri(uri: str) -> tuple[str, dict[str, Any]]:
             return "memory_restore", {"session": session, "object": object_id}
         case [session, "turns", turn] if turn.isdecimal():
             return "context_at", {"session": session, "turn": int(turn)}
+        case [session, "turns", turn, "manifest"] if turn.isdecimal():
+            return "context_at", {"session": session, "turn": int(turn), "manifest": True}
         case _:
             raise NotFound(f"There is no resource {uri}.")
 

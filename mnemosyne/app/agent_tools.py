@@ -19,6 +19,7 @@ from mnemosyne.errors import NotFound
 from mnemosyne.services import asking, contexts, object_view, projects, search, sessions, windows
 from mnemosyne.services.agent_tools import BY_NAME, MOST, Arguments, check_arguments
 from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, describe, describe_write, parse_member
+from mnemosyne.services.manifests import manifest_as_json, read_manifest
 from mnemosyne.times import utc
 
 LONGEST_TEXT = 100_000
@@ -205,12 +206,10 @@ class AgentTools:
 
     async def _context(self, given: Arguments) -> Any:
         turn = given.get("turn")
-        found = await contexts.read_context(
-            self._archive,
-            str(await self._find(given)),
-            given.get("branch", "main"),
-            None if turn is None else str(turn),
-        )
+        wanted = str(await self._find(given)), given.get("branch", "main"), None if turn is None else str(turn)
+        if given.get("manifest"):
+            return manifest_as_json(await read_manifest(self._archive, *wanted))
+        found = await contexts.read_context(self._archive, *wanted)
         attempt = found.rebuilt.attempt
         return {
             "session": str(found.stream),

@@ -14,6 +14,7 @@ from mnemosyne.cli.windows import excess_as_json, excess_text
 from mnemosyne.errors import LogFailed
 
 if TYPE_CHECKING:
+    from mnemosyne.config import Config
     from mnemosyne.domain.history.context_view import ContextBlock
     from mnemosyne.domain.history.excess import Excess
     from mnemosyne.services.contexts import Rebuilt, SessionContext
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 @click.option("--turn", metavar="TURN[.ATTEMPT][/ROUND]", help="Which turn.  [default: the last; its last attempt]")
 @click.option("--raw", is_flag=True, help="Write the body, byte for byte, and nothing else.")
 @click.option("--verify", "check", is_flag=True, help="Say only whether the rebuilt body has the recorded hash.")
+@click.option(
+    "--manifest", is_flag=True, help="Print what the model could see, as JSON: each page with its level and place."
+)
 @log_options()
 @json_option
 @click.pass_context
@@ -36,6 +40,7 @@ def context(
     turn: str | None,
     raw: bool,
     check: bool,
+    manifest: bool,
     as_json: bool,
     **options: object,
 ) -> None:
@@ -46,10 +51,18 @@ def context(
 
     Nothing is computed anew: the body is put together from what was recorded and proven by its SHA-256. A credential in
     it was never stored; each of its bytes is shown as `*`.
+
+    --manifest tells the same of the objects of the conversation: which of them the model could see at which level, in
+    which blocks, and why. Of a managed turn it describes the first request that went upstream.
     """
     from mnemosyne.services.contexts import read_context, rebuild_turn
 
+    if manifest and (raw or check):
+        raise click.UsageError("--manifest does not go with --raw or --verify.")
     config = log_of(options)
+    if manifest:
+        _print_manifest(config, session, branch, turn)
+        return
     if raw or check:
         rebuilt = with_log(config, lambda storage: rebuild_turn(storage, session, branch, turn))
         if raw:
@@ -64,6 +77,12 @@ def context(
         print_json(_as_json(found) | {"excess": None if excess is None else excess_as_json(excess)})
     else:
         _print(found, excess)
+
+
+def _print_manifest(config: "Config", session: str, branch: str, turn: str | None) -> None:
+    from mnemosyne.services.manifests import manifest_as_json, read_manifest
+
+    print_json(manifest_as_json(with_log(config, lambda storage: read_manifest(storage, session, branch, turn))))
 
 
 def _write(rebuilt: "Rebuilt") -> None:

@@ -137,6 +137,10 @@ TOOLS: tuple[AgentTool, ...] = (
             "session": _SESSION,
             "turn": {"type": "integer", "minimum": 1, "description": "By default the last one."},
             "branch": {"type": "string", "description": "Which of the session's windows; by default the main one."},
+            "manifest": {
+                "type": "boolean",
+                "description": "Tell it by objects instead: which the model could see at which level, where, and why.",
+            },
         },
     ),
 )

@@ -85,8 +85,13 @@ async def test_an_agent_looks_into_recorded_sessions(conversation: str, tmp_path
 async def test_resources_are_the_same_by_their_addresses(conversation: str, tmp_path: Path) -> None:
     async with agent_in(tmp_path) as agent:
         assert [str(each.uri) for each in (await agent.list_resources()).resources] == ["mnemosyne://known"]
-        assert len((await agent.list_resource_templates()).resource_templates) == 4
-        for path in (conversation, f"{conversation}/objects", f"{conversation}/turns/1"):
+        assert len((await agent.list_resource_templates()).resource_templates) == 5
+        for path in (
+            conversation,
+            f"{conversation}/objects",
+            f"{conversation}/turns/1",
+            f"{conversation}/turns/1/manifest",
+        ):
             (content,) = (await agent.read_resource(f"mnemosyne://sessions/{path}")).contents
             assert json.loads(content.text)["session"] == conversation  # type: ignore[union-attr]
         with pytest.raises(MCPError, match="no resource"):

@@ -212,10 +212,19 @@ def render_brought(data: Sequence[tuple[str, str]]) -> str:
 
 def objects_in(text: str) -> frozenset[str]:
     """The objects whose records a text of ``render_brought`` holds; none of any other text."""
+    return frozenset(each for each, _ in records_in(text)) if text.startswith(BROUGHT) else frozenset()
+
+
+def records_in(text: str) -> Sequence[tuple[str, Fidelity | None]]:
+    """The objects whose records a text of ours holds, and the fidelity at which all of one stands there; None where
+    it is a passage or a claim. None of a text that does not end as ours do.
+    """
     _, ours, word = text.rpartition(_END)
-    if not text.startswith(BROUGHT) or not ours:
-        return frozenset()
-    return frozenset(re.findall(rf"^{_NAMED}{re.escape(word)}: {MARK}(\S+) ", text, re.MULTILINE))
+    if not ours:
+        return ()
+    labels = {each.label: each for each in Fidelity}
+    named = re.findall(rf"^{_NAMED}{re.escape(word)}: {MARK}(\S+) (\w+)", text, re.MULTILINE)
+    return [(each, labels.get(where)) for each, where in named]
 
 
 def record_name(each: MemoryObject, part: Quote | Fidelity | None = None) -> str:

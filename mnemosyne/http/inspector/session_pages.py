@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import attrs
-from quart import Response, request
+from quart import Response, jsonify, request
 
 from mnemosyne.domain.history.context_view import compare
 from mnemosyne.domain.history.plans import WorkPlan
@@ -13,7 +13,7 @@ from mnemosyne.domain.history.time_travel import TurnPlace, history_of, place_of
 from mnemosyne.errors import LogFailed
 from mnemosyne.http.inspector.library import Library, View
 from mnemosyne.http.inspector.session_report import read_shown
-from mnemosyne.services import contexts, overviews, read_models, turn_view, windows
+from mnemosyne.services import contexts, manifests, overviews, read_models, turn_view, windows
 from mnemosyne.services.observing import observe
 from mnemosyne.services.session_view import read_session_view
 from mnemosyne.services.status_line import read_status_line
@@ -127,6 +127,15 @@ async def download_body(library: Library, session: str, turn: str) -> Response:
     return response
 
 
+async def give_manifest(library: Library, session: str, turn: str) -> Response:
+    """What the model could see in a request, as JSON."""
+    stream, branch, place = await _place(library, session, turn)
+    events = await library.archive.events.read(stream)
+    history = history_of(str(stream), events)
+    found = await manifests.manifest_of(library.archive, stream, events, history, history.at(branch, place))
+    return jsonify(manifests.manifest_as_json(found))
+
+
 async def _place(library: Library, session: str, turn: str) -> tuple[UUID, str, TurnPlace]:
     """Which request is meant: ``TURN[.ATTEMPT][-ROUND]`` of ``?branch=``; without a round the first that went upstream,
     unless what the client sent is asked for.
@@ -156,4 +165,7 @@ VIEWS: Mapping[str, View] = {
     "/-/session/<session>/turn/<turn>/to/<other>": show_difference,
 }
 
-DOWNLOADS = {"/-/session/<session>/turn/<turn>/body": download_body}
+DOWNLOADS = {
+    "/-/session/<session>/turn/<turn>/body": download_body,
+    "/-/session/<session>/turn/<turn>/manifest.json": give_manifest,
+}

@@ -139,6 +139,15 @@ async def test_the_bytes_of_a_request_are_given_out_with_their_hash(pages: Pages
     assert response.headers["Content-Disposition"].startswith("attachment")
 
 
+async def test_a_turn_s_page_links_the_manifest_of_the_request_that_it_shows(pages: Pages, shown: ShownLog) -> None:
+    at = f"/-/session/{shown.session}/turn/25"
+    _, text = await pages.get(at)
+    assert f"{at}/manifest.json?branch=main" in text
+    manifest, view = await pages.json(f"{at}/manifest.json"), (await pages.json(f"{at}.json"))["view"]
+    assert manifest["request"]["sha256"] == view["context"]["rebuilt"]["sha256"]
+    assert len(view["blocks"]) == 1 + max(number for page in manifest["pages"] for number in page["blocks"])
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [

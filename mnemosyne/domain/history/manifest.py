@@ -1,0 +1,160 @@
+"""What the model could see at a turn, as data that can be checked: each object of the conversation as a page at its
+level, with the blocks of the request in which it stands, and what every other block is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.history import loading
+from mnemosyne.domain.history.memory_travel import Moved
+from mnemosyne.domain.history.page_layout import Layout, OtherBlock, Pages
+from mnemosyne.domain.history.time_travel import Attempt
+from mnemosyne.domain.objects.aggregate import MemoryObject, make_object
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectRestored, TurnAssessed
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.memory import Memory, proven, show_in_full
+from mnemosyne.domain.objects.protection import Now, Resident, is_kept
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.grounds import ServerSettings
+from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, KnowledgeTold, Mode
+from mnemosyne.domain.session.state import Session, evolve
+
+SHAPE = 1
+"""The version of a manifest's shape: it rises where a member changes its meaning or goes."""
+
+
+@attrs.frozen(kw_only=True)
+class ManifestPage:
+    """An object as a request shows it. ``move`` is its last change of level, None where it never changed; ``kept`` says
+    why it had to stay as it is, None where it was free to go. ``blocks`` are the numbers of the request's blocks in
+    which something of it stands; none of what left and is only counted, or can only be asked for.
+    """
+
+    object: MemoryObject
+    level: Fidelity
+    move: Moved | None
+    kept: str | None
+    blocks: tuple[int, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Manifest:
+    """What the model could see in one request. ``sha256`` is the request's, ``size`` its bytes, ``tokens`` an estimate;
+    ``assessed`` says how full the window was, ``settings`` what the request was decided with, ``epoch`` why its history
+    was last rewritten; each None where the log does not say. ``others`` are the blocks that are no page's.
+    """
+
+    stream: UUID
+    attempt: Attempt
+    sha256: bytes
+    size: int
+    tokens: int
+    mode: Mode
+    settings: ServerSettings | None
+    assessed: TurnAssessed | None
+    epoch: EpochBegan | None
+    pages: Sequence[ManifestPage]
+    others: Sequence[OtherBlock]
+
+
+@attrs.frozen(kw_only=True)
+class Known:
+    """What the log says of a request besides its bytes: the ``pages`` of its branch, how each came to its level, which
+    came ``back`` since its history was rewritten, and all that a manifest tells of the decision.
+    """
+
+    pages: Pages
+    moves: Mapping[str, Moved]
+    back: Mapping[str, ObjectRestored]
+    told: KnowledgeTold | None
+    mode: Mode
+    settings: ServerSettings | None
+    assessed: TurnAssessed | None
+    epoch: EpochBegan | None
+
+    def make_page(self, object_id: str, attempt: Attempt, layout: Layout) -> ManifestPage:
+        """The page of an object in the request of an attempt. What came back in an attempt from which the client did
+        not go on is not in its next request, and stands there as before.
+        """
+        each, level = self.pages[object_id]
+        move = self.moves.get(object_id)
+        if object_id in self.back and object_id not in layout.back:
+            level = self.back[object_id].before
+        return ManifestPage(
+            object=each,
+            level=level,
+            move=move if move is not None and move.after is level else None,
+            kept=self._find_reason(each, level, attempt),
+            blocks=layout.blocks.get(object_id, ()),
+        )
+
+    def _find_reason(self, each: MemoryObject, level: Fidelity, attempt: Attempt) -> str | None:
+        if self.assessed is None or not each.places:
+            return None
+        typed = self.assessed.typed
+        now = Now(
+            turn=attempt.began.turn,
+            message_count=attempt.messages,
+            exchange_first_message=typed[-1] if typed else 0,
+            last_user_messages=typed,
+        )
+        return is_kept(Resident(each, level), now)
+
+
+def know_request(events: Sequence[Recorded[Event]], attempt: Attempt) -> Known:
+    """What the log says of the request of an attempt: as it was when that left, and of its newest messages as it was
+    once the turn was assessed, when they had become objects.
+    """
+    branch, turn = attempt.began.branch, attempt.began.turn
+    until = [each.envelope.event for each in events if each.version <= attempt.body_version]
+    session = Session()
+    for event in until:
+        session = evolve(session, loading.without_body(event))
+    known = session.branches[branch]
+    assessed, made = _read_assessment(events, attempt)
+    as_it_came = attempt.round is not None and isinstance(attempt.round.began, FallbackSent)
+    memory = proven(session.memory, branch, attempt.messages)
+    memory = show_in_full(memory, branch) if as_it_came else memory
+    pages = {each.id: (each, level) for each, level in _list_shown(memory, branch)}
+    return Known(
+        pages=pages | {each.id: (each, Fidelity.FULL) for each in made},
+        back={event.object: event for event in reversed(memory.view_of(branch).restored)},
+        moves={event.object: event for event in until if isinstance(event, Moved) and event.object in pages},
+        told=known.told,
+        mode=known.mode,
+        settings=session.taken.settings if session.taken is not None and attempt.round is not None else None,
+        assessed=assessed,
+        epoch=_find_epoch(until, branch, turn) if attempt.round is not None else None,
+    )
+
+
+def _list_shown(memory: Memory, branch: str) -> Iterable[tuple[MemoryObject, Fidelity]]:
+    """What may stand in a window: objects that have a place in it, and what it had back from elsewhere."""
+    return (
+        (each, level)
+        for each, level in memory.within_reach(branch)
+        if not each.forgotten and (each.id not in memory.view_of(branch).before or level is not Fidelity.EVICTED)
+    )
+
+
+def _read_assessment(
+    events: Sequence[Recorded[Event]], attempt: Attempt
+) -> tuple[TurnAssessed | None, list[MemoryObject]]:
+    """The assessment of the turn, and the objects that were made for it once the request had left."""
+    branch, turn = attempt.began.branch, attempt.began.turn
+    made: list[MemoryObject] = []
+    for each in events:
+        event = each.envelope.event
+        if isinstance(event, TurnAssessed) and (event.branch, event.turn) == (branch, turn):
+            return event, made
+        if isinstance(event, ObjectCreated) and event.branch == branch and each.version > attempt.body_version:
+            made.append(make_object(event))
+    return None, []
+
+
+def _find_epoch(events: Iterable[Event], branch: str, turn: int) -> EpochBegan | None:
+    found = [each for each in events if isinstance(each, EpochBegan) and each.branch == branch and each.turn <= turn]
+    return found[-1] if found else None

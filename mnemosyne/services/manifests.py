@@ -1,0 +1,141 @@
+"""The manifest of a turn: what the model could see in its request."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.history.manifest import SHAPE, Known, Manifest, ManifestPage, know_request
+from mnemosyne.domain.history.page_layout import lay_out
+from mnemosyne.domain.history.time_travel import Attempt, History, place_of
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.errors import ContentMissing, NotFound
+from mnemosyne.services import contexts, sessions
+from mnemosyne.services.sessions import Archive
+
+
+async def read_manifest(archive: Archive, session: str, branch: str, turn: str | None) -> Manifest:
+    """What the model could see at a turn as people name it; without a round, in the first request that went upstream.
+
+    Raises BadOption, NotFound (also of a request that was not read as a conversation), ContentForgotten, LogFailed.
+    """
+    place = place_of(turn)
+    stream, events = await sessions.events_of(archive, session)
+    history = time_travel.history_of(str(stream), events)
+    return await manifest_of(archive, stream, events, history, history.at(branch, place))
+
+
+async def manifest_of(
+    archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], history: History, attempt: Attempt
+) -> Manifest:
+    """The manifest of an attempt's request; see ``read_manifest``."""
+    if attempt.was_replaced:
+        attempt = attrs.evolve(attempt, round=attempt.rounds[0])
+    found = await contexts.context_of(archive, stream, history, attempt)
+    if found.view.opaque is not None:
+        raise NotFound(f"The request was not read as a conversation: {found.view.opaque}. It has no manifest.")
+    known = know_request(events, attempt)
+    layout = lay_out(
+        found.rebuilt.body,
+        found.view,
+        found.client or found.view,
+        known.pages,
+        await _read_texts(archive, stream, known),
+        known.told.text if known.told is not None else None,
+    )
+    return Manifest(
+        stream=stream,
+        attempt=attempt,
+        sha256=found.rebuilt.sha256,
+        size=len(found.rebuilt.body),
+        tokens=sum(block.tokens or 0 for block in found.view.blocks),
+        mode=known.mode,
+        settings=known.settings,
+        assessed=known.assessed,
+        epoch=known.epoch,
+        pages=[
+            known.make_page(each, attempt, layout)
+            for each, (held, _) in known.pages.items()
+            if held.places or each in layout.blocks
+        ],
+        others=layout.others,
+    )
+
+
+async def _read_texts(archive: Archive, stream: UUID, known: Known) -> Mapping[str, str]:
+    """The renditions of the pages that stand at one, by id."""
+    wanted = {
+        each.id: each.renditions[level].text
+        for each, level in known.pages.values()
+        if level in (Fidelity.DETAILED, Fidelity.COMPACT) and level in each.renditions
+    }
+    try:
+        contents = await archive.contents.fetch(stream, sorted(set(wanted.values())))
+    except ContentMissing:
+        return {}
+    return {each: contents[digest].decode() for each, digest in wanted.items()}
+
+
+def manifest_as_json(manifest: Manifest) -> dict[str, Any]:
+    """The manifest as JSON; ``manifest`` is the version of its shape."""
+    attempt = manifest.attempt
+    settings, assessed, epoch = manifest.settings, manifest.assessed, manifest.epoch
+    return {
+        "manifest": SHAPE,
+        "session": str(manifest.stream),
+        "branch": attempt.began.branch,
+        "turn": attempt.began.turn,
+        "attempt": attempt.began.attempt,
+        "round": attempt.round.began.round if attempt.round is not None else None,
+        "request": {
+            "sha256": manifest.sha256.hex(),
+            "ok": manifest.sha256 == attempt.proof,
+            "bytes": manifest.size,
+            "tokens": manifest.tokens,
+            "model": attempt.began.model,
+        },
+        "policy": {
+            "mode": manifest.mode.value if attempt.round is not None else Mode.OBSERVE.value,
+            "window": settings.window if settings is not None else None,
+            "strict": settings.strict if settings is not None else None,
+            "tool_budget": settings.tool_budget if settings is not None else None,
+            "tariff": settings.tariff if settings is not None else None,
+        },
+        "budget": None
+        if assessed is None
+        else {
+            "tokens": assessed.tokens,
+            "fixed": assessed.fixed,
+            "usable": assessed.usable,
+            "zone": assessed.zone,
+        },
+        "epoch": None if epoch is None else {"number": epoch.epoch, "turn": epoch.turn, "reason": epoch.reason},
+        "pages": list(map(_page_as_json, manifest.pages)),
+        "others": [{"block": each.number, "what": each.use.value} for each in manifest.others],
+    }
+
+
+def _page_as_json(page: ManifestPage) -> dict[str, Any]:
+    each = page.object
+    return {
+        "id": each.id,
+        "kind": each.kind.value,
+        "source": each.source_key,
+        "stub": each.stub,
+        "level": page.level.label,
+        "tokens": each.tokens_at(page.level),
+        "tokens_in_full": each.tokens,
+        "levels": {level.label: tokens for level in Fidelity if (tokens := each.tokens_at(level)) is not None},
+        "worth": each.admission.score,
+        "since": page.move.turn if page.move is not None else None,
+        "why": page.move.cause.value if page.move is not None else None,
+        "kept": page.kept,
+        "pin": None if each.pin is None else {"reason": each.pin.reason, "until_turn": each.pin.until_turn},
+        "stale": each.stale,
+        "blocks": list(page.blocks),
+    }

@@ -1,0 +1,147 @@
+"""What has to be true of a manifest and the request that it describes, looked up without what makes manifests."""
+
+import json
+import re
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+from mnemosyne.domain.history.manifest import Manifest, ManifestPage
+from mnemosyne.domain.history.page_layout import BlockUse
+from mnemosyne.domain.history.time_travel import History
+from mnemosyne.domain.objects.events import ObjectRestored
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.kinds import is_its_own_detail, keeps_prompt
+from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
+from mnemosyne.domain.window.assembly import KEPT_INPUT, REPLACED
+from mnemosyne.domain.window.object_sizes import line_of
+from mnemosyne.services import contexts
+from mnemosyne.services.memories import content_of, text_of
+from mnemosyne.services.sessions import Archive
+
+Json = dict[str, Any]
+
+LONG = 200
+"""Characters of a text that says so much that it stands nowhere by chance."""
+
+
+def blocks_in(body: bytes) -> list[Any]:
+    """The blocks of a request of the Messages API, in the order in which a provider reads them."""
+    read = json.loads(body)
+    found = [*read.get("tools", ())]
+    for held in (read.get("system", []), *(each["content"] for each in read["messages"])):
+        found += [held] if isinstance(held, str) else held
+    return found
+
+
+def words_of(block: Any) -> str:
+    """All that a block says, as lines."""
+    match block:
+        case str():
+            return block
+        case list():
+            return "\n".join(map(words_of, block))
+        case dict():
+            return "\n".join(words_of(each) for key, each in block.items() if key != "cache_control")
+        case _:
+            return str(block)
+
+
+def _json_values(content: bytes) -> list[Any]:
+    """JSON values that stand one after the other."""
+    text, at, found = content.decode(), 0, []
+    while at < len(text):
+        value, at = json.JSONDecoder().raw_decode(text, at)
+        found.append(value)
+    return found
+
+
+def _is_thinking(block: Any) -> bool:
+    """A rewritten history holds none: its signatures would hold no longer."""
+    return isinstance(block, dict) and block.get("type") in ("thinking", "redacted_thinking")
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two blocks mean the same: a cache marker means nothing, nor does a tag that the client is not shown."""
+    return bool(_bare(one) == _bare(other))
+
+
+def _bare(block: Any) -> Any:
+    if isinstance(block, str):
+        block = {"type": "text", "text": block}
+    bare = {key: value for key, value in block.items() if key != "cache_control"}
+    if isinstance(bare.get("text"), str):
+        bare["text"] = re.sub(f"{OPENING}.*?{CLOSING}", "", bare["text"], flags=re.DOTALL).strip()
+    return bare
+
+
+async def check_manifest(archive: Archive, stream: UUID, history: History, manifest: Manifest) -> None:
+    """Raises AssertionError where the manifest and the request do not agree."""
+    rebuilt = await contexts.rebuild(archive, stream, history, manifest.attempt)
+    assert manifest.sha256 == sha256(rebuilt.body).digest() == manifest.attempt.proof
+    blocks = blocks_in(rebuilt.body)
+    of_pages = {number for page in manifest.pages for number in page.blocks}
+    of_others = {each.number for each in manifest.others}
+    assert of_pages | of_others == set(range(len(blocks)))
+    assert not of_pages & of_others
+    assert [each for each in manifest.others if each.use is BlockUse.UNKNOWN] == []
+    for page in manifest.pages:
+        said = [blocks[number] for number in page.blocks]
+        content = await content_of(archive, stream, page.object)
+        own = [each for each in _json_values(content) if not _is_thinking(each)]
+        await _check_level(archive, stream, page, said, own, full_text(content))
+        _check_absence(page, own, blocks, manifest)
+
+
+async def _check_level(
+    archive: Archive, stream: UUID, page: ManifestPage, said: list[Any], own: list[Any], text: str
+) -> None:
+    """That the page stands in its blocks, at its level; restored, as a ``text``."""
+    words = "\n".join(map(words_of, said))
+    each = page.object
+    if page.level is Fidelity.FULL:
+        in_its_place = all(any(_same(block, held) for held in said) for block in own)
+        assert in_its_place or (isinstance(page.move, ObjectRestored) and text in words)
+    elif page.level >= Fidelity.STUB:
+        changed = [held for held in said if not any(_same(block, held) for block in own)]
+        told = f"#{each.id} " in words and (page.level is Fidelity.EVICTED or each.stub in words)
+        assert told or not changed
+        # What stays as it was is what the user typed, and calls whose results stand.
+        kept = [held for held in said if held not in changed]
+        assert all(_is_kept_call(held, page.level) or keeps_prompt(each.tags) for held in kept)
+        told_as = (line_of(each), each.stub, f"#{each.id} L4")  # older versions told less of what had left
+        assert any(line in words for line in told_as) or not changed
+    elif page.level in each.renditions and not (page.level is Fidelity.DETAILED and is_its_own_detail(each.tags)):
+        rendition = await text_of(archive, stream, each.renditions[page.level].text)
+        lines = [line for line in rendition.splitlines() if line.strip()]
+        missing = [line for line in lines if line.strip() not in words]
+        # What the user said in it stands where it was said, in full; and a text of the assistant's names no speakers.
+        assert not missing or each.source_tool is None, (each.id, missing)
+        assert f"#{each.id} " in words
+
+
+def _check_absence(page: ManifestPage, own: list[Any], blocks: list[Any], manifest: Manifest) -> None:
+    """That nothing of a page that is shown at less stands in full in the request, unless somebody else says it too."""
+    if page.level is Fidelity.FULL:
+        return
+    elsewhere = {number for other in manifest.pages if other.level is Fidelity.FULL for number in other.blocks}
+    elsewhere |= {each.number for each in manifest.others}
+    for block in own:
+        is_prompt = keeps_prompt(page.object.tags) and _bare(block).get("type") == "text"
+        if is_prompt or _is_kept_call(block, page.level) or len(words_of(block)) < LONG:
+            continue
+        for number, held in enumerate(blocks):
+            if number not in elsewhere:
+                assert not _same(block, held), (page.object.id, number)
+
+
+def _is_kept_call(block: Any, level: Fidelity) -> bool:
+    """A call says what was asked for as long as it is there: only its long strings are cut, at L1 only what an edit
+    replaced.
+    """
+    inputs = _bare(block).get("input") or {}
+    return bool(inputs) and not any(
+        isinstance(each, str) and len(each) > KEPT_INPUT and (level is not Fidelity.DETAILED or name in REPLACED)
+        for name, each in inputs.items()
+    )

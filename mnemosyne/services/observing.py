@@ -10,6 +10,7 @@ from mnemosyne.domain.history.calls import AnsweredCall, read_calls
 from mnemosyne.domain.history.guards import Repetition, find_repetitions
 from mnemosyne.domain.history.plans import WorkPlan, plan_after
 from mnemosyne.domain.history.time_travel import Attempt, History, history_of
+from mnemosyne.domain.recall.goals import SessionGoal, find_goal
 from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.wire.dialect import Dialect
@@ -22,11 +23,12 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen(kw_only=True)
 class Observed:
-    """What the calls of a branch show up to its last ``turn``: the ``plan`` that holds, None where there is none, and
-    what was called again and again.
+    """What a branch shows up to its last ``turn``: the ``goal`` of its user and the ``plan`` that holds, None where
+    there is none, and what was called again and again.
     """
 
     turn: int = 0
+    goal: SessionGoal | None = None
     plan: WorkPlan | None = None
     repetitions: Sequence[Repetition] = ()
 
@@ -77,17 +79,21 @@ async def observe_history(archive: Archive, stream: UUID, history: History, bran
     """The same of a session whose events were read."""
     ends = list(_ends(history, branch if branch is not None else _find_main(history)))
     calls: dict[str, AnsweredCall] = {}
+    said: list[SeenMessage] = []
     for attempt in ends:
         try:
             body = (await contexts.rebuild(archive, stream, history, attempt)).body
         except (ContentForgotten, LogFailed):
             continue
-        messages = _messages(body, history.dialect_of(attempt.began.branch), history.first_turns(attempt))
+        messages = list(_messages(body, history.dialect_of(attempt.began.branch), history.first_turns(attempt)))
+        said += messages
         calls |= {each.id: each for each in read_calls(messages, calls)}
     made = tuple(calls.values())
-    if not made:
+    if not said:
         return NOTHING
-    return Observed(turn=ends[-1].began.turn, plan=plan_after(made), repetitions=find_repetitions(made))
+    return Observed(
+        turn=ends[-1].began.turn, goal=find_goal(said), plan=plan_after(made), repetitions=find_repetitions(made)
+    )
 
 
 def _messages(body: bytes, dialect: Dialect, turns: Sequence[int]) -> Iterator[SeenMessage]:

@@ -34,7 +34,8 @@ class SessionBranch:
 @attrs.frozen(kw_only=True)
 class SessionTurn:
     """A turn's last attempt. ``tokens`` is the size of its prompt and ``read`` what of it came out of the cache, both
-    as the provider counted; ``missed`` is how often something was asked for that it did not show.
+    as the provider counted; ``missed`` is how often something was asked for that it did not show. It began with the
+    event of this ``version``.
     """
 
     turn: int
@@ -51,6 +52,7 @@ class SessionTurn:
     zone: str | None
     epoch: bool
     missed: int
+    version: int
 
 
 @attrs.frozen
@@ -209,6 +211,7 @@ def _turns(whole: timeline.Timeline, branch: str, found: ContextMap) -> list[Ses
             zone=windows[turn].zone if turn in windows else None,
             epoch=windows[turn].epoch if turn in windows else False,
             missed=windows[turn].missed if turn in windows else 0,
+            version=row["version"],
         )
         for turn, row in sorted(last.items())
     ]

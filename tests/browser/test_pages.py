@@ -171,6 +171,20 @@ def test_a_page_shows_what_happens_elsewhere_without_being_loaded_again(tab: Tab
     assert tab.said == []
 
 
+def test_what_happens_is_listed_as_it_comes(tab: Tab, shown: Shown) -> None:
+    tab.page.goto(shown.link)
+    expect(tab.page.locator("#live")).to_have_text("Live")
+    newest = tab.page.locator("#happenings + div tbody tr").first
+    expect(newest).not_to_contain_text("seen by a test")
+    name = first_object(tab.page, shown)
+    tab.page.evaluate("window.same = true")
+    for command in (["pin", name, "--reason", "seen by a test"], ["unpin", name, "--reason", "no more"]):
+        assert mnemosyne(*command, "--session", shown.session, environ=shown.environ).returncode == 0
+        expect(newest).to_contain_text(command[-1])
+    assert tab.page.evaluate("window.same")
+    assert tab.said == []
+
+
 def test_an_object_is_pinned_and_let_go_by_its_button(tab: Tab, shown: Shown) -> None:
     tab.page.goto(f"{shown.link}/object/{first_object(tab.page, shown)}")
     tab.page.get_by_role("button", name="Pin").click()

@@ -11,11 +11,18 @@ The distance of vectors tells less: the cosine of two messages (all-MiniLM-L6-v2
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from typing import Any
 
+import attrs
+
+from mnemosyne.domain.objects.speakers import Speaker
+from mnemosyne.domain.segmentation.segment import SeenMessage
+from mnemosyne.domain.segmentation.speaking import speakers
 from mnemosyne.domain.text.consent import consents
 from mnemosyne.domain.text.words import query_words, words
+from mnemosyne.domain.wire.blocks import has_results
 
 
 class GoalStep(Enum):
@@ -44,6 +51,36 @@ _SWITCH = re.compile(
     r"next (?:task|topic)|moving on to|quick (?:thing|question))\b",
     re.IGNORECASE,
 )
+
+
+def find_typed_in(role: str | None, blocks: Sequence[Mapping[str, Any]]) -> str:
+    """What the user typed in a message of these blocks; nothing where that is another's, or brings results."""
+    if role != "user" or has_results(blocks):
+        return ""
+    said = zip(blocks, speakers(role, blocks), strict=True)
+    return "\n\n".join(str(block["text"]) for block, who in said if who is Speaker.USER).strip()
+
+
+@attrs.frozen
+class SessionGoal:
+    """What a user was after from ``turn`` on, in their own words."""
+
+    turn: int
+    text: str
+
+
+def find_goal(messages: Iterable[SeenMessage]) -> SessionGoal | None:
+    """What the user of a conversation is after at its end; None where nobody typed anything."""
+    goal: SessionGoal | None = None
+    before: dict[str, str] = {}
+    for each in messages:
+        typed = find_typed_in(each.role, each.content)
+        if typed and read_goal(typed, list(before.values())) is GoalStep.NEW:
+            goal = SessionGoal(each.turn, typed)
+        said = "\n".join(str(block.get("text")) for block in each.content if block.get("type") == "text")
+        if said and not has_results(each.content):
+            before[each.role] = said
+    return goal
 
 
 def read_goal(message: str, before: Sequence[str]) -> GoalStep:

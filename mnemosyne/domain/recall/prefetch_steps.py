@@ -16,12 +16,10 @@ from mnemosyne.domain.objects.decide import Restore, decide_all
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.residency import is_prompt
-from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.recall import memory_results, prefetch
-from mnemosyne.domain.recall.goals import GoalStep, read_goal
+from mnemosyne.domain.recall.goals import GoalStep, find_typed_in, read_goal
 from mnemosyne.domain.recall.prefetch import Wanted
 from mnemosyne.domain.recall.quoting import Quotable, Where
-from mnemosyne.domain.segmentation.speaking import speakers
 from mnemosyne.domain.session import prefetches
 from mnemosyne.domain.session.events import Event, TurnBegan
 from mnemosyne.domain.session.goal_events import Why
@@ -123,13 +121,7 @@ def _there(history: UpstreamHistory) -> frozenset[str]:
 
 def find_typed(read: Transcript, number: int) -> str:
     """What the user typed in a message; nothing where that is another's, or brings results."""
-    if number < 0 or read.messages[number].role != "user":
-        return ""
-    blocks = read.blocks(number)
-    if has_results(blocks):
-        return ""
-    said = zip(blocks, speakers("user", blocks), strict=True)
-    return "\n\n".join(str(block["text"]) for block, who in said if who is Speaker.USER).strip()
+    return find_typed_in(read.messages[number].role, read.blocks(number)) if number >= 0 else ""
 
 
 def find_prompt(read: Transcript) -> int | None:

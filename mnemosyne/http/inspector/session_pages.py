@@ -12,7 +12,7 @@ from mnemosyne.domain.history.plans import WorkPlan
 from mnemosyne.domain.history.time_travel import TurnPlace, history_of, place_of
 from mnemosyne.errors import LogFailed
 from mnemosyne.http.inspector.library import Library, View
-from mnemosyne.http.inspector.session_report import read_shown
+from mnemosyne.http.inspector.session_report import read_happenings, read_shown
 from mnemosyne.services import contexts, manifests, overviews, read_models, turn_view, windows
 from mnemosyne.services.observing import observe
 from mnemosyne.services.session_view import read_session_view
@@ -54,6 +54,8 @@ async def show_session(library: Library, session: str) -> tuple[str, Mapping[str
         "verdict": view.verdict,
         "overview": overview,
         "view": view,
+        "goal": observed.goal,
+        "happenings": await read_happenings(library.archive, view),
         "plan": _plan_as_json(observed.plan),
         "repetitions": observed.repetitions,
     }

@@ -2,7 +2,7 @@
 nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 from uuid import UUID
@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader
 
 from mnemosyne import __version__
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.http.inspector.happenings import Happening, list_happenings
 from mnemosyne.http.inspector.telling import FILTERS
 from mnemosyne.services import overviews
 from mnemosyne.services.context_map import Span
@@ -28,6 +29,9 @@ _WORDLESS = "A session"
 SHOWN_TURNS = 100
 SHOWN_LEFT = 100
 """So many of each are listed; the map shows all."""
+
+LATE_TURNS = 10
+"""So many turns back it is told event by event what happened."""
 
 
 async def read_shown(
@@ -61,7 +65,14 @@ async def read_shown(
         "left_in_all": len(left),
         "turns": view.turns if every_turn else view.turns[-SHOWN_TURNS:],
         "sources": {} if view.forgotten else await read_sources(archive, stream, named),
+        "happenings": await read_happenings(archive, view),
     }
+
+
+async def read_happenings(archive: Archive, view: SessionView) -> Sequence[Happening]:
+    """What happened last in a session, on whatever branch, since some turns of the one that is shown."""
+    late = view.turns[-LATE_TURNS:]
+    return list_happenings(await archive.events.read(view.stream, after=late[0].version - 1)) if late else ()
 
 
 def _list_left(view: SessionView) -> list[Span]:

@@ -1,0 +1,32 @@
+"""What happened is told in words, the newest first, and what says nothing to people is left out."""
+
+from mnemosyne.domain.objects.events import ObjectPinned
+from mnemosyne.domain.ports import Envelope, Recorded
+from mnemosyne.domain.session.events import Event, GapRecorded
+from mnemosyne.domain.session.round_events import ManagingSwitched
+from mnemosyne.http.inspector.happenings import SHOWN, list_happenings
+from tests.actors.support import STREAM
+from tests.adapters.postgres.test_golden_events import SAMPLES
+
+
+def recorded(*events: Event) -> list[Recorded[Event]]:
+    return [Recorded(STREAM, number, number, Envelope(each, "c")) for number, each in enumerate(events, 1)]
+
+
+def test_the_newest_stands_first_with_where_it_was_and_why() -> None:
+    pinned = ObjectPinned(at=1, object="abc2345", reason="the plan", until_turn=None)
+    off = ManagingSwitched(at=2, on=False, why="a person said so")
+    second, first = list_happenings(recorded(pinned, off))
+    assert (second.version, second.at, second.what, second.why) == (2, 2, "managing switched off", "a person said so")
+    assert (first.object, first.what, first.why) == ("abc2345", "pinned", "the plan")
+
+
+def test_whatever_is_recorded_can_be_told_or_is_left_out() -> None:
+    told = list_happenings(recorded(*SAMPLES.values())[:SHOWN])
+    assert all(each.what for each in told)
+    assert len(told) > SHOWN // 2
+
+
+def test_no_more_are_listed_than_can_be_read() -> None:
+    gap = GapRecorded(at=1, since=1, turns=2, reason="the database was away")
+    assert len(list_happenings(recorded(*[gap] * 99))) == SHOWN

@@ -1,15 +1,20 @@
-"""What one session feels of others: of one that brings a megabyte, and of sixteen that begin at once."""
+"""What one session feels of others, of one that brings a megabyte and of sixteen that begin at once; and of ten pages
+that people have open.
+"""
 
 import itertools
+import json
 import statistics
 from collections.abc import Sequence
 
 import trio
 
 from benchmarks.harness import Group, Part, Row, Server, single, spread
-from benchmarks.load import Client, request_bytes, streams_at_once
-from benchmarks.upstream_server import Script
-from benchmarks.variants import BARE, DIRECT, OURS, VARIANTS
+from benchmarks.history import history, kind_of
+from benchmarks.load import Client, history_request, request_bytes, streams_at_once
+from benchmarks.upstream_server import Played, Script
+from benchmarks.variants import BARE, DIRECT, OURS, VARIANTS, data_dir
+from mnemosyne.data_dir import local_token
 
 TURN_GOAL = 2.0
 """p99 of a turn beside a megabyte ÷ p99 of the same turn alone."""
@@ -100,9 +105,82 @@ async def _deltas(server: Server, number: int, beginning: int) -> list[float]:
     return late
 
 
+PAGES, FIRST_SHOWN, SHOWN_TURNS, BLOCK = 10, 60, 80, 10
+"""So many pages of a session are open, while these turns of it are taken, every other block of them."""
+
+PACE_SECONDS = 0.5
+
+
+def pages(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """Turns of a long session, and the same while ten browsers show it and show it again whenever something happens."""
+    rows: list[Row] = []
+    for server in servers:
+        if server.name == OURS:
+            alone, beside = trio.run(_turns_beside_pages, server, quick)
+            rows.append(spread("first byte, no page open", server.name, "ms", alone))
+            rows.append(spread(f"first byte, {PAGES} pages open", server.name, "ms", beside))
+            ratio = statistics.median(beside) / statistics.median(alone)
+            rows.append(single(f"first byte, {PAGES} pages ÷ none", server.name, "ratio", ratio))
+    return rows
+
+
+async def _turns_beside_pages(server: Server, quick: bool) -> tuple[list[float], list[float]]:
+    whole = history(kind_of(quick))
+    first, turns = (4, 8) if quick else (FIRST_SHOWN, SHOWN_TURNS)
+    block = turns // 4 if quick else BLOCK
+    client = await Client.connect(server.address)
+    alone, beside = list[float](), list[float]()
+    await client.exchange(history_request(whole, Played(whole.kind, first), "shown"), 1)
+    for start in range(first + 1, first + turns + 1, block):
+        async with trio.open_nursery() as nursery:
+            open_now = (start - first) // block % 2
+            for _ in range(PAGES if open_now else 0):
+                await nursery.start(_show, server)
+            for turn in range(start, start + block):
+                request = history_request(whole, Played(whole.kind, turn), "shown")
+                exchange = await client.exchange(request, 1)
+                (beside if open_now else alone).append(exchange.first_byte / 1e6)
+                await trio.sleep(PACE_SECONDS)
+            nursery.cancel_scope.cancel()
+    await client.aclose()
+    return alone, beside
+
+
+async def _show(server: Server, task_status: trio.TaskStatus[None]) -> None:
+    """What a browser does with the page of the last session: shows it, follows the log, and shows it again."""
+    listed = json.loads(await _get(server, "/-/sessions.json"))
+    page = f"/-/session/{listed['sessions'][0]['stream']}"
+    await _get(server, page)
+    following = await _ask(server, f"/-/events?session={page.rpartition('/')[2]}")
+    told = b""
+    task_status.started()
+    async for data in following:
+        told = told[-32:] + data
+        if b"event: changed" in told:
+            told = b""
+            await _get(server, page)
+
+
+async def _get(server: Server, path: str) -> bytes:
+    stream = await _ask(server, path)
+    reply = b"".join([data async for data in stream])
+    head, _, body = reply.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200"):
+        raise ValueError(f"{path}: {head[:200]!r}")
+    return body if b"chunked" not in head.lower() else b"".join(body.split(b"\r\n")[1::2])
+
+
+async def _ask(server: Server, path: str) -> trio.SocketStream:
+    stream = await trio.open_tcp_stream(server.address.host, server.address.port)
+    token = local_token(data_dir(server.own))
+    head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    await stream.send_all(head.encode())
+    return stream
+
+
 GROUP = Group(
     "beside",
     tuple(each for each in VARIANTS if each.name in (DIRECT, BARE, OURS)),
-    (Part("turns", turns), Part("deltas", deltas)),
+    (Part("turns", turns), Part("deltas", deltas), Part("pages", pages)),
     by_default=False,
 )

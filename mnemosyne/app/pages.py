@@ -24,6 +24,7 @@ from mnemosyne.app.knowledge import open_desk_of
 from mnemosyne.app.object_index import fill_index, index_as_it_is
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.settings import session_budget, settings_of
+from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS
 from mnemosyne.config import Config, list_settings
 from mnemosyne.data_dir import local_token, prepare_data_dir
@@ -61,7 +62,13 @@ DRAIN_SECONDS = 1.0
 class OpenLibrary:
     """See ``http.inspector.library.Library``."""
 
-    def __init__(self, config: Config, now: Callable[[], int], new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        now: Callable[[], int],
+        new_id: Callable[[], str],
+        simulations: Simulations,
+    ) -> None:
         self.settings: ServerSettings = settings_of(config)
         self.shown: Mapping[str, Any] = {
             name: {"value": value, "source": config.sources[name]} for name, value in list_settings(config).items()
@@ -69,6 +76,7 @@ class OpenLibrary:
         self.session_budget = session_budget(config)
         self.observations: Observations = no_observations()
         self.openings: Openings = {}
+        self.simulations = simulations
         self.now = now
         self.new_id = new_id
         self._config = config
@@ -216,19 +224,21 @@ async def run_pages(
     listener: socket.socket,
     now: Callable[[], int],
     new_id: Callable[[], str],
+    simulations: Simulations,
     *,
     idle_seconds: float | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Show pages at a listening socket until SIGTERM or SIGINT, or until nobody asked for so long."""
     prepare_data_dir(config.data_dir)
-    library = OpenLibrary(config, now, new_id)
+    library = OpenLibrary(config, now, new_id, simulations)
     access = Access(local_token(config.data_dir), PageLinks(config.data_dir), now)
     app = PagesAlone(create_pages(library, access), callers_of(config), trio.current_time())
     stopping = trio.Event()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(library.keep_open)
+            nursery.start_soon(simulations.run)
             await nursery.start(run_hypercorn, app, listener, stopping, DRAIN_SECONDS)
             ready()
             if idle_seconds is None:

@@ -10,6 +10,7 @@ from mnemosyne.cli.reading import log_options
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
+    from mnemosyne.app.simulations import Simulations
     from mnemosyne.config import Config
 
 
@@ -83,7 +84,7 @@ def _show_alone(config: "Config", page: str, secret: str, *, only_print: bool) -
         _show(link, only_print=only_print)
 
     async def run() -> None:
-        await run_pages(config, listener, now, new_id, ready=ready)
+        await run_pages(config, listener, now, new_id, _simulations(), ready=ready)
 
     trio.run(run)
 
@@ -102,6 +103,15 @@ def _make_pages(config: "Config", number: int) -> None:
     end_with_server()
 
     async def run() -> None:
-        await run_pages(config, socket.socket(fileno=number), now, new_id, idle_seconds=IDLE_SECONDS)
+        simulations = _simulations()
+        listener = socket.socket(fileno=number)
+        await run_pages(config, listener, now, new_id, simulations, idle_seconds=IDLE_SECONDS)
 
     trio.run(run)
+
+
+def _simulations() -> "Simulations":
+    from mnemosyne.app.simulations import Simulations
+    from mnemosyne.lab.evaluation.simulating import COMMAND, list_policies
+
+    return Simulations(list_policies(), COMMAND)

@@ -38,12 +38,14 @@ class _Band:
     count: int = 1
 
 
-def map_chart(found: ContextMap, name: str = "map") -> str:
-    """The SVG element; it says so where there is nothing to draw."""
+def map_chart(found: ContextMap, name: str = "map", beside: ContextMap | None = None) -> str:
+    """The SVG element; it says so where there is nothing to draw. It has the scales of the one that it stands
+    ``beside``, if that is larger.
+    """
     label = f"Context of {found.branch} over its turns"
     if not found.turns:
         return picture(name, label, nothing("Nothing of this branch was remembered."), height=HEIGHT)
-    plane = _plane(found)
+    plane = _plane([found] if beside is None or not beside.turns else [found, beside])
     parts = [
         *_axes(plane),
         _area("rest", plane, [(each.turn, each.tokens) for each in found.turns]),
@@ -62,16 +64,17 @@ def _data(plane: Plane) -> dict[str, float]:
     return {"first": plane.first, "last": plane.last, "left": plane.left, "right": plane.right}
 
 
-def _plane(found: ContextMap) -> Plane:
-    highest = max(each.tokens for each in found.turns)
-    limit = max(each.fixed + each.usable for each in found.turns)
+def _plane(shown: Sequence[ContextMap]) -> Plane:
+    turns = [each for found in shown for each in found.turns]
+    highest = max(each.tokens for each in turns)
+    limit = max(each.fixed + each.usable for each in turns)
     return Plane(
         left=_LEFT,
         right=_RIGHT,
         top=_TOP,
         base=_BASE,
-        first=found.turns[0].turn,
-        last=found.turns[-1].turn + 1,
+        first=min(each.turn for each in turns),
+        last=max(each.turn for each in turns) + 1,
         highest=(limit if highest <= limit <= NEAR * highest else highest) or 1,
     )
 
@@ -160,7 +163,7 @@ def _axes(plane: Plane) -> Iterator[str]:
 
 def _limit(plane: Plane, turns: Sequence[MapTurn]) -> str:
     """What the window may hold, where that lies in the picture."""
-    shown = [each for each in turns if each.fixed + each.usable <= plane.highest]
+    shown = [each for each in turns if each.usable and each.fixed + each.usable <= plane.highest]
     if not shown:
         return ""
     points = " ".join(f"{px(plane.x(each.turn + 0.5))},{px(plane.y(each.fixed + each.usable))}" for each in shown)

@@ -35,7 +35,7 @@ class SessionBranch:
 class SessionTurn:
     """A turn's last attempt. ``tokens`` is the size of its prompt and ``read`` what of it came out of the cache, both
     as the provider counted; ``missed`` is how often something was asked for that it did not show. It began with the
-    event of this ``version``.
+    event of this ``version``; None where that is not on record.
     """
 
     turn: int
@@ -52,7 +52,7 @@ class SessionTurn:
     zone: str | None
     epoch: bool
     missed: int
-    version: int
+    version: int | None
 
 
 @attrs.frozen

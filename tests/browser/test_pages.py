@@ -17,6 +17,7 @@ PAGES = (
     "{link}",
     "{link}/turn/20",
     "{link}/objects",
+    "{link}/what-if",
     "{link}/turn/19/to/20",
     "/-/search?q=parser",
     "/-/known",
@@ -200,6 +201,17 @@ def test_an_object_that_left_is_wanted_back_by_its_button(tab: Tab, shown: Shown
     expect(tab.page.locator("dl.facts")).to_contain_text("behind the next prompt of main")
     expect(tab.page.get_by_role("button", name="Restore")).to_have_count(0)
     expect(tab.page.get_by_role("rowheader", name="wanted back")).to_have_count(1)
+    assert tab.said == []
+
+
+def test_another_policy_is_tried_and_its_map_stands_beside_the_recorded_one(tab: Tab, shown: Shown) -> None:
+    tab.page.goto(f"{shown.link}/what-if")
+    tab.page.get_by_label("Policy").select_option("cold")
+    tab.page.get_by_role("button", name="Try it").click()
+    expect(tab.page.get_by_role("status").filter(has_text="being simulated")).to_be_visible()
+    expect(tab.page.locator("#simulated rect.L0").first).to_be_visible()
+    expect(tab.page.locator("#map rect.L0").first).to_be_visible()
+    expect(tab.page.get_by_role("rowheader", name="simulated: cold")).to_be_visible()
     assert tab.said == []
 
 

@@ -14,12 +14,26 @@ from mnemosyne.services.overviews import Openings
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.search import CrossSessionIndex
 from mnemosyne.services.sessions import Archive
+from mnemosyne.services.simulated import SimulatedBranch
 
 View = Callable[..., Awaitable[tuple[str, Mapping[str, Any]]]]
 """What a page is made of, asked of a library: the name of its template, and what stands in it."""
 
 Decide = Callable[..., Awaitable[str]]
 """What a form of a page does: asked of a library with the form's fields, it gives the address of what is shown then."""
+
+
+class SimulationDesk(Protocol):
+    """Where it is asked what another policy would have done."""
+
+    policies: Mapping[str, str]
+    """What can be asked for, by name, each with what it does."""
+
+    def ask(self, archive: Archive, question: tuple[UUID, str, str, int]) -> SimulatedBranch | str | float:
+        """What a branch of a session would have been under a policy; ``question`` has these three, and how many turns
+        the branch has. A sentence where there is no answer; while it is worked on, since how many seconds that is so.
+        """
+        ...
 
 
 class Library(Protocol):
@@ -42,6 +56,9 @@ class Library(Protocol):
     observations: Observations
     openings: Openings
     """Those of the sessions that were shown."""
+
+    @property
+    def simulations(self) -> "SimulationDesk": ...
 
     async def wait_until_tried(self) -> None:
         """Wait until it is known whether the database answers, but not for long."""

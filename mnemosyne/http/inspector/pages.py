@@ -31,6 +31,7 @@ from mnemosyne.http.inspector import (
     search_pages,
     server_pages,
     session_pages,
+    what_if_pages,
 )
 from mnemosyne.http.inspector.access import COOKIE, VALID_SECONDS, Access, Visitor, may_decide
 from mnemosyne.http.inspector.api import NEEDS_TOKEN, add_api, is_of_api
@@ -108,8 +109,8 @@ def create_pages(library: Library, access: Access) -> QuartTrio:
         for each in (rule, "/-/sessions.json" if rule == "/-/" else f"{rule}.json"):
             app.add_url_rule(each, each, answer)
 
-    for views in (session_pages.VIEWS, object_pages.VIEWS, search_pages.VIEWS, known_pages.VIEWS, server_pages.VIEWS):
-        for rule, view in views.items():
+    for page in (session_pages, what_if_pages, object_pages, search_pages, known_pages, server_pages):
+        for rule, view in page.VIEWS.items():
             show(rule, view)
     downloads: dict[str, Callable[..., Awaitable[Any]]] = {**session_pages.DOWNLOADS, **object_pages.DOWNLOADS}
     for rule, give in downloads.items():

@@ -71,8 +71,9 @@ async def read_shown(
 
 async def read_happenings(archive: Archive, view: SessionView) -> Sequence[Happening]:
     """What happened last in a session, on whatever branch, since some turns of the one that is shown."""
-    late = view.turns[-LATE_TURNS:]
-    return list_happenings(await archive.events.read(view.stream, after=late[0].version - 1)) if late else ()
+    known = (each.version for each in view.turns[-LATE_TURNS:] if each.version is not None)
+    first = next(known, None)
+    return () if first is None else list_happenings(await archive.events.read(view.stream, after=first - 1))
 
 
 def _list_left(view: SessionView) -> list[Span]:

@@ -12,12 +12,14 @@ import trio
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.journal import JournalTicket
 from mnemosyne.app.pages import OpenLibrary
+from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.storage import event_codec, open_storage
 from mnemosyne.config import Config, load
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
+from mnemosyne.lab.evaluation.simulating import COMMAND, list_policies
 from mnemosyne.lab.replay.playing import RecordedClock, play
 from mnemosyne.lab.replay.session_tapes import tape_of
 from mnemosyne.page_links import PageLinks, PageRole
@@ -141,11 +143,13 @@ class Pages:
 async def open_pages(dsn: str, folder: Path, role: PageRole = PageRole.OWNER, **more: str) -> AsyncIterator[Pages]:
     """The pages of a database."""
     numbers: Iterator[int] = iter(range(1_000_000))
-    library = OpenLibrary(settings(dsn, folder, **more), lambda: NOW, lambda: f"id-{next(numbers)}")
+    simulations = Simulations(list_policies(), COMMAND)
+    library = OpenLibrary(settings(dsn, folder, **more), lambda: NOW, lambda: f"id-{next(numbers)}", simulations)
     access = Access(TOKEN, PageLinks(folder), lambda: NOW)
     app = create_pages(library, access)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(library.keep_open)
+        nursery.start_soon(simulations.run)
         await until(lambda: library.is_open)
         client = app.test_client()
         await client.get(f"/-/?token={access.links.make(role, NOW)}")

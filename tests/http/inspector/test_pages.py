@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from mnemosyne.app.pages import OpenLibrary
+from mnemosyne.app.simulations import Simulations
 from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.page_links import PageLinks, PageRole
@@ -23,6 +24,7 @@ LOOKED_AT = (
     "/-/?q=date+parser",
     "/-/session/{session}",
     "/-/session/{session}/objects",
+    "/-/session/{session}/what-if",
     "/-/session/{session}/turn/20",
     "/-/session/{session}/turn/20?sent=client",
     "/-/session/{session}/turn/20.1-1",
@@ -158,6 +160,7 @@ async def test_a_turn_s_page_links_the_manifest_of_the_request_that_it_shows(pag
         ("/-/session/{session}/turn/3/block/99999", 404),
         ("/-/session/{session}/object/nobody", 404),
         ("/-/session/{session}/object/nobody/L0", 404),
+        ("/-/session/{session}/what-if?policy=nothing", 404),
         ("/-/nothing", 404),
     ],
 )
@@ -265,7 +268,7 @@ async def test_the_pages_of_a_tenant_show_no_other_tenant_s_sessions(shown: Show
 async def test_while_the_database_is_away_the_page_says_so_and_comes_back_by_itself(
     nursery: trio.Nursery, tmp_path: Path
 ) -> None:
-    library = OpenLibrary(settings("host=/nowhere", tmp_path), lambda: NOW, str)
+    library = OpenLibrary(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
     nursery.start_soon(library.keep_open)
     app = create_pages(library, Access(TOKEN, PageLinks(tmp_path), lambda: NOW))
     response = await app.test_client().get("/-/", headers={"Authorization": f"Bearer {TOKEN}", "Accept": "text/html"})

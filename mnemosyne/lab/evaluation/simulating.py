@@ -1,0 +1,77 @@
+"""One branch of an exported session under one policy, for the page that asks what if."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from mnemosyne.app.storage import event_codec
+from mnemosyne.errors import MnemosyneError, NotFound
+from mnemosyne.lab.evaluation.policies import POLICIES
+from mnemosyne.lab.evaluation.policy import Settings
+from mnemosyne.lab.evaluation.reading import RecordedSession, read
+from mnemosyne.lab.evaluation.results import SessionResult
+from mnemosyne.lab.evaluation.running import RunPlan, evaluate_recordings
+from mnemosyne.services.conversations import conversations
+from mnemosyne.services.simulated import SimulatedBranch, SimulatedTurn, write_branch
+
+
+def list_policies() -> Mapping[str, str]:
+    """What each of our policies does, by its name; without those that know the future."""
+    return {policy.name: policy.about for policy in POLICIES if policy.for_trace is None}
+
+
+def simulate_branch(path: Path, branch: str, policy: str) -> SimulatedBranch:
+    """The branch of a session's export under a policy. Raises NotFound for a branch that is no conversation, BadOption
+    for a policy that there is not.
+    """
+    recordings = read([path], partial(conversations, codec=event_codec()))
+    told = [each for each in recordings if isinstance(each, RecordedSession)]
+    recording = next((each for each in told if each.name.endswith(f" {branch}")), None)
+    if recording is None:
+        raise NotFound(f"Branch {branch!r} is no conversation of an agent, so no policy can be tried on it.")
+    asked = RunPlan(policies=[policy], settings=Settings(), model=None)
+    found = evaluate_recordings([recording], asked, progress=lambda done, whole: None)
+    (judged,) = [each for each in found.policies if each.name == policy]
+    (session,) = judged.sessions
+    return SimulatedBranch(
+        policy=policy,
+        about=judged.about,
+        turns=_turns(session),
+        nanodollars=session.nanodollars,
+        nanodollars_unmanaged=session.nanodollars_unmanaged,
+        verdict=found.verdict or "",
+    )
+
+
+def _turns(session: SessionResult) -> list[SimulatedTurn]:
+    rewritten = {epoch.turn for epoch in session.epochs}
+    return [
+        SimulatedTurn(turn=each.turn, fixed=each.fixed, held=each.resident, is_rewritten=each.turn in rewritten)
+        for each in session.points
+    ]
+
+
+COMMAND = (sys.executable, "-P", "-m", "mnemosyne.lab.evaluation.simulating")
+"""What simulates a branch in a process of its own: FILE BRANCH POLICY."""
+
+NICE = 10
+"""So much more patient than a server is whoever simulates."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what a simulation came to as JSON, or why there is none; the exit code."""
+    file, branch, policy = arguments
+    os.nice(NICE)
+    try:
+        found = simulate_branch(Path(file), branch, policy)
+    except MnemosyneError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.buffer.write(write_branch(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,38 @@
+"""The map of a simulated branch shows what its window held, by fidelity, on the scales of the recorded one."""
+
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.services.map_chart import map_chart
+from mnemosyne.services.simulated import SimulatedBranch, SimulatedTurn, draw_branch
+
+
+def branch(*held: tuple[int, int, int, int]) -> SimulatedBranch:
+    turns = [
+        SimulatedTurn(turn=number, fixed=100, held=each, is_rewritten=number == 2)
+        for number, each in enumerate(held, 1)
+    ]
+    return SimulatedBranch(
+        policy="cold", about="", turns=turns, nanodollars=1, nanodollars_unmanaged=2, verdict="It is so."
+    )
+
+
+SMALL, LARGE = branch((400, 0, 0, 0), (100, 0, 0, 20)), branch((400, 0, 0, 0), (900, 0, 0, 0), (1_500, 0, 0, 0))
+
+
+def test_a_turn_holds_its_fixed_part_and_a_band_for_each_fidelity() -> None:
+    found = draw_branch(SMALL, "main")
+    assert [(each.tokens, each.fixed, each.epoch) for each in found.turns] == [(500, 100, False), (220, 100, True)]
+    assert [(each.first, each.fidelity, each.tokens) for each in found.spans] == [
+        (1, Fidelity.FULL, 400),
+        (2, Fidelity.FULL, 100),
+        (2, Fidelity.STUB, 20),
+    ]
+
+
+def test_two_maps_beside_each_other_have_one_scale() -> None:
+    small, large = draw_branch(SMALL, "main"), draw_branch(LARGE, "main")
+    first, last = 'data-first="1"', 'data-last="4"'
+    beside = map_chart(small, beside=large)
+    assert first in beside
+    assert last in beside
+    assert last in map_chart(large, beside=small)
+    assert last not in map_chart(small)

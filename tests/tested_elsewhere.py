@@ -118,7 +118,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "http/inspector/test_pages.py": (
         "a page is its view, its template and who may see it, together",
         "http/inspector/object_pages http/inspector/search_pages http/inspector/server_pages"
-        " http/inspector/session_pages http/inspector/decisions http/inspector/library",
+        " http/inspector/session_pages http/inspector/what_if_pages http/inspector/decisions http/inspector/library",
     ),
     "http/inspector/test_api.py": (
         "an operation is its path, its arguments, its answer and how it is described, together",

@@ -4,7 +4,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.nodes import SERVER, name_of
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main, printing
 from mnemosyne.cli.printing import LEAST, Row, fit, plural, print_table, say, show, table_of
@@ -124,6 +126,7 @@ COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
     "usage": tuple(["usage", "--by", each] for each in ("session", "day", "model")),
     "savings": (["savings"],),
     "projections": (["projections"],),
+    "nodes": (["nodes"],),
     "objects": (["objects", SESSION], ["object", "OBJECT"]),
     "topics": (["objects", SESSION, "--topics"],),
     "knowing": (["memory", "list"],),
@@ -136,8 +139,10 @@ COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
 
 
 @pytest.fixture
-def rich(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database with a session that has one of everything, and an environment in which the commands find it."""
+def rich(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A database with a session that has one of everything and a server that is connected, and an environment in which
+    the commands find it.
+    """
     file = tmp_path / "session.jsonl"
 
     async def write() -> None:
@@ -154,6 +159,10 @@ def rich(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for command in (["import", str(file)], ["remember", "Invoices have four digits, as auditors want. " * 9]):
         done = CliRunner().invoke(main, command)
         assert done.exit_code == 0, done.output
+    server = Database(dsn, name=name_of(SERVER))
+    trio.run(server.prepare)
+    yield
+    server.close()
 
 
 Layout = Callable[..., tuple[list[tuple[int, bool]], int]]

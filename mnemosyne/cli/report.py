@@ -17,6 +17,7 @@ from mnemosyne.cli.reading import json_option, log_of, log_options, session_argu
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
+    from mnemosyne.domain.history.effective import EffectiveTokens
     from mnemosyne.domain.tools.tool_paging import PagingForecast
     from mnemosyne.services.reports import Questions, SessionReport, ThrashIndex
     from mnemosyne.services.savings import Balance, PassedBudget
@@ -108,6 +109,7 @@ def _as_json(found: "SessionReport") -> dict[str, Any]:
         "evictions": found.evictions,
         "thrash": None if found.thrash is None else attrs.asdict(found.thrash),
         "questions": attrs.asdict(found.questions),
+        "effective": {"sent": found.effective.sent, "used_later": found.effective.used},
         "repetitions": [{**attrs.asdict(each), "guard": each.guard.value} for each in found.repetitions],
         "passed_budget": None if found.passed is None else attrs.asdict(found.passed),
         "paging": None if found.paging is None else attrs.asdict(found.paging),
@@ -126,6 +128,7 @@ def _print(found: "SessionReport") -> None:
         _context(found),
         _pressure(found),
         _render_misses(found),
+        _render_effective(found.effective),
         _epochs(found),
         _render_repetitions(found),
         [*_money(total), *_render_passed(found.passed)],
@@ -182,6 +185,15 @@ def _render_answers(questions: "Questions") -> list[str]:
     return [
         f"Memory answered {plural(questions.answered, 'question')}; {questions.enough} needed no more: nothing that was"
         " quoted was restored or fetched again soon after."
+    ]
+
+
+def _render_effective(effective: "EffectiveTokens") -> list[str]:
+    if effective.share is None:
+        return []
+    return [
+        f"Of the {count_text(effective.sent)} tokens of objects that its requests held, {effective.share:.0%} were of"
+        " use later: referred to, restored, asked about or fetched again."
     ]
 
 

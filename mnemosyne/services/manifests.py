@@ -115,6 +115,7 @@ def manifest_as_json(manifest: Manifest) -> dict[str, Any]:
             "zone": assessed.zone,
         },
         "epoch": None if epoch is None else {"number": epoch.epoch, "turn": epoch.turn, "reason": epoch.reason},
+        "effective": {"sent": manifest.effective.sent, "used_later": manifest.effective.used},
         "pages": list(map(_page_as_json, manifest.pages)),
         "others": [{"block": each.number, "what": each.use.value} for each in manifest.others],
     }
@@ -138,4 +139,5 @@ def _page_as_json(page: ManifestPage) -> dict[str, Any]:
         "pin": None if each.pin is None else {"reason": each.pin.reason, "until_turn": each.pin.until_turn},
         "stale": each.stale,
         "blocks": list(page.blocks),
+        "used_later": page.is_used,
     }

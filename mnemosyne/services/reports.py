@@ -6,6 +6,7 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.history.effective import EffectiveTokens, measure_session
 from mnemosyne.domain.history.guards import Repetition
 from mnemosyne.domain.history.time_travel import History, history_of
 from mnemosyne.domain.objects import memory
@@ -64,6 +65,7 @@ class SessionReport:
     evictions: int
     thrash: ThrashIndex | None
     questions: Questions
+    effective: EffectiveTokens
     paging: PagingForecast | None = None
     repetitions: Sequence[Repetition] = ()
     passed: savings.PassedBudget | None = None
@@ -99,6 +101,7 @@ async def read_report(archive: Archive, models: ReadModels, session: str, budget
         evictions=sum(row["evictions"] for row in evicted),
         thrash=find_thrash(recorded, turns),
         questions=count_questions(recorded),
+        effective=measure_session(recorded),
         paging=await _forecast_paging(archive, stream, history),
         repetitions=(await observe_history(archive, stream, history)).repetitions,
         passed=savings.find_passed(turns, budget),

@@ -33,6 +33,13 @@ def test_a_report_tells_of_context_pressure_rewrites_and_money() -> None:
         assert sentence in output.splitlines(), sentence
 
 
+def test_a_report_tells_how_much_of_what_was_sent_was_of_use_later(conversation: str) -> None:
+    told = json.loads(run("report", conversation, "--json").stdout)["effective"]
+    assert 0 < told["used_later"] < told["sent"]
+    share = f"{told['used_later'] / told['sent']:.0%}"
+    assert f"tokens of objects that its requests held, {share} were of use later" in run("report", conversation).stdout
+
+
 def test_a_report_tells_what_was_asked_for_from_what_was_read_again(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

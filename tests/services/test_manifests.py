@@ -10,6 +10,7 @@ import pytest
 from mnemosyne.domain.history.manifest import Manifest
 from mnemosyne.domain.history.page_layout import BlockUse
 from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.domain.objects.events import ObjectFaulted
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.errors import ContentMissing, NotFound
 from mnemosyne.services.manifests import manifest_as_json, manifest_of, read_manifest
@@ -111,6 +112,21 @@ async def test_its_json_names_the_request_the_policy_the_budget_and_why_each_pag
     brought = by_why["L2", "prefetch", 6]
     assert brought["levels"]["L2"] == brought["tokens"] < brought["tokens_in_full"]
     assert 0 <= brought["worth"] <= 1
+    shown = [each for each in told["pages"] if each["blocks"]]
+    assert told["effective"] == {
+        "sent": sum(each["tokens"] for each in shown),
+        "used_later": sum(each["tokens"] for each in shown if each["used_later"]),
+    }
+
+
+async def test_what_was_needed_again_after_a_request_was_of_use_in_it() -> None:
+    archive = opened(LOGS / "hidden-rounds")
+    (stream,) = await archive.events.streams()
+    events = await archive.events.read(stream)
+    missed = {each.envelope.event.object for each in events if isinstance(each.envelope.event, ObjectFaulted)}
+    before, last = [await read_manifest(archive, str(stream), "main", turn) for turn in ("4", "7")]
+    assert {page.object.id for page in before.pages if page.is_used} >= missed != set()
+    assert missed.isdisjoint(page.object.id for page in last.pages if page.is_used)
 
 
 async def test_of_a_managed_turn_the_first_request_that_went_upstream_is_described() -> None:

@@ -8,6 +8,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history import loading
+from mnemosyne.domain.history.effective import EffectiveTokens, find_last_uses
 from mnemosyne.domain.history.memory_travel import Moved
 from mnemosyne.domain.history.page_layout import Layout, OtherBlock, Pages
 from mnemosyne.domain.history.time_travel import Attempt
@@ -30,7 +31,8 @@ SHAPE = 1
 class ManifestPage:
     """An object as a request shows it. ``move`` is its last change of level, None where it never changed; ``kept`` says
     why it had to stay as it is, None where it was free to go. ``blocks`` are the numbers of the request's blocks in
-    which something of it stands; none of what left and is only counted, or can only be asked for.
+    which something of it stands; none of what left and is only counted, or can only be asked for. ``is_used``: it was
+    of use after the request.
     """
 
     object: MemoryObject
@@ -38,6 +40,7 @@ class ManifestPage:
     move: Moved | None
     kept: str | None
     blocks: tuple[int, ...]
+    is_used: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -59,15 +62,23 @@ class Manifest:
     pages: Sequence[ManifestPage]
     others: Sequence[OtherBlock]
 
+    @property
+    def effective(self) -> EffectiveTokens:
+        """What of the pages' tokens was of use later."""
+        shown = [(each.object.tokens_at(each.level) or 0, each.is_used) for each in self.pages if each.blocks]
+        return EffectiveTokens(sum(tokens for tokens, _ in shown), sum(tokens for tokens, used in shown if used))
+
 
 @attrs.frozen(kw_only=True)
 class Known:
     """What the log says of a request besides its bytes: the ``pages`` of its branch, how each came to its level, which
-    came ``back`` since its history was rewritten, and all that a manifest tells of the decision.
+    came ``back`` since its history was rewritten, when each was of use last (``find_last_uses``), and all that a
+    manifest tells of the decision.
     """
 
     pages: Pages
     moves: Mapping[str, Moved]
+    last_uses: Mapping[str, int]
     back: Mapping[str, ObjectRestored]
     told: KnowledgeTold | None
     mode: Mode
@@ -89,6 +100,7 @@ class Known:
             move=move if move is not None and move.after is level else None,
             kept=self._find_reason(each, level, attempt),
             blocks=layout.blocks.get(object_id, ()),
+            is_used=self.last_uses.get(object_id, 0) > attempt.body_version,
         )
 
     def _find_reason(self, each: MemoryObject, level: Fidelity, attempt: Attempt) -> str | None:
@@ -121,6 +133,7 @@ def know_request(events: Sequence[Recorded[Event]], attempt: Attempt) -> Known:
     pages = {each.id: (each, level) for each, level in _list_shown(memory, branch)}
     return Known(
         pages=pages | {each.id: (each, Fidelity.FULL) for each in made},
+        last_uses=find_last_uses(events),
         back={event.object: event for event in reversed(memory.view_of(branch).restored)},
         moves={event.object: event for event in until if isinstance(event, Moved) and event.object in pages},
         told=known.told,

@@ -185,6 +185,14 @@ SETTINGS: tuple[Setting, ...] = (
         "|".join(values.GROUNDINGS),
     ),
     Setting(
+        "tell_repeats",
+        False,
+        "Tell the model of a managed conversation in one line when it has made the same call over and over and got "
+        "the same answer; in the Messages API alone.",
+        values.parse_boolean,
+        "true|false",
+    ),
+    Setting(
         "allow_remote",
         False,
         "Allow listening on an address that other machines can reach.",
@@ -381,6 +389,7 @@ class Config:
     memory_tokens: int
     memory_learning: bool
     grounding: str
+    tell_repeats: bool
     tenant: str
     allow_remote: bool
     allowed_hosts: tuple[str, ...]

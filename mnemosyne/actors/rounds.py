@@ -20,6 +20,7 @@ from mnemosyne.actors.tools import NOT_HELPED, Answers, FromMemory
 from mnemosyne.actors.under_way import MOST_ROUNDS, TurnUnderWay
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.cost.tariffs import Caching
+from mnemosyne.domain.history import guards
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.recall.composing import HelperQuestion
@@ -125,6 +126,8 @@ class ManagedRounds:
                 after, (), opening.at, opening.began, opening.read, history, strict=self._settings.strict
             )
             happened += brought
+            if self._settings.tell_repeats and opening.is_last and opening.began.attempt == 1:
+                history = guards.tell_repetition(opening.read, history)
         budget = command.tool_budget if command is not None else branch.tool_budget
         turn = TurnUnderWay(
             read=opening.read,

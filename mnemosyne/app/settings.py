@@ -20,6 +20,7 @@ def settings_of(config: Config) -> ServerSettings:
         tool_budget=config.manage_tool_budget,
         strict=config.grounding == "strict",
         tariff=config.tariff,
+        tell_repeats=config.tell_repeats,
         host=urlsplit(config.upstream).hostname or "",
     )
 

@@ -215,6 +215,7 @@ async def open_process(
     index: ObjectIndex | None = None,
     tool_budget: int | None = None,
     strict: bool = False,
+    tell_repeats: bool = False,
     patience: Patience = PATIENT,
     questions: HelperQuestions | None = None,
     memory_tokens: int | None = None,
@@ -236,7 +237,9 @@ async def open_process(
                 journal=journal,
                 new_salt=salt,
                 index=index,
-                settings=ServerSettings(window=window, tariff=tariff, tool_budget=tool_budget, strict=strict),
+                settings=ServerSettings(
+                    window=window, tariff=tariff, tool_budget=tool_budget, strict=strict, tell_repeats=tell_repeats
+                ),
                 patience=patience,
                 questions=questions,
                 librarian=librarian,

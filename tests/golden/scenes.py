@@ -40,7 +40,7 @@ from tests.adapters.endpoint import open_endpoint
 from tests.adapters.helpers.asking import ENVIRON, settings
 from tests.golden.archived import Archived, DatabaseLog, add
 from tests.golden.sessions import CODEC
-from tests.http.managing import Client, Json, Stage, open_stage, recall, said, script, text, think
+from tests.http.managing import Client, Json, Stage, look, open_stage, recall, said, script, text, think
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import exchange
 from tests.http.test_bringing import DECIDED, RECALL, Index, read_and_gone, result
@@ -391,7 +391,25 @@ async def requested(log: DatabaseLog) -> None:
         await stage.rounds()
 
 
+async def repeated(log: DatabaseLog) -> None:
+    """A model makes one call three times for the same answer, and is told."""
+    clock = Clock()
+    async with (
+        open_standin(clock=lambda: clock.now / 1e6) as standin,
+        open_stage(standin=standin, log=log, clock=clock, index=Index(log), tell_repeats=True) as stage,
+    ):
+        standin.script = script({"replies": [*[said(look(at="it"))] * 3, said(text("There is nothing."))]})
+        client = Client(stage.url)
+        message = await client.turn(text("Look."))
+        while message["stop_reason"] == "tool_use":
+            call = message["content"][0]["id"]
+            message = await client.turn({"type": "tool_result", "tool_use_id": call, "content": "nothing"})
+        assert violations(stage) == []
+        await stage.rounds()
+
+
 SCENES = {
+    "repeated": repeated,
     "requested": requested,
     "told": told_of_before,
     "observed": observed,

@@ -13,8 +13,13 @@ from itertools import pairwise
 
 import attrs
 
-from mnemosyne.domain.history.calls import AnsweredCall
+from mnemosyne.domain.history.calls import AnsweredCall, read_calls
+from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.text.stubs import plain
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.transcript import Transcript
 
 RUNAWAY = 3
 """Times that a call is made, with the same answer, from which on it looks as if it ran away."""
@@ -58,6 +63,29 @@ def find_repetitions(calls: Iterable[AnsweredCall]) -> tuple[Repetition, ...]:
         same[-1].append((number, call))
     found = [(run[0][0], each) for same in runs.values() for run in same if (each := _judge(run)) is not None]
     return tuple(each for _, each in sorted(found, key=lambda pair: pair[0]))
+
+
+LOOKED_AT = 2 * (RUNAWAY * (BETWEEN + 1) + 1)
+"""Messages at the end of a history in which a call shows that has just run away."""
+
+
+def tell_repetition(read: Transcript, history: UpstreamHistory) -> UpstreamHistory:
+    """The history of a request with a line behind its last message, if that brings the third, sixth, … same answer to
+    the same call. In dialects where an answer is an element of its own there is no place for a line.
+    """
+    count = len(read.messages)
+    if not count or read.dialect is not MESSAGES:
+        return history
+    first = max(0, count - LOOKED_AT)
+    seen = [SeenMessage(each, read.messages[each].role, each, read.blocks(each)) for each in range(first, count)]
+    late = [each for each in find_repetitions(read_calls(seen)) if each.turns[1] == count - 1]
+    again = next((each for each in late if each.times % RUNAWAY == 0), None)
+    if again is None:
+        return history
+    line = f"[Not the user's words: {again.tool} was called {again.times} times with the same answer.]"
+    return attrs.evolve(
+        history, messages=upstream_history.tell(history.messages, history.ends, count - 1, line, history.dialect)
+    )
 
 
 def _judge(run: Sequence[tuple[int, AnsweredCall]]) -> Repetition | None:

@@ -240,9 +240,10 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     "object.summarized.v1": ("object.summarized.v2", _upcast_unchecked),
     "session.turn_assessed.v1": ("session.turn_assessed.v2", _without_wishes),
     "session.settings_taken.v1": (
-        "session.settings_taken.v2",
-        lambda fields: {**fields, "tariff": API, "models": ""},
+        "session.settings_taken.v3",
+        lambda fields: {**fields, "tariff": API, "models": "", "tell_repeats": False},
     ),
+    "session.settings_taken.v2": ("session.settings_taken.v3", lambda fields: {**fields, "tell_repeats": False}),
     "session.turn_finished.v1": ("session.turn_finished.v2", lambda fields: {**fields, "limits": {}}),
     "session.turn_interrupted.v1": ("session.turn_interrupted.v2", lambda fields: {**fields, "limits": {}}),
     "session.turn_began.v1": ("session.turn_began.v2", _without_credential),

@@ -16,7 +16,8 @@ class SettingsTaken:
     """From here on a session's requests are decided with these settings of its server.
 
     ``mode`` is that of a branch that begins. A managed prompt may hold ``window`` tokens. ``tool_budget`` is that of a
-    branch that begins, as in BranchModeSet; ``strict`` says that the model is told to keep to what memory says.
+    branch that begins, as in BranchModeSet; ``strict`` says that the model is told to keep to what memory says,
+    ``tell_repeats`` that it is told when it calls the same thing over and over.
     ``tariff`` is the name of the one that was weighed with, and ``models`` the digest of the table that it, the prices
     and the models come from; empty where the log does not say.
     """
@@ -28,6 +29,7 @@ class SettingsTaken:
     strict: bool
     tariff: str
     models: bytes
+    tell_repeats: bool
 
 
 class Awaited(Enum):
@@ -125,6 +127,6 @@ GroundEvent = SettingsTaken | GroundsNoted | HelperAsked
 
 GROUND_EVENT_NAMES: Mapping[str, type[GroundEvent]] = {
     "session.helper_asked.v1": HelperAsked,
-    "session.settings_taken.v2": SettingsTaken,
+    "session.settings_taken.v3": SettingsTaken,
     "session.grounds_noted.v1": GroundsNoted,
 }

@@ -35,6 +35,7 @@ class ServerSettings:
     strict: bool = False
     tariff: str | None = None
     models: bytes = b""
+    tell_repeats: bool = False
     host: str = ""
 
 
@@ -120,6 +121,7 @@ def decide(command: TakeSettings | NoteGrounds | NoteAsked, taken: TakenSettings
                     strict=settings.strict,
                     tariff=settings.tariff or API,
                     models=settings.models,
+                    tell_repeats=settings.tell_repeats,
                 ),
             )
         case NoteGrounds():
@@ -142,6 +144,7 @@ def after(taken: TakenSettings | None, event: GroundEvent) -> TakenSettings | No
         strict=event.strict,
         tariff=event.tariff,
         models=event.models,
+        tell_repeats=event.tell_repeats,
     )
     return TakenSettings(mode=event.mode, settings=settings)
 

@@ -264,8 +264,15 @@ SAMPLES: Mapping[str, Event] = {
         wire_entries=(Held(digest=bytes(range(32, 64)), hour=True, expires=AT + 3_600_000_001, readable_at=AT + 2),),
         deviates=False,
     ),
-    "session.settings_taken.v2": SettingsTaken(
-        at=AT, mode=Mode.MANAGE, window=160_000, tool_budget=None, strict=True, tariff="api", models=b""
+    "session.settings_taken.v3": SettingsTaken(
+        at=AT,
+        mode=Mode.MANAGE,
+        window=160_000,
+        tool_budget=None,
+        strict=True,
+        tariff="api",
+        models=b"",
+        tell_repeats=False,
     ),
     "session.grounds_noted.v1": GroundsNoted(
         at=AT,

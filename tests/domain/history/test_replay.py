@@ -67,7 +67,9 @@ FAULTED = ObjectFaulted(
     latency=1_250,
 )
 MODE = BranchModeSet(at=1, branch="main", mode=Mode.MANAGE, why="it was asked for", tool_budget=None)
-SETTINGS = SettingsTaken(at=1, mode=Mode.MANAGE, window=9, tool_budget=None, strict=True, tariff="api", models=b"")
+SETTINGS = SettingsTaken(
+    at=1, mode=Mode.MANAGE, window=9, tool_budget=None, strict=True, tariff="api", models=b"", tell_repeats=False
+)
 
 
 def decided(*events: Event) -> ReplayedDecision:

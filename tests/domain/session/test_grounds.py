@@ -26,7 +26,9 @@ from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Session, evolve
 
-SETTINGS = ServerSettings(window=60_000, tool_budget=400, strict=True, tariff="subscription", models=b"table")
+SETTINGS = ServerSettings(
+    window=60_000, tool_budget=400, strict=True, tariff="subscription", models=b"table", tell_repeats=True
+)
 TAKEN = TakenSettings(mode=Mode.MANAGE, settings=SETTINGS)
 NOTE = NoteGrounds(at=7, branch="main", turn=3, attempt=1, round=1, noted=GroundsSoFar())
 ANSWER = IndexFound(question=b"q", passages=None, missing=0)
@@ -35,7 +37,14 @@ ANSWER = IndexFound(question=b"q", passages=None, missing=0)
 def test_settings_are_recorded_when_they_are_others_than_before_and_then_hold() -> None:
     (event,) = grounds.decide(TakeSettings(at=7, taken=TAKEN), None)
     assert event == SettingsTaken(
-        at=7, mode=Mode.MANAGE, window=60_000, tool_budget=400, strict=True, tariff="subscription", models=b"table"
+        at=7,
+        mode=Mode.MANAGE,
+        window=60_000,
+        tool_budget=400,
+        strict=True,
+        tariff="subscription",
+        models=b"table",
+        tell_repeats=True,
     )
     after = evolve(Session(), event)
     assert (after.taken, after.version) == (TAKEN, 1)

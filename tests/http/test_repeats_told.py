@@ -1,0 +1,46 @@
+"""A model that makes one call over and over is told so in one line where that is wanted, and in no other case."""
+
+import json
+
+import pytest
+
+from tests.http.managing import Client, Json, look, open_stage, said, text
+from tests.lab.replay.test_managed import reviewed
+
+LINE = "[Not the user's words: Look was called 3 times with the same answer.]"
+ASKS: Json = {"replies": [*[said(look(at="it"))] * 4, said(text("There."))]}
+
+
+async def works(client: Client, answers: list[str]) -> None:
+    """An exchange in which the calls get these answers."""
+    message = await client.turn(text("Go."))
+    for answer in answers:
+        (call,) = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
+        message = await client.turn({"type": "tool_result", "tool_use_id": call, "content": answer})
+    assert message["stop_reason"] == "end_turn"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "answers", "told"),
+    [
+        (True, ["no", "no", "no", "no"], [False, False, False, True, True]),
+        (True, ["no", "yes", "no", "yes"], [False] * 5),
+        (False, ["no", "no", "no", "no"], [False] * 5),
+    ],
+)
+async def test_the_third_same_answer_has_a_line_behind_it_and_keeps_it(
+    wanted: bool, answers: list[str], told: list[bool]
+) -> None:
+    """The client never sees it; what left is on record to the byte, and is decided so again."""
+    async with open_stage(ASKS, tell_repeats=wanted) as stage:
+        client = Client(stage.url)
+        await works(client, answers)
+        sent = [json.dumps(each["messages"]) for each in stage.upstream]
+        assert [LINE in each for each in sent] == told
+        assert [each.count(LINE) for each in sent] == [int(each) for each in told]
+        if any(told):
+            assert stage.upstream[3]["messages"][-1]["content"][-1]["text"] == LINE
+        assert LINE not in json.dumps(client.history)
+        assert len(await stage.rounds()) == len(told)
+        assert stage.standin.violations == []
+    assert (await reviewed(stage.log)).differences == []

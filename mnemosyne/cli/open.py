@@ -90,7 +90,8 @@ def _show_alone(config: "Config", page: str, secret: str, *, only_print: bool) -
 
 
 def _make_pages(config: "Config", number: int) -> None:
-    """For a server, whose socket that is: until it ends, or until nobody has asked for a while."""
+    """For a server, whose socket that is: until it ends, or until nobody has asked for a while. Turns go first."""
+    import os
     import socket
 
     import trio
@@ -98,9 +99,11 @@ def _make_pages(config: "Config", number: int) -> None:
     from mnemosyne.app.logs import start_logging
     from mnemosyne.app.pages import IDLE_SECONDS, run_pages
     from mnemosyne.app.process import end_with_server, new_id, now
+    from mnemosyne.app.worker import NICENESS
 
     start_logging(config.log_level, config.log_format, config.log_file)
     end_with_server()
+    os.nice(NICENESS)  # the server has the database started long before
 
     async def run() -> None:
         simulations = _simulations()

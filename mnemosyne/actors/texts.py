@@ -14,10 +14,11 @@ from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.outside import Outside
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_searched
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.full_text import full_text, list_attached
 from mnemosyne.domain.recall.candidates import parts_of_text
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
 from mnemosyne.domain.text.parts import TextPart, join
+from mnemosyne.domain.wire.blocks import Block
 from mnemosyne.errors import ContentForgotten, ContentMissing
 
 log = logging.getLogger(__name__)
@@ -95,15 +96,21 @@ class ObjectTexts:
         half = len(objects) // 2  # one of them is not there: find it
         return {**await self._contents(objects[:half]), **await self._contents(objects[half:])}
 
-    async def read_at(self, each: MemoryObject, fidelity: Fidelity) -> str:
-        """What an object says at a fidelity. Raises TooSlowError, ContentForgotten, LogFailed."""
+    async def read_at(self, each: MemoryObject, fidelity: Fidelity) -> tuple[str, tuple[Block, ...]]:
+        """What an object says at a fidelity, and the images and documents that belong to it. Raises TooSlowError,
+        ContentForgotten, LogFailed.
+        """
         if not each.places:
-            return each.stub
+            return each.stub, ()
         with trio.fail_after(self._outside.patience.contents):
             if fidelity is not Fidelity.FULL:
-                return (await self._bodies.content(each.renditions[fidelity].text)).decode()
+                return (await self._bodies.content(each.renditions[fidelity].text)).decode(), ()
             content = await self._bodies.read_stored(each.content)
-        return full_text(content) if len(content) < LARGE else await in_thread(lambda: full_text(content))
+        return _in_full(content) if len(content) < LARGE else await in_thread(lambda: _in_full(content))
+
+
+def _in_full(content: bytes) -> tuple[str, tuple[Block, ...]]:
+    return full_text(content), list_attached(content)
 
 
 def _parts(objects: Iterable[MemoryObject], contents: Mapping[str, bytes]) -> dict[str, tuple[TextPart, ...]]:

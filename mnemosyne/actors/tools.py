@@ -15,7 +15,7 @@ import trio
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.texts import ObjectTexts, in_thread
-from mnemosyne.domain.cost.tokens import features_of_text
+from mnemosyne.domain.cost.tokens import Features, features_of_block, features_of_text
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.aggregate import MemoryObject, find_saying, is_claim, is_episode, parts_of
 from mnemosyne.domain.objects.events import ObjectEvent
@@ -46,6 +46,7 @@ from mnemosyne.domain.tools.memory_tools import (
     RefusedCall,
     parse,
 )
+from mnemosyne.domain.wire.blocks import Block, type_of
 from mnemosyne.domain.wire.dialects import dialect_of
 from mnemosyne.domain.wire.reply import HiddenCall
 from mnemosyne.errors import ContentForgotten, LogFailed
@@ -70,6 +71,14 @@ class Answers:
     helped: Mapping[str, HelperAnswer] = attrs.field(factory=dict)
     events: tuple[Event, ...] = ()
     spent: Spent = attrs.field(factory=Spent)
+
+
+@attrs.frozen
+class _Shown:
+    """What an object says, with the images and documents that belong to it."""
+
+    text: str
+    attached: Sequence[Block]
 
 
 class FromMemory:
@@ -100,16 +109,17 @@ class FromMemory:
         ``strict`` says that the model is told to keep to the records. ``helped`` is what a helper model made of
         questions before, by their calls.
         """
-        asking = _Asking(state, address, at, spent, room, tools, helped)
         dialect = dialect_of(state.branches[address.branch].lane)
+        asking = _Asking(state, address, at, spent, room, tools, helped, attaches=dialect.attaches)
         results: dict[str, bytes] = {}
         for call in calls:
             said = await self._say_safely(call, asking)
             refused = isinstance(said, RefusedCall)
-            text = said.text if isinstance(said, RefusedCall) else said
+            text = said if isinstance(said, str) else said.text
             if strict and call.name in RECALLING and not refused:
                 text = memory_results.strictly(text)
-            results[call.id] = dialect.write_result(call.id, text, refused)
+            attached = said.attached if isinstance(said, _Shown) else ()
+            results[call.id] = dialect.write_result(call.id, text, refused, attached)
         return Answers(results=results, events=tuple(asking.events), spent=asking.spent, helped=asking.helped)
 
     async def find_passages(
@@ -135,7 +145,7 @@ class FromMemory:
             log.info("a helper is not asked for a call of %s: %s", call.name, error)
             return []
 
-    async def _say_safely(self, call: HiddenCall, asking: "_Asking") -> str | RefusedCall:
+    async def _say_safely(self, call: HiddenCall, asking: "_Asking") -> str | _Shown | RefusedCall:
         try:
             said = await self._outside.call_in_time(call.id, lambda: self._say(call, asking))
         except (ContentForgotten, LogFailed) as error:
@@ -150,7 +160,7 @@ class FromMemory:
             return RefusedCall(memory_results.NOT_NOW)
         return said
 
-    async def _say(self, call: HiddenCall, asking: "_Asking") -> str | RefusedCall:
+    async def _say(self, call: HiddenCall, asking: "_Asking") -> str | _Shown | RefusedCall:
         asked = parse(call.name, call.input_json)
         if isinstance(asked, MemoryQuery | MemoryRestore | MemorySearch) and asking.lacks_nothing:
             return memory_results.ALL_SHOWN
@@ -247,12 +257,17 @@ class FromMemory:
         named = {key: each for key, each in among.items() if key in meant}
         return (named, call.question) if named else (among, f"{call.question} {call.scope}")
 
-    async def _restore(self, call: MemoryRestore, asking: "_Asking") -> str | RefusedCall:
+    async def _restore(self, call: MemoryRestore, asking: "_Asking") -> str | _Shown | RefusedCall:
         restore = memory_calls.restore(asking.memory, asking.branch, call, asking.spent, asking.limits)
         if isinstance(restore, RefusedCall):
             return restore
         began = trio.current_time()
-        content = await self._texts.read_at(restore.object, restore.after)
+        content, attached = await self._texts.read_at(restore.object, restore.after)
+        if attached and asking.attaches:
+            with_them = restore.with_images(asking.count(attached), asking.spent, asking.limits)
+            if isinstance(with_them, RefusedCall):
+                return with_them
+            restore = with_them
         asking.spent = asking.spent.after(restore.tokens)
         events = restore.events(
             asking.memory,
@@ -264,9 +279,18 @@ class FromMemory:
         )
         asking.add(events)
         more = find_related(restore.object, asking.memory, asking.branch)
-        return memory_results.render_restored(
-            restore, asking.memory, asking.turn, content, asking.spent, asking.limits, more
+        text = memory_results.render_restored(
+            restore,
+            asking.memory,
+            asking.turn,
+            content,
+            asking.spent,
+            asking.limits,
+            more,
+            attached=[type_of(each) for each in attached],
+            attaches=asking.attaches,
         )
+        return _Shown(text, attached if asking.attaches else ())
 
     def _release(self, call: MemoryRelease, asking: "_Asking") -> str:
         release = memory_calls.release(asking.memory, asking.branch, asking.now, call)
@@ -304,8 +328,11 @@ class _Asking:
         room: int | None = None,
         tools: bytes = b"",
         helped: Mapping[str, HelperAnswer] = NOT_HELPED,
+        *,
+        attaches: bool = False,
     ) -> None:
         self.at = at
+        self.attaches = attaches
         self.helped = dict(helped)
         self.branch = address.branch
         self.turn = address.turn
@@ -361,6 +388,10 @@ class _Asking:
     def tokens(self, text: str) -> int:
         """About how many tokens a text has."""
         return self._estimator.tokens(features_of_text(text))
+
+    def count(self, attached: Sequence[Block]) -> int:
+        """About how many tokens images and documents have."""
+        return self._estimator.tokens(sum(map(features_of_block, attached), Features()))
 
     def add(self, events: Sequence[ObjectEvent]) -> None:
         """What a call changed."""

@@ -34,6 +34,18 @@ def full_parts(content: bytes, by_user: Collection[int] = ()) -> tuple[TextPart,
     )
 
 
+def list_attached(content: bytes) -> tuple[Block, ...]:
+    """The images and documents of which that text says no more than that they are there; without cache markers, which
+    a request has room for four of.
+    """
+    return tuple(
+        {key: value for key, value in each.items() if key != "cache_control"}
+        for block in _blocks_in(content.decode("utf-8", "replace"))
+        for each in blocks.list_attached(block)
+        if blocks.is_named_only(each)
+    )
+
+
 def _blocks_in(text: str) -> Iterator[Block]:
     decoder = json.JSONDecoder()
     at = 0

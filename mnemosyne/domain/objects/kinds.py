@@ -93,6 +93,10 @@ NOTE, DEFINITIONS = "reminder", "definitions"
 """Tags of what the operator says: the client's notes and system messages, and the definitions of tools."""
 
 
+REFERENCED = "referenced"
+"""Tag of what holds an image or document that the provider knows by more than its bytes; it is never shown at less."""
+
+
 def is_operators(tags: Collection[str]) -> bool:
     """Whether an object holds what the operator says: the client, its settings and the rules of its project, which no
     user typed and no tool found. The model goes by that from beginning to end, so it is never shown at less.

@@ -12,7 +12,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.followed_plan import LARGEST
-from mnemosyne.domain.objects.kinds import is_operators
+from mnemosyne.domain.objects.kinds import REFERENCED, is_operators
 
 
 @attrs.frozen
@@ -65,6 +65,8 @@ def is_kept(standing: Resident, now: Now) -> str | None:
         return "the operator's words"
     if each.is_pinned(now.turn):
         return "pinned"
+    if REFERENCED in each.tags:
+        return "known to the provider by a reference"
     if each.id in now.plan and each.tokens <= LARGEST:
         return "part of the plan that is being followed"
     recent = why_recent(each.places, now)

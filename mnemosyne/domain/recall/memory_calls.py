@@ -49,6 +49,18 @@ class GrantedRestore:
     tokens: int
     reason: str
 
+    def with_images(self, tokens: int, spent: Spent, limits: FaultLimits) -> "GrantedRestore | RefusedCall":
+        """The same with its images and documents, of so many tokens; whether there is room for them, too."""
+        whole = self.tokens + tokens
+        if spent.tokens + whole > limits.tokens:
+            left = max(0, limits.tokens - spent.tokens)
+            return RefusedCall(
+                f"{MARK}{self.object.id} has about {whole:,} tokens at {self.after.label}, most of them of its images"
+                f" and documents, and in this turn no more than {left:,} may still come back. Ask about it with"
+                f" {QUERY}, or look at the source again."
+            )
+        return attrs.evolve(self, tokens=whole)
+
     def events(
         self, memory: Memory, *, at: int, branch: str, turn: int, left: int | None, latency: int
     ) -> tuple[ObjectEvent, ...]:

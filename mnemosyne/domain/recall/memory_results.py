@@ -92,20 +92,34 @@ def render_restored(
     spent: Spent,
     limits: FaultLimits = LIMITS,
     related: Sequence[Related] = (),
+    *,
+    attached: Sequence[str] = (),
+    attaches: bool = True,
 ) -> str:
     """The result of a restore. ``memory`` is that after it, ``content`` the object's text at the fidelity that it was
-    restored to, ``spent`` what this ``turn`` has had with it, ``related`` what belongs to it.
+    restored to, ``spent`` what this ``turn`` has had with it, ``related`` what belongs to it. ``attached`` are the
+    types of its images and documents, and ``attaches`` says whether they stand behind the result.
     """
     each, after = restore.object, restore.after
     protected = last_protected_turn(memory.objects[each.id])
     said = [
         f"{MARK}{each.id} is restored here at {after.label}, at the end; nothing before this changed.",
         _cost(restore.tokens, spent, limits),
+        _tell_images(attached, attaches=attaches),
         f"It stays for at least {protected - turn} turns." if protected is not None else "",
         _OUTDATED[each.superseded] if each.superseded else "",
         f"Related: {'; '.join(f'{MARK}{other.id} {other.relation.value}' for other in related)}." if related else "",
     ]
     return _render_told(said, [(record_name(each, after), content)])
+
+
+def _tell_images(types: Sequence[str], *, attaches: bool) -> str:
+    if not types:
+        return ""
+    counted = " and ".join(render_count(types.count(each), each) for each in dict.fromkeys(types))
+    if attaches:
+        return f"Its {counted}, as they were, are behind this text, and recorded content like it."
+    return f"Its {counted} cannot be shown here: look at the source again."
 
 
 _OUTDATED = {

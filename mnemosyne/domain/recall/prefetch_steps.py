@@ -10,11 +10,12 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.cost.tokens import features_of_text
+from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Restore, decide_all
+from mnemosyne.domain.objects.faults import LIMITS
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.full_text import full_text, list_attached
 from mnemosyne.domain.objects.residency import is_prompt
 from mnemosyne.domain.recall import memory_results, prefetch
 from mnemosyne.domain.recall.goals import GoalStep, find_typed_in, read_goal
@@ -27,7 +28,7 @@ from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.prefetches import Bring, ChangeGoal, JudgeBrought, Rates
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
-from mnemosyne.domain.wire.blocks import has_results, is_call
+from mnemosyne.domain.wire.blocks import Block, has_results, is_call
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -56,8 +57,15 @@ class Asking:
 
     def tokens(self, text: str) -> int:
         """About how many tokens a text has."""
-        estimator = self.state.memory.view_of(self.branch).estimator(self.began.model)
-        return estimator.tokens(features_of_text(text))
+        return self._estimator.tokens(features_of_text(text))
+
+    def count(self, attached: Sequence[Block]) -> int:
+        """About how many tokens images and documents have."""
+        return self._estimator.tokens(sum(map(features_of_block, attached), Features()))
+
+    @property
+    def _estimator(self) -> Estimator:
+        return self.state.memory.view_of(self.branch).estimator(self.began.model)
 
 
 @attrs.frozen(kw_only=True)
@@ -211,6 +219,7 @@ def grow(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: bo
         return asking.history, search.events
     block = memory_results.render_brought([(name, text) for _, name, text in told])
     block = memory_results.strictly(block) if strict else block
+    attached = _list_attached(asking, contents)
     common = prefetch.common(memory, asking.branch)
     assert search.why is not None
     bring = Bring(
@@ -224,14 +233,22 @@ def grow(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: bo
             prefetch.make_brought(each.object, text, asking.tokens(text), search.typed, common)
             for each, _, text in told
         ),
-        tokens=asking.tokens(block),
+        tokens=asking.tokens(block) + asking.count(attached),
         prompt=_prompt(asking),
     )
     restored, _ = decide_all(_restores(asking, [each for each, _, _ in told]), memory)
     messages, number = [*asking.history.messages], _last(asking.history)
-    messages[number] = asking.history.dialect.history.with_text(messages[number], block)
+    messages[number] = asking.history.dialect.history.with_text(messages[number], block, attached)
     history = attrs.evolve(asking.history, messages=tuple(messages))
     return history, (*search.events, *prefetches.decide(bring, asking.state.bringing), *restored)
+
+
+def _list_attached(asking: Asking, contents: Sequence[tuple[Wanted, bytes]]) -> list[Block]:
+    """The images and documents of what is brought in full; none where a request has no place or no room for them."""
+    if not asking.history.dialect.attaches:
+        return []
+    found = [block for each, content in contents if each.after is Fidelity.FULL for block in list_attached(content)]
+    return found if asking.count(found) <= LIMITS.tokens else []
 
 
 def _tell(search: Search, wanted: Wanted, content: bytes) -> tuple[str, str] | None:

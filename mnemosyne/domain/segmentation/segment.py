@@ -18,7 +18,7 @@ import attrs
 
 from mnemosyne.domain.objects.events import BlockPlace, LinkRelation, Supersession
 from mnemosyne.domain.objects.index import Done, Showing, Target, lines_of
-from mnemosyne.domain.objects.kinds import KINDS, RESOLVED, UNRESOLVED, ObjectKind, Role, is_change
+from mnemosyne.domain.objects.kinds import KINDS, REFERENCED, RESOLVED, UNRESOLVED, ObjectKind, Role, is_change
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.objects.units import RUN, Description, Unit
@@ -227,7 +227,8 @@ class _Segmenter:
         self, turn: int, thinking: tuple[BlockPlace, ...], results: Sequence[tuple[BlockPlace, Mapping[str, Any]]]
     ) -> None:
         call = self._calls.pop(str(results[0][1].get("tool_use_id")), None)
-        about = tools.describe(call.block if call else None, [block for _, block in results])
+        found = [block for _, block in results]
+        about = _mark_references(tools.describe(call.block if call else None, found), found)
         places = (*(call.places if call else ()), *thinking, *(place for place, _ in results))
         self._add(Unit(about, places, call.turn if call else turn, turn))
 
@@ -237,6 +238,7 @@ class _Segmenter:
         about = prose.describe(message.role, block)
         if "user" in about.tags and speaker is Speaker.OTHER and blocks.type_of(block) == "text":
             about = prose.describe_attached(about.text)
+        about = _mark_references(about, [block])
         if "user" in about.tags and places[0].message > self._prompt.message:
             self._begin_exchange(places[0])
         self._add(Unit(about, places, message.turn, message.turn))
@@ -384,6 +386,13 @@ class _Segmenter:
                 links=tuple(DraftLink(LinkRelation.PARENT_OF, each.target) for each in members),
             )
         )
+
+
+def _mark_references(about: Description, found: Iterable[Mapping[str, Any]]) -> Description:
+    """The same for what holds images or documents that stay as they are: alone, so that nothing else has to stay."""
+    if not any(blocks.is_referenced(each) for block in found for each in blocks.list_attached(block)):
+        return about
+    return attrs.evolve(about, tags=(*about.tags, REFERENCED), alone=True)
 
 
 def _draft(members: Sequence[Unit]) -> Draft:

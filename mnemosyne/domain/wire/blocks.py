@@ -72,11 +72,31 @@ def text_of(block: Block, depth: int = 0) -> str:
             return "" if is_any_result(block) and not block.get("content") else as_json(block)
 
 
-def attachments(block: Block) -> list[str]:
-    """The images and documents in a block, as a stub says them."""
+def list_attached(block: Block) -> list[Block]:
+    """The images and documents in a block."""
     content = block.get("content")
     inner = content if isinstance(content, list) else [block]
-    return [attachment(each) for each in inner if isinstance(each, Mapping) and type_of(each) in _ATTACHMENTS]
+    return [each for each in inner if isinstance(each, Mapping) and type_of(each) in _ATTACHMENTS]
+
+
+def attachments(block: Block) -> list[str]:
+    """The same as a stub says them."""
+    return [attachment(each) for each in list_attached(block)]
+
+
+def is_referenced(block: Block) -> bool:
+    """Whether the provider knows an image or document by more than its bytes: by an address, as one of its files, or by
+    its place among the documents that are cited.
+    """
+    source, citations = block.get("source"), block.get("citations")
+    return (isinstance(source, Mapping) and source.get("type") in ("url", "file")) or (
+        isinstance(citations, Mapping) and citations.get("enabled") is True
+    )
+
+
+def is_named_only(block: Block) -> bool:
+    """Whether the text of an image or document says no more than that it is there."""
+    return text_of(block) == f"[{attachment(block)}]"
 
 
 def as_json(value: object) -> str:

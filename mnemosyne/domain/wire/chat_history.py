@@ -36,7 +36,7 @@ def message_of(reply: Mapping[str, Any]) -> Message:
             return {}
 
 
-def write_result(call: str, text: str, is_error: bool) -> bytes:
+def write_result(call: str, text: str, is_error: bool = False, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
     """The JSON of the message that brings a result. Nothing but its text tells of an error."""
     return as_json({"role": "tool", "tool_call_id": call, "content": text})
 

@@ -4,7 +4,7 @@ A message is read as ``{"role", "content"}`` with a role out of ``ROLES`` and a 
 Messages API: text, call (``tool_use``), result (``tool_result``), thinking, and what is none of these, kept as it is.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -54,6 +54,12 @@ class ReplyReader(Protocol):
         ...
 
 
+class WriteResult(Protocol):
+    """``Dialect.write_result``."""
+
+    def __call__(self, call: str, text: str, is_error: bool, attached: Sequence[Mapping[str, Any]] = ()) -> bytes: ...
+
+
 @attrs.frozen(kw_only=True)
 class Dialect:
     """One provider's API.
@@ -73,7 +79,8 @@ class Dialect:
     neighbours of one role are one message, ``signs_thinking`` whether thinking is signed against what came before it,
     ``marks_cache`` whether clients mark what is to be cached. ``write_tool`` makes the definition of a tool of one in
     the Messages API's shape, ``write_result`` the JSON of what a call got: the call's id, the text, and whether it
-    failed. ``write_error`` makes an error of its kind, in the Messages API's words, and of what it says.
+    failed; and the images and documents behind the text, where ``attaches`` says that they may stand there.
+    ``write_error`` makes an error of its kind, in the Messages API's words, and of what it says.
     ``find_obstacle`` says why a request with such top-level members, each found by its name, cannot be managed;
     ``""`` if it can.
     """
@@ -97,7 +104,8 @@ class Dialect:
     signs_thinking: bool = False
     marks_cache: bool = False
     write_tool: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    write_result: Callable[[str, str, bool], bytes]
+    write_result: WriteResult
+    attaches: bool = False
     write_error: Callable[[str, str], Mapping[str, Any]]
     find_obstacle: Callable[[Callable[[str], Any]], str] = lambda member: ""
 

@@ -88,7 +88,7 @@ class FlatHistory:
             return list(self.keep(elements[0]))
         return [as_json(each) for each in self.write_message(message, [json.loads(each) for each in elements])]
 
-    def with_text(self, element: bytes, text: str) -> bytes:
+    def with_text(self, element: bytes, text: str, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
         """A user's element with a text of ours behind what it says."""
         return self.add_text(element, text)
 

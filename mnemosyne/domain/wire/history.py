@@ -96,8 +96,10 @@ class HistoryForm(Protocol):
         """
         ...
 
-    def with_text(self, element: bytes, text: str) -> bytes:
-        """A user's element with a text of ours behind what it says; as it is where there is no place for it."""
+    def with_text(self, element: bytes, text: str, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
+        """A user's element with a text of ours behind what it says, and images and documents behind that where
+        ``Dialect.attaches`` says so; as it is where there is no place for it.
+        """
         ...
 
 

@@ -87,5 +87,6 @@ MESSAGES = Dialect(
     marks_cache=True,
     write_tool=lambda tool: tool,
     write_result=write_result,
+    attaches=True,
     write_error=lambda kind, message: {"type": "error", "error": {"type": kind, "message": message}},
 )

@@ -91,15 +91,18 @@ class AlternatingHistory:
         """A rendered message; what nothing changes keeps the client's bytes."""
         return [message_bytes.of_client(elements[0]) if same else as_json(message)]
 
-    def with_text(self, element: bytes, text: str) -> bytes:
-        """A user's message with one more block at its end."""
-        return message_bytes.with_block(element, as_json({"type": "text", "text": text}))
+    def with_text(self, element: bytes, text: str, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
+        """A user's message with more blocks at its end."""
+        for block in ({"type": "text", "text": text}, *attached):
+            element = message_bytes.with_block(element, as_json(block))
+        return element
 
 
-def write_result(call: str, text: str, is_error: bool) -> bytes:
+def write_result(call: str, text: str, is_error: bool = False, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
     """The JSON of a result."""
     failed = {"is_error": True} if is_error else {}
-    return as_json({"type": "tool_result", "tool_use_id": call, "content": text, **failed})
+    content = [{"type": "text", "text": text}, *attached] if attached else text
+    return as_json({"type": "tool_result", "tool_use_id": call, "content": content, **failed})
 
 
 def _assistant(each: Round, hidden: Collection[str], *, answered: bool = True) -> bytes | None:

@@ -37,7 +37,7 @@ def write_tool(tool: Mapping[str, Any]) -> Item:
     return {"type": "function", **described, "strict": False}
 
 
-def write_result(call: str, text: str, is_error: bool = False) -> bytes:
+def write_result(call: str, text: str, is_error: bool = False, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
     """The JSON of a result. Nothing but its text tells of an error."""
     return as_json({"type": "function_call_output", "call_id": call, "output": text})
 

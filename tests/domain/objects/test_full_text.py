@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.full_text import full_text, list_attached
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, segment
 from tests.domain import recorded
@@ -82,3 +82,13 @@ def test_recorded_objects_say_what_their_drafts_say_but_for_an_empty_line_where_
                 said = full_text(blocks_of(draft, messages))
                 assert said.replace("\n", "") == draft.text.encode("utf-8", "replace").decode().replace("\n", "")
     assert count > 100
+
+
+def test_images_and_documents_that_the_text_only_names_are_had_as_they_were() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+    words = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "It says so itself."}}
+    result = {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "Here."}, image, words]}
+    pasted = {**image, "cache_control": {"type": "ephemeral"}}
+    content = b",".join(json.dumps(block).encode() for block in (result, pasted))
+    assert list_attached(content) == (image, image)
+    assert "It says so itself." in full_text(content)

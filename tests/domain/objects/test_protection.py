@@ -11,7 +11,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned, evolve
 from mnemosyne.domain.objects.events import Admission, BlockPlace, FaultKind, ObjectFaulted
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.followed_plan import LARGEST
-from mnemosyne.domain.objects.kinds import ObjectKind, Role
+from mnemosyne.domain.objects.kinds import REFERENCED, ObjectKind, Role
 from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, Resident, is_kept, last_protected_turn
 
 ADMISSION = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=True)
@@ -106,3 +106,10 @@ def test_a_fault_protects_and_each_further_one_for_no_shorter_time(each: MemoryO
     assert first is not None
     assert second is not None
     assert turn + FAULT_PROTECTION <= first <= second <= turn + 8 * FAULT_PROTECTION
+
+
+def test_what_the_provider_knows_by_a_reference_is_kept_whatever_its_age() -> None:
+    old = Resident(PLAIN, Fidelity.FULL)
+    assert is_kept(old, NOW) is None
+    referenced = attrs.evolve(PLAIN, tags=(REFERENCED,))
+    assert is_kept(Resident(referenced, Fidelity.FULL), NOW) == "known to the provider by a reference"

@@ -25,7 +25,7 @@ from mnemosyne.domain.recall.memory_results import (
     search_text,
 )
 from mnemosyne.domain.recall.related import find_related
-from mnemosyne.domain.tools.memory_tools import MemoryRestore
+from mnemosyne.domain.tools.memory_tools import MemoryRestore, RefusedCall
 from tests.domain.remembered import BRANCH, created, degraded, remembered, superseded
 
 STUBBED = remembered(created("abc2345"), degraded("abc2345", Fidelity.STUB))
@@ -236,3 +236,25 @@ def test_what_was_brought_can_be_told_from_the_text_whatever_it_says(texts: dict
 def test_any_other_text_brought_nothing(said: str) -> None:
     assert memory_results.objects_in(said) == frozenset()
     assert memory_results.objects_in(f"{memory_results.BROUGHT}: {said}") == frozenset()
+
+
+def test_what_is_attached_is_counted_and_where_it_cannot_be_shown_that_is_said() -> None:
+    found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
+    assert isinstance(found, GrantedRestore)
+    found = found.with_images(3_000, Spent(), LIMITS)
+    assert isinstance(found, GrantedRestore)
+    types = ("image", "image", "document")
+    told = render_restored(found, after(found), 20, "x", Spent(1, found.tokens), attached=types)
+    assert "about 4,000 tokens" in told
+    assert "Its 2 images and 1 document, as they were, are behind this text" in told
+    alone = render_restored(found, after(found), 20, "x", Spent(1, found.tokens), attached=types, attaches=False)
+    assert "Its 2 images and 1 document cannot be shown here: look at the source again." in alone
+
+
+def test_images_for_which_there_is_no_room_are_refused_with_all_sizes() -> None:
+    found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
+    assert isinstance(found, GrantedRestore)
+    refused = found.with_images(LIMITS.tokens, Spent(1, 500), LIMITS)
+    assert isinstance(refused, RefusedCall)
+    assert f"about {LIMITS.tokens + 1_000:,} tokens at L0" in refused.text
+    assert f"no more than {LIMITS.tokens - 500:,}" in refused.text

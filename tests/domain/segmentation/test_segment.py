@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.objects.events import LinkRelation, Supersession
-from mnemosyne.domain.objects.kinds import ObjectKind, Role, is_operators
+from mnemosyne.domain.objects.kinds import REFERENCED, ObjectKind, Role, is_operators
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.prose import describe
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
@@ -353,3 +353,22 @@ def test_an_image_that_was_read_is_told_in_the_stub() -> None:
     draft = draft_of(made(talk), ObjectKind.FILE_CONTEXT)
     assert draft.stub == "Read /a.png (image png, 3.0 KB)"
     assert len(draft.text) < 200
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
+        {"type": "document", "source": {"type": "file", "file_id": "file_1"}},
+        {
+            "type": "document",
+            "source": {"type": "text", "media_type": "text/plain", "data": "Words."},
+            "citations": {"enabled": True},
+        },
+    ],
+    ids=["of an address", "of the provider's files", "that is cited"],
+)
+def test_what_the_provider_knows_by_a_reference_is_marked_and_stands_alone(kept: Mapping[str, Any]) -> None:
+    talk = Talk().user("Look.").call("shot", {"page": "/a"}, [kept]).call("shot", {"page": "/b"}, "nothing")
+    marked = [draft for draft in made(talk).drafts if REFERENCED in draft.tags]
+    assert [len(draft.places) for draft in marked] == [2]

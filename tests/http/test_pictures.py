@@ -1,0 +1,166 @@
+"""Screenshots leave the window like anything else that a tool brought, come back to the byte, and cost less for it."""
+
+import base64
+import json
+import random
+import struct
+import zlib
+from typing import Any
+
+import trio
+from trio.testing import MockClock
+
+from mnemosyne.domain.cost.catalogue import cost
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.lab.provider.server import open_standin
+from tests.actors.support import StoppableLog
+from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, bare, open_stage, text, think
+from tests.http.test_epochs import Clock, answer, epochs_of, restore, violations
+
+WINDOW = 14_000
+SHOTS = 30
+
+PAUSE = 400
+"""Seconds; a cache of five minutes is cold by then."""
+
+SCREENSHOT = {"name": "screenshot", "description": "Takes one.", "input_schema": {"type": "object"}}
+
+
+def png(seed: int, width: int = 1440, height: int = 900) -> bytes:
+    """A picture of stripes: a small file, and as many tokens as any of its size."""
+    chance = random.Random(seed)
+    rows = b"".join(b"\0" + bytes([chance.randrange(256)]) * width for _ in range(height))
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def image(data: bytes, media: str = "image/png") -> Json:
+    return {"type": "image", "source": {"type": "base64", "media_type": media, "data": base64.b64encode(data).decode()}}
+
+
+def shot(number: int) -> Json:
+    return image(png(number))
+
+
+async def walk(client: Client, stage: Stage, clock: Clock, attached: list[Json], pause: int = 0) -> Json:
+    """The agent looks at one page after the other; each call gets what is attached next."""
+    content = [text("Walk through the pages.")]
+    for number, each in enumerate(attached):
+        clock.now += pause * 1_000_000
+        await trio.sleep(pause)
+        call = {"type": "tool_use", "name": "screenshot", "input": {"page": f"/p{number}"}}
+        answer(stage, [think(), text(f"Now page {number}."), call])
+        message = await client.turn(*content)
+        content = [
+            {
+                "type": "tool_result",
+                "tool_use_id": message["content"][-1]["id"],
+                "content": [text(f"Page {number}:"), each],
+            }
+        ]
+    answer(stage, [text("All pages are there.")])
+    return await client.turn(*content)
+
+
+def images_in(body: Json) -> list[str]:
+    """The data of every image of a request, in order."""
+    found: list[str] = []
+
+    def look(value: Any) -> None:
+        match value:
+            case {"type": "image", "source": {"data": str(data)}}:
+                found.append(data)
+            case dict():
+                for each in value.values():
+                    look(each)
+            case list():
+                for each in value:
+                    look(each)
+
+    look(body["messages"])
+    return found
+
+
+def spent(stage: Stage) -> int:
+    """What the provider took, in nanodollars."""
+    used = Tokens()
+    for each in stage.standin.messages:
+        (start,) = [line for line in each.payload.decode().splitlines() if '"message_start"' in line and "data" in line]
+        used += tokens_of(json.loads(start.removeprefix("data: "))["message"]["usage"]) or Tokens()
+    return cost(used, "claude-opus-5-5") or 0
+
+
+async def test_thirty_screenshots_cost_half_at_most_where_the_cache_goes_cold_between_them(
+    loopback_clock: MockClock,
+) -> None:
+    dollars = {}
+    for mode in (Mode.OBSERVE, Mode.MANAGE):
+        clock = Clock()
+        async with open_stage(mode=mode, window=WINDOW, clock=iter(clock)) as stage:
+            client, shots = Client(stage.url, tools=[SCREENSHOT]), [shot(each) for each in range(SHOTS)]
+            await walk(client, stage, clock, shots, PAUSE)
+            assert violations(stage) == []
+            dollars[mode] = spent(stage)
+            assert (max(len(images_in(body)) for body in stage.upstream) == SHOTS) is (mode is Mode.OBSERVE)
+    assert dollars[Mode.MANAGE] <= dollars[Mode.OBSERVE] / 2
+
+
+async def test_every_screenshot_that_left_comes_back_to_the_byte() -> None:
+    shots = [shot(each) for each in range(SHOTS)]
+    clock, log = Clock(), StoppableLog()
+    async with open_standin({"rules": []}) as standin:
+        async with open_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:
+            client = Client(stage.url, tools=[SCREENSHOT])
+            await walk(client, stage, clock, shots)
+        gone = {each["source"]["data"] for each in shots} - set(images_in(stage.upstream[-1]))
+        assert len(gone) > SHOTS // 2
+        async with open_stage(standin=standin, log=log, clock=iter(clock)) as stage:  # one with room for all of them
+            client.url = stage.url
+            made = [each for each in await stage.events() if isinstance(each, ObjectCreated)]
+            back: set[str] = set()
+            for each in made:
+                if each.source_tool == "screenshot":
+                    answer(stage, [restore(each.object)], [text("I see.")])
+                    await client.turn(text("What was there?"))
+                    back.update(images_in({"messages": results_in(stage.upstream[-1])}))
+        assert gone <= back
+        assert violations(stage) == []
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+async def test_pictures_for_which_a_turn_has_no_room_are_refused_with_their_size() -> None:
+    clock, log = Clock(), StoppableLog()
+    async with open_stage(log=log, window=WINDOW, clock=iter(clock)) as stage:
+        client = Client(stage.url, tools=[SCREENSHOT])
+        await walk(client, stage, clock, [shot(each) for each in range(12)])
+        first = next(each for each in await stage.events() if isinstance(each, ObjectCreated) and each.source_tool)
+        answer(stage, [restore(first.object)], [text("I see.")])
+        await client.turn(text("What was there?"))
+        (result,) = results_in(stage.upstream[-1])
+        assert result["is_error"]
+        assert "most of them of its images and documents" in result["content"]
+
+
+def results_in(body: Json) -> list[Json]:
+    """What the calls of the last message got."""
+    return [block for block in body["messages"][-1]["content"] if block["type"] == "tool_result"]
+
+
+async def test_a_document_that_is_cited_never_leaves() -> None:
+    data = {"type": "text", "media_type": "text/plain", "data": "Long ago. " * 200}
+    kept = {"type": "document", "source": data, "citations": {"enabled": True}}
+    clock = Clock()
+    async with open_stage(window=WINDOW, clock=iter(clock)) as stage:
+        client = Client(stage.url, tools=[SCREENSHOT])
+        await walk(client, stage, clock, [kept, *(shot(each) for each in range(12))])
+        assert await epochs_of(stage)
+        assert all(json.dumps(kept) in json.dumps(bare(body)) for body in stage.upstream[1:])
+        assert violations(stage) == []

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.cost.catalogue import Family, model_of, tokenizer_of
-from mnemosyne.domain.text.image_size import image_size
+from mnemosyne.domain.text.media_sizes import count_pages, image_size
 from mnemosyne.domain.text.weight import weight
 
 # Features
@@ -54,8 +54,11 @@ _TOOL_PROMPT = 286
 _HIDDEN = 305
 """For each character of thinking that is not shown."""
 
-_IMAGE, _PDF = Features(fixed=1600), Features(fixed=3000)
-"""Where the size is not to be seen: the most of an image before models of high resolution; a page of a PDF, at most."""
+_IMAGE = Features(fixed=1600)
+"""Where the size is not to be seen: the most of an image before models of high resolution."""
+
+_PDF_PAGE = 3000
+"""Tokens of a page of a PDF, at most; one page where they cannot be counted."""
 
 _PATCH, _LONGEST_EDGE = 28, 1568
 """Pixels. A larger image is scaled down first (provider's page on vision)."""
@@ -109,8 +112,10 @@ def _of_block(block: Mapping[str, Any]) -> Features:
             return features_of_text(text)
         case {"type": "document", "source": {"type": "content", "content": content}}:
             return features_of_system(content)
+        case {"type": "document", "source": {"type": "base64", "data": str(data)}}:
+            return Features(fixed=_PDF_PAGE * (count_pages(data) or 1))
         case {"type": "document"}:
-            return _PDF
+            return Features(fixed=_PDF_PAGE)
         case _:
             return _of_rest(block)
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from mnemosyne.domain.text.image_size import image_size
+from mnemosyne.domain.text.media_sizes import count_pages, image_size
 
 LONGEST = 240
 """Characters of a stub."""
@@ -55,7 +55,7 @@ def render_count(number: int, thing: str) -> str:
 
 
 def attachment(block: Mapping[str, Any]) -> str:
-    """An image or document: its type and size, as ``image png 1200x800, 340 KB``."""
+    """An image or document: its type and size, as ``image png 1200x800, 340 KB`` or ``document pdf, 2 pages, 9 KB``."""
     kind = str(block.get("type"))
     source = block.get("source")
     source = source if isinstance(source, Mapping) else {}
@@ -67,6 +67,9 @@ def attachment(block: Mapping[str, Any]) -> str:
         if size is not None:
             said[0] += f" {size[0]}x{size[1]}"
         encoded = source.get("type") == "base64"
+        pages = count_pages(data) if kind == "document" and encoded else None
+        if pages is not None:
+            said.append(render_count(pages, "page"))
         said.append(amount(len(data) * 3 // 4 if encoded else len(data)))
     elif isinstance(source.get("url"), str):
         said.append(plain(source["url"], 60))

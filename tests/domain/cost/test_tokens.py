@@ -1,3 +1,4 @@
+import base64
 import math
 from typing import Any
 
@@ -69,6 +70,23 @@ def test_an_image_weighs_by_its_pixels_and_not_by_its_data() -> None:
     # A PNG's header: 280 pixels wide, 140 high; then 28,000 wide and high.
     assert image("iVBORw0KGgoAAAANSUhEUgAAARgAAACM" + "A" * 4000) == Features(fixed=10 * 5)
     assert image("iVBORw0KGgoAAAANSUhEUgAAbWAAAG1g") == image("no image") == image("") == Features(fixed=1600)
+
+
+def test_a_pdf_weighs_by_its_pages_and_what_cannot_be_counted_as_one() -> None:
+    def document(data: bytes) -> Features:
+        encoded = base64.b64encode(data).decode()
+        source = {"type": "base64", "media_type": "application/pdf", "data": encoded}
+        return features_of_block({"type": "document", "source": source})
+
+    assert document(b"%PDF-1.4 " + b"<</Type /Page>> " * 12 + bytes(100_000)) == Features(fixed=12 * 3000)
+    assert document(b"%PDF-1.4 broken") == document(b"") == Features(fixed=3000)
+    assert features_of_block({"type": "document", "source": {"type": "file", "file_id": "f"}}) == Features(fixed=3000)
+
+
+def test_an_image_of_20_megabytes_weighs_no_more_than_its_pixels_do() -> None:
+    header = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(4) + b"IHDR" + bytes([0, 0, 1, 24, 0, 0, 0, 140])).decode()
+    source = {"type": "base64", "media_type": "image/png", "data": header + "A" * 28_000_000}
+    assert features_of_block({"type": "image", "source": source}) == Features(fixed=10 * 5)
 
 
 def test_with_tools_the_provider_adds_a_prompt_of_its_own() -> None:

@@ -75,6 +75,14 @@ def test_an_image_is_told_with_type_dimensions_and_size() -> None:
     assert stubs.attachment({"type": "image", "source": source}) == "image png 1200x800, 3.0 KB"
 
 
+def test_a_pdf_is_told_with_its_pages() -> None:
+    pdf = base64.b64encode(b"%PDF-1.4 " + b"<</Type /Page>> " * 12 + bytes(2000)).decode()
+    source = {"type": "base64", "media_type": "application/pdf", "data": pdf}
+    assert stubs.attachment({"type": "document", "source": source, "title": "Manual"}) == (
+        "document pdf, 12 pages, 2.2 KB, Manual"
+    )
+
+
 def test_a_document_is_told_whatever_its_source() -> None:
     """By its address, or by nothing at all."""
     assert stubs.attachment({"type": "document", "source": {"type": "url", "url": "https://a.example/b.pdf"}}) == (

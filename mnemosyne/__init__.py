@@ -1,3 +1,23 @@
-"""Mnemosyne: a transparent proxy that manages a coding agent's context window as an operating system manages memory."""
+"""Mnemosyne: a transparent proxy that manages a coding agent's context window as an operating system manages memory.
+
+``Session`` and ``SyncSession`` are the same without a proxy, inside an agent's own process (docs/library.md).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mnemosyne.library import Context as Context
+    from mnemosyne.library import Session as Session
+    from mnemosyne.library import SyncSession as SyncSession
 
 __version__ = "0.1.0"
+
+_FACES = frozenset({"Context", "Session", "SyncSession"})
+
+
+def __getattr__(name: str) -> Any:
+    """The library's faces, read once somebody asks: commands do without."""
+    if name in _FACES:
+        return getattr(import_module("mnemosyne.library"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

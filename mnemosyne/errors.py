@@ -19,6 +19,8 @@ MnemosyneError
 ├── ContentForgotten        the content was erased on request; its hash remains
 ├── ActorStopped            a session's actor ended before it could answer; ask the next one
 ├── Outdated                what was proposed to be sent does not hold any more; ask again
+├── BadTurn                 you: an agent that says what the conversation does not allow now
+├── BudgetTooSmall          you: fewer tokens than what must be sent has
 ├── BadEntry                you: something that cannot be kept in memory beyond a session
 └── NotFound                you: no such session, branch or turn
 
@@ -100,6 +102,14 @@ class ActorStopped(MnemosyneError):
 
 class Outdated(MnemosyneError):
     """What was proposed to be sent upstream does not hold any more, because the session went on meanwhile."""
+
+
+class BadTurn(MnemosyneError):
+    """An agent says, or asks for, what its conversation does not allow now."""
+
+
+class BudgetTooSmall(MnemosyneError):
+    """A budget of fewer tokens than what must be sent has."""
 
 
 class BadEntry(MnemosyneError):

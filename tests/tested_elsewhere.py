@@ -3,6 +3,11 @@
 from collections.abc import Mapping
 
 ELSEWHERE: Mapping[str, tuple[str, str]] = {
+    # The library
+    "library/test_session.py": (
+        "a runtime and a turn in an agent's hands show in the session that they carry",
+        "library/runtime library/handed app/turns app/deriving",
+    ),
     # The domain
     "domain/segmentation/test_segment.py": (
         "a rule shows in the objects that come of a conversation",

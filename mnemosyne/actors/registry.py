@@ -164,6 +164,13 @@ class SessionRegistry:
             actor.stop()
             del self._awake[stream]
 
+    def use(self, settings: ServerSettings) -> None:
+        """Decide with these settings from now on."""
+        if settings != self.settings:
+            self.settings = settings
+            for stream, awake in tuple(self._awake.items()):
+                self.discard(stream, awake.actor)
+
     def note_gap(self, stream: UUID, gap: Gap) -> None:
         """Turns went through without a record; the next one that is recorded will say so."""
         known = self._gaps.get(stream)

@@ -372,6 +372,11 @@ class Turn:
             self._identified = await self._opener.finder.identity_of(self._request)
         return self._identified
 
+    @property
+    def address(self) -> Address | None:
+        """Where it is recorded; None while that is not known, or it is not."""
+        return self._address
+
     async def _find_mode(self) -> Mode | None:
         """What the conversation sends upstream, as far as that is known; one that begins is observed so far."""
         if b'"assistant"' not in self._request.raw:

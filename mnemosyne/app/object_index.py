@@ -41,6 +41,16 @@ def indexer_of(index: PostgresObjectIndex, database: Database, report: Report = 
 
 async def fill_index(models: OpenReadModels, *, anew: bool = False) -> PostgresObjectIndex:
     """The index of objects with all that the log holds; ``anew``: made again, but for vectors."""
+    index = await index_as_it_is(models)
+    if anew:
+        await models.refresh((OBJECT_INDEX,))
+        await index.clear()
+    await catch_up(models, index)
+    return index
+
+
+async def catch_up(models: OpenReadModels, index: PostgresObjectIndex) -> None:
+    """Have the index hold all that the log does."""
     await models.refresh((OBJECT_INDEX,))
     with ExitStack() as stack:
         bar: list[Callable[[int, int], None]] = []
@@ -53,13 +63,9 @@ async def fill_index(models: OpenReadModels, *, anew: bool = False) -> PostgresO
                 bar.append(stack.enter_context(models.bars("indexing")))
             bar[0](done, total)
 
-        index = await open_index(models.config, models.database)
-        if anew:
-            await index.clear()
         standing = await index.standing()
         total = standing.missing + standing.unembedded
         await indexer_of(index, models.database, report).catch_up()
-    return index
 
 
 async def index_as_it_is(models: OpenReadModels) -> PostgresObjectIndex:

@@ -14,8 +14,6 @@ import trio
 
 from mnemosyne import credentials
 from mnemosyne.actors.awake import AwakeSessions
-from mnemosyne.actors.questions import HelperQuestions
-from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import TurnOpener
 from mnemosyne.adapters.helpers.opening import check_helper
@@ -25,17 +23,17 @@ from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.discovery import off_sentence
 from mnemosyne.app.freed_memory import return_when_quiet
 from mnemosyne.app.keeping import keep_open
-from mnemosyne.app.knowledge import open_librarian
 from mnemosyne.app.launch import as_variables
 from mnemosyne.app.logs import log_turns
 from mnemosyne.app.metrics import ServerMetrics
 from mnemosyne.app.page_process import open_pages
-from mnemosyne.app.process import new_id, new_salt, now
+from mnemosyne.app.process import new_id, now
 from mnemosyne.app.reloading import Reloader, reload_on_hangup
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
 from mnemosyne.app.supervising import Supervisor
 from mnemosyne.app.tracing import SpanSender
+from mnemosyne.app.turns import open_registry
 from mnemosyne.config import Config, upstreams_of
 from mnemosyne.data_dir import BYPASS_FILE, local_token, prepare_data_dir, read_bypass_file, remove_bypass_file
 from mnemosyne.domain.ports import Append, ContentStore, EventLog, Journal
@@ -89,7 +87,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
     token = local_token(config.data_dir)
     listener = bind(config.host, config.port)
     url = url_of(listener)
-    settings = settings_of(config)
+    settings_of(config)  # before anything is opened
     check_helper(config, os.environ)  # before the worker finds out
     progress = RelayProgress()
     event_log = ReconnectingLog()
@@ -117,20 +115,9 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
         await _adopt_bypass_file(config, _Archive(event_log, event_log, journal, event_log))
         await _warn_if_off(config, event_log)
         async with trio.open_nursery() as sessions:
-            librarian = open_librarian(event_log, journal, config)
-            sessions.start_soon(librarian.run)
-            registry = SessionRegistry(
-                sessions,
-                event_log=event_log,
-                contents=event_log,
-                journal=journal,
-                new_salt=new_salt,
-                index=event_log,
-                settings=settings,
-                questions=HelperQuestions() if config.helper != "extractive" else None,
-                librarian=librarian,
+            registry = open_registry(
+                sessions, config, events=event_log, contents=event_log, journal=journal, index=event_log
             )
-            sessions.start_soon(registry.run)
             if spans is not None:
                 sessions.start_soon(spans.run)
             environ = {**os.environ, **as_variables(config)}

@@ -13,26 +13,16 @@ from collections.abc import Callable
 
 import trio
 
-from mnemosyne.actors.budget import HelperBudget
-from mnemosyne.actors.composing import Composer
-from mnemosyne.actors.curator import Curator
-from mnemosyne.actors.summarizing import Summarizer
-from mnemosyne.adapters.helpers.opening import open_helper
-from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.leading import Leader
 from mnemosyne.adapters.postgres.nodes import WORKER, name_of
-from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.adapters.postgres.spending import PostgresSpending
-from mnemosyne.app.object_index import indexer_of, open_index
+from mnemosyne.app.deriving import curate, follow
+from mnemosyne.app.object_index import open_index
 from mnemosyne.app.process import end_with_server
-from mnemosyne.app.settings import helper_limits
-from mnemosyne.app.storage import open_database, open_views
+from mnemosyne.app.storage import open_database
 from mnemosyne.app.worker_link import BEAT_SECONDS, Line, RemoteSessions
 from mnemosyne.config import Config
 from mnemosyne.domain.ports import Progress
-from mnemosyne.projections.catalog import ALL
-from mnemosyne.projections.keeping import Keeping
 
 NICENESS = 10
 """Of ten parts of a core that both want, the server gets nine."""
@@ -53,7 +43,7 @@ async def run_worker(config: Config, under_server: bool, now: Callable[[], int],
             sessions = RemoteSessions(line)
             nursery.start_soon(_curate, config, database, sessions, leader, now, new_id)
         try:
-            await leader.run(lambda heard: _follow(config, database, heard))
+            await leader.run(lambda heard: _lead(config, database, heard))
         finally:
             ear.close()
 
@@ -64,12 +54,8 @@ async def _wait_until_told(scope: trio.CancelScope) -> None:
             scope.cancel()
 
 
-async def _follow(config: Config, database: Database, heard: Progress) -> None:
-    """Keep everything that is derived from the log."""
-    index = await open_index(config, database)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(Keeping(ALL, open_views(database), PostgresProjections(database)).run, heard)
-        nursery.start_soon(indexer_of(index, database).run, heard)
+async def _lead(config: Config, database: Database, heard: Progress) -> None:
+    await follow(await open_index(config, database), database, heard)
 
 
 async def _curate(
@@ -80,16 +66,10 @@ async def _curate(
     now: Callable[[], int],
     new_id: Callable[[], str],
 ) -> None:
-    """Write the summaries that our server's sessions owe, and have a helper answer what their turns ask."""
-    budget = HelperBudget(PostgresSpending(database, open_views(database)), helper_limits(config), now)
-    async with open_helper(config, os.environ) as helper, trio.open_nursery() as nursery:
+    async with trio.open_nursery() as nursery:
         nursery.start_soon(sessions.run)
         nursery.start_soon(_beat, sessions, leader)
-        summarizer = Summarizer(helper, budget)
-        curator = Curator(sessions, PostgresContentStore(database), summarizer, budget, now, new_id)
-        nursery.start_soon(curator.run)
-        if helper is not None:
-            nursery.start_soon(Composer(helper, budget).run, sessions)
+        nursery.start_soon(curate, config, database, sessions, now, new_id)
 
 
 async def _beat(sessions: RemoteSessions, leader: Leader) -> None:

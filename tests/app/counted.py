@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from mnemosyne.actors.registry import SessionRegistry
-from mnemosyne.app import server
+from mnemosyne.app import server, turns
 from mnemosyne.app.supervising import Supervisor
 from mnemosyne.config import load
 from mnemosyne.domain.session.round_events import Mode
@@ -79,10 +79,10 @@ async def counted_server(folder: Path, dsn: str, mode: Mode) -> AsyncIterator[Co
     ids = itertools.count(1)
     clock = Clock()
     with open_doors() as doors, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "SessionRegistry", partial(SessionRegistry, patience=PATIENT))
+        patch.setattr(turns, "SessionRegistry", partial(SessionRegistry, patience=PATIENT))
         patch.setattr(server, "Supervisor", partial(Supervisor, command=SILENT))
         patch.setattr(server, "now", clock)
-        patch.setattr(server, "new_salt", lambda: SALT)
+        patch.setattr(turns, "new_salt", lambda: SALT)
         patch.setattr(server, "new_id", lambda: f"{next(ids):016x}")
         patch.setattr(Standin, "_respond", _taking_its_time(Standin._respond, doors))
         async with open_standin() as standin, trio.open_nursery() as nursery:

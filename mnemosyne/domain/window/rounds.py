@@ -291,12 +291,16 @@ def fits(read: Transcript, estimator: Estimator | None = None, *, most: int | No
     """Whether the model of a request takes all that its client says, thinking left out, with room to spare, and whether
     that is no more than ``most`` tokens.
     """
-    estimator = estimator or Estimator.of(read.fields.model)
-    messages = upstream_history.first(_client(read), dialect=read.dialect).messages
-    held = Sizes().of(messages, read.dialect) + head_of(read)
     window = model_of(read.fields.model).window
     allowed = window - window // RESERVE
-    return estimator.tokens(held) <= (allowed if most is None else min(most, allowed))
+    return count_tokens(read, estimator) <= (allowed if most is None else min(most, allowed))
+
+
+def count_tokens(read: Transcript, estimator: Estimator | None = None) -> int:
+    """About how many tokens a request has, without the thinking in it."""
+    estimator = estimator or Estimator.of(read.fields.model)
+    messages = upstream_history.first(_client(read), dialect=read.dialect).messages
+    return estimator.tokens(Sizes().of(messages, read.dialect) + head_of(read))
 
 
 def _client(read: Transcript, start: int = 0) -> list[bytes]:

@@ -1,0 +1,52 @@
+"""What is derived from the log, put together: by a worker for its server, by a library for its own process."""
+
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from mnemosyne.actors.budget import HelperBudget
+from mnemosyne.actors.composing import Composer, WaitingQuestions
+from mnemosyne.actors.curator import CuratedSessions, Curator
+from mnemosyne.actors.summarizing import Summarizer
+from mnemosyne.adapters.helpers.opening import open_helper
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.adapters.postgres.spending import PostgresSpending
+from mnemosyne.app.object_index import indexer_of
+from mnemosyne.app.settings import helper_limits
+from mnemosyne.app.storage import open_views
+from mnemosyne.config import Config
+from mnemosyne.domain.ports import Progress
+from mnemosyne.projections.catalog import ALL
+from mnemosyne.projections.keeping import Keeping
+
+
+class HelpedSessions(CuratedSessions, WaitingQuestions, Protocol):
+    """The awake sessions, with the questions of their turns."""
+
+
+async def follow(index: PostgresObjectIndex, database: Database, heard: Progress) -> None:
+    """Keep everything that is derived from the log."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Keeping(ALL, open_views(database), PostgresProjections(database)).run, heard)
+        nursery.start_soon(indexer_of(index, database).run, heard)
+
+
+async def curate(
+    config: Config,
+    database: Database,
+    sessions: HelpedSessions,
+    now: Callable[[], int],
+    new_id: Callable[[], str],
+) -> None:
+    """Write the summaries that sessions owe, and have a helper answer what their turns ask."""
+    budget = HelperBudget(PostgresSpending(database, open_views(database)), helper_limits(config), now)
+    async with open_helper(config, os.environ) as helper, trio.open_nursery() as nursery:
+        curator = Curator(sessions, PostgresContentStore(database), Summarizer(helper, budget), budget, now, new_id)
+        nursery.start_soon(curator.run)
+        if helper is not None:
+            nursery.start_soon(Composer(helper, budget).run, sessions)

@@ -1,0 +1,42 @@
+"""What takes turns, put together over an open log: for a server, and for a library."""
+
+import trio
+
+from mnemosyne.actors.questions import HelperQuestions
+from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.app.knowledge import open_librarian
+from mnemosyne.app.process import new_salt
+from mnemosyne.app.settings import settings_of
+from mnemosyne.config import Config
+from mnemosyne.domain.ports import ContentStore, EventLog, Journal
+from mnemosyne.domain.recall.object_search import ObjectIndex
+from mnemosyne.domain.session.events import Event
+
+
+def open_registry(
+    nursery: trio.Nursery,
+    config: Config,
+    *,
+    events: EventLog[Event],
+    contents: ContentStore,
+    journal: Journal,
+    index: ObjectIndex,
+) -> SessionRegistry:
+    """The sessions of a process, which live in ``nursery``, with what tells and learns what is known beyond them.
+    Raises BadConfiguration for settings with which nothing can be decided.
+    """
+    librarian = open_librarian(events, journal, config)
+    nursery.start_soon(librarian.run)
+    registry = SessionRegistry(
+        nursery,
+        event_log=events,
+        contents=contents,
+        journal=journal,
+        new_salt=new_salt,
+        index=index,
+        settings=settings_of(config),
+        questions=HelperQuestions() if config.helper != "extractive" else None,
+        librarian=librarian,
+    )
+    nursery.start_soon(registry.run)
+    return registry

@@ -1,0 +1,153 @@
+"""The same face for threads without trio: a thread of its own runs the session."""
+
+import queue
+import threading
+import warnings
+import weakref
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import trio
+
+from mnemosyne.errors import BadTurn
+from mnemosyne.library.conversation import Content, SdkMessage
+from mnemosyne.library.session import ANSWER_TOKENS, MAX_TOKENS, AgentSession, CitedPassage, Context, Restored
+
+Answer = TypeVar("Answer")
+
+ENDING_SECONDS = 30.0
+"""How long the end waits for what is to be written down."""
+
+
+class SessionThread:
+    """The thread in which a session is open."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+        self._started: queue.Queue[BaseException | None] = queue.Queue()
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._end = trio.Event()
+        self._thread = threading.Thread(target=self._run, name=f"mnemosyne {session.name}", daemon=True)
+        self._thread.start()
+        if (error := self._started.get()) is not None:
+            self._thread.join()
+            raise error
+
+    def call(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Do it there, and wait. Raises BadTurn once the session is closed."""
+        if self._token is None:
+            raise BadTurn(f"Session {self._session.name!r} is closed.")
+        return trio.from_thread.run(ask, trio_token=self._token)
+
+    def end(self) -> None:
+        """Close the session, and wait for that."""
+        token, self._token = self._token, None
+        if token is not None:
+            token.run_sync_soon(self._end.set)
+            self._thread.join(ENDING_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._serve)
+        except BaseException as error:
+            self._started.put(error)
+
+    async def _serve(self) -> None:
+        async with self._session:
+            self._token = trio.lowlevel.current_trio_token()
+            self._started.put(None)
+            await self._end.wait()
+
+
+def _warn_and_end(thread: SessionThread, name: str) -> None:
+    warnings.warn(f"{name}: a session was not closed; call close()", ResourceWarning, stacklevel=2)
+    thread.end()
+
+
+class SyncSession:
+    """``Session`` for threads without trio; it is open from the start, until ``close``. One thread calls at a time.
+
+    The arguments are those of ``Session``, and so is what each method does and raises. A program on asyncio calls the
+    methods with ``asyncio.to_thread``.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        system: Content | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+        messages: Sequence[Mapping[str, Any]] = (),
+        data_dir: str | Path | None = None,
+        dsn: str | None = None,
+    ) -> None:
+        self._session = AgentSession(name, system=system, tools=tools, messages=messages, data_dir=data_dir, dsn=dsn)
+        self._thread = SessionThread(self._session)
+        self._parent: SyncSession | None = None
+        """Of a fork: it keeps open what both need."""
+        self._unclosed = weakref.finalize(self, _warn_and_end, self._thread, self._session.name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it; again, it changes nothing. A fork is closed with the session that it left."""
+        if self._parent is None and self._unclosed.detach():
+            self._thread.end()
+
+    @property
+    def name(self) -> str:
+        """Its name in the log."""
+        return self._session.name
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """See ``Session.messages``."""
+        return self._session.messages
+
+    @property
+    def open_calls(self) -> list[str]:
+        """See ``Session.open_calls``."""
+        return self._session.open_calls
+
+    def user_says(self, content: Content) -> None:
+        """See ``Session.user_says``."""
+        self._session.user_says(content)
+
+    def tool_result(self, call: str, content: Content, *, is_error: bool = False) -> None:
+        """See ``Session.tool_result``."""
+        self._session.tool_result(call, content, is_error=is_error)
+
+    def context_for(self, model: str, budget: int, *, max_tokens: int = MAX_TOKENS, **fields: Any) -> Context:
+        """See ``Session.context_for``."""
+        return self._thread.call(partial(self._session.context_for, model, budget, max_tokens=max_tokens, **fields))
+
+    def assistant_says(self, message: Mapping[str, Any] | SdkMessage) -> Context | None:
+        """See ``Session.assistant_says``."""
+        return self._thread.call(partial(self._session.assistant_says, message))
+
+    def provider_fails(self, status: int, error: object) -> Context | None:
+        """See ``Session.provider_fails``."""
+        return self._thread.call(partial(self._session.provider_fails, status, error))
+
+    def query(self, question: str, *, tokens: int = ANSWER_TOKENS) -> list[CitedPassage]:
+        """See ``Session.query``."""
+        return self._thread.call(partial(self._session.query, question, tokens=tokens))
+
+    def restore(self, object_id: str, reason: str = "the agent asked for it") -> Restored:
+        """See ``Session.restore``."""
+        return self._thread.call(partial(self._session.restore, object_id, reason))
+
+    def fork(self, name: str | None = None) -> "SyncSession":
+        """See ``Session.fork``."""
+        other = SyncSession.__new__(SyncSession)
+        other._session, other._thread, other._parent = self._session.fork(name), self._thread, self
+        return other

@@ -1,0 +1,94 @@
+"""What sessions of a library need, open: the log, the actors, and all that is derived."""
+
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import attrs
+import trio
+
+from mnemosyne import credentials
+from mnemosyne.actors.awake import AwakeSessions
+from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.actors.session_finder import SessionFinder
+from mnemosyne.actors.turn import TurnOpener
+from mnemosyne.adapters.helpers.opening import check_helper
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.leading import Leader
+from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.app.deriving import curate, follow
+from mnemosyne.app.models_file import use_models
+from mnemosyne.app.object_index import open_index
+from mnemosyne.app.process import new_id, now
+from mnemosyne.app.read_models import OpenReadModels, open_read_models
+from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
+from mnemosyne.app.turns import open_registry
+from mnemosyne.config import Config, models_path
+from mnemosyne.http.client_reply import RelayProgress
+from mnemosyne.projections.directory import DIRECTORY
+
+log = logging.getLogger(__name__)
+
+RECORDING_SECONDS = 10.0
+"""How long the end waits for turns to be written down."""
+
+
+@attrs.frozen
+class Runtime:
+    """Open for as long as ``open_runtime`` lasts. Turns live in ``turns``."""
+
+    models: OpenReadModels
+    index: PostgresObjectIndex
+    registry: SessionRegistry
+    opener: TurnOpener
+    turns: trio.Nursery
+    progress: RelayProgress
+
+
+@asynccontextmanager
+async def open_runtime(config: Config) -> AsyncIterator[Runtime]:
+    """Open the log, and what works on it in this process. Raises what ``open_database`` raises, and BadConfiguration
+    for settings with which nothing can be decided.
+    """
+    check_helper(config, os.environ)
+    use_models(models_path(config))
+    event_codec().prepare()
+    credentials.prepare()
+    async with open_read_models(config, log.warning) as models, trio.open_nursery() as storage:
+        archive = models.archive
+        await storage.start(archive.journal.run)
+        index = await open_index(config, models.database)
+        try:
+            async with trio.open_nursery() as sessions:
+                registry = open_registry(
+                    sessions,
+                    config,
+                    events=archive.events,
+                    contents=archive.contents,
+                    journal=archive.journal,
+                    index=index,
+                )
+                sessions.start_soon(_follow, models.database, index)
+                sessions.start_soon(curate, config, models.database, AwakeSessions(registry), now, new_id)
+                async with trio.open_nursery() as turns:
+                    finder = SessionFinder(registry, archive.directory, config.tenant)
+                    opener = TurnOpener(registry, finder, turns, now, new_id)
+                    yield Runtime(models, index, registry, opener, turns, RelayProgress())
+                    turns.cancel_scope.deadline = trio.current_time() + RECORDING_SECONDS
+                if turns.cancel_scope.cancelled_caught:
+                    log.error("The database did not answer in time; turns that were still to be recorded are lost.")
+                await models.refresh((DIRECTORY,))  # from here on the names of forks lead to their sessions
+                sessions.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True):
+                await archive.journal.close(LAST_COMMIT_SECONDS)
+
+
+async def _follow(database: Database, index: PostgresObjectIndex) -> None:
+    """Keep what is derived, unless another process on this database does."""
+    ear = Database(database.dsn, connections=1, name=database.name)
+    try:
+        await Leader(ear).run(lambda heard: follow(index, database, heard))
+    finally:
+        ear.close()

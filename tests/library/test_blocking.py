@@ -1,0 +1,98 @@
+"""The face for threads without trio, and the example agent that stands on it."""
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from mnemosyne import SyncSession
+from mnemosyne.errors import BadConfiguration, BadTurn
+from mnemosyne.lab.provider.server import open_standin
+from tests.http.managing import said, text
+from tests.library.talking import MODEL, verify
+from tests.waiting import DEADLINE
+
+ROOT = Path(__file__).parents[2]
+REPLY: dict[str, Any] = {
+    "type": "message",
+    "role": "assistant",
+    "model": MODEL,
+    "id": "msg_1",
+    "stop_reason": "end_turn",
+}
+WELCOME = {"reply": {"text": "Welcome."}}
+REPLY |= {"content": [{"type": "text", "text": "Hello."}], "usage": {"input_tokens": 9, "output_tokens": 2}}
+
+
+def test_a_thread_without_trio_talks_forks_and_closes(dsn: str, tmp_path: Path) -> None:
+    with SyncSession("plain", dsn=dsn, data_dir=tmp_path) as session:
+        session.user_says("hello")
+        assert session.context_for(MODEL, 100_000).request["messages"][-1]["content"][0]["text"] == "hello"
+        assert session.assistant_says(REPLY) is None
+        other = session.fork()
+        other.user_says("and again")
+        assert len(other.context_for(MODEL, 100_000).request["messages"]) == 3
+        other.close()
+        assert session.query("what is said?") is not None
+    session.close()
+    with pytest.raises(BadTurn, match="'plain' is closed"):
+        session.context_for(MODEL, 100_000)
+    assert trio.run(verify, dsn, tmp_path, "plain").verdict == "ok"
+
+
+def test_a_database_that_cannot_be_used_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(BadConfiguration, match="dsn"):
+        SyncSession(dsn="no dsn at all", data_dir=tmp_path)
+
+
+def test_one_that_nobody_closed_is_told_of_and_closed(dsn: str, tmp_path: Path) -> None:
+    held = [SyncSession("left", dsn=dsn, data_dir=tmp_path)]
+    thread = held[0]._thread._thread
+    with pytest.warns(ResourceWarning, match="left: a session was not closed"):
+        held.clear()
+    assert not thread.is_alive()
+    gc.collect()
+
+
+async def test_the_example_agent_runs_as_written(dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "ports.txt").write_text("The billing service listens on port 7443.\n")
+    read = {"type": "tool_use", "name": "read_file", "input": {"path": "ports.txt"}}
+    missing = {"type": "tool_use", "name": "read_file", "input": {"path": "/etc/passwd"}}
+    asked = {"type": "tool_use", "name": "memory_query", "input": {"question": "which port?"}}
+    replies = [said(read, missing), said(asked), said(text("It is 7443."))]
+    async with open_standin({"rules": [{"when": {"prompt": "port"}, "replies": replies}, WELCOME]}) as standin:
+        environ = {**os.environ, "ANTHROPIC_BASE_URL": standin.url, "ANTHROPIC_API_KEY": "k"}
+        environ |= {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path / "data"), "PYTHONPATH": str(ROOT)}
+        with trio.fail_after(DEADLINE):
+            done = await trio.run_process(
+                [
+                    sys.executable,
+                    "-W",
+                    "error::ResourceWarning",
+                    str(ROOT / "examples/agent.py"),
+                    "which port has billing?",
+                    "thanks",
+                ],
+                capture_stdout=True,
+                capture_stderr=True,
+                env=environ,
+                cwd=tmp_path,
+                check=False,
+            )
+        assert (done.returncode, done.stdout) == (0, b"It is 7443.\nWelcome.\n"), done.stderr.decode()
+        assert b"listens on port 7443" in done.stderr
+        assert standin.violations == []
+        results = standin.messages[1].json()["messages"][-1]["content"]
+        assert [each.get("is_error", False) for each in results] == [False, True]
+
+
+def test_nobody_reads_the_library_who_does_not_ask_for_it() -> None:
+    program = "import sys, mnemosyne; sys.exit('mnemosyne.library' in sys.modules or not mnemosyne.SyncSession)"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=DEADLINE)
+    with pytest.raises(AttributeError, match="no attribute 'Sessions'"):
+        __import__("mnemosyne").Sessions  # noqa: B018

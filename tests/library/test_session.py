@@ -1,0 +1,165 @@
+"""A session without a proxy: its requests keep the wire's rules, and every turn can be had again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemosyne import Session
+from mnemosyne.errors import BadTurn, BudgetTooSmall
+from tests.http.managing import look, recall, said, text, think
+from tests.library.talking import LOOK, MODEL, open_agent, rebuild, verify
+
+THINKING: dict[str, Any] = {"thinking": {"type": "adaptive"}, "max_tokens": 4000}
+SEEN = {"replies": [said(look()), said(text("Seen."))]}
+FACT = "The port of the billing service is 7443, since the proxy took 443."
+
+
+def opened(dsn: str, folder: Path, name: str = "agent") -> Session:
+    return Session(name, system="You are an agent.", tools=[LOOK], dsn=dsn, data_dir=folder)
+
+
+async def test_a_loop_of_tools_thinking_and_memory_is_one_conversation_that_can_be_had_again(
+    dsn: str, tmp_path: Path
+) -> None:
+    rule = {"replies": [said(think(), look(at="it")), said(think(), recall("which port?")), said(text("7443."))]}
+    async with open_agent({"rules": [rule]}) as agent:
+        async with opened(dsn, tmp_path) as session:
+            session.user_says("which port has the billing service?")
+            await agent.ask(session, **THINKING)
+            [call] = session.open_calls
+            session.tool_result(call, FACT)
+            sent = await agent.ask(session, **THINKING)
+            assert len(sent) == 2, "the model asked its memory in between"
+            assert [each["role"] for each in session.messages] == ["user", "assistant"] * 2
+            assert session.messages[-1]["content"][-1]["text"] == "7443."
+            assert "memory_query" not in json.dumps(session.messages)
+            session.user_says("thanks")
+            last = (await agent.ask(session, **THINKING))[0]
+        verified = await verify(dsn, tmp_path, "agent")
+        assert (verified.verdict, verified.turns, verified.rounds) == ("ok", 3, 4)
+        assert await rebuild(dsn, tmp_path, "agent", "3/1") == last.body
+
+
+async def test_what_was_said_is_found_and_comes_back_where_it_left(dsn: str, tmp_path: Path) -> None:
+    noted = {"replies": [said(look()), said(text("Noted."))]}
+    async with open_agent({"rules": [noted]}) as agent, opened(dsn, tmp_path) as session:
+        session.user_says("look")
+        await agent.ask(session)
+        session.tool_result(session.open_calls[0], f"{FACT}\n" + "More of the same.\n" * 50)
+        await agent.ask(session)
+        session.user_says("thanks")
+        await agent.ask(session)
+        found = await session.query("which port has the billing service?")
+        assert any("7443" in each.text for each in found)
+        restored = await session.restore(found[0].object_id)
+        assert FACT in restored.text
+        assert restored.problem is not None, "it is shown in full already"
+
+
+async def test_a_fork_goes_another_way_and_leaves_the_other_as_it_was(dsn: str, tmp_path: Path) -> None:
+    async with open_agent({}) as agent:
+        async with opened(dsn, tmp_path) as session:
+            session.user_says("one")
+            await agent.ask(session)
+            other = session.fork("other")
+            other.user_says("two, another way")
+            await agent.ask(other)
+            assert (len(session.messages), len(other.messages)) == (2, 4)
+            session.user_says("two")
+            await agent.ask(session)
+        assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
+        assert (await verify(dsn, tmp_path, "other")).verdict == "ok"
+
+
+async def test_a_long_conversation_stays_within_its_budget(dsn: str, tmp_path: Path) -> None:
+    async with open_agent({"rules": [SEEN]}) as agent:
+        async with opened(dsn, tmp_path) as session:
+            tokens = []
+            for number in range(24):
+                session.user_says(f"look at file {number}")
+                await agent.ask(session, 20_000)
+                session.tool_result(session.open_calls[0], f"line {number} of a file\n" * 300)
+                tokens.append((await agent.ask(session, 20_000))[0].tokens)
+            raw = len(json.dumps(session.messages)) // 4
+        assert max(tokens) <= 20_000 < raw
+        assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
+
+
+async def test_a_budget_below_what_must_be_sent_says_how_much_that_is_and_records_nothing(
+    dsn: str, tmp_path: Path
+) -> None:
+    async with open_agent({}) as agent:
+        async with opened(dsn, tmp_path) as session:
+            session.user_says("words " * 3000)
+            with pytest.raises(BudgetTooSmall, match=r"budget is 500 tokens, and system prompt, tools .* about \d{4}"):
+                await session.context_for(MODEL, 500)
+            await agent.ask(session)
+        assert (await verify(dsn, tmp_path, "agent")).turns == 1
+
+
+async def test_a_turn_that_failed_or_was_given_up_is_on_record_and_begins_anew(dsn: str, tmp_path: Path) -> None:
+    overloaded = {"times": 1, "reply": {"failure": {"status": 529}}}
+    async with open_agent({"rules": [overloaded]}) as agent:
+        async with opened(dsn, tmp_path) as session:
+            session.user_says("one")
+            await agent.ask(session)
+            assert len(session.messages) == 1
+            await session.context_for(MODEL, 100_000)
+            await agent.ask(session)
+            assert len(session.messages) == 2
+            session.user_says("two")
+            await session.context_for(MODEL, 100_000)
+        assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
+
+
+async def test_what_is_said_out_of_turn_is_refused_with_what_to_do(dsn: str, tmp_path: Path) -> None:
+    async with open_agent({"rules": [SEEN]}) as agent, opened(dsn, tmp_path) as session:
+        with pytest.raises(BadTurn, match="context_for comes first"):
+            await session.query("anything?")
+        with pytest.raises(BadTurn, match="context_for first"):
+            await session.assistant_says({"content": []})
+        session.user_says("look")
+        await session.context_for(MODEL, 100_000)
+        with pytest.raises(BadTurn, match="A request is out"):
+            session.user_says("and more")
+        with pytest.raises(BadTurn, match="A request is out"):
+            session.fork()
+        await agent.ask(session)
+        with pytest.raises(BadTurn, match="Calls without a result: toolu_"):
+            await session.context_for(MODEL, 100_000)
+    with pytest.raises(BadTurn, match="not open"):
+        await session.context_for(MODEL, 100_000)
+
+
+async def test_an_agent_s_own_error_leaves_as_it_is(dsn: str, tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with opened(dsn, tmp_path):
+            raise ZeroDivisionError
+
+
+async def test_a_history_that_was_kept_goes_on_in_the_same_session(dsn: str, tmp_path: Path) -> None:
+    async with open_agent({}) as agent:
+        async with opened(dsn, tmp_path) as session:
+            session.user_says("one")
+            await agent.ask(session)
+            kept = session.messages
+        system, tools = "You are an agent.", [LOOK]
+        async with Session("agent", system=system, tools=tools, messages=kept, dsn=dsn, data_dir=tmp_path) as again:
+            again.user_says("two")
+            await agent.ask(again)
+        verified = await verify(dsn, tmp_path, "agent")
+        assert (verified.verdict, verified.turns) == ("ok", 2)
+
+
+async def test_a_session_that_nobody_closed_is_told_of(dsn: str, tmp_path: Path) -> None:
+    session = opened(dsn, tmp_path)
+    stack = await session.__aenter__()
+    inside = stack._stack
+    assert inside is not None
+    held = [session, stack]
+    del session, stack
+    with pytest.warns(ResourceWarning, match="agent: a session was not closed"):
+        held.clear()
+    await inside.aclose()

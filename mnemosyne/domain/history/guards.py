@@ -17,6 +17,7 @@ from mnemosyne.domain.history.calls import AnsweredCall, read_calls
 from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.assembly import ASIDE
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Transcript
@@ -82,7 +83,7 @@ def tell_repetition(read: Transcript, history: UpstreamHistory) -> UpstreamHisto
     again = next((each for each in late if each.times % RUNAWAY == 0), None)
     if again is None:
         return history
-    line = f"[Not the user's words: {again.tool} was called {again.times} times with the same answer.]"
+    line = f"{ASIDE}{again.tool} was called {again.times} times with the same answer.]"
     return attrs.evolve(
         history, messages=upstream_history.tell(history.messages, history.ends, count - 1, line, history.dialect)
     )

@@ -21,7 +21,7 @@ from mnemosyne.domain.objects.kinds import keeps_prompt
 from mnemosyne.domain.recall.memory_results import BROUGHT, records_in
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
-from mnemosyne.domain.window.assembly import BEFORE, HERE
+from mnemosyne.domain.window.assembly import ASIDE, BEFORE, HERE
 from mnemosyne.domain.wire import normal_form
 from mnemosyne.domain.wire.blocks import is_any_call
 
@@ -44,6 +44,8 @@ class BlockUse(Enum):
     """Put behind the user's message before the model asked."""
     TOLD = "told"
     """What is known from earlier sessions, as the branch was told it when it began."""
+    OBSERVED = "observed"
+    """A line on what the model itself did: that it made one call over and over."""
     FILLER = "filler"
     """Words of ours that keep a history whole where something left."""
     REPLY = "reply"
@@ -167,6 +169,8 @@ class _Reading:
             return [place.page] if place is not None and place.page is not None else BlockUse.UNKNOWN
         if text and text == self._told:
             return BlockUse.TOLD
+        if text.startswith(ASIDE):
+            return BlockUse.OBSERVED
         if text in (BEFORE, HERE):
             return BlockUse.FILLER
         if block.role == "assistant":

@@ -44,6 +44,9 @@ BEFORE = "(The conversation up to here left the window.)"
 LONG_GONE = "{} of long ago; search memory for what you need of it"
 """How a note tells of what left so long ago that a line for each would fill the window."""
 
+ASIDE = "[Not the user's words: "
+"""How a line begins that tells the model what was seen of its own work, behind what a user or a tool said."""
+
 HERE = "(What was said here is shown above.)"
 """What the user says where a history would end with the assistant, which would ask the provider to go on with that."""
 

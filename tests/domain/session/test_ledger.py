@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.cost.catalogue import tariff_of
+from mnemosyne.domain.cost.catalogue import model_of, tariff_of
 from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, Tokens
 from mnemosyne.domain.cost.prompt_cache import rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
@@ -209,6 +209,19 @@ def test_a_provider_that_never_reads_what_it_wrote_is_found_out_within_a_few_tur
     why = why_to_stop(held)
     assert why is not None
     assert "times what its cache's rules let us expect, over the last 8 turns" in why
+
+
+def test_prompts_near_the_smallest_that_is_cached_are_no_reason_to_stop() -> None:
+    """We take them for large enough, and the provider does not: a small agent would be managed no longer for good."""
+    minimum = model_of(MODEL).cache_minimum
+    small = [
+        attrs.evolve(each, rounds=[attrs.evolve(sent, usage=Tokens(input=minimum - 1)) for sent in each.rounds])
+        for each in uncached(8)
+    ]
+    events, held = told(small)
+    assert max(event.expected.read for event in events) > 0
+    assert not any(event.deviates for event in events)
+    assert why_to_stop(held) is None
 
 
 def test_one_prompt_that_the_provider_lost_is_no_reason_to_stop() -> None:

@@ -55,7 +55,9 @@ much as ten turns: on recorded sessions, one turn in a hundred.
 """
 
 NEAR = 2
-"""A prompt of less than so many times the smallest that is cached says nothing: an estimate decides where it stands."""
+"""A turn that read less than expected by up to so many times the smallest prompt that is cached says nothing: on which
+side of that size a prompt or its beginning stands, an estimate decides.
+"""
 
 _CREDIBLE = 3
 """A prompt of more than so many times its estimate, or less than its so-manieth part, was not counted but mistaken."""
@@ -328,7 +330,7 @@ def _news(before: Cache, after: Cache) -> tuple[Held, ...]:
 def _with(
     recent: tuple[tuple[Fraction, Fraction], ...], expected: Tokens, actual: Tokens, model: str | None
 ) -> tuple[tuple[Fraction, Fraction], ...]:
-    if actual.prompt < NEAR * model_of(model).cache_minimum:
+    if 0 < expected.read - actual.read <= NEAR * model_of(model).cache_minimum:
         return recent
     both = (equivalents(attrs.evolve(each, output=0), model) for each in (expected, actual))
     return (*recent, tuple(both))[-WINDOW:]  # type: ignore[return-value]  # a pair

@@ -211,8 +211,21 @@ def test_a_provider_that_never_reads_what_it_wrote_is_found_out_within_a_few_tur
     assert "times what its cache's rules let us expect, over the last 8 turns" in why
 
 
-def test_prompts_near_the_smallest_that_is_cached_are_no_reason_to_stop() -> None:
-    """We take them for large enough, and the provider does not: a small agent would be managed no longer for good."""
+@pytest.mark.parametrize("rest", [0, 3], ids=["a whole prompt", "the beginning of one"])
+def test_what_is_near_the_smallest_that_is_cached_is_no_reason_to_stop(rest: int) -> None:
+    """We take it for large enough, and the provider does not: a small agent would be managed no longer for good."""
+    minimum = model_of(MODEL).cache_minimum
+    near = minimum - 1
+    expected, actual = Tokens(read=near, write_5m=rest * near), Tokens(write_5m=(rest + 1) * near)
+    (event,), _ = told([turn(1, layout(body(history(1))))])
+    alike = attrs.evolve(event, expected=expected, actual=actual, assumed=False)
+    held = reduce(after, [attrs.evolve(alike, turn=number) for number in range(1, 9)], Ledger())
+    assert why_to_stop(held) is None
+    far = attrs.evolve(alike, expected=Tokens(read=5 * minimum), actual=Tokens(write_5m=5 * minimum))
+    assert why_to_stop(reduce(after, [attrs.evolve(far, turn=number) for number in range(1, 9)], Ledger())) is not None
+
+
+def test_a_small_agent_whose_prompts_are_never_cached_is_managed_on() -> None:
     minimum = model_of(MODEL).cache_minimum
     small = [
         attrs.evolve(each, rounds=[attrs.evolve(sent, usage=Tokens(input=minimum - 1)) for sent in each.rounds])

@@ -263,7 +263,9 @@ class FromMemory:
             return restore
         began = trio.current_time()
         content, attached = await self._texts.read_at(restore.object, restore.after)
-        if attached and asking.attaches:
+        if attached and not asking.attaches:
+            return RefusedCall(memory_results.IMAGES_NOT_SHOWN)
+        if attached:
             with_them = restore.with_images(asking.count(attached), asking.spent, asking.limits)
             if isinstance(with_them, RefusedCall):
                 return with_them
@@ -288,9 +290,8 @@ class FromMemory:
             asking.limits,
             more,
             attached=[type_of(each) for each in attached],
-            attaches=asking.attaches,
         )
-        return _Shown(text, attached if asking.attaches else ())
+        return _Shown(text, attached)
 
     def _release(self, call: MemoryRelease, asking: "_Asking") -> str:
         release = memory_calls.release(asking.memory, asking.branch, asking.now, call)

@@ -7,13 +7,18 @@ import struct
 import zlib
 from typing import Any
 
+import attrs
+import pytest
 import trio
 from trio.testing import MockClock
 
+from mnemosyne.actors import tools
 from mnemosyne.domain.cost.catalogue import cost
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.recall.memory_results import IMAGES_NOT_SHOWN
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, bare, open_stage, text, think
@@ -54,7 +59,7 @@ async def walk(client: Client, stage: Stage, clock: Clock, attached: list[Json],
     content = [text("Walk through the pages.")]
     for number, each in enumerate(attached):
         clock.now += pause * 1_000_000
-        await trio.sleep(pause)
+        await trio.sleep(pause)  # the stand-in's cache goes by trio's clock, which jumps
         call = {"type": "tool_use", "name": "screenshot", "input": {"page": f"/p{number}"}}
         answer(stage, [think(), text(f"Now page {number}."), call])
         message = await client.turn(*content)
@@ -147,6 +152,19 @@ async def test_pictures_for_which_a_turn_has_no_room_are_refused_with_their_size
         (result,) = results_in(stage.upstream[-1])
         assert result["is_error"]
         assert "most of them of its images and documents" in result["content"]
+
+
+async def test_where_results_hold_text_alone_a_restore_of_pictures_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "dialect_of", lambda lane: attrs.evolve(MESSAGES, attaches=False))
+    clock = Clock()
+    async with open_stage(window=WINDOW, clock=iter(clock)) as stage:
+        client = Client(stage.url, tools=[SCREENSHOT])
+        await walk(client, stage, clock, [shot(each) for each in range(12)])
+        first = next(each for each in await stage.events() if isinstance(each, ObjectCreated) and each.source_tool)
+        answer(stage, [restore(first.object)], [text("I see.")])
+        await client.turn(text("What was there?"))
+        (result,) = results_in(stage.upstream[-1])
+        assert (result["is_error"], result["content"]) == (True, IMAGES_NOT_SHOWN)
 
 
 def results_in(body: Json) -> list[Json]:

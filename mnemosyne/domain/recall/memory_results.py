@@ -65,6 +65,9 @@ ALL_SHOWN = "Nothing has left your context: all of this conversation is in it. L
 NOT_IN_MEMORY = "Not in memory: nothing that is remembered answers this."
 """How the answer to a question begins that cannot be answered."""
 
+IMAGES_NOT_SHOWN = "It holds images or documents, which cannot be shown here. Look at the source again."
+"""What a restore in full gets where results hold text alone."""
+
 NO_MORE = "No more memory calls in this turn. Go on with the task."
 """What a call gets in a turn that has had enough of them."""
 
@@ -94,18 +97,17 @@ def render_restored(
     related: Sequence[Related] = (),
     *,
     attached: Sequence[str] = (),
-    attaches: bool = True,
 ) -> str:
     """The result of a restore. ``memory`` is that after it, ``content`` the object's text at the fidelity that it was
     restored to, ``spent`` what this ``turn`` has had with it, ``related`` what belongs to it. ``attached`` are the
-    types of its images and documents, and ``attaches`` says whether they stand behind the result.
+    types of the images and documents behind the result.
     """
     each, after = restore.object, restore.after
     protected = last_protected_turn(memory.objects[each.id])
     said = [
         f"{MARK}{each.id} is restored here at {after.label}, at the end; nothing before this changed.",
         _cost(restore.tokens, spent, limits),
-        _tell_images(attached, attaches=attaches),
+        _tell_images(attached),
         f"It stays for at least {protected - turn} turns." if protected is not None else "",
         _OUTDATED[each.superseded] if each.superseded else "",
         f"Related: {'; '.join(f'{MARK}{other.id} {other.relation.value}' for other in related)}." if related else "",
@@ -113,13 +115,11 @@ def render_restored(
     return _render_told(said, [(record_name(each, after), content)])
 
 
-def _tell_images(types: Sequence[str], *, attaches: bool) -> str:
+def _tell_images(types: Sequence[str]) -> str:
     if not types:
         return ""
     counted = " and ".join(render_count(types.count(each), each) for each in dict.fromkeys(types))
-    if attaches:
-        return f"Its {counted}, as they were, are behind this text, and recorded content like it."
-    return f"Its {counted} cannot be shown here: look at the source again."
+    return f"Its {counted}, as they were, are behind this text, and recorded content like it."
 
 
 _OUTDATED = {

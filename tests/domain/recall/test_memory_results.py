@@ -238,7 +238,7 @@ def test_any_other_text_brought_nothing(said: str) -> None:
     assert memory_results.objects_in(f"{memory_results.BROUGHT}: {said}") == frozenset()
 
 
-def test_what_is_attached_is_counted_and_where_it_cannot_be_shown_that_is_said() -> None:
+def test_what_is_attached_is_counted() -> None:
     found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
     assert isinstance(found, GrantedRestore)
     found = found.with_images(3_000, Spent(), LIMITS)
@@ -247,8 +247,6 @@ def test_what_is_attached_is_counted_and_where_it_cannot_be_shown_that_is_said()
     told = render_restored(found, after(found), 20, "x", Spent(1, found.tokens), attached=types)
     assert "about 4,000 tokens" in told
     assert "Its 2 images and 1 document, as they were, are behind this text" in told
-    alone = render_restored(found, after(found), 20, "x", Spent(1, found.tokens), attached=types, attaches=False)
-    assert "Its 2 images and 1 document cannot be shown here: look at the source again." in alone
 
 
 def test_images_for_which_there_is_no_room_are_refused_with_all_sizes() -> None:

@@ -70,7 +70,7 @@ class Simulations:
                 with path.open("wb") as file:
                     await write_session(archive, str(stream), file, event_codec())
                 return await self._simulate(path, branch, policy)
-        except MnemosyneError as error:
+        except (MnemosyneError, OSError) as error:  # no room for the file, no process to be had
             return str(error)
 
     async def _simulate(self, path: Path, branch: str, policy: str) -> SimulatedBranch | str:

@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mnemosyne.library import Context as Context
-    from mnemosyne.library import Session as Session
-    from mnemosyne.library import SyncSession as SyncSession
+    from mnemosyne.sdk import Context as Context
+    from mnemosyne.sdk import Session as Session
+    from mnemosyne.sdk import SyncSession as SyncSession
 
 __version__ = "0.1.0"
 
@@ -19,5 +19,5 @@ _FACES = frozenset({"Context", "Session", "SyncSession"})
 def __getattr__(name: str) -> Any:
     """The library's faces, read once somebody asks: commands do without."""
     if name in _FACES:
-        return getattr(import_module("mnemosyne.library"), name)
+        return getattr(import_module("mnemosyne.sdk"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 ELSEWHERE: Mapping[str, tuple[str, str]] = {
     # The library
-    "library/test_session.py": (
+    "sdk/test_session.py": (
         "a runtime and a turn in an agent's hands show in the session that they carry",
-        "library/runtime library/handed app/turns app/deriving",
+        "sdk/runtime sdk/handed app/turns app/deriving",
     ),
     # The domain
     "domain/segmentation/test_segment.py": (
@@ -123,7 +123,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "http/inspector/test_pages.py": (
         "a page is its view, its template and who may see it, together",
         "http/inspector/object_pages http/inspector/search_pages http/inspector/server_pages"
-        " http/inspector/session_pages http/inspector/what_if_pages http/inspector/decisions http/inspector/library",
+        " http/inspector/session_pages http/inspector/what_if_pages http/inspector/decisions http/inspector/holdings",
     ),
     "http/inspector/test_api.py": (
         "an operation is its path, its arguments, its answer and how it is described, together",

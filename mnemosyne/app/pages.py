@@ -59,8 +59,8 @@ AGAIN_SECONDS = 1.0
 DRAIN_SECONDS = 1.0
 
 
-class OpenLibrary:
-    """See ``http.inspector.library.Library``."""
+class OpenHoldings:
+    """See ``http.inspector.holdings.Holdings``."""
 
     def __init__(
         self,
@@ -231,13 +231,13 @@ async def run_pages(
 ) -> None:
     """Show pages at a listening socket until SIGTERM or SIGINT, or until nobody asked for so long."""
     prepare_data_dir(config.data_dir)
-    library = OpenLibrary(config, now, new_id, simulations)
+    holdings = OpenHoldings(config, now, new_id, simulations)
     access = Access(local_token(config.data_dir), PageLinks(config.data_dir), now)
-    app = PagesAlone(create_pages(library, access), callers_of(config), trio.current_time())
+    app = PagesAlone(create_pages(holdings, access), callers_of(config), trio.current_time())
     stopping = trio.Event()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(library.keep_open)
+            nursery.start_soon(holdings.keep_open)
             nursery.start_soon(simulations.run)
             await nursery.start(run_hypercorn, app, listener, stopping, DRAIN_SECONDS)
             ready()

@@ -5,10 +5,10 @@ other thread. What docs/library.md tells of this package follows semantic versio
 """
 
 from mnemosyne.errors import BadTurn, BudgetTooSmall, MnemosyneError, NotFound
-from mnemosyne.library.blocking import SyncSession
-from mnemosyne.library.conversation import SdkMessage
-from mnemosyne.library.session import AgentSession as Session
-from mnemosyne.library.session import CitedPassage, Context, Restored
+from mnemosyne.sdk.blocking import SyncSession
+from mnemosyne.sdk.conversation import SdkMessage
+from mnemosyne.sdk.session import AgentSession as Session
+from mnemosyne.sdk.session import CitedPassage, Context, Restored
 
 __all__ = [
     "BadTurn",

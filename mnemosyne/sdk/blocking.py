@@ -13,8 +13,8 @@ from typing import Any, Self, TypeVar
 import trio
 
 from mnemosyne.errors import BadTurn
-from mnemosyne.library.conversation import Content, SdkMessage
-from mnemosyne.library.session import ANSWER_TOKENS, MAX_TOKENS, AgentSession, CitedPassage, Context, Restored
+from mnemosyne.sdk.conversation import Content, SdkMessage
+from mnemosyne.sdk.session import ANSWER_TOKENS, MAX_TOKENS, AgentSession, CitedPassage, Context, Restored
 
 Answer = TypeVar("Answer")
 

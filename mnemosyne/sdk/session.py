@@ -29,9 +29,9 @@ from mnemosyne.domain.wire.identity import SESSION_HEADER
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.errors import ActorStopped, BadEntry, BadTurn, BudgetTooSmall, ReplyCut, VersionConflict
 from mnemosyne.http.headers import text_headers
-from mnemosyne.library.conversation import AgentHistory, Content, SdkMessage, message_of
-from mnemosyne.library.handed import Ended, HandedTurn, ToSend
-from mnemosyne.library.runtime import Runtime, open_runtime
+from mnemosyne.sdk.conversation import AgentHistory, Content, SdkMessage, message_of
+from mnemosyne.sdk.handed import Ended, HandedTurn, ToSend
+from mnemosyne.sdk.runtime import Runtime, open_runtime
 from mnemosyne.services import asking, object_view, pins
 
 MAX_TOKENS = 8192

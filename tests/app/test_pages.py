@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mnemosyne.app.pages import OpenLibrary, PagesAlone
+from mnemosyne.app.pages import OpenHoldings, PagesAlone
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.errors import LogUnavailable
 from mnemosyne.http.browsers import Callers
@@ -60,10 +60,10 @@ async def test_a_page_of_another_site_is_refused_before_anything_is_shown() -> N
 
 
 async def test_without_a_database_it_says_why(tmp_path: Path) -> None:
-    library = OpenLibrary(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
+    holdings = OpenHoldings(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(library.keep_open)
-        await library.wait_until_tried()
+        nursery.start_soon(holdings.keep_open)
+        await holdings.wait_until_tried()
         with pytest.raises(LogUnavailable, match=r"The database is away: .*nowhere"):
-            _ = library.models
+            _ = holdings.models
         nursery.cancel_scope.cancel()

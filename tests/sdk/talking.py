@@ -12,7 +12,7 @@ from mnemosyne import Session
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
 from mnemosyne.lab.provider.server import Standin, open_standin
-from mnemosyne.library import Context
+from mnemosyne.sdk import Context
 from mnemosyne.services import contexts, sessions, verifying
 from mnemosyne.services.verifying import Verification
 

@@ -14,7 +14,7 @@ from mnemosyne import SyncSession
 from mnemosyne.errors import BadConfiguration, BadTurn
 from mnemosyne.lab.provider.server import open_standin
 from tests.http.managing import said, text
-from tests.library.talking import MODEL, verify
+from tests.sdk.talking import MODEL, verify
 from tests.waiting import DEADLINE
 
 ROOT = Path(__file__).parents[2]
@@ -92,7 +92,7 @@ async def test_the_example_agent_runs_as_written(dsn: str, tmp_path: Path) -> No
 
 
 def test_nobody_reads_the_library_who_does_not_ask_for_it() -> None:
-    program = "import sys, mnemosyne; sys.exit('mnemosyne.library' in sys.modules or not mnemosyne.SyncSession)"
+    program = "import sys, mnemosyne; sys.exit('mnemosyne.sdk' in sys.modules or not mnemosyne.SyncSession)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=DEADLINE)
     with pytest.raises(AttributeError, match="no attribute 'Sessions'"):
         __import__("mnemosyne").Sessions  # noqa: B018

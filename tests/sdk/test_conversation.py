@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.errors import BadTurn
-from mnemosyne.library.conversation import AgentHistory, message_of
+from mnemosyne.sdk.conversation import AgentHistory, message_of
 
 CALLS: list[dict[str, Any]] = [{"type": "tool_use", "id": each, "name": "Look", "input": {}} for each in ("a", "b")]
 

@@ -9,7 +9,7 @@ import pytest
 from mnemosyne import Session
 from mnemosyne.errors import BadTurn, BudgetTooSmall
 from tests.http.managing import look, recall, said, text, think
-from tests.library.talking import LOOK, MODEL, open_agent, rebuild, verify
+from tests.sdk.talking import LOOK, MODEL, open_agent, rebuild, verify
 
 THINKING: dict[str, Any] = {"thinking": {"type": "adaptive"}, "max_tokens": 4000}
 SEEN = {"replies": [said(look()), said(text("Seen."))]}

@@ -12,7 +12,7 @@ from quart_trio import QuartTrio
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.errors import BadOption
 from mnemosyne.http.inspector.access import may_decide
-from mnemosyne.http.inspector.library import Library
+from mnemosyne.http.inspector.holdings import Holdings
 from mnemosyne.http.inspector.openapi import describe_api
 from mnemosyne.services.agent_tools import check_arguments
 from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, parse_member
@@ -31,12 +31,12 @@ def is_of_api(path: str) -> bool:
     return path.startswith(f"{ROOT}/")
 
 
-def add_api(app: QuartTrio, library: Library) -> None:
+def add_api(app: QuartTrio, holdings: Holdings) -> None:
     """Have the pages' application answer the API, too."""
     for operation in OPERATIONS:
-        _add(app, operation.method, operation.path, operation.name, _answer(library, operation))
-    _add(app, "GET", "/export", "exportMemories", partial(_export, library))
-    _add(app, "POST", "/import", "importMemories", partial(_import, library))
+        _add(app, operation.method, operation.path, operation.name, _answer(holdings, operation))
+    _add(app, "GET", "/export", "exportMemories", partial(_export, holdings))
+    _add(app, "POST", "/import", "importMemories", partial(_import, holdings))
     _add(app, "GET", "/openapi.json", "openapi", _describe)
 
 
@@ -45,14 +45,14 @@ def _add(app: QuartTrio, method: str, path: str, name: str, answer: Callable[...
     app.add_url_rule(rule, name, answer, methods=[method])
 
 
-def _answer(library: Library, operation: ApiOperation) -> Callable[..., Awaitable[Any]]:
+def _answer(holdings: Holdings, operation: ApiOperation) -> Callable[..., Awaitable[Any]]:
     async def answer(**of_path: str) -> Any:
         if operation.needs_token and not _brings_token():
             return jsonify({"error": NEEDS_TOKEN}), 403
         given = {**await _read_arguments(operation), **of_path}
         check_arguments(operation, given)
-        desk = await _open_desk(library, given)
-        told = await operation.answer(ApiCall(desk, library.archive, given, _moment(library)))
+        desk = await _open_desk(holdings, given)
+        told = await operation.answer(ApiCall(desk, holdings.archive, given, _moment(holdings)))
         return jsonify(told), 201 if told.get("what") == "added" else 200
 
     return answer
@@ -91,30 +91,30 @@ def _parse_object(text: bytes, what: str) -> dict[str, Any]:
     return read
 
 
-async def _open_desk(library: Library, given: Mapping[str, Any]) -> KnowledgeDesk:
+async def _open_desk(holdings: Holdings, given: Mapping[str, Any]) -> KnowledgeDesk:
     folder = given.get("project")
     if folder is not None and not Path(folder).is_absolute():
         raise BadOption(f"project: {folder!r} is no absolute path of a folder.")
     source = parse_member(EntrySource, given.get("source", EntrySource.USER.value), "source")
-    return await library.desk(None if folder is None else Path(folder), source)
+    return await holdings.desk(None if folder is None else Path(folder), source)
 
 
-async def _export(library: Library) -> Response:
-    desk = await _open_desk(library, _read_place())
+async def _export(holdings: Holdings) -> Response:
+    desk = await _open_desk(holdings, _read_place())
     lines = [json.dumps(each, ensure_ascii=False) + "\n" async for each in desk.export()]
     return Response("".join(lines), content_type=LINES)
 
 
-async def _import(library: Library) -> Any:
+async def _import(holdings: Holdings) -> Any:
     if not _brings_token():
         return jsonify({"error": NEEDS_TOKEN}), 403
-    desk = await _open_desk(library, _read_place())
+    desk = await _open_desk(holdings, _read_place())
     lines = [
         _parse_object(line, f"Line {number}")
         for number, line in enumerate((await _read_body()).splitlines(), start=1)
         if line.strip()
     ]
-    return jsonify(await desk.import_lines(lines, _moment(library)))
+    return jsonify(await desk.import_lines(lines, _moment(holdings)))
 
 
 def _read_place() -> Mapping[str, str]:
@@ -128,8 +128,8 @@ async def _describe() -> Response:
     return jsonify(describe_api(ROOT))
 
 
-def _moment(library: Library) -> WriteMoment:
-    return WriteMoment(library.now(), library.new_id())
+def _moment(holdings: Holdings) -> WriteMoment:
+    return WriteMoment(holdings.now(), holdings.new_id())
 
 
 def _brings_token() -> bool:

@@ -17,10 +17,10 @@ from mnemosyne.services.sessions import Archive
 from mnemosyne.services.simulated import SimulatedBranch
 
 View = Callable[..., Awaitable[tuple[str, Mapping[str, Any]]]]
-"""What a page is made of, asked of a library: the name of its template, and what stands in it."""
+"""What a page is made of, asked of the holdings: the name of its template, and what stands in it."""
 
 Decide = Callable[..., Awaitable[str]]
-"""What a form of a page does: asked of a library with the form's fields, it gives the address of what is shown then."""
+"""What a form of a page does: asked of the holdings with its fields, it gives the address of what is shown then."""
 
 
 class SimulationDesk(Protocol):
@@ -36,7 +36,7 @@ class SimulationDesk(Protocol):
         ...
 
 
-class Library(Protocol):
+class Holdings(Protocol):
     """The open log of one tenant. Each member raises LogUnavailable, with the reason, while the database is away."""
 
     @property

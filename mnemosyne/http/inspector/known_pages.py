@@ -9,7 +9,7 @@ from quart import request
 from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.knowledge.recalling import PlacedEntry
-from mnemosyne.http.inspector.library import Decide, Library, View
+from mnemosyne.http.inspector.holdings import Decide, Holdings, View
 from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, parse_member
 from mnemosyne.times import parse_day, render_day
 
@@ -17,16 +17,16 @@ ENDED_SHOWN = 50
 """So many entries that hold no longer are shown, the last first."""
 
 
-async def show_entries(library: Library) -> tuple[str, Mapping[str, Any]]:
+async def show_entries(holdings: Holdings) -> tuple[str, Mapping[str, Any]]:
     """What is known of ``?project=``, as of ``?day=``, what ``?q=`` finds, and what a session is told that begins with
     ``?prompt=``.
     """
     asked = {name: request.args.get(name, "").strip() for name in ("project", "day", "q", "prompt")}
-    projects = [each.key for each in await library.places() if each.scope is Scope.PROJECT]
+    projects = [each.key for each in await holdings.places() if each.scope is Scope.PROJECT]
     project = asked["project"] or (projects[0] if projects else "")
-    desk = library.desk_of(project or None)
+    desk = holdings.desk_of(project or None)
     day = parse_day(asked["day"]) if asked["day"] else None
-    at = library.now() if day is None else day
+    at = holdings.now() if day is None else day
     entries = await desk.list_entries(at, known_at=day)
     if asked["q"]:
         found = {each.entry.id for each in await desk.recall(asked["q"], at, limit=ENDED_SHOWN)}
@@ -41,7 +41,7 @@ async def show_entries(library: Library) -> tuple[str, Mapping[str, Any]]:
         "count": len(entries),
         "ended": list(reversed(ended))[:ENDED_SHOWN],
         "block": block,
-        "now": library.now(),
+        "now": holdings.now(),
         "kinds": [each.value for each in EntryKind],
         "scopes": [each.value for each in Scope],
     }
@@ -59,7 +59,7 @@ VIEWS: Mapping[str, View] = {"/-/known": show_entries}
 # What a person decides
 
 
-async def remember(library: Library, form: Mapping[str, str]) -> str:
+async def remember(holdings: Holdings, form: Mapping[str, str]) -> str:
     """Have something known."""
     draft = EntryDraft(
         kind=parse_member(EntryKind, form.get("kind", EntryKind.FACT.value), "kind"),
@@ -68,40 +68,40 @@ async def remember(library: Library, form: Mapping[str, str]) -> str:
         source=EntrySource.USER,
     )
     scope = parse_member(Scope, form.get("scope", Scope.PROJECT.value), "scope")
-    await _desk(library, form).remember(scope, draft, _moment(library))
+    await _desk(holdings, form).remember(scope, draft, _moment(holdings))
     return _page(form)
 
 
-async def update(library: Library, form: Mapping[str, str], entry: str) -> str:
+async def update(holdings: Holdings, form: Mapping[str, str], entry: str) -> str:
     """Have an entry say something else."""
-    await _desk(library, form).update(entry, form.get("text", ""), _moment(library))
+    await _desk(holdings, form).update(entry, form.get("text", ""), _moment(holdings))
     return _page(form)
 
 
-async def confirm(library: Library, form: Mapping[str, str], entry: str) -> str:
+async def confirm(holdings: Holdings, form: Mapping[str, str], entry: str) -> str:
     """Say that an entry is still true."""
-    await _desk(library, form).confirm(entry, _moment(library))
+    await _desk(holdings, form).confirm(entry, _moment(holdings))
     return _page(form)
 
 
-async def forget(library: Library, form: Mapping[str, str], entry: str) -> str:
+async def forget(holdings: Holdings, form: Mapping[str, str], entry: str) -> str:
     """End an entry."""
-    await _desk(library, form).forget(entry, _moment(library))
+    await _desk(holdings, form).forget(entry, _moment(holdings))
     return _page(form)
 
 
-async def undo(library: Library, form: Mapping[str, str], write: str) -> str:
+async def undo(holdings: Holdings, form: Mapping[str, str], write: str) -> str:
     """Take a write back."""
-    await _desk(library, form).undo(write, _moment(library))
+    await _desk(holdings, form).undo(write, _moment(holdings))
     return _page(form)
 
 
-def _desk(library: Library, form: Mapping[str, str]) -> KnowledgeDesk:
-    return library.desk_of(form.get("project") or None)
+def _desk(holdings: Holdings, form: Mapping[str, str]) -> KnowledgeDesk:
+    return holdings.desk_of(form.get("project") or None)
 
 
-def _moment(library: Library) -> WriteMoment:
-    return WriteMoment(library.now(), library.new_id())
+def _moment(holdings: Holdings) -> WriteMoment:
+    return WriteMoment(holdings.now(), holdings.new_id())
 
 
 def _page(form: Mapping[str, str]) -> str:

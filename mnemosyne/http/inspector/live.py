@@ -7,7 +7,7 @@ from uuid import UUID
 import trio
 from quart import Response, request
 
-from mnemosyne.http.inspector.library import Library
+from mnemosyne.http.inspector.holdings import Holdings
 from mnemosyne.services import read_models
 
 QUIET_SECONDS = 15.0
@@ -17,25 +17,25 @@ PAUSE_SECONDS = 0.2
 """What happens within so short a time is told together."""
 
 
-async def follow(library: Library) -> Response:
+async def follow(holdings: Holdings) -> Response:
     """A stream of ``changed`` events, each with the sessions in which something happened; of ``?session=`` alone, or of
     all.
     """
     named = request.args.get("session")
-    only = None if named is None else await read_models.find(library.models, named)
-    response = Response(tell_changes(library, only), content_type="text/event-stream")
+    only = None if named is None else await read_models.find(holdings.models, named)
+    response = Response(tell_changes(holdings, only), content_type="text/event-stream")
     response.timeout = None
     return response
 
 
-async def tell_changes(library: Library, only: UUID | None) -> AsyncGenerator[bytes, None]:
+async def tell_changes(holdings: Holdings, only: UUID | None) -> AsyncGenerator[bytes, None]:
     """The stream: what happened in any session, or in that one, and now and then that nothing did."""
-    position = library.position
+    position = holdings.position
     yield b"retry: 1000\n\n"
     while True:
         found: frozenset[UUID] = frozenset()
         with trio.move_on_after(QUIET_SECONDS):
-            position, found = await library.beyond(position)
+            position, found = await holdings.beyond(position)
         if not found:
             yield b": still here\n\n"
         elif only is None or only in found:

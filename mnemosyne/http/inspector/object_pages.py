@@ -8,23 +8,23 @@ from quart import Response
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.errors import NotFound
 from mnemosyne.http.inspector.happenings import tell_object
-from mnemosyne.http.inspector.library import Library, View
+from mnemosyne.http.inspector.holdings import Holdings, View
 from mnemosyne.services import object_view, read_models
 
 
-async def show_object(library: Library, session: str, object_id: str) -> tuple[str, Mapping[str, Any]]:
+async def show_object(holdings: Holdings, session: str, object_id: str) -> tuple[str, Mapping[str, Any]]:
     """One object of a session."""
-    stream = await read_models.find(library.models, session)
-    view = await object_view.read_object_view(library.archive, str(stream), object_id)
+    stream = await read_models.find(holdings.models, session)
+    view = await object_view.read_object_view(holdings.archive, str(stream), object_id)
     told = [(change, *tell_object(change.event)) for change in view.history]
     return "object.html", {"view": view, "biography": told}
 
 
-async def download_text(library: Library, session: str, object_id: str, level: str) -> Response:
+async def download_text(holdings: Holdings, session: str, object_id: str, level: str) -> Response:
     """All that an object holds at a fidelity, as plain text."""
-    stream = await read_models.find(library.models, session)
+    stream = await read_models.find(holdings.models, session)
     fidelity = next((each for each in Fidelity if each.label == level), Fidelity.EVICTED)
-    text = await object_view.read_text(library.archive, str(stream), object_id, fidelity)
+    text = await object_view.read_text(holdings.archive, str(stream), object_id, fidelity)
     if text is None:
         raise NotFound(f"There is no text of {object_id} at {level}.")
     response = Response(text, content_type="text/plain; charset=utf-8")

@@ -35,7 +35,7 @@ from mnemosyne.http.inspector import (
 )
 from mnemosyne.http.inspector.access import COOKIE, VALID_SECONDS, Access, Visitor, may_decide
 from mnemosyne.http.inspector.api import NEEDS_TOKEN, add_api, is_of_api
-from mnemosyne.http.inspector.library import Library, View
+from mnemosyne.http.inspector.holdings import Holdings, View
 from mnemosyne.http.inspector.telling import FILTERS, as_json
 from mnemosyne.page_links import PARAMETER
 
@@ -68,7 +68,7 @@ _STATUS: tuple[tuple[type[MnemosyneError], int], ...] = (
 )
 
 
-def create_pages(library: Library, access: Access) -> QuartTrio:
+def create_pages(holdings: Holdings, access: Access) -> QuartTrio:
     """The application that shows a log."""
     app = QuartTrio(__name__, static_folder="static", static_url_path="/-/static", template_folder="templates")
     app.jinja_env.filters.update(FILTERS)
@@ -80,7 +80,7 @@ def create_pages(library: Library, access: Access) -> QuartTrio:
     async def admit() -> Response | None:
         refused = await _admit(access)
         if refused is None and not request.path.startswith(STATIC):
-            await library.wait_until_tried()
+            await holdings.wait_until_tried()
         return refused
 
     @app.after_request
@@ -101,7 +101,7 @@ def create_pages(library: Library, access: Access) -> QuartTrio:
 
     def show(rule: str, view: View) -> None:
         async def answer(**about: Any) -> Response | str:
-            template, told = await view(library, **about)
+            template, told = await view(holdings, **about)
             if _wants_json():
                 return jsonify(as_json(told))
             return await render_template(template, visitor=g.visitor, here=request.path, **told)
@@ -114,11 +114,11 @@ def create_pages(library: Library, access: Access) -> QuartTrio:
             show(rule, view)
     downloads: dict[str, Callable[..., Awaitable[Any]]] = {**session_pages.DOWNLOADS, **object_pages.DOWNLOADS}
     for rule, give in downloads.items():
-        app.add_url_rule(rule, rule, _with(library, give))
+        app.add_url_rule(rule, rule, _with(holdings, give))
     for rule, decide in {**decisions.DECISIONS, **known_pages.DECISIONS}.items():
-        app.add_url_rule(rule, rule, _with(library, _deciding(decide)), methods=["POST"])
-    add_api(app, library)
-    app.add_url_rule("/-/events", "events", _with(library, live.follow))
+        app.add_url_rule(rule, rule, _with(holdings, _deciding(decide)), methods=["POST"])
+    add_api(app, holdings)
+    app.add_url_rule("/-/events", "events", _with(holdings, live.follow))
     return app
 
 
@@ -135,9 +135,9 @@ async def _compress(response: Response) -> Response:
     return response
 
 
-def _with(library: Library, answer: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+def _with(holdings: Holdings, answer: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     async def answering(**about: Any) -> Any:
-        return await answer(library, **about)
+        return await answer(holdings, **about)
 
     return answering
 
@@ -145,11 +145,11 @@ def _with(library: Library, answer: Callable[..., Awaitable[Any]]) -> Callable[.
 def _deciding(decide: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[Any]]:
     """A decision, if whoever asks may take it; then the page that shows it."""
 
-    async def deciding(library: Library, **about: Any) -> Any:
+    async def deciding(holdings: Holdings, **about: Any) -> Any:
         form = await request.form
         if not may_decide(g.visitor, form.get("word")):
             return await _refuse(403, "This page may only be looked at, or it is too old: load it again.")
-        shown = await decide(library, form, **about)
+        shown = await decide(holdings, form, **about)
         return jsonify({"ok": True}) if _wants_json() else redirect(shown, 303)
 
     return deciding

@@ -6,25 +6,25 @@ from typing import Any
 from quart import request
 
 from mnemosyne.domain.recall.object_search import Filter
-from mnemosyne.http.inspector.library import Library, View
+from mnemosyne.http.inspector.holdings import Holdings, View
 from mnemosyne.services import read_models, search
 
 RESULTS = 20
 
 
-async def show_search(library: Library) -> tuple[str, Mapping[str, Any]]:
+async def show_search(holdings: Holdings) -> tuple[str, Mapping[str, Any]]:
     """What is remembered about ``?q=``: in all sessions, in ``?session=``, or in those of ``?project=``."""
     question, session, project = (request.args.get(name, "").strip() for name in ("q", "session", "project"))
     shown: dict[str, Any] = {"question": question, "session": session, "project": project, "found": None}
     if not question:
         return "search.html", shown
-    index = await library.index()
+    index = await holdings.index()
     if session:
-        stream = await read_models.find(library.models, session)
-        found = await search.search(library.archive, index, stream, question, Filter(), RESULTS)
+        stream = await read_models.find(holdings.models, session)
+        found = await search.search(holdings.archive, index, stream, question, Filter(), RESULTS)
     else:
         found = await search.search_sessions(
-            library.archive, index, question, Filter(), RESULTS, folder=project or None
+            holdings.archive, index, question, Filter(), RESULTS, folder=project or None
         )
     return "search.html", {**shown, "found": found}
 

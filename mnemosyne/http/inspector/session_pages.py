@@ -11,7 +11,7 @@ from mnemosyne.domain.history.context_view import compare
 from mnemosyne.domain.history.plans import WorkPlan
 from mnemosyne.domain.history.time_travel import TurnPlace, history_of, place_of
 from mnemosyne.errors import LogFailed
-from mnemosyne.http.inspector.library import Library, View
+from mnemosyne.http.inspector.holdings import Holdings, View
 from mnemosyne.http.inspector.session_report import read_happenings, read_shown
 from mnemosyne.services import contexts, manifests, overviews, read_models, turn_view, windows
 from mnemosyne.services.observing import observe
@@ -21,41 +21,41 @@ from mnemosyne.services.status_line import read_status_line
 SHOWN_SESSIONS = 50
 
 
-async def show_sessions(library: Library) -> tuple[str, Mapping[str, Any]]:
+async def show_sessions(holdings: Holdings) -> tuple[str, Mapping[str, Any]]:
     """All sessions, the last active first; ``?q=`` chooses, ``?all`` shows more than the first."""
     wanted = request.args.get("q", "").strip()
     limit = None if "all" in request.args else SHOWN_SESSIONS
     found = await overviews.list_overviews(
-        library.archive, library.models, openings=library.openings, limit=limit, matching=wanted or None
+        holdings.archive, holdings.models, openings=holdings.openings, limit=limit, matching=wanted or None
     )
     return "sessions.html", {"sessions": found, "wanted": wanted, "limit": limit}
 
 
-async def show_session(library: Library, session: str) -> tuple[str, Mapping[str, Any]]:
+async def show_session(holdings: Holdings, session: str) -> tuple[str, Mapping[str, Any]]:
     """One session; ``?branch=`` chooses which of its windows is drawn."""
-    stream = await read_models.find(library.models, session)
+    stream = await read_models.find(holdings.models, session)
     branch = request.args.get("branch")
     if not request.path.endswith(".json"):
         shown = await read_shown(
-            library.archive,
-            library.models,
+            holdings.archive,
+            holdings.models,
             stream,
             branch,
-            openings=library.openings,
-            seen=library.observations,
-            budget=library.session_budget,
+            openings=holdings.openings,
+            seen=holdings.observations,
+            budget=holdings.session_budget,
             every_turn="all" in request.args,
         )
         return "session.html", shown
-    overview = await overviews.read_overview(library.archive, library.models, stream, openings=library.openings)
-    view = await read_session_view(library.models, stream, branch, library.session_budget)
-    observed = await observe(library.archive, stream, view.branch, view.total.turns, library.observations)
+    overview = await overviews.read_overview(holdings.archive, holdings.models, stream, openings=holdings.openings)
+    view = await read_session_view(holdings.models, stream, branch, holdings.session_budget)
+    observed = await observe(holdings.archive, stream, view.branch, view.total.turns, holdings.observations)
     return "session.html", {
         "verdict": view.verdict,
         "overview": overview,
         "view": view,
         "goal": observed.goal,
-        "happenings": await read_happenings(library.archive, view),
+        "happenings": await read_happenings(holdings.archive, view),
         "plan": _plan_as_json(observed.plan),
         "repetitions": observed.repetitions,
     }
@@ -65,32 +65,32 @@ def _plan_as_json(plan: WorkPlan | None) -> Mapping[str, Any] | None:
     return None if plan is None else {"progress": plan.progress, **attrs.asdict(plan, recurse=False)}
 
 
-async def show_objects(library: Library, session: str) -> tuple[str, Mapping[str, Any]]:
+async def show_objects(holdings: Holdings, session: str) -> tuple[str, Mapping[str, Any]]:
     """What a branch of a session remembers now."""
     listing = await windows.list_objects(
-        library.archive,
-        library.models,
+        holdings.archive,
+        holdings.models,
         session,
         request.args.get("branch", "main"),
         None,
         wanted=lambda kind, stale: True,
-        now=library.now(),
-        settings=library.settings,
+        now=holdings.now(),
+        settings=holdings.settings,
     )
     return "objects.html", {"stream": listing.stream, "window": listing.window, "standings": listing.standings}
 
 
-async def show_turn(library: Library, session: str, turn: str) -> tuple[str, Mapping[str, Any]]:
+async def show_turn(holdings: Holdings, session: str, turn: str) -> tuple[str, Mapping[str, Any]]:
     """A turn: what went upstream; with ``?sent=client``, what the client sent."""
-    stream, branch, place = await _place(library, session, turn)
-    view = await turn_view.read_turn_view(library.archive, library.models, stream, branch, place)
+    stream, branch, place = await _place(holdings, session, turn)
+    view = await turn_view.read_turn_view(holdings.archive, holdings.models, stream, branch, place)
     return "turn.html", {"view": view, "branch": branch, "place": turn}
 
 
-async def show_block(library: Library, session: str, turn: str, number: int) -> tuple[str, Mapping[str, Any]]:
+async def show_block(holdings: Holdings, session: str, turn: str, number: int) -> tuple[str, Mapping[str, Any]]:
     """One block of a turn's request, as JSON text."""
-    stream, branch, place = await _place(library, session, turn)
-    data = await turn_view.read_block(library.archive, stream, branch, place, number)
+    stream, branch, place = await _place(holdings, session, turn)
+    data = await turn_view.read_block(holdings.archive, stream, branch, place, number)
     return "block.html", {
         "text": data[:SHOWN_BYTES].decode("utf-8", "replace"),
         "size": len(data),
@@ -102,24 +102,24 @@ SHOWN_BYTES = 64 * 1024
 """So much of a block is shown; the rest can be downloaded."""
 
 
-async def show_difference(library: Library, session: str, turn: str, other: str) -> tuple[str, Mapping[str, Any]]:
+async def show_difference(holdings: Holdings, session: str, turn: str, other: str) -> tuple[str, Mapping[str, Any]]:
     """What changed in the window from one turn to another."""
-    stream = await read_models.find(library.models, session)
+    stream = await read_models.find(holdings.models, session)
     branch = request.args.get("branch", "main")
-    history = history_of(str(stream), await library.archive.events.read(stream))
+    history = history_of(str(stream), await holdings.archive.events.read(stream))
     views = []
     for each in (turn, other):
-        rebuilt = await contexts.rebuild(library.archive, stream, history, history.at(branch, place_of(each)))
-        views.append(await contexts.view_of(library.archive, stream, history, rebuilt))
+        rebuilt = await contexts.rebuild(holdings.archive, stream, history, history.at(branch, place_of(each)))
+        views.append(await contexts.view_of(holdings.archive, stream, history, rebuilt))
     found = compare(*views)
     return "difference.html", {"stream": stream, "branch": branch, "before": turn, "after": other, "found": found}
 
 
-async def download_body(library: Library, session: str, turn: str) -> Response:
+async def download_body(holdings: Holdings, session: str, turn: str) -> Response:
     """The bytes of a request, with their hash in the header ``Repr-Digest`` (RFC 9530)."""
-    stream, branch, place = await _place(library, session, turn)
-    history = history_of(str(stream), await library.archive.events.read(stream))
-    rebuilt = await contexts.rebuild(library.archive, stream, history, history.at(branch, place))
+    stream, branch, place = await _place(holdings, session, turn)
+    history = history_of(str(stream), await holdings.archive.events.read(stream))
+    rebuilt = await contexts.rebuild(holdings.archive, stream, history, history.at(branch, place))
     if not rebuilt.proven:
         raise LogFailed(f"Nothing is given out, because it would not be what was sent: {rebuilt.difference}.")
     response = Response(rebuilt.body, content_type="application/json")
@@ -129,31 +129,31 @@ async def download_body(library: Library, session: str, turn: str) -> Response:
     return response
 
 
-async def give_manifest(library: Library, session: str, turn: str) -> Response:
+async def give_manifest(holdings: Holdings, session: str, turn: str) -> Response:
     """What the model could see in a request, as JSON."""
-    stream, branch, place = await _place(library, session, turn)
-    events = await library.archive.events.read(stream)
+    stream, branch, place = await _place(holdings, session, turn)
+    events = await holdings.archive.events.read(stream)
     history = history_of(str(stream), events)
-    found = await manifests.manifest_of(library.archive, stream, events, history, history.at(branch, place))
+    found = await manifests.manifest_of(holdings.archive, stream, events, history, history.at(branch, place))
     return jsonify(manifests.manifest_as_json(found))
 
 
-async def _place(library: Library, session: str, turn: str) -> tuple[UUID, str, TurnPlace]:
+async def _place(holdings: Holdings, session: str, turn: str) -> tuple[UUID, str, TurnPlace]:
     """Which request is meant: ``TURN[.ATTEMPT][-ROUND]`` of ``?branch=``; without a round the first that went upstream,
     unless what the client sent is asked for.
     """
-    stream = await read_models.find(library.models, session)
+    stream = await read_models.find(holdings.models, session)
     place = place_of(turn.replace("-", "/"))
     if place.round is None and request.args.get("sent") != "client":
         place = TurnPlace(place.turn, place.attempt, 1)
     return stream, request.args.get("branch", "main"), place
 
 
-async def show_line(library: Library, session: str) -> tuple[str, Mapping[str, Any]]:
+async def show_line(holdings: Holdings, session: str) -> tuple[str, Mapping[str, Any]]:
     """How a session stands, for its client's status line."""
-    stream = await read_models.find(library.models, session)
-    seen, budget = library.observations, library.session_budget
-    line = await read_status_line(library.archive, library.models, stream, seen, budget)
+    stream = await read_models.find(holdings.models, session)
+    seen, budget = holdings.observations, holdings.session_budget
+    line = await read_status_line(holdings.archive, holdings.models, stream, seen, budget)
     return "line.html", attrs.asdict(line, recurse=False)
 
 

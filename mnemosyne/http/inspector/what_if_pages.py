@@ -6,7 +6,7 @@ from typing import Any
 from quart import request
 
 from mnemosyne.errors import NotFound
-from mnemosyne.http.inspector.library import Library, View
+from mnemosyne.http.inspector.holdings import Holdings, View
 from mnemosyne.services import read_models
 from mnemosyne.services.map_chart import map_chart
 from mnemosyne.services.session_view import read_session_view
@@ -16,20 +16,20 @@ AGAIN_SECONDS = 2
 """How soon a page asks again for what is being simulated."""
 
 
-async def show_what_if(library: Library, session: str) -> tuple[str, Mapping[str, Any]]:
+async def show_what_if(holdings: Holdings, session: str) -> tuple[str, Mapping[str, Any]]:
     """A branch as it was recorded, and under ``?policy=``."""
-    stream = await read_models.find(library.models, session)
-    view = await read_session_view(library.models, stream, request.args.get("branch"))
+    stream = await read_models.find(holdings.models, session)
+    view = await read_session_view(holdings.models, stream, request.args.get("branch"))
     policy = request.args.get("policy", "")
-    if policy and policy not in library.simulations.policies:
-        raise NotFound(f"There is no policy {policy!r}; there are {', '.join(library.simulations.policies)}.")
+    if policy and policy not in holdings.simulations.policies:
+        raise NotFound(f"There is no policy {policy!r}; there are {', '.join(holdings.simulations.policies)}.")
     asked = (stream, view.branch, policy, len(view.turns))
-    found = library.simulations.ask(library.archive, asked) if policy else None
+    found = holdings.simulations.ask(holdings.archive, asked) if policy else None
     shown: dict[str, Any] = {
         "stream": stream,
         "branch": view.branch,
         "policy": policy,
-        "policies": library.simulations.policies,
+        "policies": holdings.simulations.policies,
         "recorded": sum(each.nanodollars or 0 for each in view.turns),
         "found": found if isinstance(found, SimulatedBranch) else None,
         "problem": found if isinstance(found, str) else None,

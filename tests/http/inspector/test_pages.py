@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from mnemosyne.app.pages import OpenLibrary
+from mnemosyne.app.pages import OpenHoldings
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
@@ -268,9 +268,9 @@ async def test_the_pages_of_a_tenant_show_no_other_tenant_s_sessions(shown: Show
 async def test_while_the_database_is_away_the_page_says_so_and_comes_back_by_itself(
     nursery: trio.Nursery, tmp_path: Path
 ) -> None:
-    library = OpenLibrary(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
-    nursery.start_soon(library.keep_open)
-    app = create_pages(library, Access(TOKEN, PageLinks(tmp_path), lambda: NOW))
+    holdings = OpenHoldings(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
+    nursery.start_soon(holdings.keep_open)
+    app = create_pages(holdings, Access(TOKEN, PageLinks(tmp_path), lambda: NOW))
     response = await app.test_client().get("/-/", headers={"Authorization": f"Bearer {TOKEN}", "Accept": "text/html"})
     text = await response.get_data(as_text=True)
     assert response.status_code == 503
@@ -282,7 +282,7 @@ async def test_a_forgotten_session_is_listed_without_its_words_and_its_turns_say
     (stream,) = await trio.to_thread.run_sync(fill, dsn, tmp_path, session(turns=3))
     async with open_pages(dsn, tmp_path) as pages:
         assert (await pages.json("/-/sessions.json"))["sessions"][0]["title"] == f"{TITLE}, please."
-        await forget(pages.library.archive, stream, lambda: NOW, "a")
+        await forget(pages.holdings.archive, stream, lambda: NOW, "a")
         listed = (await pages.json("/-/sessions.json"))["sessions"][0]
         assert (listed["forgotten"], listed["title"], listed["project"]) == (True, None, None)
         assert (await pages.get(f"/-/session/{stream}"))[0] == 200

@@ -16,10 +16,10 @@ from tests.http.inspector.test_pages import Elements
 
 
 async def read_everything(pages: Pages, shown: ShownLog) -> Mapping[str, Any]:
-    library = pages.library
-    stream = await read_models.find(library.models, shown.session)
+    holdings = pages.holdings
+    stream = await read_models.find(holdings.models, shown.session)
     return await read_shown(
-        library.archive, library.models, stream, None, openings={}, seen=no_observations(), budget=1
+        holdings.archive, holdings.models, stream, None, openings={}, seen=no_observations(), budget=1
     )
 
 

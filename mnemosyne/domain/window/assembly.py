@@ -23,6 +23,7 @@ from mnemosyne.domain.summaries.extractive.units import MARK as CUT
 from mnemosyne.domain.text.parts import SPEAKERS, Voice
 from mnemosyne.domain.wire.blocks import is_blank, is_call, is_result
 from mnemosyne.domain.wire.dialect import Joining
+from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 
 Block = dict[str, Any]
@@ -31,6 +32,9 @@ Message = dict[str, Any]
 
 KEPT_INPUT = 160
 """Characters that a string of a degraded call's input may have; what is longer is cut to its beginning."""
+
+KEPT_WORDS = 80
+"""Characters that stay of an answer which left, where something of it must."""
 
 REPLACED = ("old_string", "oldString", "old_str")
 """The inputs of an edit that hold the text which it took out. No file holds that any more, so at L1 it goes first; the
@@ -172,6 +176,8 @@ def join(
         if lines:
             _note(made, lines)
         before = _find_joined(made, role, content, number, joins) if content else None
+        if role == "user" and content and joins is Joining.WHERE_ONE_LEFT:
+            made += _keep_last_words(made, content, messages[: number - first], number)
         if before is not None:
             made[before].content += content
             made[before].same = False
@@ -210,8 +216,32 @@ def _find_joined(
         return _before(made, role) if joins is Joining.ALWAYS else None
     if not made or made[-1].message["role"] != role or made[-1].made_of[-1:] == [number - 1]:
         return None
-    blocks = [*made[-1].content, *content]
-    return None if any(isinstance(each, dict) and is_result(each) for each in blocks) else len(made) - 1
+    return None if _holds_result([*made[-1].content, *content]) else len(made) - 1
+
+
+def _keep_last_words(
+    made: Sequence[_Making], content: Sequence[Block], messages: Sequence[Message], number: int
+) -> list[_Making]:
+    """Between a result and what the user says behind it, the beginning of the answer that left there: templates which
+    leave out calls and their results where they look for turns would find the user speaking twice.
+    """
+    if not made or not _holds_result(made[-1].content) or _holds_result(content):
+        return []
+    left = number - 1 - made[-1].made_of[-1]
+    said = next((each for each in reversed(messages[len(messages) - left :]) if each.get("role") == "assistant"), None)
+    if said is None or any(map(is_call, content_blocks(said.get("content")))):
+        return []
+    words = "\n".join(str(block.get("text", "")) for block in _words_of(content_blocks(said.get("content"))))
+    line, _, rest = words.strip().partition("\n")
+    cut = f" {CUT}" if rest or len(line) > KEPT_WORDS else ""
+    text = f"{line[:KEPT_WORDS].rstrip()}{cut}" or NO_CONTENT
+    return [
+        _Making({"role": "assistant"}, number - 1, same=False, content=[{"type": "text", "text": text}], made_of=[])
+    ]
+
+
+def _holds_result(content: Sequence[_Rendered]) -> bool:
+    return any(isinstance(each, dict) and is_result(each) for each in content)
 
 
 def _before(made: Sequence[_Making], role: object) -> int | None:

@@ -117,7 +117,14 @@ def follow(rounds: Sequence[Round], echo: Sequence[bytes], hidden: Collection[st
     said = _without_thinking(_read_parts(echo[0]))
     if _form([block for each in seen for block in each]) != _form(said):
         return 0, own
-    return len(rounds), [[element for each in rounds for element in write_round(each, hidden)]]
+    written = [element for each in rounds for element in write_round(each, hidden)]
+    last = json_object(written[-1]) if written else {}
+    goes_on = any(is_call(block) for block in seen[-1])
+    return len(rounds), [[*written, *([_NOTHING_SAID] if last.get("role") == "tool" and not goes_on else ())]]
+
+
+_NOTHING_SAID = as_json({"role": "assistant", "content": NO_CONTENT})
+"""Ends a reply that ended with what a hidden call got: templates refuse a user who speaks behind a result."""
 
 
 def _read_parts(element: bytes) -> list[Block]:

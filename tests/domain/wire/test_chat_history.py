@@ -1,29 +1,36 @@
 """Whatever leaves a window of Chat Completions, roles alternate as they did, and each call has its result behind it."""
 
 import json
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.catalogue import tariff_of
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.tools.memory_tools import NAMES, QUERY
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.assembly import Sight, Sights
 from mnemosyne.domain.window.epochs import render
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.chat_history import write_message
+from mnemosyne.domain.wire.history import Round
+from mnemosyne.domain.wire.reply import as_json
 from tests.profiles import examples
 
 Json = dict[str, Any]
 
 FIDELITIES = st.sampled_from(list(Fidelity))
 STRICT = {"user", "assistant"}
-"""Roles of which templates want no two neighbours."""
+"""Roles of which templates want no two neighbours. Some leave out calls and their results where they look, so there the
+assistant has to say something between a result and what its user says.
+"""
 
 
 def call(id_: str) -> Json:
@@ -50,6 +57,16 @@ def evicted(*places: tuple[int, int]) -> Sights:
 
 def sight(name: str, fidelity: Fidelity) -> Sight:
     return Sight(id=name, fidelity=fidelity, text=f"what {name} said", line=f"Read {name}")
+
+
+def said(text: str, *calls: Json) -> Json:
+    message = {"role": "assistant", "content": text, **({"tool_calls": [*calls]} if calls else {})}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+
+
+def recalled(text: str) -> Json:
+    """A reply with a call of a memory tool."""
+    return said(text, {**call(f"q{len(text)}"), "function": {"name": QUERY, "arguments": '{"question": "what?"}'}})
 
 
 LOOP: list[Json] = [
@@ -98,6 +115,32 @@ def test_neighbours_that_the_client_itself_sends_stay_as_it_sends_them() -> None
         LOOP[7],
     ]
     assert rendered(talk, {}) == talk
+
+
+def test_an_answer_that_left_behind_a_result_leaves_the_beginning_of_its_words() -> None:
+    long = "It is in a.py. " * 9
+    talk = [*LOOP[:6], {"role": "assistant", "content": f"{long}\nAnd so on."}, LOOP[7]]
+    made = rendered(talk, evicted((6, 0)))
+    assert [each["role"] for each in made[-3:]] == ["tool", "assistant", "user"]
+    assert made[-2]["content"] == f"{long[:80].rstrip()} ⋯"
+    assert "Read id(6, 0)" in made[-3]["content"]
+
+
+@pytest.mark.parametrize("last", [recalled(""), said("")], ids=["cut short", "said nothing"])
+def test_a_reply_that_ended_with_what_a_hidden_call_got_is_ended_before_the_user_speaks(last: Json) -> None:
+    asking = recalled("Hm.")
+    history = upstream_history.first([as_json(LOOP[1])], dialect=CHAT)
+    for native in (asking, last):
+        content = tuple(CHAT.reply_content(native))
+        results = {block["id"]: CHAT.write_result(block["id"], "teal", False) for block in content if is_call(block)}
+        history = history.add_round(1, Round(content, results, native))
+    went_on = history.next_round(1, NAMES)
+    echo = {"role": "assistant", "content": "Hm."}
+    grown = upstream_history.go_on(history, 1, [as_json(echo), as_json(LOOP[7])], NAMES)
+    assert grown.messages[: len(went_on)] == went_on
+    roles = [json.loads(each)["role"] for each in grown.messages]
+    assert roles[-3:] == ["tool", "assistant", "user"]
+    assert roles.count("assistant") == roles.count("tool") + 1
 
 
 def test_what_stands_for_no_message_of_the_clients_is_a_text() -> None:
@@ -150,6 +193,8 @@ def test_any_fidelities_leave_a_history_that_strict_templates_take(case: tuple[l
     roles = [each["role"] for each in made]
     assert roles[0] == "user"
     assert all(not (one == other and one in STRICT) for one, other in pairwise(roles))
+    turns = [each["role"] for each in made if each["role"] != "tool" and not each.get("tool_calls")]
+    assert turns == [each for each, _ in zip(cycle(("user", "assistant")), turns, strict=False)]
     for number, each in enumerate(made):
         behind = made[number + 1 :]
         for asked_for in each.get("tool_calls", ()):

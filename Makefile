@@ -11,7 +11,7 @@ MUTATION := .cache/mutation
 # A worker for each core; one that has nothing left to do takes over from another.
 PARALLEL := -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: changelog install serve test lint types imports unit clients browser soak pictures mutants bench audit lock format clean help
+.PHONY: changelog install serve test lint types imports unit clients llama browser soak pictures mutants bench audit lock format clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,10 @@ unit: install  ## all tests but those of clients, of the browser, and the long c
 
 clients: install  ## Claude Code, opencode and the vendor's library, against the strict stand-in
 	$(PYTEST) $(PARALLEL) -m "not soak" tests/clients
+
+llama:  ## a real local server for the tests of clients, built from source in a quarter of an hour; kept in .cache/llama
+	$(PYTHON) -m venv .cache/llama
+	CMAKE_BUILD_PARALLEL_LEVEL=1 nice .cache/llama/bin/pip install --disable-pip-version-check -r tests/clients/llama.txt
 
 browser: install  ## the pages in a real Chromium; skipped where the system has none
 	$(PYTEST) -m "not soak" tests/browser

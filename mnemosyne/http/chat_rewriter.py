@@ -91,7 +91,8 @@ class ChatRewriter(SplicedStream):
         if isinstance(delta, dict) and isinstance(delta.get("tool_calls"), list):
             calls = [call for each in enumerate(delta["tool_calls"]) for call in self._number(*each)]
             if calls != delta["tool_calls"]:
-                kept = {key: value for key, value in delta.items() if key != "tool_calls"}
+                left = {"tool_calls", *([splicing.OLD_FORM] if len(calls) < len(delta["tool_calls"]) else ())}
+                kept = {key: value for key, value in delta.items() if key not in left}
                 told = _with_delta(event, {**kept, **({"tool_calls": calls} if calls else {})})
                 if not calls and not any(kept.values()) and choice.get("finish_reason") is None:
                     return None

@@ -20,6 +20,9 @@ from mnemosyne.http.splicing import Hidden, Message, Rules, list_given
 OF_THE_FIRST_ROUND = ("id", "object", "created", "model")
 """What the client is told before later rounds are known; every other member of a completion is the last round's."""
 
+OLD_FORM = "function_call"
+"""Where llama-cpp-python says a call once more, in the form that is out of date."""
+
 _TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
 
 
@@ -51,6 +54,8 @@ def splice_completion(rounds: Sequence[Message], hidden: Hidden, itemized: bool)
         message["content"] = NO_CONTENT
     first = {key: rounds[0][key] for key in OF_THE_FIRST_ROUND if key in rounds[0]}
     choice = {**rounds[-1]["choices"][0], "message": message, "finish_reason": reason}
+    if "logprobs" in choice:
+        choice["logprobs"] = splice_likelihoods(rounds, hidden)
     used = {"usage": splice_usage([each.get("usage") for each in rounds])} if "usage" in rounds[-1] else {}
     return {**rounds[-1], **first, "choices": [choice], **used}
 
@@ -74,7 +79,28 @@ def splice_messages(rounds: Sequence[Message], hidden: Hidden) -> Message:
             made[key] = "".join(texts)
     calls = [call for each in rounds for call in calls_of(each) if not is_ours(call, hidden)]
     made.pop("tool_calls", None)
+    match made.get(OLD_FORM):
+        case {"name": str(name)} if name in hidden:
+            del made[OLD_FORM]
     return {**made, "tool_calls": calls} if calls else made
+
+
+def is_shown_whole(completion: Message, hidden: Hidden) -> bool:
+    """Whether the client sees all that a completion says."""
+    return splice_messages([completion], hidden) == {**message_of(completion), "role": "assistant"}
+
+
+def splice_likelihoods(rounds: Sequence[Message], hidden: Hidden) -> Message | None:
+    """The ``logprobs`` of the rounds of which the client sees all, since some servers tell those of calls, too; None
+    where there are none.
+    """
+    told: Message = {}
+    for each in rounds:
+        likelihoods = each["choices"][0].get("logprobs")
+        if isinstance(likelihoods, dict) and is_shown_whole(each, hidden):
+            for key, tokens in likelihoods.items():
+                told[key] = [*(told.get(key) or ()), *tokens] if isinstance(tokens, list) else told.get(key)
+    return told or None
 
 
 def splice_reason(reason: object, message: Message) -> object:
@@ -107,9 +133,7 @@ RULES = Rules(
     dialect=CHAT,
     is_reply=lambda completion: bool(message_of(completion)),
     has_client_call=lambda completion, hidden: not all(is_ours(call, hidden) for call in calls_of(completion)),
-    is_shown_whole=lambda completion, hidden: (
-        splice_messages([completion], hidden) == {**message_of(completion), "role": "assistant"}
-    ),
+    is_shown_whole=is_shown_whole,
     splice=splice_completion,
     cut_short=cut_short,
     list_untold=list_untold,

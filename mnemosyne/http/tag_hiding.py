@@ -217,6 +217,7 @@ class ChatTexts:
     def with_text(self, event: Message, text: str) -> Message | None:
         first, *rest = event["choices"]
         delta = {**first["delta"], "content": text}
+        first = {key: value for key, value in first.items() if key != "logprobs"}  # those of what is hidden, too
         return {**event, "choices": [{**first, "delta": delta}, *rest]} if text or len(delta) > 1 else None
 
 

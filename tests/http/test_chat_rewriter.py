@@ -14,7 +14,7 @@ from mnemosyne.domain.wire.chat_reply import ChatReply
 from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.http.chat_rewriter import ChatRewriter
-from mnemosyne.http.chat_splicing import RULES
+from mnemosyne.http.chat_splicing import RULES, splice_completion
 from mnemosyne.http.rewriters import Rewriter, make_rewriter
 from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Next
 from mnemosyne.http.sse import FrameReader, event_of
@@ -102,6 +102,55 @@ def test_several_rounds_are_one_message_in_which_nothing_is_ours() -> None:
 def test_the_usage_is_the_last_rounds_prompt_and_the_output_of_all() -> None:
     used = read(play(ChatRewriter(NAMES), SPLICED).raw)["usage"]
     assert (used["prompt_tokens"], used["completion_tokens"], used["total_tokens"]) == (112, 18, 130)
+
+
+def told(text: str) -> Json:
+    return {"content": [{"token": text, "logprob": -0.5}]}
+
+
+def as_llama_cpp(stream: bytes) -> bytes:
+    """The stream with what llama-cpp-python says besides: each call once more, in the form that is out of date, and the
+    likelihoods of all that was generated.
+    """
+    frames = []
+    for frame in FrameReader().feed(stream):
+        event = event_of(frame)
+        for choice in (event or {}).get("choices", ()):
+            calls = choice["delta"].get("tool_calls") or []
+            choice["delta"] |= {"function_call": calls[0]["function"]} if calls else {}
+            said = choice["delta"].get("content") or (calls and json.dumps(calls[0]["function"]))
+            choice["logprobs"] = told(said) if said else None
+        frames.append(b"data: " + json.dumps(event).encode() + b"\n\n" if event else frame.raw)
+    return b"".join(frames)
+
+
+def test_a_hidden_call_is_hidden_in_every_form_in_which_a_server_says_it() -> None:
+    rounds = [as_llama_cpp(each) for each in SPLICED]
+    assert rounds[0].count(b"memory_") == 3
+    played = play(ChatRewriter(NAMES), rounds)
+    assert b"memory_" not in played.raw
+    completion = read(played.raw)
+    assert [call["id"] for call in message_of(completion)["tool_calls"]] == ["call_run", "call_too"]
+    likelihoods = completion["choices"][0]["logprobs"]["content"]
+    assert "".join(each["token"] for each in likelihoods).startswith("Let me recall. Now I know.")
+    assert b"drop: #" not in play(ChatRewriter(NAMES), [as_llama_cpp(TAGGED)]).raw
+
+
+def test_a_whole_reply_holds_the_likelihoods_of_the_texts_that_its_client_sees() -> None:
+    def whole(said: Said) -> Json:
+        native = CHAT.whole(said)
+        [choice] = native["choices"]
+        calls = choice["message"].get("tool_calls") or []
+        old = {"function_call": calls[0]["function"]} if calls else {}
+        return {**native, "choices": [{**choice, "message": choice["message"] | old, "logprobs": told(str(said))}]}
+
+    asking, done, tagged = whole(Said("", "", [ASK])), whole(Said("It is there.")), whole(Said(TAG))
+    shown = splice_completion([asking, done], NAMES, itemized=False)["choices"][0]
+    assert shown["logprobs"] == done["choices"][0]["logprobs"]
+    ended = splice_completion([asking, asking], NAMES, itemized=False)["choices"][0]
+    assert (ended["logprobs"], "function_call" in ended["message"]) == (None, False)
+    assert splice_completion([tagged], NAMES, itemized=False)["choices"][0]["logprobs"] is None
+    assert splice_completion([done], NAMES, itemized=False) == done
 
 
 def test_a_cleanup_block_is_left_out_of_a_text() -> None:

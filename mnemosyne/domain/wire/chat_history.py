@@ -1,7 +1,8 @@
 """Histories of Chat Completions: what a reply is sent back as, and what is written where a message is shown at less.
 
 A client shows a reply of several rounds as one message, their texts behind each other. Reasoning goes back as the
-server gave it: some servers refuse a loop of tools without it, and none has it signed.
+server gave it: some servers refuse a loop of tools without it, and none has it signed. Where nothing was said beside a
+call, the content is an empty text: null is what some servers refuse (llama-cpp-python), and none at all what others do.
 """
 
 import json
@@ -87,7 +88,7 @@ def write_round(each: Round, hidden: Collection[str]) -> list[bytes]:
     if not (said.get("tool_calls") or str(said.get("content") or "").strip()):
         return []
     results = [each.results.get(call) or write_result(call, NOT_RUN, is_error=True) for call in asked]
-    return [as_json({"role": "assistant", "content": None, **said}), *results]
+    return [as_json({"role": "assistant", "content": "", **said}), *results]
 
 
 _SENT_BACK = THOUGHTS | {"role", "content", "refusal"}
@@ -165,7 +166,7 @@ def write_message(message: Mapping[str, Any], natives: Sequence[Message]) -> lis
     calls = _calls([block for block in blocks if is_call(block)], native)
     said = [block for block in blocks if not is_call(block)]
     kept = {key: value for key, value in native.items() if key not in ("content", "tool_calls", "refusal")}
-    content = _content(said, native) if said else None if calls else ""
+    content = _content(said, native) if said else ""
     return [{**kept, "content": content, **({"tool_calls": calls} if calls else {})}]
 
 

@@ -1,0 +1,119 @@
+"""A real local server, of llama.cpp, with one slot and a model of random weights; and a client of it."""
+
+import json
+import re
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import attrs
+import pytest
+
+from mnemosyne.domain.tools.memory_tools import TOOLS
+from tests.clients.desk import CLIENT_SECONDS, SERVER_SECONDS, bare_environment
+
+Json = dict[str, Any]
+
+ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / ".cache/llama/bin/python"
+"""Where `make llama` puts the packages of ``llama.txt``."""
+
+HERE = Path(__file__).parent
+THREADS = "1"
+
+
+def find_python() -> Path:
+    """The interpreter with a local server's packages. Skips where they cannot be imported."""
+    if not PYTHON.exists():
+        pytest.skip("there is no local server here: `make llama` builds one, in a quarter of an hour")
+    done = subprocess.run([PYTHON, "-c", "import gguf, llama_cpp.server, openai"], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"the local server's packages cannot be imported: {done.stderr.strip().splitlines()[-1]}")
+    return PYTHON
+
+
+@attrs.frozen
+class LocalServer:
+    """One that runs. ``said`` are the lines that it wrote."""
+
+    url: str
+    pid: int
+    said: list[str] = attrs.field(factory=list, repr=False)
+
+    @property
+    def options(self) -> list[str]:
+        """With these, a server of ours leads to it."""
+        return ["--upstreams", f"local={self.url}", "--tariff", "local"]
+
+    def list_read(self) -> list[int]:
+        """How many tokens of each prompt it read, because its slot did not hold them."""
+        found = (re.search(r"prefix-match hit, remaining (\d+) prompt tokens", line) for line in self.said)
+        return [int(each[1]) for each in found if each]
+
+
+def make_model(python: Path, place: Path) -> Path:
+    """A model whose words are those of our own pages and tools."""
+    pages = [(ROOT / "docs" / name).read_text() for name in ("managing.md", "memory-tools.md")]
+    text = "\n".join([*pages, json.dumps(TOOLS), (HERE / "openai_agent.py").read_text()])
+    model = place / "tiny.gguf"
+    subprocess.run([python, HERE / "tiny_model.py", model], input=text, text=True, check=True, timeout=CLIENT_SECONDS)
+    return model
+
+
+@contextmanager
+def local_server(python: Path, model: Path, window: int, *, tells_likelihoods: bool = True) -> Iterator[LocalServer]:
+    """A server with so many tokens of context."""
+    flags = {"model": model, "n_ctx": window, "logits_all": tells_likelihoods, "port": 0, "host": "127.0.0.1"}
+    flags |= {"n_threads": THREADS, "n_threads_batch": THREADS}
+    words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+    with (
+        tempfile.TemporaryDirectory(prefix="mnemosyne-llama-") as home,
+        subprocess.Popen(
+            [python, "-m", "llama_cpp.server", *words],
+            env=bare_environment(Path(home)),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process,
+    ):
+        assert process.stderr is not None
+        said: list[str] = []
+        listening = threading.Event()
+
+        def listen(lines: IO[str]) -> None:
+            for line in lines:
+                said.append(line)
+                if "Uvicorn running on" in line:
+                    listening.set()
+            listening.set()
+
+        reader = threading.Thread(target=listen, args=(process.stderr,), name="the local server's words")
+        reader.start()
+        try:
+            assert listening.wait(SERVER_SECONDS), "".join(said)
+            found = re.search(r"Uvicorn running on (http://127\.0\.0\.1:\d+)", said[-1])
+            assert found, "".join(said)
+            yield LocalServer(found[1], process.pid, said)
+        finally:
+            process.kill()
+            reader.join()
+
+
+def run_agent(python: Path, url: str, *words: str) -> list[Json]:
+    """What an agent got from a server, completion for completion."""
+    with tempfile.TemporaryDirectory(prefix="mnemosyne-agent-") as home:
+        environment: Mapping[str, str] = bare_environment(Path(home)) | {"NO_PROXY": "127.0.0.1"}
+        done = subprocess.run(
+            [python, HERE / "openai_agent.py", f"{url}/v1", *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=CLIENT_SECONDS,
+        )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]

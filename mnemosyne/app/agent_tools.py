@@ -11,6 +11,7 @@ from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.settings import settings_of
+from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -20,6 +21,8 @@ from mnemosyne.services import asking, contexts, object_view, projects, search, 
 from mnemosyne.services.agent_tools import BY_NAME, MOST, Arguments, check_arguments
 from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, describe, describe_write, parse_member
 from mnemosyne.services.manifests import manifest_as_json, read_manifest
+from mnemosyne.services.observing import observe_history, plan_as_json
+from mnemosyne.services.provenance import find_provenance
 from mnemosyne.times import utc
 
 LONGEST_TEXT = 100_000
@@ -85,12 +88,16 @@ class AgentTools:
             content=given["text"],
             detail=given.get("detail", ""),
             source=EntrySource.AGENT,
+            provenance=await find_provenance(self._archive, given.get("session")),
         )
         scope = parse_member(Scope, given.get("scope", Scope.PROJECT.value), "scope")
         return describe_write(await self._desk.remember(scope, draft, _moment()))
 
     async def _update(self, given: Arguments) -> Any:
-        done = await self._desk.update(given["entry"], given["text"], _moment(), detail=given.get("detail"))
+        source = await find_provenance(self._archive, given.get("session"))
+        done = await self._desk.update(
+            given["entry"], given["text"], _moment(), detail=given.get("detail"), provenance=source
+        )
         return describe_write(done)
 
     async def _confirm(self, given: Arguments) -> Any:
@@ -180,6 +187,8 @@ class AgentTools:
             return told | {"session": None}
         window = listing.window
         placed = [each for each in listing.standings if each.object.places]
+        history = history_of(str(listing.stream), await self._archive.events.read(listing.stream))
+        observed = await observe_history(self._archive, listing.stream, history)
         levels = {level.label: sum(each.fidelity is level for each in placed) for level in Fidelity}
         return told | {
             "session": str(listing.stream),
@@ -190,6 +199,7 @@ class AgentTools:
             "zone": window.zone,
             "objects": len(listing.standings),
             "objects_by_fidelity": levels,
+            "plan": plan_as_json(observed.plan),
         }
 
     async def _list_objects(self, given: Arguments) -> windows.Listing:

@@ -42,6 +42,10 @@ _SESSION = {
     "description": "Which session: its id, its client's name for it, or the beginning of either. By default the last"
     " one of this project.",
 }
+_WRITER = {
+    "type": "string",
+    "description": "Your own session, if you know its id: the entry then says where it is from.",
+}
 _ENTRY = {"type": "string", "description": "The id of an entry, or words that it alone has."}
 _KINDS = ", ".join(each.value for each in EntryKind)
 _NEXT = "Sessions that begin from now on know it; this one does not change."
@@ -71,6 +75,7 @@ TOOLS: tuple[AgentTool, ...] = (
             "kind": {"type": "string", "description": f"One of {_KINDS}."},
             "scope": {"type": "string", "enum": [each.value for each in Scope], "description": "By default project."},
             "detail": {"type": "string", "description": "More about it, told only to who asks."},
+            "session": _WRITER,
         },
         required=("text",),
         writes=True,
@@ -78,7 +83,7 @@ TOOLS: tuple[AgentTool, ...] = (
     AgentTool(
         name="update",
         description=f"Have an entry say something else from now on; what it said before stays on record. {_NEXT}",
-        properties={"entry": _ENTRY, "text": _TEXT, "detail": _TEXT},
+        properties={"entry": _ENTRY, "text": _TEXT, "detail": _TEXT, "session": _WRITER},
         required=("entry", "text"),
         writes=True,
     ),
@@ -127,7 +132,8 @@ TOOLS: tuple[AgentTool, ...] = (
     ),
     AgentTool(
         name="memory_stats",
-        description="How full a session's window is, what of it is shown at which fidelity, and what is known here.",
+        description="How full a session's window is, what of it is shown at which fidelity, the plan that it follows"
+        " and how far that is, and what is known here.",
         properties={"session": _SESSION},
     ),
     AgentTool(
@@ -180,4 +186,4 @@ def check_arguments(tool: TakesArguments, arguments: Arguments) -> None:
 LARGEST = 10**9
 """A turn's number is smaller."""
 
-_TYPES: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool}
+_TYPES: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list}

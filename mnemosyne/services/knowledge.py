@@ -24,8 +24,8 @@ from mnemosyne.domain.knowledge.decide import (
     find_entry,
     places_of,
 )
-from mnemosyne.domain.knowledge.events import KnowledgeOpened
-from mnemosyne.domain.knowledge.extraction import extract, list_typed_branches
+from mnemosyne.domain.knowledge.events import KnowledgeOpened, Provenance
+from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, list_typed_branches
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.knowledge.recalling import Nearness, PlacedEntry, RecalledEntry
 from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold_up_to
@@ -107,6 +107,7 @@ class KnowledgeDesk:
         *,
         detail: str | None = None,
         valid_from: int | None = None,
+        provenance: Provenance | None = None,
     ) -> WriteReport:
         """Have an entry say something else. Raises NotFound where none, or more than one, is meant, as all do that
         take a ``wanted``: an id, or words of one entry.
@@ -120,6 +121,7 @@ class KnowledgeDesk:
             source=self.source,
             detail=detail,
             valid_from=valid_from,
+            provenance=provenance,
         )
         return await self._write(place, command)
 
@@ -255,14 +257,14 @@ class KnowledgeDesk:
         events = await archive.events.read(session)
         state = fold(events)
         typed = list_typed_branches(state.branches.values())
-        found = list(extract(state.memory.objects.values(), session, typed))
+        return await self.learn_drafts(list(extract(state.memory.objects.values(), session, typed)), moment)
+
+    async def learn_drafts(self, found: Sequence[FoundDraft], moment: WriteMoment) -> list[WriteReport]:
+        """Write down what was found to be settled, each where it holds."""
         done = []
         for scope in (Scope.PROJECT, Scope.USER):
-            command = LearnSession(
-                at=moment.at,
-                write=f"{moment.id}-{scope.value}",
-                drafts=tuple(each.draft for each in found if each.scope is scope),
-            )
+            drafts = tuple(each.draft for each in found if each.scope is scope)
+            command = LearnSession(at=moment.at, write=f"{moment.id}-{scope.value}", drafts=drafts)
             done.append(await self._write(self.place_of(scope), command))
         return done
 

@@ -7,11 +7,14 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.knowledge.decide import EntryDraft
+from mnemosyne.domain.knowledge.events import Provenance
+from mnemosyne.domain.knowledge.extraction import extract_messages
 from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, Scope
 from mnemosyne.errors import BadOption, NotFound
 from mnemosyne.services import sessions
 from mnemosyne.services.agent_tools import Arguments
 from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, WriteReport, describe, describe_write, parse_member
+from mnemosyne.services.provenance import find_provenance
 from mnemosyne.services.sessions import Archive
 from mnemosyne.times import is_time, render_day
 
@@ -47,6 +50,10 @@ class ApiCall:
         text = self.given.get(name)
         return None if text is None else parse_api_time(name, text)
 
+    async def find_provenance(self) -> Provenance | None:
+        """The turn of the session that was named. Raises NotFound."""
+        return await find_provenance(self.archive, self.given.get("session"), self.given.get("turn"))
+
 
 async def list_entries(call: ApiCall) -> Any:
     """What holds, or held, or was believed."""
@@ -77,8 +84,12 @@ async def show_entry(call: ApiCall) -> Any:
     return {"entries": [describe(each) for each in await call.desk.list_history(call.given["id"])]}
 
 
-async def add_entry(call: ApiCall) -> Any:
-    """Have something known."""
+async def add_entries(call: ApiCall) -> Any:
+    """Have something known: a sentence, or what the user settled in the messages of a conversation."""
+    if ("content" in call.given) == ("messages" in call.given):
+        raise BadOption("addMemory needs either content, a sentence, or messages, a conversation.")
+    if "messages" in call.given:
+        return await _learn_messages(call)
     kind = call.find_kind() or EntryKind.FACT
     return await _add(call, kind, call.find_scope() or Scope.PROJECT)
 
@@ -91,6 +102,18 @@ async def add_preference(call: ApiCall) -> Any:
     return await _add(call, kind, call.find_scope() or Scope.USER)
 
 
+async def _learn_messages(call: ApiCall) -> Any:
+    unused = [name for name in call.given if name not in ("messages", "project", "session", "turn")]
+    if unused:
+        raise BadOption(f"{unused[0]} cannot be said of `messages`: what is found in them says it.")
+    messages = call.given["messages"]
+    wrong = next((number for number, each in enumerate(messages, 1) if not isinstance(each, dict)), None)
+    if wrong is not None:
+        raise BadOption(f"Message {wrong} is no JSON object with `role` and `content`.")
+    found = list(extract_messages(messages, await call.find_provenance()))
+    return {"writes": [_tell(each) for each in await call.desk.learn_drafts(found, call.moment)]}
+
+
 async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
     draft = EntryDraft(
         kind=kind,
@@ -99,6 +122,7 @@ async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
         summary=call.given.get("summary", ""),
         detail=call.given.get("detail", ""),
         valid_from=call.find_time("valid_from"),
+        provenance=await call.find_provenance(),
     )
     return _tell(await call.desk.remember(scope, draft, call.moment))
 
@@ -111,6 +135,7 @@ async def update_entry(call: ApiCall) -> Any:
         call.moment,
         detail=call.given.get("detail"),
         valid_from=call.find_time("valid_from"),
+        provenance=await call.find_provenance(),
     )
     return _tell(done)
 

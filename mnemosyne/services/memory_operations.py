@@ -60,7 +60,16 @@ _LISTING = {
     "known_at": {**_TIME, "description": f"What we would have said then. {_TIME['description']}"},
     "limit": _COUNT,
 }
-_WRITING = {**WRITER, "content": _TEXT, "detail": {**_TEXT, "description": "More, told only to who asks."}}
+_SOURCE = {
+    "session": {"type": "string", "description": "The session that it is from, if it is on record."},
+    "turn": {"type": "integer", "minimum": 1, "description": "Which turn of that; by default the last one."},
+}
+_MESSAGES = {
+    "type": "array",
+    "items": {"type": "object"},
+    "description": "Messages with `role` and `content`, instead of a content: what their user settled is learned.",
+}
+_WRITING = {**WRITER, **_SOURCE, "content": _TEXT, "detail": {**_TEXT, "description": "More, told only to who asks."}}
 _ADDING = {
     **_WRITING,
     "summary": {**_TEXT, "description": "A shorter line, told to sessions in place of the content."},
@@ -97,10 +106,10 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         "POST",
         "/memories",
         "addMemory",
-        "Have the next sessions know something. What is known already is skipped.",
-        api.add_entry,
-        properties={**_ADDING, "kind": _KIND},
-        required=("content",),
+        "Have the next sessions know something: a content, or what the user settled in messages. What is known already"
+        " is skipped.",
+        api.add_entries,
+        properties={**_ADDING, "kind": _KIND, "messages": _MESSAGES},
     ),
     _operation(
         "POST",

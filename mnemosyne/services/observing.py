@@ -1,6 +1,7 @@
 """What a session's calls of tools show: read from its log, for people."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -41,6 +42,15 @@ class Observed:
 
 LATELY = 2
 """Turns behind the last for which it is told on a line that something was repeated."""
+
+
+def plan_as_json(plan: WorkPlan | None) -> Mapping[str, Any] | None:
+    """A plan as a JSON object; null where there is none."""
+    if plan is None:
+        return None
+    items = [{"name": each.name, "text": each.text, "state": each.state.value} for each in plan.items]
+    return {"title": plan.title, "progress": plan.progress, "items": items, "turn": plan.turn, "left": plan.left}
+
 
 NOTHING = Observed()
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import attrs
 import trio
@@ -126,10 +127,14 @@ class Home:
         finally:
             _signal_all(postmaster, signal.SIGCONT)
 
+    def stream(self, session: str) -> UUID:
+        """That of a session, by its client's name for it."""
+        return stream_of(self.config.tenant, session)
+
     async def events(self, session: str) -> list[Event]:
         """What is on record of a session, which must verify."""
         async with open_storage(self.config) as storage:
-            stream = stream_of(self.config.tenant, session)
+            stream = self.stream(session)
             report = await verifying.verify(storage, stream)
             assert not report.differences
             return [each.envelope.event for each in await storage.events.read(stream)]

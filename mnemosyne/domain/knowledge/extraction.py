@@ -6,7 +6,8 @@ little less.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -16,11 +17,13 @@ from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim
 from mnemosyne.domain.objects.speakers import AGREED, Speaker, speaker_of
+from mnemosyne.domain.recall.goals import find_typed_in
 from mnemosyne.domain.segmentation.own_words import paragraphs
 from mnemosyne.domain.segmentation.settling import ClaimKind, settles
 from mnemosyne.domain.segmentation.statements import claims
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.state import Branch
+from mnemosyne.domain.wire.normal_form import content_blocks
 
 SURE, AGREED_TO, ASKED_TO_REMEMBER = 0.8, 0.75, 0.95
 """How far an entry is believed that the user said, agreed to, or asked to be remembered."""
@@ -84,15 +87,23 @@ def extract(objects: Iterable[MemoryObject], session: UUID, branches: Collection
                 yield found
 
 
-def extract_prompt(typed: str, source: Provenance) -> Iterator[FoundDraft]:
-    """The entries that a text gives which a person just typed, and of which there is no object yet."""
+def extract_prompt(typed: str, source: Provenance | None) -> Iterator[FoundDraft]:
+    """The entries that a text gives which a person typed, and of which there is no object yet; ``source`` is None where
+    it belongs to no session on record.
+    """
     for each in claims(typed, paragraphs(typed, Speaker.USER), Speaker.USER):
         found = _draft(each.sentence, (each.kind.value,), source)
         if found is not None:
             yield found
 
 
-def _draft(sentence: str, tags: Collection[str], source: Provenance) -> FoundDraft | None:
+def extract_messages(messages: Iterable[Mapping[str, Any]], source: Provenance | None) -> Iterator[FoundDraft]:
+    """The same of a conversation's messages, as the Messages API has them: of those alone that the user typed."""
+    for each in messages:
+        yield from extract_prompt(find_typed_in(each.get("role"), content_blocks(each.get("content"))), source)
+
+
+def _draft(sentence: str, tags: Collection[str], source: Provenance | None) -> FoundDraft | None:
     asked = _ASKED.match(sentence)
     said = sentence[asked.end() :] if asked else sentence
     kind = _find_kind(tags, said if asked else None)

@@ -8,13 +8,12 @@ import attrs
 from quart import Response, jsonify, request
 
 from mnemosyne.domain.history.context_view import compare
-from mnemosyne.domain.history.plans import WorkPlan
 from mnemosyne.domain.history.time_travel import TurnPlace, history_of, place_of
 from mnemosyne.errors import LogFailed
 from mnemosyne.http.inspector.holdings import Holdings, View
 from mnemosyne.http.inspector.session_report import read_happenings, read_shown
 from mnemosyne.services import contexts, manifests, overviews, read_models, turn_view, windows
-from mnemosyne.services.observing import observe
+from mnemosyne.services.observing import observe, plan_as_json
 from mnemosyne.services.session_view import read_session_view
 from mnemosyne.services.status_line import read_status_line
 
@@ -56,13 +55,9 @@ async def show_session(holdings: Holdings, session: str) -> tuple[str, Mapping[s
         "view": view,
         "goal": observed.goal,
         "happenings": await read_happenings(holdings.archive, view),
-        "plan": _plan_as_json(observed.plan),
+        "plan": plan_as_json(observed.plan),
         "repetitions": observed.repetitions,
     }
-
-
-def _plan_as_json(plan: WorkPlan | None) -> Mapping[str, Any] | None:
-    return None if plan is None else {"progress": plan.progress, **attrs.asdict(plan, recurse=False)}
 
 
 async def show_objects(holdings: Holdings, session: str) -> tuple[str, Mapping[str, Any]]:

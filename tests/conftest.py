@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import attrs
@@ -77,6 +77,37 @@ class PostgresServer:
         )
 
 
+@attrs.frozen
+class Schema:
+    """What a database has besides rows: the names of our tables, and all that is told of them and the rest."""
+
+    tables: frozenset[str]
+    described: tuple[str, ...]
+
+
+@attrs.define
+class LentDatabases:
+    """Databases with our schema and nothing in it, each lent to one test after the other: to empty one takes the server
+    a fraction of what ``make`` takes, which brings the DSN of a new one. ``made`` is the schema of such a one.
+    """
+
+    make: Callable[[], str]
+    made: Schema
+    _idle: list[str] = attrs.Factory(list)
+
+    @contextmanager
+    def lend(self) -> Iterator[str]:
+        """The DSN of one. Whoever is connected at the end is sent away; what has another schema then, but for tables
+        that nobody else has, is not lent again.
+        """
+        dsn = self._idle.pop() if self._idle else self.make()
+        yield dsn
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            _empty(connection, self.made.tables)
+            if _read_schema(connection) == self.made:
+                self._idle.append(dsn)
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """The server of this test run, started when the first test asks for it."""
@@ -106,10 +137,19 @@ def template(postgres_server: PostgresServer) -> Iterator[str]:
         yield str(conninfo_to_dict(dsn)["dbname"])
 
 
+@pytest.fixture(scope="session")
+def databases(postgres_server: PostgresServer, template: str) -> Iterator[LentDatabases]:
+    """Where ``dsn`` has its databases from."""
+    with psycopg.connect(make_conninfo(postgres_server.dsn, dbname=template), autocommit=True) as connection:
+        made = _read_schema(connection)
+    with ExitStack() as stack:
+        yield LentDatabases(lambda: stack.enter_context(postgres_server.fresh_database(template)), made)
+
+
 @pytest.fixture
-def dsn(postgres_server: PostgresServer, template: str) -> Iterator[str]:
+def dsn(databases: LentDatabases) -> Iterator[str]:
     """The DSN of a database for one test, with our schema and nothing in it."""
-    with postgres_server.fresh_database(template) as dsn:
+    with databases.lend() as dsn:
         yield dsn
 
 
@@ -136,6 +176,48 @@ def _signals_reach_what_tests_start() -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
+
+
+def _empty(connection: psycopg.Connection, keep: frozenset[str]) -> None:
+    connection.execute(
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+    names = {name: sql.Identifier("mnemosyne", name) for name in _list_tables(connection)}
+    if others := [each for name, each in names.items() if name not in keep]:
+        connection.execute(sql.SQL("drop table {} cascade").format(sql.SQL(", ").join(others)))
+    kept = [each for name, each in names.items() if name in keep]
+    connection.execute(sql.SQL("truncate {} restart identity").format(sql.SQL(", ").join(kept)))
+    connection.execute("alter sequence mnemosyne.projection_numbers restart")
+
+
+def _list_tables(connection: psycopg.Connection) -> list[str]:
+    found = connection.execute("select tablename from pg_tables where schemaname = 'mnemosyne'")
+    return [name for (name,) in found if name != "mnemosyne_migrations"]
+
+
+def _read_schema(connection: psycopg.Connection) -> Schema:
+    described = tuple(said for (said,) in connection.execute(_DESCRIBE))
+    return Schema(frozenset(_list_tables(connection)), described)
+
+
+_DESCRIBE = """
+    select format('%s %s is %s', relkind, pg_class.oid::regclass, array[relacl::text, reloptions::text])
+        from pg_class where relnamespace = 'mnemosyne'::regnamespace
+    union all select format('column %s of %s is %s', attname, attrelid::regclass, array[atttypid, attstattarget, attnum])
+        from pg_attribute join pg_class on pg_class.oid = attrelid where relnamespace = 'mnemosyne'::regnamespace
+    union all select format('function %s is %s', oid::regprocedure, md5(prosrc || coalesce(proacl::text, '')))
+        from pg_proc where pronamespace = 'mnemosyne'::regnamespace
+    union all select format('constraint %s of %s', pg_get_constraintdef(oid), conrelid::regclass)
+        from pg_constraint where connamespace = 'mnemosyne'::regnamespace
+    union all select format('trigger %s on %s', tgname, tgrelid::regclass) from pg_trigger
+    union all select format('schema %s, %s', nspname, nspacl) from pg_namespace where nspname !~ '^pg_'
+    union all select format('setting %s', setconfig) from pg_db_role_setting
+        where setdatabase = (select oid from pg_database where datname = current_database())
+    union all select format('migration %s', applied) from mnemosyne.mnemosyne_migrations applied
+    order by 1
+"""
+"""All that tells a database from another, but for what is in our tables."""
 
 
 @contextmanager

@@ -190,7 +190,8 @@ def test_the_answers_on_the_page_about_sql_are_those_of_the_demo(
         assert capsys.readouterr().out == answer, query
 
 
-@pytest.mark.parametrize("no_color", [False, pytest.param(True, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("no_color", [False, True])
 def test_a_terminal_gets_colours_unless_they_are_not_wanted_and_nothing_is_left_behind(
     no_color: bool, environ: dict[str, str], place: Path
 ) -> None:

@@ -145,6 +145,7 @@ async def check_over_loopback(files: Sequence[Path], tmp_path: Path) -> None:
         assert comparable(events) == comparable(await log.read(stream))
 
 
+@pytest.mark.soak
 async def test_a_managed_session_of_a_real_server_is_decided_again_by_the_command(tmp_path: Path) -> None:
     """With its database, its index, its curator and its clock; in a smaller window, the turns are named."""
     (tape,) = (each for each in read_tapes([long_tape(tmp_path)], event_codec()) if isinstance(each, Tape))

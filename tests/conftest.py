@@ -204,7 +204,8 @@ def _read_schema(connection: psycopg.Connection) -> Schema:
 _DESCRIBE = """
     select format('%s %s is %s', relkind, pg_class.oid::regclass, array[relacl::text, reloptions::text])
         from pg_class where relnamespace = 'mnemosyne'::regnamespace
-    union all select format('column %s of %s is %s', attname, attrelid::regclass, array[atttypid, attstattarget, attnum])
+    union all
+        select format('column %s of %s is %s', attname, attrelid::regclass, array[atttypid, attstattarget, attnum])
         from pg_attribute join pg_class on pg_class.oid = attrelid where relnamespace = 'mnemosyne'::regnamespace
     union all select format('function %s is %s', oid::regprocedure, md5(prosrc || coalesce(proacl::text, '')))
         from pg_proc where pronamespace = 'mnemosyne'::regnamespace

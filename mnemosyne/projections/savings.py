@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from mnemosyne.domain.cost.prices import LONG_PROMPT
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectFaulted, TurnAssessed
+from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ledger_events import TurnAccounted
@@ -92,7 +93,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
                 "distance": event.distance,
             }
             return (Merge("faults", (stream, recorded.version), fault),)
-        case ObjectDegraded():
+        case ObjectDegraded() if event.cause is not Cause.ATTEMPT:  # with its attempt: nobody took it out
             eviction: dict[str, Any] = {"branch": event.branch, "turn": event.turn}
             return (Merge("evictions", (stream, recorded.version), eviction),)
         case _:

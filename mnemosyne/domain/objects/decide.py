@@ -243,9 +243,11 @@ def _may_have(known: MemoryObject, fidelity: Fidelity) -> bool:
 def _is_held(command: Degrade, known: MemoryObject, memory: Memory) -> bool:
     """Whether a pin, or that it is the operator's, keeps the branch from showing less of an object.
 
-    Either holds what the branch's own history has a place for. What was had back from a window before stands in an
-    answer between the turns, and goes when that goes.
+    Either holds what the branch's own history has a place for. What was had back stands in an answer between the turns,
+    and goes when that goes: with its attempt, or, what is from a window before, with a rewrite.
     """
+    if command.cause is Cause.ATTEMPT:
+        return False
     held = known.is_pinned(command.turn) or is_operators(known.tags)
     return held and command.object not in memory.view_of(command.branch).before
 

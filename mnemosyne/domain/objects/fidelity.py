@@ -43,10 +43,12 @@ class Cause(Enum):
     """The model asked for it."""
     PREFETCH = "prefetch"
     """It was brought before the model asked."""
+    ATTEMPT = "attempt"
+    """The turn was tried again: what came back in one attempt is not there in another."""
 
 
-DOWN = frozenset({Cause.PRESSURE, Cause.ECONOMY, Cause.RELEASE, Cause.GOAL})
-UP = frozenset({Cause.FAULT, Cause.PREFETCH, Cause.GOAL})
+DOWN = frozenset({Cause.PRESSURE, Cause.ECONOMY, Cause.RELEASE, Cause.GOAL, Cause.ATTEMPT})
+UP = frozenset({Cause.FAULT, Cause.PREFETCH, Cause.GOAL, Cause.ATTEMPT})
 
 
 @attrs.frozen

@@ -11,12 +11,15 @@ chain hash stands for a message and all before it.
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any, TypedDict, assert_never
 from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.objects.decide import Degrade, Restore, decide_all
+from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import (
     BranchKind,
@@ -373,7 +376,36 @@ def _begin(command: BeginTurn, session: Session) -> tuple[Event, ...]:
         events.append(GapRecorded(at=command.at, **attrs.asdict(command.gap)))
     if place.opened is not None:
         events.append(place.opened)
+    else:
+        events.extend(_settle_attempts(command, place, session))
     return (*events, _begin_turn(command, place, session))
+
+
+def _settle_attempts(command: BeginTurn, place: _Place, session: Session) -> tuple[ObjectEvent, ...]:
+    """What a branch shows once its last turn is tried again, or is gone on from after several attempts: what the
+    answers of one attempt brought back is nowhere in another.
+    """
+    branch = session.branches[place.address.branch]
+    goes_on = place.relation is TurnRelation.CONTINUES
+    rounds = branch.rounds
+    is_earlier = not goes_on and place.address.turn < branch.turns
+    if is_earlier or rounds.turn != branch.turns or (goes_on and branch.attempts[-1] == 1):
+        return ()
+    stands = rounds.restored.get(command.echoed_attempt or 0, ()) if goes_on else ()
+    gone = [each for restored in rounds.restored.values() for each in restored if each not in stands]
+    shown = {each.object for each in session.memory.view_of(branch.name).restored}
+    where = _Where(at=command.at, branch=branch.name, turn=place.address.turn, cause=Cause.ATTEMPT)
+    away = [Degrade(object=each.object, after=each.before, **where) for each in reversed(gone) if each.object in shown]
+    back = [Restore(object=each.object, after=each.after, **where) for each in stands if each.object not in shown]
+    events, _ = decide_all([*away, *back], session.memory)
+    return events
+
+
+class _Where(TypedDict):
+    at: int
+    branch: str
+    turn: int
+    cause: Cause
 
 
 def _start_session(command: BeginTurn) -> SessionStarted:

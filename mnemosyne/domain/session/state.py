@@ -9,8 +9,9 @@ import attrs
 
 from mnemosyne.domain.cost.prices import Tokens, tokens_of, window_of
 from mnemosyne.domain.objects import memory
-from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
+from mnemosyne.domain.objects.events import ObjectEvent, ObjectRestored, TurnAssessed
 from mnemosyne.domain.objects.faults import EvictionTurns, Spent
+from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.session import grounds, ledger
 from mnemosyne.domain.session.address import Address
@@ -70,12 +71,14 @@ class Wire:
 @attrs.frozen(kw_only=True)
 class Rounds:
     """The rounds of the last ``turn`` of a branch that had any: of each attempt the last one that began, by number, and
-    those that finished.
+    those that finished, and what the answers in these brought back. ``last`` is the attempt whose round finished last.
     """
 
     turn: int = 0
     began: Mapping[int, int] = attrs.field(factory=dict)
     finished: Mapping[int, tuple[RoundFinished, ...]] = attrs.field(factory=dict)
+    restored: Mapping[int, tuple[ObjectRestored, ...]] = attrs.field(factory=dict)
+    last: int = 0
 
     def after(self, event: RoundBegan | RoundFinished) -> "Rounds":
         """The rounds once one more began or finished; that of an earlier turn once more is none of them."""
@@ -85,7 +88,14 @@ class Rounds:
         if isinstance(event, RoundBegan):
             return attrs.evolve(known, began={**known.began, event.attempt: event.round})
         finished = (*known.finished.get(event.attempt, ()), event)
-        return attrs.evolve(known, finished={**known.finished, event.attempt: finished})
+        return attrs.evolve(known, finished={**known.finished, event.attempt: finished}, last=event.attempt)
+
+    def bring(self, event: ObjectRestored) -> "Rounds":
+        """The rounds once an object came back: in the answers of the round that finished last, if the model asked."""
+        if event.cause is not Cause.FAULT or event.turn != self.turn:
+            return self
+        restored = (*self.restored.get(self.last, ()), event)
+        return attrs.evolve(self, restored={**self.restored, self.last: restored})
 
     def open_of(self, turn: int, attempt: int) -> int | None:
         """The round of an attempt that began last, if it has not finished."""
@@ -205,7 +215,8 @@ def evolve(session: Session, event: Event) -> Session:
     session = attrs.evolve(session, version=session.version + 1)
     if isinstance(event, ObjectEvent):
         eviction_turns = session.eviction_turns.after(event)
-        return attrs.evolve(session, memory=memory.evolve(session.memory, event), eviction_turns=eviction_turns)
+        evolved = attrs.evolve(session, memory=memory.evolve(session.memory, event), eviction_turns=eviction_turns)
+        return _bring(evolved, event) if isinstance(event, ObjectRestored) else evolved
     match event:
         case SessionStarted():
             return attrs.evolve(session, salt=event.salt)
@@ -371,6 +382,11 @@ def _send_round(session: Session, event: RoundBegan | FallbackSent) -> Session:
         return session
     rounds = (*exchange.rounds, SentRequest(at=event.at, version=session.version))
     return _with_exchange(session, address, attrs.evolve(exchange, rounds=rounds))
+
+
+def _bring(session: Session, event: ObjectRestored) -> Session:
+    branch = session.branches[event.branch]
+    return _with_branch(session, attrs.evolve(branch, rounds=branch.rounds.bring(event)))
 
 
 def _use_round(session: Session, event: RoundFinished) -> Session:

@@ -107,7 +107,7 @@ async def compare_turns(archive: Archive, session: str, branch: str, turns: Sequ
 async def context_of(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> SessionContext:
     """What was in the window, and what came back."""
     rebuilt = await rebuild(archive, stream, history, attempt)
-    reply = await _reply(archive, stream, attempt)
+    reply = await read_reply(archive, stream, attempt)
     view, client = await _views_of(archive, stream, history, rebuilt)
     return SessionContext(
         stream=stream,
@@ -157,7 +157,8 @@ def _origin(made_of: Recipe, span: Range, named: Mapping[bytes, int]) -> int:
     return named.get(largest.digest, 1) if isinstance(largest, Piece) else 1
 
 
-async def _reply(archive: Archive, stream: UUID, attempt: Attempt) -> bytes | None:
+async def read_reply(archive: Archive, stream: UUID, attempt: Attempt) -> bytes | None:
+    """What arrived of the reply to an attempt, as it was recorded; None where nothing did. Raises as ``rebuild``."""
     made_of = time_travel.reply_of(attempt)
     return None if made_of is None else await _assemble(archive, stream, made_of)
 

@@ -164,12 +164,10 @@ class Replies:
                 best = echo, attempt if echo in (Echo.SAME, Echo.TRIMMED) else None
         return best
 
-    async def is_shown(self, branch: Branch, read: Transcript) -> bool:
+    async def are_words_shown(self, branch: Branch, read: Transcript) -> bool:
         """Whether a history that goes on from the branch's holds a text or a call of a reply to its last turn. Clients
-        leave out some of a reply: that is enough to know whose history it is.
+        leave out some of a reply: where nobody shows it as it was given, that is enough to know whose history it is.
         """
-        if (await self.find_echo(branch, read))[1] is not None:
-            return True
         said = transcript.content_of(read, len(branch.chains))
         replies = [await self._blocks_of(each, read.dialect) for each in branch.replies.values()]
         return any(normal_form.share_words(said, each) for each in replies)

@@ -133,23 +133,29 @@ class Loaded:
             return Recognized()
         branch, shared = nearest
         is_at_end = shared == len(branch.chains)
-        is_shown = is_at_end and await self._replies.is_shown(branch, reading.transcript)
+        is_exact = is_at_end and (await self._replies.find_echo(branch, reading.transcript))[1] is not None
+        is_shown = is_exact or (is_at_end and await self._replies.are_words_shown(branch, reading.transcript))
         if len(command.chains) == shared:
             goes_on = is_at_end and await self._was_unanswered(branch)
         else:
             goes_on = is_shown or (is_at_end and not branch.replies)
         return Recognized(
             is_ours=is_shown or shared > branch.counts[0],  # behind its first request a history holds the first reply
+            is_exact=is_exact,
             goes_on=goes_on,
             is_same_caller=request.credential is None
             or self._callers.is_known(self.identity.stream, branch.name, request.credential),
             shared=shared,
+            awaits_reply=len(command.chains) > shared and is_at_end and self._is_running(branch),
         )
 
     async def _was_unanswered(self, branch: Branch) -> bool:
         """Whether every attempt at the last turn of a branch is over, and none had a whole reply."""
-        running = any((each.branch, each.turn) == (branch.name, branch.turns) for each in self.state.running)
-        return not running and not await self._replies.are_whole(branch)
+        return not self._is_running(branch) and not await self._replies.are_whole(branch)
+
+    def _is_running(self, branch: Branch) -> bool:
+        """Whether an attempt at the last turn of a branch is under way."""
+        return any((each.branch, each.turn) == (branch.name, branch.turns) for each in self.state.running)
 
     def _chains(self, read: Transcript, base: str | None, previous: Transcript | None) -> tuple[bytes, ...]:
         """The chain hashes of the messages, without a look at each of those that the last body of ``base`` has too."""

@@ -27,6 +27,11 @@ log = logging.getLogger(__name__)
 ROOTS_HELD = 4096
 """Of how many names that clients give to sessions it is remembered to which session they belong."""
 
+UNDECIDED_SECONDS = 0.5
+"""How long the end of a reply is waited for that tells which of several sessions a request goes on with."""
+
+LOOK_AGAIN_SECONDS = 0.02
+
 Found = TypeVar("Found")
 
 
@@ -170,19 +175,34 @@ class SessionFinder:
     async def _find_nearest(self, request: ArrivedRequest, names: Sequence[str]) -> tuple[Recognized, str] | None:
         """The one of several sessions that a request is nearest to; None where it is none's. Raises LogFailed where one
         does not say, and no other is gone on with.
+
+        A client may go on before the reply that it shows is on record. Where that reply would tell which of several
+        it goes on with, it is waited for.
         """
-        best: tuple[Recognized, str] | None = None
+        patience = trio.current_time() + UNDECIDED_SECONDS
+        while True:
+            best, is_decided = await self._compare(request, names)
+            if is_decided or trio.current_time() >= patience:
+                return best
+            await trio.sleep(LOOK_AGAIN_SECONDS)
+
+    async def _compare(
+        self, request: ArrivedRequest, names: Sequence[str]
+    ) -> tuple[tuple[Recognized, str] | None, bool]:
+        """The nearest of several sessions, and whether a reply that is under way cannot make another the nearest."""
+        near: list[tuple[Recognized, str]] = []
         silent = False
         for each in names:
             said = await self._says(self._name(each), request)
             silent = silent or said is None
             if said is not None and (said.is_ours or (said.goes_on and said.is_same_caller)):
-                best = max((said, each), best or (said, each), key=itemgetter(0))
-            if best is not None and best[0].is_ours and best[0].goes_on and best[0].is_same_caller:
-                return best
-        if silent and (best is None or not best[0].goes_on):
+                near.append((said, each))
+                if said.is_certain:
+                    return near[-1], True
+        if silent and not any(said.goes_on for said, _ in near):
             raise LogUnavailable("it may go on with a session that does not say so in time")
-        return best
+        is_decided = len(near) < 2 or not any(said.awaits_reply for said, _ in near)
+        return max(near, key=itemgetter(0), default=None), is_decided
 
     async def off_since(self) -> int | None:
         """Since when the operator wants nothing to be managed, in µs of UTC; None if that is not so. Where that cannot

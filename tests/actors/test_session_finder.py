@@ -1,14 +1,21 @@
 """A request is put to the session that it belongs to, whatever name it comes under, and whoever answers in time."""
 
+import json
+from typing import Any
+from uuid import UUID
+
 import attrs
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.actors.messages import ArrivedRequest, Identity
+from mnemosyne.actors.turn import Turn
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.reply import Reply
 from tests.actors.support import (
     IDENTITY,
     LONG,
@@ -23,6 +30,7 @@ from tests.actors.support import (
     request,
     turns,
 )
+from tests.domain.recorded import dumps
 
 
 async def test_sub_agents_that_nest_belong_to_the_root_session() -> None:
@@ -97,6 +105,68 @@ async def test_one_that_may_go_on_from_another_s_history_is_not_settled_while_no
         assert not (await named(process, "fork", LONG, "Yes.", "go on")).is_known
         assert (await named(process, "new", LONG)).is_known, "it holds nothing that a model said"
         log.away = False
+
+
+async def test_of_two_that_said_the_same_words_the_one_with_the_calls_own_id_is_gone_on_with() -> None:
+    async with open_process(StoppableLog()) as process:
+        programs = [await begun(process, "look") for _ in range(2)]
+        for number, turn in enumerate(programs):
+            said = called(f"toolu_{number}")
+            await turn.note_ended(OK, said, said, ())
+        for number, turn in enumerate(programs):
+            assert await owner_of(process, shown(f"toolu_{number}")) == (await turn.identity()).stream
+
+
+async def test_one_that_goes_on_before_its_reply_is_on_record_is_not_given_to_another_who_said_the_same() -> None:
+    async with open_process(StoppableLog()) as process:
+        first, second = [await begun(process, "look") for _ in range(2)]
+        said = called("toolu_0")
+        await first.note_ended(OK, said, said, ())
+        found: list[UUID] = []
+
+        async def look_up() -> None:
+            found.append(await owner_of(process, shown("toolu_1")))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look_up)
+            await wait_all_tasks_blocked()
+            said = called("toolu_1")
+            await second.note_ended(OK, said, said, ())
+        assert found == [(await second.identity()).stream]
+
+
+NAMELESS = (("user-agent", "Anthropic/Python 2.11.0"),)
+LOOK: dict[str, Any] = {"type": "tool_use", "name": "look", "input": {"at": "x"}}
+
+
+async def begun(process: Process, text: str) -> Turn:
+    """A turn of a program that names no session, sent and not answered."""
+    turn = process.opener.open_turn(NAMELESS, request(text), MESSAGES)
+    await turn.prepare()
+    turn.note_sent()
+    await turn.note_begun()
+    return turn
+
+
+def called(call: str) -> Reply:
+    """A reply that calls a tool in words that others use, too."""
+    message = {"id": "msg", "content": [{"type": "text", "text": "I look."}, {**LOOK, "id": call}]}
+    return attrs.evolve(reply("I look."), body=dumps(message), stop_reason="tool_use")
+
+
+def shown(call: str) -> bytes:
+    """The request that answers such a call."""
+    result = {"type": "tool_result", "tool_use_id": call, "content": "found"}
+    said = [{"type": "text", "text": "I look."}, {**LOOK, "id": call}]
+    body = json.loads(request("look"))
+    body["messages"] += [{"role": "assistant", "content": said}, {"role": "user", "content": [result]}]
+    return dumps(body)
+
+
+async def owner_of(process: Process, body: bytes) -> UUID:
+    """The stream that a request without a name belongs to."""
+    arrived = ArrivedRequest(at=1, headers=NAMELESS, raw=body, correlation_id="c", dialect=MESSAGES)
+    return (await process.opener.finder.identity_of(arrived)).stream
 
 
 async def manage(process: Process, text: str) -> None:

@@ -282,23 +282,23 @@ class UpstreamPlan:
 @attrs.frozen(order=True)
 class Recognized:
     """How near a request is to a session; of several it belongs to the greatest. ``is_ours`` says that both hold the
-    same reply of the model; ``is_exact``, that the request shows the last one as it was given, with the ids that no
-    other has; ``goes_on``, that it goes on from the end of a branch, or tries again what nobody answered there, and
-    that nothing on record speaks against it. How many messages both begin with is ``shared``. ``awaits_reply`` says
+    same reply of the model; ``goes_on``, that the request goes on from the end of a branch, or tries again what nobody
+    answered there, and that nothing on record speaks against it. How many messages both begin with is ``shared``.
+    ``is_exact`` says that the last reply is shown as it was given, with the ids that no other has; ``awaits_reply``,
     that the reply which the request may show is not on record yet.
     """
 
     is_ours: bool = False
-    is_exact: bool = False
     goes_on: bool = False
     is_same_caller: bool = False
     shared: int = 0
+    is_exact: bool = False
     awaits_reply: bool = attrs.field(default=False, order=False)
 
     @property
-    def is_certain(self) -> bool:
-        """Whether no other session can be nearer."""
-        return self.is_exact and self.is_same_caller
+    def is_whole(self) -> bool:
+        """Whether only a session that shares more, or shows its reply exactly, can be nearer."""
+        return self.is_ours and self.goes_on and self.is_same_caller
 
 
 @attrs.frozen

@@ -189,16 +189,21 @@ class SessionFinder:
     async def _compare(
         self, request: ArrivedRequest, names: Sequence[str]
     ) -> tuple[tuple[Recognized, str] | None, bool]:
-        """The nearest of several sessions, and whether a reply that is under way cannot make another the nearest."""
+        """The nearest of several sessions, of which the first share most, and whether no reply that is under way can
+        make another the nearest.
+        """
         near: list[tuple[Recognized, str]] = []
         silent = False
         for each in names:
             said = await self._says(self._name(each), request)
             silent = silent or said is None
-            if said is not None and (said.is_ours or (said.goes_on and said.is_same_caller)):
-                near.append((said, each))
-                if said.is_certain:
-                    return near[-1], True
+            if said is None or not (said.is_ours or (said.goes_on and said.is_same_caller)):
+                continue
+            if any(before.is_whole and before.shared > said.shared for before, _ in near):
+                break
+            near.append((said, each))
+            if said.is_whole and said.is_exact:
+                return near[-1], True
         if silent and not any(said.goes_on for said, _ in near):
             raise LogUnavailable("it may go on with a session that does not say so in time")
         is_decided = len(near) < 2 or not any(said.awaits_reply for said, _ in near)

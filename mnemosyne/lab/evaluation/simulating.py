@@ -63,7 +63,6 @@ NICE = 10
 def main(arguments: Sequence[str]) -> int:
     """Print what a simulation came to as JSON, or why there is none; the exit code."""
     file, branch, policy = arguments
-    os.nice(NICE)
     try:
         found = simulate_branch(Path(file), branch, policy)
     except MnemosyneError as error:
@@ -74,4 +73,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    os.nice(NICE)
     sys.exit(main(sys.argv[1:]))

@@ -295,7 +295,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "retain_days",
         None,
-        "Forget sessions that were not active for so many days, when `mnemosyne retain` runs.",
+        "Forget sessions that were not active for so many days: `serve` daily, `mnemosyne retain` at once.",
         values.parse_positive,
         "DAYS",
         unset="never",
@@ -303,7 +303,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "retain_bytes",
         None,
-        "Forget the oldest sessions beyond so many stored bytes, when `mnemosyne retain` runs.",
+        "Forget the oldest sessions beyond so many stored bytes: `serve` daily, `mnemosyne retain` at once.",
         values.parse_positive,
         "BYTES",
         unset="no limit",

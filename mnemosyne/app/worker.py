@@ -19,6 +19,7 @@ from mnemosyne.adapters.postgres.nodes import WORKER, name_of
 from mnemosyne.app.deriving import curate, follow
 from mnemosyne.app.object_index import open_index
 from mnemosyne.app.process import end_with_server
+from mnemosyne.app.retaining import retain_daily
 from mnemosyne.app.storage import open_database
 from mnemosyne.app.worker_link import BEAT_SECONDS, Line, RemoteSessions
 from mnemosyne.config import Config
@@ -43,7 +44,7 @@ async def run_worker(config: Config, under_server: bool, now: Callable[[], int],
             sessions = RemoteSessions(line)
             nursery.start_soon(_curate, config, database, sessions, leader, now, new_id)
         try:
-            await leader.run(lambda heard: _lead(config, database, heard))
+            await leader.run(lambda heard: _lead(config, database, heard, now, new_id))
         finally:
             ear.close()
 
@@ -54,8 +55,13 @@ async def _wait_until_told(scope: trio.CancelScope) -> None:
             scope.cancel()
 
 
-async def _lead(config: Config, database: Database, heard: Progress) -> None:
-    await follow(await open_index(config, database), database, heard)
+async def _lead(
+    config: Config, database: Database, heard: Progress, now: Callable[[], int], new_id: Callable[[], str]
+) -> None:
+    async with trio.open_nursery() as nursery:
+        if config.retain_days is not None or config.retain_bytes is not None:
+            nursery.start_soon(retain_daily, config, database, now, new_id)
+        await follow(await open_index(config, database), database, heard)
 
 
 async def _curate(

@@ -90,8 +90,8 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
     """Forget the sessions that were not active for --retain-days, and then the oldest ones, until what is left is not
     more than --retain-bytes.
 
-    Both are off unless you set them. The server does not do this by itself; let a timer run this command. A session
-    that was active within the last hour is never forgotten.
+    Both are off unless you set them. Where the settings of a server hold them, it does this once a day by itself; this
+    command does it at once. A session that was active within the last hour is never forgotten.
     """
     config = configuration(options)
     chosen: Sequence[Victim] = ()

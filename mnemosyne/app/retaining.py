@@ -1,0 +1,71 @@
+"""Forgets old sessions once a day, where ``retain_days`` or ``retain_bytes`` says so."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Never
+
+import trio
+
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.app.storage import LAST_COMMIT_SECONDS, Storage, storage_of
+from mnemosyne.config import Config
+from mnemosyne.domain.session.retention import DAY, Victim
+from mnemosyne.errors import MnemosyneError
+from mnemosyne.services.forgetting import choose_old, clean, forget_all
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 600.0
+"""How often it is asked whether a day is over; so long also waits whoever has just begun."""
+
+STEADY_SECONDS = 60.0
+"""So much may the time of day gain or lose between two looks: beyond that somebody has set the clock, or the machine
+slept, and how old a session is shows at the next look."""
+
+
+async def retain_daily(
+    config: Config,
+    database: Database,
+    now: Callable[[], int],
+    new_id: Callable[[], str],
+    wait: Callable[[float], Awaitable[None]] = trio.sleep,
+) -> Never:
+    """Forget what is old as the settings say, at most once a day, for as long as the database is ours to keep."""
+    done_at: int | None = None
+    while True:
+        before = now()
+        await wait(LOOK_SECONDS)
+        at = now()
+        if abs((at - before) / 1e6 - LOOK_SECONDS) > STEADY_SECONDS or (done_at is not None and at - done_at < DAY):
+            continue
+        try:
+            for each in await retain(config, database, at, now, new_id):
+                log.info("session %s is forgotten: %s", each.candidate.session, each.reason)
+        except MnemosyneError as error:
+            log.warning("old sessions are not forgotten now: %s", error)
+        else:
+            done_at = at
+
+
+async def retain(
+    config: Config, database: Database, at: int, now: Callable[[], int], new_id: Callable[[], str]
+) -> Sequence[Victim]:
+    """Forget the sessions of the server's tenant that are too old or too much at ``at``. In the database that we keep
+    their bytes leave the files; in one of somebody else's that is left to its vacuum. Raises MnemosyneError.
+    """
+    storage = storage_of(database, config.tenant, ours_alone=config.dsn is None)
+    chosen = await choose_old(storage, now=at, days=config.retain_days, stored_bytes=config.retain_bytes)
+    if chosen:
+        await _forget(storage, chosen, now, new_id)
+        if config.dsn is None and (files := await clean(storage.files)) != "rewritten":
+            log.warning("erased bytes may still be in the database's files: %s", files)
+    return chosen
+
+
+async def _forget(
+    storage: Storage, chosen: Sequence[Victim], now: Callable[[], int], new_id: Callable[[], str]
+) -> None:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(storage.journal.run)
+        await forget_all(storage, [each.candidate.session for each in chosen], now, new_id)
+        await storage.journal.close(LAST_COMMIT_SECONDS)

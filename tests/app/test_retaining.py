@@ -1,0 +1,74 @@
+"""What is older than the settings allow is forgotten once a day, and never because somebody set the clock."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from mnemosyne.app.retaining import LOOK_SECONDS, retain_daily
+from mnemosyne.app.storage import open_database, storage_of
+from mnemosyne.config import Config
+from mnemosyne.domain.session.retention import DAY
+from tests.adapters.log_support import query
+from tests.app.home import at_home
+from tests.http.managing import Client, text
+
+FORGOTTEN = "select count(*) from mnemosyne.stored_events where topic = 'session.forgotten.v1'"
+LOOK = int(LOOK_SECONDS * 1e6)
+
+
+class Over(Exception):
+    """No more is waited for."""
+
+
+async def live(config: Config, start: int, steps: Sequence[int]) -> list[bool]:
+    """Whether anything of the log was forgotten, before each of the waits in which the time of day gains so much (µs)
+    and after the last.
+    """
+    async with open_database(config) as database:
+        clock, left, seen = [start], list(steps), list[bool]()
+
+        async def wait(seconds: float) -> None:
+            assert seconds == LOOK_SECONDS
+            seen.append(query(database.dsn, FORGOTTEN) != [(0,)])
+            if not left:
+                raise Over
+            clock[0] += left.pop(0)
+
+        with pytest.raises(Over):
+            await retain_daily(config, database, lambda: clock[0], lambda: "c", wait)
+        return seen
+
+
+async def test_a_session_is_forgotten_when_it_is_too_old_and_not_when_the_clock_was_set(
+    tmp_path: Path, dsn: str
+) -> None:
+    async with at_home(tmp_path, dsn) as home:
+        async with home.served() as served:
+            await Client(served.url, session="s").turn(text("Hello."))
+            await served.until_told(state="working", events_behind=0)
+        config = attrs.evolve(home.config, retain_days=30)
+        async with open_database(config) as database:
+            (stream,) = await storage_of(database).events.streams()
+            born = (await storage_of(database).events.read(stream))[-1].envelope.event.at
+        young, old = born + DAY, born + 31 * DAY
+        assert await live(config, young, [LOOK]) == [False, False]
+        assert await live(config, young, [30 * DAY]) == [False, False], "the clock was set"
+        assert await live(config, old, [-LOOK]) == [False, False], "and set back"
+        assert await live(config, young, [30 * DAY, LOOK]) == [False, False, True], "it shows at the next look"
+
+
+async def test_it_is_done_once_a_day(tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[int] = []
+
+    async def retain(config: Config, database: object, at: int, *_: object) -> Sequence[object]:
+        done.append(at)
+        await trio.lowlevel.checkpoint()
+        return ()
+
+    monkeypatch.setattr("mnemosyne.app.retaining.retain", retain)
+    async with at_home(tmp_path, dsn) as home:
+        await live(home.config, 0, [LOOK] * 200)
+    assert done == [LOOK, LOOK + DAY]

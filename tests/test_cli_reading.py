@@ -231,8 +231,8 @@ def test_what_is_not_there_is_said_in_a_sentence(arguments: tuple[str, ...], sen
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("context", "parser-talk", "--turn", "last"), "'last' is no turn"),
-        (("diff", "parser-talk", "--turn", "1", "x"), "'x' is no turn"),
+        (("context", "parser-talk", "--turn", "1:2"), "'1:2' is no turn"),
+        (("diff", "parser-talk", "--turn", "1", "2-"), "'2-' is no turn"),
         (("retain", "--retain-days", "-1"), "retain_days = '-1' (option --retain-days)"),
     ],
 )
@@ -240,6 +240,22 @@ def test_a_value_that_is_none_is_a_mistake_in_the_command_line(
     arguments: tuple[str, ...], sentence: str, world: World
 ) -> None:
     assert sentence in world.run(*arguments, code=2).stderr
+
+
+def test_a_turn_is_named_and_found_by_its_name(world: World) -> None:
+    named = ("parser-talk", "start")
+    assert world.run("checkpoint", *named, "--turn", "1").stdout == "start is turn 1 of main.\n"
+    assert world.run("checkpoint", *named, "--turn", "1").stdout == "start is turn 1 of main already.\n"
+    assert "Choose another name" in world.run("checkpoint", *named, "--turn", "2", code=1).stderr
+    (held,) = world.json("checkpoint", "parser-talk")
+    assert (held["name"], held["branch"], held["turn"]) == ("start", "main", 1)
+    assert "start  turn 1 of main" in world.run("checkpoint", "parser-talk").stdout
+    by_name, by_number = (world.run("context", "parser-talk", "--turn", each, "--raw") for each in ("start", "1"))
+    assert by_name.stdout == by_number.stdout != ""
+    assert world.json("diff", "parser-talk", "--turn", "start", "2")["changes"]
+    assert "no checkpoint 'end'" in world.run("diff", "parser-talk", "--turn", "start", "end", code=1).stderr
+    assert "no SESSION" in world.run("run", "--fork", "parser-talk@a b", "--", "true", code=2).stderr
+    assert world.run("verify", "parser-talk").stdout.startswith("ok")
 
 
 def test_every_session_is_verified(world: World) -> None:

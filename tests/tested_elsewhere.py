@@ -143,7 +143,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "test_cli_reading.py": (
         "commands that read one stored session",
-        "cli/context cli/diff cli/du cli/forget cli/reading cli/transfer cli/verify app/storage",
+        "cli/checkpoint cli/context cli/diff cli/du cli/forget cli/reading cli/transfer cli/verify app/storage",
     ),
     "cli/test_commands.py": (
         "what all commands have in common",

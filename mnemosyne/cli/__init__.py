@@ -12,6 +12,7 @@ _READING = {
     "branches": "sessions:branches",
     "context": "context:context",
     "diff": "diff:diff",
+    "checkpoint": "checkpoint:checkpoint",
     "verify": "verify:verify",
     "export": "transfer:export",
     "import": "transfer:import_command",

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.command(short_help="Show what was in a context window at a turn.")
 @session_argument
 @branch_option
-@click.option("--turn", metavar="TURN[.ATTEMPT][/ROUND]", help="Which turn.  [default: the last; its last attempt]")
+@click.option(
+    "--turn", metavar="TURN[.ATTEMPT][/ROUND]", help="Which turn, or checkpoint.  [default: the last; its last attempt]"
+)
 @click.option("--raw", is_flag=True, help="Write the body, byte for byte, and nothing else.")
 @click.option("--verify", "check", is_flag=True, help="Say only whether the rebuilt body has the recorded hash.")
 @click.option(

@@ -18,7 +18,9 @@ _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "ye
 @click.command(short_help="Show what changed between two turns.")
 @session_argument
 @branch_option
-@click.option("--turn", "turns", nargs=2, required=True, metavar="A B", help="The two turns, as for `context`.")
+@click.option(
+    "--turn", "turns", nargs=2, required=True, metavar="A B", help="Two turns or checkpoints, as for `context`."
+)
 @log_options()
 @json_option
 def diff(session: str, branch: str, turns: tuple[str, str], as_json: bool, **options: object) -> None:

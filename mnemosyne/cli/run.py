@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import shutil
 import sys
 import time
@@ -37,7 +38,7 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
 @manage_option
 @click.option(
     "--fork",
-    metavar="SESSION[@TURN]",
+    metavar="SESSION[@TURN|@CHECKPOINT]",
     help="Go on from a recorded session, after the last whole reply up to that turn, under another name.",
 )
 @click.argument(
@@ -103,12 +104,16 @@ def _find_fork(command: tuple[str, ...], wanted: str, config: Config) -> tuple[s
     """The command line of a client that goes on from a recorded session."""
     from mnemosyne.app.clients import fork_line
     from mnemosyne.cli.reading import with_log
+    from mnemosyne.domain.history.time_travel import CHECKPOINT
     from mnemosyne.services.forks import find_fork_point
 
     session, _, turn = wanted.rpartition("@") if "@" in wanted else (wanted, "", "")
-    if not session or (turn and not turn.isdecimal()):
-        raise click.BadParameter(f"{wanted!r} is no SESSION or SESSION@TURN, such as 319a@30.", param_hint="--fork")
-    point = with_log(config, lambda storage: find_fork_point(storage, session, int(turn) if turn else None))
+    if not session or not re.fullmatch(rf"\d*|{CHECKPOINT.pattern}", turn, re.ASCII):
+        raise click.BadParameter(
+            f"{wanted!r} is no SESSION, SESSION@TURN or SESSION@CHECKPOINT, such as 319a@30.", param_hint="--fork"
+        )
+    at = int(turn) if turn.isdecimal() else turn or None
+    point = with_log(config, lambda storage: find_fork_point(storage, session, at))
     line = fork_line(command, point, os.environ)
     _say(f"going on from turn {point.turn} of session {point.session}, as a session of its own")
     return tuple(line)

@@ -10,6 +10,7 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import (
     BranchKind,
     BranchOpened,
+    CheckpointNamed,
     Event,
     GapRecorded,
     SessionForgotten,
@@ -160,6 +161,8 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case SessionImported():
             return (Merge("imports", (event.session,), {"imported_at": event.at}),)
         case TurnAssessed() | TurnAccounted() | ManagingSwitched() | EpochBegan() | RoundFinished() | KnowledgeTold():
+            return ()
+        case CheckpointNamed():
             return ()
         case WindowFilled():
             filled: Row = {"branch": event.branch, "turn": event.turn, "promised": event.window}

@@ -14,6 +14,7 @@ from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import (
     BranchOpened,
+    CheckpointNamed,
     Event,
     GapRecorded,
     SessionForgotten,
@@ -108,6 +109,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             BranchModeSet()
             | ManagingSwitched()
             | SessionImported()
+            | CheckpointNamed()
             | EpochBegan()
             | WindowFilled()
             | FallbackSent()

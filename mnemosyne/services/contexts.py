@@ -8,7 +8,7 @@ import attrs
 
 from mnemosyne.domain.history import context_view, time_travel
 from mnemosyne.domain.history.context_view import Comparison, ContextBlock, View
-from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace, place_of
+from mnemosyne.domain.history.time_travel import Attempt, History
 from mnemosyne.domain.session.events import GapRecorded
 from mnemosyne.domain.session.round_events import BranchModeSet
 from mnemosyne.domain.wire import recipe
@@ -74,33 +74,30 @@ async def rebuild(archive: Archive, stream: UUID, history: History, attempt: Att
 
 
 async def rebuild_turn(archive: Archive, session: str, branch: str, turn: str | None) -> Rebuilt:
-    """The body of a turn as people name it (``7``, ``7.2/1``; None: the last). Raises BadOption, NotFound, and what
-    ``rebuild`` raises.
+    """The body of a turn as people name it (``7``, ``7.2/1``, a checkpoint; None: the last). Raises BadOption,
+    NotFound, and what ``rebuild`` raises.
     """
-    place = place_of(turn)
     stream, history = await sessions.read_history(archive, session)
-    return await rebuild(archive, stream, history, history.at(branch, place))
+    return await rebuild(archive, stream, history, history.find(branch, turn))
 
 
 async def read_context(archive: Archive, session: str, branch: str, turn: str | None) -> SessionContext:
     """What was in the window at such a turn, and what came back. Raises what ``rebuild_turn`` raises."""
-    place = place_of(turn)
     stream, history = await sessions.read_history(archive, session)
-    return await context_of(archive, stream, history, history.at(branch, place))
+    return await context_of(archive, stream, history, history.find(branch, turn))
 
 
 async def compare_turns(archive: Archive, session: str, branch: str, turns: Sequence[str]) -> Comparison:
     """What changed in the window from the first of two such turns to the second. Raises what ``rebuild_turn``
     raises.
     """
-    before, after = [place_of(turn) for turn in turns]
     stream, history = await sessions.read_history(archive, session)
 
-    async def view_at(place: TurnPlace) -> View:
-        return await view_of(
-            archive, stream, history, await rebuild(archive, stream, history, history.at(branch, place))
-        )
+    async def view_at(turn: str) -> View:
+        rebuilt = await rebuild(archive, stream, history, history.find(branch, turn))
+        return await view_of(archive, stream, history, rebuilt)
 
+    before, after = turns
     return context_view.compare(await view_at(before), await view_at(after))
 
 

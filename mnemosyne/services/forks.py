@@ -22,9 +22,9 @@ class ForkPoint:
     message_id: str
 
 
-async def find_fork_point(archive: Archive, wanted: str, turn: int | None) -> ForkPoint:
+async def find_fork_point(archive: Archive, wanted: str, turn: int | str | None) -> ForkPoint:
     """The last whole reply up to a turn of a session's main branch, or of the branch that ``wanted`` is the client's
-    name of; None: the last of all.
+    name of, or up to a checkpoint; None: the last of all.
 
     Raises NotFound where there is none, or the client gave the session no name.
     """
@@ -40,9 +40,13 @@ async def find_fork_point(archive: Archive, wanted: str, turn: int | None) -> Fo
         branch = next((each.branch for each in opened), "")
     if name.startswith(UNNAMED):
         raise NotFound(f"The client of session {stream} gave it no name, so it cannot be told to go on with it.")
+    history = history_of(str(stream), recorded)
+    if isinstance(turn, str):
+        began = history.find(branch, turn).began
+        branch, turn = began.branch, began.turn
     replies = [
         (each.began.turn, each.ended.message_id)
-        for each in history_of(str(stream), recorded).attempts
+        for each in history.attempts
         if each.began.branch == branch
         and isinstance(each.ended, TurnFinished)
         and each.ended.stop_reason in _WHOLE

@@ -9,7 +9,7 @@ import attrs
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.manifest import SHAPE, Known, Manifest, ManifestPage, know_request
 from mnemosyne.domain.history.page_layout import lay_out
-from mnemosyne.domain.history.time_travel import Attempt, History, place_of
+from mnemosyne.domain.history.time_travel import Attempt, History
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
@@ -21,14 +21,14 @@ from mnemosyne.services.sessions import Archive
 
 
 async def read_manifest(archive: Archive, session: str, branch: str, turn: str | None) -> Manifest:
-    """What the model could see at a turn as people name it; without a round, in the first request that went upstream.
+    """What the model could see at a turn as people name it, or a checkpoint; without a round, in the first request
+    that went upstream.
 
     Raises BadOption, NotFound (also of a request that was not read as a conversation), ContentForgotten, LogFailed.
     """
-    place = place_of(turn)
     stream, events = await sessions.events_of(archive, session)
     history = time_travel.history_of(str(stream), events)
-    return await manifest_of(archive, stream, events, history, history.at(branch, place))
+    return await manifest_of(archive, stream, events, history, history.find(branch, turn))
 
 
 async def manifest_of(

@@ -16,7 +16,9 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.domain.recall.object_search import Filter
+from mnemosyne.domain.session import decide as turns
 from mnemosyne.domain.session import grounds
+from mnemosyne.domain.session.decide import NameCheckpoint
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.grounds import NoteAsked
 from mnemosyne.domain.session.state import Session, evolve
@@ -26,8 +28,8 @@ from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound, Version
 from mnemosyne.services import sessions
 from mnemosyne.services.sessions import Archive
 
-Decided = Pin | Unpin | Release | Request | NoteAsked
-"""What a person says of an object, and what a helper was asked for one."""
+Decided = Pin | Unpin | Release | Request | NoteAsked | NameCheckpoint
+"""What a person says of an object or a turn, and what a helper was asked."""
 
 ATTEMPTS = 32
 """How often it is done over because a running server wrote to the session meanwhile."""
@@ -101,9 +103,7 @@ async def decide(
         events = await archive.events.read(stream)
         state = fold(events)
         asked = command(state)
-        decided = (
-            grounds.decide(asked, state.taken) if isinstance(asked, NoteAsked) else objects.decide(asked, state.memory)
-        )
+        decided = _decide(asked, state)
         if not decided:
             return ()
         envelopes = tuple(Envelope(each, correlation_id, type(asked).__name__) for each in decided)
@@ -115,6 +115,16 @@ async def decide(
         else:
             return decided
     raise AssertionError("unreachable")
+
+
+def _decide(asked: Decided, state: Session) -> tuple[Event, ...]:
+    match asked:
+        case NoteAsked():
+            return grounds.decide(asked, state.taken)
+        case NameCheckpoint():
+            return turns.decide(asked, state)
+        case _:
+            return objects.decide(asked, state.memory)
 
 
 async def read_texts(archive: Archive, found: FoundObject) -> tuple[Mapping[str, str], str | None]:

@@ -440,8 +440,8 @@ def test_what_would_lead_the_client_past_us_is_said(joined: dict[str, str], tmp_
     assert result.stderr.startswith("mnemosyne: CLAUDE_CODE_USE_VERTEX is set")
 
 
-@pytest.mark.parametrize("place", ["@3", "319a@three"])
+@pytest.mark.parametrize("place", ["@3", "319a@th ree"])
 def test_a_fork_that_names_no_turn_is_refused_before_anything_is_started(environ: dict[str, str], place: str) -> None:
     done = mnemosyne("run", "--fork", place, "--", "true", environ=environ)
     assert done.returncode == 2
-    assert "is no SESSION or SESSION@TURN" in done.stderr
+    assert "is no SESSION, SESSION@TURN or" in " ".join(done.stderr.split())

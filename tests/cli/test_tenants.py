@@ -27,6 +27,7 @@ OBJECT = next(
 OF_SESSION = {
     "branches": ["SESSION"],
     "context": ["SESSION"],
+    "checkpoint": ["SESSION", "a-name"],
     "diff": ["SESSION", "--turn", "1", "2"],
     "verify": ["SESSION"],
     "export": ["SESSION"],

@@ -31,6 +31,7 @@ from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.lab.provider.server import open_standin
 from mnemosyne.services import memories, switching
+from mnemosyne.services.checkpoints import name
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.pins import pin, release, restore, unpin
 from tests.actors.curating import ENOUGH_MONEY, Curated, long_text, open_curator
@@ -408,7 +409,26 @@ async def repeated(log: DatabaseLog) -> None:
         await stage.rounds()
 
 
+async def named_turns(log: DatabaseLog) -> None:
+    """A person gives turns of two sessions names, and one of the sessions is forgotten."""
+    clock = Clock()
+    async with small_stage(log, clock) as stage:
+        clients = [attrs.evolve(client_of(stage), session=each) for each in ("named", "named-and-forgotten")]
+        for client in clients:
+            await work(client, stage, "Read it.", [think(), read("/src/a.py")], [think(), text("Read.")], lines=20)
+            await work(client, stage, "Explain it.", [think(), text("It is about a. " * 20)])
+        archive = Archived(log, log, stage.process.journal)
+        for stream in await log.streams():
+            for called, turn in (("before-the-rewrite", 1), ("now", None)):
+                at = next(clock)
+                await name(archive, str(stream), called, branch="main", turn=turn, at=at, correlation_id="a-person")
+        _, last = await log.streams()
+        await forget(archive, last, clock.__next__, "a-person")
+        await work(clients[0], stage, "Go on.", [think(), text("Done.")])
+
+
 SCENES = {
+    "named-turns": named_turns,
     "repeated": repeated,
     "requested": requested,
     "told": told_of_before,

@@ -63,7 +63,8 @@ async def test_what_a_turn_added_is_what_changed() -> None:
         ("nobody", "main", None, NotFound),
         ("a client", "nowhere", None, NotFound),
         ("a client", "main", "99", NotFound),
-        ("a client", "main", "x", BadOption),
+        ("a client", "main", "1:2", BadOption),
+        ("a client", "main", "x", NotFound),
     ],
 )
 async def test_a_name_that_means_nothing_is_refused(

@@ -18,6 +18,7 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import mode_decisions
 from mnemosyne.domain.session.events import (
     BranchOpened,
+    CheckpointNamed,
     Event,
     GapRecorded,
     SessionForgotten,
@@ -31,6 +32,9 @@ from mnemosyne.domain.wire import dialects, recipe
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.recipe import Piece, Recipe, Withheld
 from mnemosyne.errors import BadOption, LogFailed, NotFound
+
+CHECKPOINT = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_.-]{0,63})(?P<round>/[0-9]{1,9})?")
+"""What a checkpoint can be called, with a round of its turn behind it: nothing that could be a turn's number."""
 
 _ADDRESS = re.compile(r"(?P<turn>[0-9]{1,9})(?:\.(?P<attempt>[0-9]{1,9}))?(?:/(?P<round>[0-9]{1,9}))?")
 
@@ -172,6 +176,8 @@ class History:
     """The last decision about what each branch sends upstream; none for one that nobody wanted to be managed."""
     bodies: Mapping[int, Sent]
     gaps: Sequence[GapRecorded]
+    checkpoints: Mapping[str, CheckpointNamed]
+    """The turns that a person gave a name, by it."""
     objects: Mapping[str, int]
     """For each object, the turn that it is from."""
     forgotten: int
@@ -236,6 +242,19 @@ class History:
             raise NotFound(f"Branch {branch} of session {self.session} has {turns}, and not {number}.")
         return owner.turns[number]
 
+    def find(self, branch: str, text: str | None) -> Attempt:
+        """The attempt that people mean: by its address on the branch, or by the name of a checkpoint, which says itself
+        on which branch it is. Raises BadOption, NotFound.
+        """
+        named = CHECKPOINT.fullmatch(text or "")
+        if named is None:
+            return self.at(branch, place_of(text))
+        point = self.checkpoints.get(named["name"])
+        if point is None:
+            there = f"its checkpoints: {', '.join(self.checkpoints)}" if self.checkpoints else "it has none"
+            raise NotFound(f"Session {self.session} has no checkpoint {named['name']!r}; {there}.")
+        return self.at(point.branch, TurnPlace(point.turn, round=int(named["round"][1:]) if named["round"] else None))
+
     def at(self, branch: str, place: "TurnPlace") -> Attempt:
         """The attempt that an address means. Raises NotFound."""
         attempts = self.turn(branch, place.turn)
@@ -290,6 +309,7 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
     attempts: dict[Address, Attempt] = {}
     bodies: dict[int, Sent] = {}
     gaps: list[GapRecorded] = []
+    checkpoints: dict[str, CheckpointNamed] = {}
     objects: dict[str, int] = {}
     forgotten = version = 0
     times: list[int] = []
@@ -327,8 +347,12 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
             case ObjectCreated():
                 objects[event.object] = event.first_turn
                 continue
+            case CheckpointNamed():
+                checkpoints[event.name] = event
+                continue  # what a person said of a turn is no turn
             case SessionForgotten():
                 forgotten = version
+                checkpoints.clear()
                 continue  # forgetting is not what the session did
             case _:
                 continue  # of a kind that says nothing about turns
@@ -343,6 +367,7 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
         modes=mode_decisions(deciding),
         bodies=bodies,
         gaps=gaps,
+        checkpoints=checkpoints,
         objects=objects,
         forgotten=forgotten,
         version=version,

@@ -24,6 +24,7 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import (
     BranchKind,
     BranchOpened,
+    CheckpointNamed,
     Event,
     GapRecorded,
     SessionForgotten,
@@ -148,6 +149,16 @@ class NoteImport:
 
 
 @attrs.frozen(kw_only=True)
+class NameCheckpoint:
+    """A person gives a turn that was taken a name which no other turn has."""
+
+    at: int
+    name: str
+    branch: str
+    turn: int
+
+
+@attrs.frozen(kw_only=True)
 class SetMode:
     """From here on a branch sends this upstream. ``tool_budget`` as in BranchModeSet."""
 
@@ -256,6 +267,7 @@ Command = (
     | ForgetSession
     | SwitchManaging
     | NoteImport
+    | NameCheckpoint
     | SetMode
     | TellKnowledge
     | BeginEpoch
@@ -285,6 +297,9 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             return (ManagingSwitched(**_fields(command)),) if session.off is command.on else ()
         case NoteImport():
             return (SessionImported(**_fields(command)),)
+        case NameCheckpoint():
+            is_so = session.checkpoints.get(command.name) == (command.branch, command.turn)
+            return () if is_so else (CheckpointNamed(**_fields(command)),)
         case SetMode():
             return (BranchModeSet(**_fields(command)),)
         case TellKnowledge():
@@ -303,7 +318,9 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             assert_never(command)
 
 
-def _fields(command: SwitchManaging | NoteImport | SetMode | TellKnowledge | BeginEpoch | NoteFilled) -> dict[str, Any]:
+def _fields(
+    command: SwitchManaging | NoteImport | NameCheckpoint | SetMode | TellKnowledge | BeginEpoch | NoteFilled,
+) -> dict[str, Any]:
     return attrs.asdict(command, recurse=False)
 
 

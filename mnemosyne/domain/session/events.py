@@ -181,6 +181,16 @@ class SessionImported:
     session: UUID
 
 
+@attrs.frozen(kw_only=True)
+class CheckpointNamed:
+    """A person gave a turn of a branch a name."""
+
+    at: int
+    name: str
+    branch: str
+    turn: int
+
+
 SessionEvent = (
     SessionStarted
     | BranchOpened
@@ -192,6 +202,7 @@ SessionEvent = (
     | GapRecorded
     | SessionForgotten
     | SessionImported
+    | CheckpointNamed
     | RoundEvent
     | GoalEvent
     | GroundEvent
@@ -209,6 +220,7 @@ EVENT_NAMES: Mapping[str, type[Event]] = {
     "session.gap_recorded.v1": GapRecorded,
     "session.forgotten.v1": SessionForgotten,
     "session.imported.v1": SessionImported,
+    "session.checkpoint_named.v1": CheckpointNamed,
     **ROUND_EVENT_NAMES,
     **LEDGER_EVENT_NAMES,
     **GOAL_EVENT_NAMES,

@@ -24,6 +24,7 @@ from mnemosyne.domain.objects.events import (
 )
 from mnemosyne.domain.session.events import (
     BranchOpened,
+    CheckpointNamed,
     Event,
     GapRecorded,
     SessionForgotten,
@@ -70,6 +71,8 @@ def redact(event: Event) -> Event:
             return event
         case TurnBegan() | TurnFinished() | TurnInterrupted() | TurnAssessed() | TurnAccounted():
             return event
+        case CheckpointNamed():
+            return attrs.evolve(event, name="")
         case KnowledgeTold():
             return attrs.evolve(event, text="")
         case MemoryBrought():

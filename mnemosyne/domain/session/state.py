@@ -18,6 +18,7 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import (
     BranchKind,
     BranchOpened,
+    CheckpointNamed,
     Event,
     GapRecorded,
     SessionForgotten,
@@ -190,7 +191,7 @@ class Branch:
 class Session:
     """What later decisions need to know. ``version`` counts the events so far; ``off`` says that nothing of it is to be
     managed any longer. ``taken`` are the settings with which its last managed request was decided; None where the log
-    does not say.
+    does not say. ``checkpoints`` are branch and turn by the name that a person gave them.
     """
 
     version: int = 0
@@ -202,6 +203,7 @@ class Session:
     eviction_turns: EvictionTurns = attrs.field(factory=EvictionTurns)
     ledger: Ledger = attrs.field(factory=Ledger)
     bringing: Bringing = attrs.field(factory=Bringing)
+    checkpoints: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
     taken: TakenSettings | None = None
 
 
@@ -247,6 +249,9 @@ def evolve(session: Session, event: Event) -> Session:
             return attrs.evolve(session, bringing=session.bringing.after(event))
         case GapRecorded() | WindowFilled() | SessionImported():
             return session
+        case CheckpointNamed():
+            named = {**session.checkpoints, event.name: (event.branch, event.turn)}
+            return attrs.evolve(session, checkpoints=named)
         case SettingsTaken() | GroundsNoted() | HelperAsked():
             return attrs.evolve(session, taken=grounds.after(session.taken, event))
         case ManagingSwitched():
@@ -273,7 +278,7 @@ def evolve(session: Session, event: Event) -> Session:
         case SessionForgotten():
             bare = {name: _bare(branch) for name, branch in session.branches.items()}
             remembered = memory.forget(session.memory)
-            return attrs.evolve(session, branches=bare, memory=remembered, bringing=Bringing())
+            return attrs.evolve(session, branches=bare, memory=remembered, bringing=Bringing(), checkpoints={})
         case _:
             assert_never(event)
 

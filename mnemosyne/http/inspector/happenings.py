@@ -67,6 +67,8 @@ def tell_event(event: Event) -> tuple[str, str] | None:
             return f"{plural(event.turns, 'turn')} without a record", event.reason
         case turns.SessionForgotten():
             return "what was said was forgotten", ""
+        case turns.CheckpointNamed():
+            return f"checkpoint {event.name}", f"{event.branch} {event.turn}"
         case rounds.BranchModeSet():
             return f"from now on: {event.mode.value}", event.why
         case rounds.EpochBegan():

@@ -135,9 +135,13 @@ async def give_manifest(holdings: Holdings, session: str, turn: str) -> Response
 
 async def _place(holdings: Holdings, session: str, turn: str) -> tuple[UUID, str, TurnPlace]:
     """Which request is meant: ``TURN[.ATTEMPT][-ROUND]`` of ``?branch=``; without a round the first that went upstream,
-    unless what the client sent is asked for.
+    unless what the client sent is asked for. A checkpoint's name says its branch itself.
     """
     stream = await read_models.find(holdings.models, session)
+    if not turn[:1].isdecimal():
+        history = history_of(str(stream), await holdings.archive.events.read(stream))
+        began = history.find("main", turn).began
+        return stream, began.branch, TurnPlace(began.turn, round=1)
     place = place_of(turn.replace("-", "/"))
     if place.round is None and request.args.get("sent") != "client":
         place = TurnPlace(place.turn, place.attempt, 1)

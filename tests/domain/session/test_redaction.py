@@ -33,6 +33,7 @@ WORDS = {
     "session.memory_brought.v1": {"objects.words"},
     "session.helper_asked.v1": {"question", "sentences.text"},
     "session.knowledge_told.v1": {"text"},
+    "session.checkpoint_named.v1": {"name"},
     "object.faulted.v1": {"reason"},
     "object.pinned.v1": {"reason"},
     "object.unpinned.v1": {"reason"},

@@ -12,9 +12,11 @@ import trio
 
 from mnemosyne.app.pages import OpenHoldings
 from mnemosyne.app.simulations import Simulations
+from mnemosyne.app.storage import open_storage
 from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.page_links import PageLinks, PageRole
+from mnemosyne.services.checkpoints import name
 from mnemosyne.services.forgetting import forget
 from tests.http.inspector.conftest import ShownLog
 from tests.http.inspector.shown import NASTY, NOW, TITLE, TOKEN, Pages, fill, open_pages, session, settings
@@ -57,6 +59,13 @@ async def test_every_page_is_shown_and_told_as_json(pages: Pages, shown: ShownLo
     where, _, asked = page.partition("?")
     as_json = "/-/sessions.json" if where == "/-/" else f"{where}.json"
     assert await pages.json(f"{as_json}?{asked}")
+
+
+async def test_a_turn_is_found_under_the_name_that_a_person_gave_it(pages: Pages, shown: ShownLog) -> None:
+    async with open_storage(settings(shown.dsn, shown.folder)) as storage:
+        await name(storage, shown.session, "half-way", branch="main", turn=20, at=NOW, correlation_id="c")
+    by_name, by_number = [await pages.json(f"/-/session/{shown.session}/turn/{each}.json") for each in ("half-way", 20)]
+    assert by_name == by_number | {"place": "half-way"}
 
 
 class Elements(HTMLParser):
@@ -156,7 +165,8 @@ async def test_a_turn_s_page_links_the_manifest_of_the_request_that_it_shows(pag
         ("/-/session/nobody", 404),
         ("/-/session/{session}?branch=nobody", 404),
         ("/-/session/{session}/turn/999", 404),
-        ("/-/session/{session}/turn/x", 400),
+        ("/-/session/{session}/turn/x", 404),
+        ("/-/session/{session}/turn/1x", 400),
         ("/-/session/{session}/turn/3/block/99999", 404),
         ("/-/session/{session}/object/nobody", 404),
         ("/-/session/{session}/object/nobody/L0", 404),

@@ -1,0 +1,62 @@
+"""``mnemosyne checkpoint``: a name for a turn."""
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mnemosyne.cli.printing import local_time, print_json, say
+from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.cli.windows import now_us
+
+if TYPE_CHECKING:
+    from mnemosyne.domain.session.events import CheckpointNamed
+
+
+@click.command(short_help="Give a turn a name, or list the names.")
+@session_argument
+@click.argument("name", required=False)
+@branch_option
+@click.option("--turn", type=click.IntRange(1), metavar="TURN", help="Which turn.  [default: the last]")
+@log_options()
+@json_option
+def checkpoint(session: str, name: str | None, branch: str, turn: int | None, as_json: bool, **options: object) -> None:
+    """Give a turn of a session the name NAME, to come back to it by; without a NAME, list the names.
+
+    \b
+      mnemosyne checkpoint SESSION before-the-rewrite
+      mnemosyne diff SESSION --turn before-the-rewrite 40
+      mnemosyne run --fork SESSION@before-the-rewrite -- claude
+
+    Wherever a command takes a TURN[.ATTEMPT][/ROUND], it takes a name, too. A name stays with its turn. It works beside
+    a running server and without one.
+    """
+    from mnemosyne.services import checkpoints
+
+    config = log_of(options)
+    if name is None:
+        if turn is not None:
+            raise click.UsageError("--turn needs a NAME: without one the names are listed.")
+        _, held = with_log(config, lambda storage: checkpoints.read_all(storage, session))
+        if as_json:
+            print_json([_as_json(each) for each in held])
+        elif not held:
+            say("The session has no checkpoints.", err=True)
+        for each in () if as_json else held:
+            say(f"{each.name}  turn {each.turn} of {each.branch}, named {local_time(each.at)}")
+        return
+    done = with_log(
+        config,
+        lambda storage: checkpoints.name(
+            storage, session, name, branch=branch, turn=turn, at=now_us(), correlation_id=secrets.token_hex(8)
+        ),
+    )
+    if as_json:
+        print_json({"id": str(done.stream), **_as_json(done.checkpoint), "recorded": done.recorded})
+    else:
+        place = f"turn {done.checkpoint.turn} of {done.checkpoint.branch}"
+        say(f"{name} is {place}{'' if done.recorded else ' already'}.")
+
+
+def _as_json(each: "CheckpointNamed") -> dict[str, Any]:
+    return {"name": each.name, "branch": each.branch, "turn": each.turn, "at": each.at}

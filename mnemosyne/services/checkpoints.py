@@ -1,0 +1,61 @@
+"""The turns of a session that a person gave a name."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.history.time_travel import CHECKPOINT
+from mnemosyne.domain.session.decide import NameCheckpoint
+from mnemosyne.domain.session.events import CheckpointNamed
+from mnemosyne.domain.session.state import Session
+from mnemosyne.errors import BadEntry, NotFound
+from mnemosyne.services import memories, sessions
+from mnemosyne.services.sessions import Archive
+
+
+@attrs.frozen
+class Naming:
+    """What became of it: ``recorded`` is False where the turn had that name already."""
+
+    stream: UUID
+    checkpoint: CheckpointNamed
+    recorded: bool
+
+
+async def name(
+    archive: Archive, session: str, called: str, *, branch: str, turn: int | None, at: int, correlation_id: str
+) -> Naming:
+    """Give a turn of a branch a name; without a turn the last one. ``at`` is in µs of UTC.
+
+    Raises NotFound, and BadEntry for what is no name, or is another turn's.
+    """
+    if (fits := CHECKPOINT.fullmatch(called)) is None or fits["round"]:
+        raise BadEntry(f"{called!r} is no name: letters, digits, '.', '_' and '-' are, 64 at most, a letter first.")
+
+    def command(state: Session) -> NameCheckpoint:
+        place = branch, _find_turn(state, branch, turn)
+        held = state.checkpoints.get(called, place)
+        if held != place:
+            raise BadEntry(f"{called} is turn {held[1]} of {held[0]} already, and stays it. Choose another name.")
+        return NameCheckpoint(at=at, name=called, branch=branch, turn=place[1])
+
+    stream = await sessions.find(archive, session)
+    decided = await memories.decide(archive, stream, command, correlation_id)
+    _, held = await read_all(archive, str(stream))
+    return Naming(stream, next(each for each in held if each.name == called), recorded=bool(decided))
+
+
+async def read_all(archive: Archive, session: str) -> tuple[UUID, Sequence[CheckpointNamed]]:
+    """The checkpoints of a session, in the order in which they were named. Raises NotFound."""
+    stream, history = await sessions.read_history(archive, session)
+    return stream, tuple(history.checkpoints.values())
+
+
+def _find_turn(state: Session, branch: str, turn: int | None) -> int:
+    if branch not in state.branches:
+        raise NotFound(f"The session has no branch {branch!r}; its branches: {', '.join(state.branches)}.")
+    last = state.branches[branch].turns
+    if turn is not None and turn > last:
+        raise NotFound(f"Branch {branch} has turns 1 to {last}, and not {turn}.")
+    return last if turn is None else turn

@@ -1,0 +1,85 @@
+"""A turn is found again by the name that a person gave it, wherever a turn is asked for, and the name stays with it."""
+
+import pytest
+
+from mnemosyne.app.storage import event_codec
+from mnemosyne.errors import BadEntry, BadOption, NotFound
+from mnemosyne.services import contexts
+from mnemosyne.services.checkpoints import Naming, name, read_all
+from mnemosyne.services.exporting import export
+from mnemosyne.services.forgetting import forget
+from mnemosyne.services.forks import find_fork_point
+from mnemosyne.services.manifests import read_manifest
+from mnemosyne.services.verifying import verify
+from tests.services.talking import Talk, assistant, body, talking, user
+
+
+async def named(talk: Talk, called: str, turn: int | None = None, *, branch: str = "main") -> Naming:
+    return await name(talk.archive, str(talk.stream), called, branch=branch, turn=turn, at=9, correlation_id="c")
+
+
+async def three_turns(talk: Talk) -> None:
+    """Of which a person names the second."""
+    said = [user("one")]
+    for words in ("two", "three"):
+        await talk.ask(body(said))
+        said += [assistant("Done."), user(words)]
+    await talk.ask(body(said))
+    await named(talk, "second", 2)
+
+
+async def test_a_name_stands_for_its_turn_wherever_a_turn_is_asked_for() -> None:
+    async with talking() as talk:
+        await three_turns(talk)
+        session = str(talk.stream)
+        for by_name, by_number in (("second", "2"), ("second/1", "2/1")):
+            rebuilt = [
+                await contexts.rebuild_turn(talk.archive, session, "main", each) for each in (by_name, by_number)
+            ]
+            assert rebuilt[0] == rebuilt[1]
+        assert (await contexts.read_context(talk.archive, session, "main", "second")).rebuilt.attempt.began.turn == 2
+        difference = [
+            await contexts.compare_turns(talk.archive, session, "main", [each, "3"]) for each in ("second", "2")
+        ]
+        assert difference[0] == difference[1]
+        manifests = [await read_manifest(talk.archive, session, "main", each) for each in ("second", "2")]
+        assert manifests[0] == manifests[1]
+        assert await find_fork_point(talk.archive, session, "second") == await find_fork_point(talk.archive, session, 2)
+        assert (await verify(talk.archive, talk.stream)).verdict == "ok"
+
+
+async def test_a_name_is_given_once_and_stays_with_its_turn() -> None:
+    async with talking() as talk:
+        await three_turns(talk)
+        assert (await named(talk, "now")).checkpoint.turn == 3
+        assert not (await named(talk, "now", 3)).recorded
+        with pytest.raises(BadEntry, match="second is turn 2 of main already"):
+            await named(talk, "second", 3)
+        _, held = await read_all(talk.archive, str(talk.stream))
+        assert [(each.name, each.branch, each.turn) for each in held] == [("second", "main", 2), ("now", "main", 3)]
+
+
+async def test_what_is_no_name_or_no_turn_is_said() -> None:
+    async with talking() as talk:
+        await three_turns(talk)
+        for wrong in ("", "7", "a b", "second/1", "x" * 65, "-x", "ä"):
+            with pytest.raises(BadEntry, match="is no name"):
+                await named(talk, wrong)
+        with pytest.raises(NotFound, match="has turns 1 to 3, and not 4"):
+            await named(talk, "later", 4)
+        with pytest.raises(NotFound, match="no branch 'elsewhere'"):
+            await named(talk, "there", branch="elsewhere")
+        with pytest.raises(NotFound, match="no checkpoint 'last'; its checkpoints: second"):
+            await contexts.rebuild_turn(talk.archive, str(talk.stream), "main", "last")
+        with pytest.raises(BadOption, match="is no turn"):
+            await contexts.rebuild_turn(talk.archive, str(talk.stream), "main", "2:1")
+
+
+async def test_names_are_forgotten_with_what_was_said_and_go_along_with_an_export() -> None:
+    async with talking() as talk:
+        await three_turns(talk)
+        lines = [line async for line in export(talk.archive, talk.stream, event_codec())]
+        assert any(b'"second"' in line for line in lines)
+        await forget(talk.archive, talk.stream, lambda: 10, "c")
+        assert (await read_all(talk.archive, str(talk.stream)))[1] == ()
+        assert not any("second" in str(each) for each in await talk.archive.events.read(talk.stream))

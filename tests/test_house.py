@@ -79,6 +79,74 @@ def test_only_one_module_knows_calls_and_results_by_their_types() -> None:
     assert not found
 
 
+# A provider's own words stay behind its dialect
+
+WIRE = "mnemosyne/domain/wire/"
+ABOVE_WIRE = ("mnemosyne/domain/", "mnemosyne/actors/", "mnemosyne/services/", "mnemosyne/projections/")
+MORE_WORDS = frozenset({"ephemeral", "refusal"})
+"""Words of one piece that are a vendor's, too."""
+VENDORS_WORDS = {
+    "mnemosyne/domain/cost/prices.py": (
+        "an account is kept in the form of one provider, into which the readers of the others turn theirs",
+        "cache_creation_input_tokens cache_read_input_tokens input_tokens output_tokens",
+    ),
+    "mnemosyne/domain/cost/prompt_layout.py": (
+        "the rules by which one provider's cache tells requests apart, asked only of dialects that mark",
+        "output_config",
+    ),
+    "mnemosyne/domain/cost/tokens.py": (
+        "what a block costs goes by its form, and all have the same",
+        "redacted_thinking tool_use_id",
+    ),
+    "mnemosyne/domain/objects/kinds.py": ("the stored name of a kind of objects, which never changes", "tool_result"),
+    "mnemosyne/domain/text/stubs.py": ("images in the form that all dialects have; below wire", "media_type"),
+    "mnemosyne/domain/tools/memory_tools.py": (
+        "our tools as ``Dialect.write_tool`` takes them, and an argument of ours",
+        "input_schema max_tokens",
+    ),
+    "mnemosyne/domain/tools/tool_paging.py": (
+        "definitions in this form alone are paged; others go in full",
+        "input_schema",
+    ),
+    "mnemosyne/projections/timeline.py": ("columns of ours", "input_tokens output_tokens stop_reason"),
+    "mnemosyne/projections/usage.py": ("columns of ours", "input_tokens output_tokens"),
+    "mnemosyne/services/session_view.py": ("columns of ours", "output_tokens stop_reason"),
+    "mnemosyne/services/timeline.py": ("columns of ours", "input_tokens output_tokens"),
+}
+"""Where such a word may stand above ``wire`` all the same, and why: take away rather than add."""
+
+_JOINED = "[a-z0-9]+(?:_[a-z0-9]+)+"
+
+
+def test_no_vendors_word_stands_above_wire() -> None:
+    """What members and types are called is known to a ``Dialect``. A word is a vendor's if ``wire`` writes it, and is
+    told from plain English by its underscore; so a new dialect's are found without a list.
+    """
+    words = {word for name, path in SOURCES.items() if name.startswith(WIRE) for word in _words_of(path)}
+    assert {"cache_control", "tool_call_id", "encrypted_content"} < words, "all three dialects have words in it"
+    words |= MORE_WORDS
+    found = {
+        name: here
+        for name, path in SOURCES.items()
+        if name.startswith(ABOVE_WIRE) and not name.startswith(WIRE)
+        if (here := words & _words_of(path))
+    }
+    assert found == {name: set(listed.split()) for name, (_, listed) in VENDORS_WORDS.items()}
+
+
+def _words_of(path: Path) -> set[str]:
+    """The words that could be a member's or a type's: whole literals, and what stands in quotes within one."""
+    tree = parsed(path)
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes) and id(node) not in docstrings:
+            said = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+            whole = [said] if said in MORE_WORDS or re.fullmatch(_JOINED, said) else []
+            found.update(whole, re.findall(f'"({_JOINED}|{"|".join(sorted(MORE_WORDS))})"', said))
+    return found
+
+
 # Each module has its test
 
 MODULES = {

@@ -33,7 +33,7 @@ from mnemosyne.domain.tools import cleanup_tags
 from mnemosyne.domain.tools.cleanup_tags import Directive, Ignored
 from mnemosyne.domain.tools.memory_tools import RefusedCall
 from mnemosyne.domain.wire.dialects import dialect_of
-from mnemosyne.domain.wire.reply import Reply, json_object
+from mnemosyne.domain.wire.reply import Reply, is_refusal, json_object
 from mnemosyne.errors import MnemosyneError
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def effects_of(reply: Reply, address: Address, state: Session, at: int) -> tuple
 
     Nothing if that fails. A reply that was refused is none of the model's.
     """
-    if _NAME not in reply.body or reply.stop_reason == "refusal":
+    if _NAME not in reply.body or is_refusal(reply.stop_reason):
         return ()
     try:
         found = _effects(reply, address, state, at)
@@ -127,7 +127,7 @@ class CleanupTexts:
 
     async def _look_at(self, branch: Branch, event: RoundFinished) -> bool:
         body = await self._loaded.bodies.read_stored(event.reply)
-        if _NAME not in body or event.stop_reason == "refusal":
+        if _NAME not in body or is_refusal(event.stop_reason):
             return False
         said = [each for each in _directives(body, branch) if isinstance(each, cleanup_tags.TagSummary)]
         changed = False

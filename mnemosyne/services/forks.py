@@ -5,12 +5,10 @@ import attrs
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.session.directory import UNNAMED
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, SessionStarted, TurnFinished
+from mnemosyne.domain.wire.reply import is_whole
 from mnemosyne.errors import NotFound
 from mnemosyne.services import sessions
 from mnemosyne.services.sessions import Archive
-
-_WHOLE = frozenset({"end_turn", "stop_sequence", "stop"})
-"""How a reply ends that leaves nothing open: no call waits for its result."""
 
 
 @attrs.frozen
@@ -49,7 +47,7 @@ async def find_fork_point(archive: Archive, wanted: str, turn: int | str | None)
         for each in history.attempts
         if each.began.branch == branch
         and isinstance(each.ended, TurnFinished)
-        and each.ended.stop_reason in _WHOLE
+        and is_whole(each.ended.stop_reason)
         and each.ended.message_id
     ]
     found = [each for each in replies if turn is None or each[0] <= turn]

@@ -14,6 +14,8 @@ from typing import Any, Literal, overload
 
 import attrs
 
+from mnemosyne.domain.wire.blocks import CALL, RESULT
+from mnemosyne.domain.wire.markers import without_marker
 from mnemosyne.domain.wire.normal_form import THINKING
 
 Ttl = Literal["5m", "1h"]
@@ -22,7 +24,7 @@ Markers = Mapping[int, Ttl]
 
 MOST_MARKERS = 4
 
-_RUNS = frozenset({"tool_use", "tool_result"})
+_RUNS = frozenset({CALL, RESULT})
 
 
 class UnlawfulMarkers(ValueError):
@@ -81,8 +83,7 @@ class PromptBlock:
 
 def serialize(value: Mapping[str, Any]) -> str:
     """The text of a block that the cache hashes: without its marker, its keys in the order they were sent."""
-    bare = {key: item for key, item in value.items() if key != "cache_control"}
-    return json.dumps(bare, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(without_marker(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def block_of(tier: Tier, value: Mapping[str, Any], text: str, tokens: int, role: str = "") -> PromptBlock:

@@ -15,6 +15,8 @@ from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, b
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_tools
 from mnemosyne.domain.wire.billing import BILLING
 from mnemosyne.domain.wire.blocks import has_results
+from mnemosyne.domain.wire.markers import marker_of
+from mnemosyne.domain.wire.message_bytes import MARKER
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -176,7 +178,7 @@ class _Laying:
                 ttl = _ttl(value)
                 if ttl is not None:
                     markers[block] = ttl
-        automatic = _ttl({"cache_control": self._read.member("cache_control")})
+        automatic = _ttl({MARKER: self._read.member(MARKER)})
         return with_automatic(prompt, markers, automatic) if automatic else markers
 
 
@@ -195,8 +197,8 @@ def _text(value: object) -> str:
 
 
 def _ttl(block: Mapping[str, Any]) -> Ttl | None:
-    marker = block.get("cache_control")
-    if not isinstance(marker, dict):
+    marker = marker_of(block)
+    if marker is None:
         return None
     return "1h" if marker.get("ttl") == "1h" else "5m"
 

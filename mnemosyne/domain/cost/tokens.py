@@ -16,6 +16,7 @@ import attrs
 from mnemosyne.domain.cost.catalogue import Family, model_of, tokenizer_of
 from mnemosyne.domain.text.media_sizes import count_pages, image_size
 from mnemosyne.domain.text.weight import weight
+from mnemosyne.domain.wire.markers import without_marker
 
 # Features
 
@@ -121,7 +122,7 @@ def _of_block(block: Mapping[str, Any]) -> Features:
 
 
 def _of_rest(block: Mapping[str, Any]) -> Features:
-    return features_of_text(_write({key: value for key, value in block.items() if key != "cache_control"}))
+    return features_of_text(_write(without_marker(block)))
 
 
 def _count_hidden(signature: object, shown: int) -> Features:

@@ -8,7 +8,7 @@ import attrs
 from mnemosyne.domain.segmentation import outcomes
 from mnemosyne.domain.segmentation.exchanges import exchange_of
 from mnemosyne.domain.segmentation.segment import SeenMessage
-from mnemosyne.domain.wire.blocks import Block, has_results, is_any_result, is_call
+from mnemosyne.domain.wire.blocks import Block, call_id_of, has_results, is_any_result, is_call
 
 
 @attrs.frozen(kw_only=True)
@@ -38,7 +38,7 @@ def read_calls(messages: Iterable[SeenMessage], known: Collection[str] = ()) -> 
     for message in messages:
         exchange += message.role == "user" and not has_results(message.content)
         for block in message.content:
-            call_id = str(block.get("tool_use_id"))
+            call_id = str(call_id_of(block))
             if is_call(block):
                 asked[str(block.get("id"))] = block
             elif is_any_result(block) and call_id in asked and call_id not in seen:

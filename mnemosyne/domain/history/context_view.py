@@ -12,10 +12,11 @@ import attrs
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block
 from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.wire import json_spans, normal_form
-from mnemosyne.domain.wire.blocks import is_any_call
+from mnemosyne.domain.wire.blocks import call_id_of, is_any_call
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.fragments import name_of_tool, read_block
 from mnemosyne.domain.wire.json_spans import Member, Range
+from mnemosyne.domain.wire.markers import marker_of
 from mnemosyne.domain.wire.reply import json_object
 
 Section = Literal["system", "tools", "messages", "reply"]
@@ -170,7 +171,7 @@ def _block(
         role=role,
         kind=kind,
         name=name_of_tool(block) if section == "tools" else _text(block.get("name")),
-        tool_id=_text(block.get("tool_use_id")) or (_text(block.get("id")) if is_any_call(block) else None),
+        tool_id=_text(call_id_of(block)) or (_text(block.get("id")) if is_any_call(block) else None),
         size=span[1] - span[0],
         tokens=_tokens(block, estimator),
         marker=_marker(block),
@@ -187,8 +188,8 @@ def _tokens(block: dict[str, Any], estimator: Estimator) -> int | None:
 
 
 def _marker(block: dict[str, Any]) -> str | None:
-    marker = block.get("cache_control")
-    return str(marker.get("ttl") or "5m") if isinstance(marker, dict) else None
+    marker = marker_of(block)
+    return None if marker is None else str(marker.get("ttl") or "5m")
 
 
 def _preview(block: dict[str, Any]) -> str:

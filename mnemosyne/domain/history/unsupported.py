@@ -15,15 +15,13 @@ from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.segmentation.own_words import paragraphs
 from mnemosyne.domain.segmentation.statements import plain, sentences
 from mnemosyne.domain.text.entities import Specific, SpecificKind, occurrences
+from mnemosyne.domain.wire.blocks import HIDDEN
 
 _NAMES = frozenset(
     {SpecificKind.PATH, SpecificKind.IDENTIFIER, SpecificKind.ERROR, SpecificKind.HASH, SpecificKind.URL}
 )
 _SHORTEST = 4
 """Letters that a part of a name must have to be looked for."""
-
-_UNREAD = frozenset({"data", "signature", "encrypted_content"})
-"""Members of blocks that no model reads as words."""
 
 _PAST = re.compile(
     r"\b(?=\w)(?:was|were|had|did|been|earlier|previously|so far"
@@ -77,7 +75,7 @@ def list_words(value: Any) -> Iterator[str]:
                 yield from list_words(each)
         case dict():
             for name, each in value.items():
-                if name not in _UNREAD:
+                if name not in HIDDEN:
                     yield from list_words(each)
 
 

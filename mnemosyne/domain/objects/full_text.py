@@ -13,6 +13,7 @@ from mnemosyne.domain.text.parts import TextPart, Voice, join
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.blocks import Block
 from mnemosyne.domain.wire.fragments import read_block
+from mnemosyne.domain.wire.markers import without_marker
 from mnemosyne.domain.wire.normal_form import THINKING
 
 _BETWEEN = " \t\r\n,"
@@ -39,7 +40,7 @@ def list_attached(content: bytes) -> tuple[Block, ...]:
     a request has room for four of.
     """
     return tuple(
-        {key: value for key, value in each.items() if key != "cache_control"}
+        without_marker(each)
         for block in _blocks_in(content.decode("utf-8", "replace"))
         for each in blocks.list_attached(block)
         if blocks.is_named_only(each)
@@ -66,10 +67,10 @@ def _parts(found: Sequence[Block], by_user: Collection[int]) -> Iterator[TextPar
     results: dict[str, list[Block]] = {}
     for block in found:
         if blocks.is_any_result(block):
-            results.setdefault(str(block.get("tool_use_id")), []).append(block)
+            results.setdefault(str(blocks.call_id_of(block)), []).append(block)
     for number, block in enumerate(found):
         if blocks.is_any_result(block):
-            call = str(block.get("tool_use_id"))
+            call = str(blocks.call_id_of(block))
             if call in results:  # the first result of a call stands for them all
                 yield from exchange_parts(calls.get(call), results.pop(call))
         elif blocks.is_any_call(block):

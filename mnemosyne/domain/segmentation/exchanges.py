@@ -46,15 +46,10 @@ def exchange_of(call: Block | None, results: Sequence[Block]) -> ToolExchange:
         name=parts[-1].tool or "Result",
         input=given if isinstance(given, Mapping) else {},
         said=parts[-1].text,
-        failed=any(each.get("is_error") is True or _is_server_error(each) for each in results),
+        failed=any(map(blocks.has_failed, results)),
         parts=parts,
         attached=tuple(said for each in results for said in blocks.attachments(each)),
     )
-
-
-def _is_server_error(result: Block) -> bool:
-    content = result.get("content")
-    return isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
 
 
 def failures_of(key: str | None) -> str:

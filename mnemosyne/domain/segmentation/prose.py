@@ -64,7 +64,7 @@ def _describe(role: str, block: Mapping[str, Any]) -> Description:
         return _output(text) if _OUTPUT.match(text) else _prompt(text, block)
     if role != "assistant":  # system, and whatever another dialect calls the operator
         return _operators(text, (NOTE, "system"), "System message")
-    if blocks.type_of(block) == "compaction":
+    if blocks.is_provider_summary(block):
         return _phase(text, ("summary",), _quote("Summary", text), alone=True)
     return _answer(text)
 

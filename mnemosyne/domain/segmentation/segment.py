@@ -185,7 +185,7 @@ class _Segmenter:
         results: dict[str, list[tuple[BlockPlace, Mapping[str, Any]]]] = {}
         for place, block in found:
             if blocks.is_any_result(block):
-                results.setdefault(str(block.get("tool_use_id")), []).append((place, block))
+                results.setdefault(str(blocks.call_id_of(block)), []).append((place, block))
         who = speakers(message.role, message.content)
         if message.role != "assistant":
             self._end_thoughts(message.turn)
@@ -195,7 +195,7 @@ class _Segmenter:
                 thinking = (*thinking, place)
                 continue
             if blocks.is_any_result(block):
-                taken = results.pop(str(block.get("tool_use_id")), None)
+                taken = results.pop(str(blocks.call_id_of(block)), None)
                 if taken is None:  # it went with the first result of its call
                     continue
                 self._answer(message.turn, thinking, taken)
@@ -226,7 +226,7 @@ class _Segmenter:
     def _answer(
         self, turn: int, thinking: tuple[BlockPlace, ...], results: Sequence[tuple[BlockPlace, Mapping[str, Any]]]
     ) -> None:
-        call = self._calls.pop(str(results[0][1].get("tool_use_id")), None)
+        call = self._calls.pop(str(blocks.call_id_of(results[0][1])), None)
         found = [block for _, block in results]
         about = _mark_references(tools.describe(call.block if call else None, found), found)
         places = (*(call.places if call else ()), *thinking, *(place for place, _ in results))

@@ -18,6 +18,7 @@ from mnemosyne.domain.objects.faults import LIMITS
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools.memory_tools import TOOL, TOOL_JSON
 from mnemosyne.domain.wire import json_spans
+from mnemosyne.domain.wire.message_bytes import MARKER
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -39,7 +40,7 @@ asking costs more than their definitions. ``ToolSearch`` is how Claude Code itse
 """
 
 _DEFINITION = ("name", "description", "input_schema")
-_KNOWN = frozenset({*_DEFINITION, "type", "cache_control", "eager_input_streaming"})
+_KNOWN = frozenset({*_DEFINITION, "type", MARKER, "eager_input_streaming"})
 """With other members a tool may mean something that its one line does not. Those that are deferred are not compared by
 the provider: one that comes in mid-session must not push another out."""
 

@@ -21,8 +21,9 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.summaries.extractive.units import MARK as CUT
 from mnemosyne.domain.text.parts import SPEAKERS, Voice
-from mnemosyne.domain.wire.blocks import is_blank, is_call, is_result
+from mnemosyne.domain.wire.blocks import call_id_of, is_blank, is_call, is_result
 from mnemosyne.domain.wire.dialect import Joining
+from mnemosyne.domain.wire.markers import without_marker
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 
@@ -295,7 +296,7 @@ def _find_gone(messages: Sequence[Message], sights: Sights, first: int) -> froze
                 if is_call(block):
                     calls.add(str(block.get("id")))
                 elif is_result(block):
-                    results.add(str(block.get("tool_use_id")))
+                    results.add(str(call_id_of(block)))
     return frozenset(calls & results)
 
 
@@ -333,9 +334,8 @@ class _Rendering:
             return
         first = sight.id not in self._told
         self._told.add(sight.id)
-        if is_result(block) and block.get("tool_use_id") not in self._gone:
-            bare = {key: value for key, value in block.items() if key != "cache_control"}
-            yield {**bare, "content": sight.shown if first else sight.again}
+        if is_result(block) and call_id_of(block) not in self._gone:
+            yield {**without_marker(block), "content": sight.shown if first else sight.again}
         elif first and by_assistant and sight.is_part and block.get("type") == "text":
             yield _Line(sight.told)
             words = self._of_assistant(sight)

@@ -31,7 +31,7 @@ from mnemosyne.domain.window.planning import RULE, Situation, Stay, head_lasts_a
 from mnemosyne.domain.window.situation import PendingRequest, Sizes, blocks_of, candidates_of, is_there, situation_of
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers
-from mnemosyne.domain.wire.blocks import has_results, is_call
+from mnemosyne.domain.wire.blocks import call_id_of, has_results, is_call
 from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.domain.wire.transcript import Transcript
@@ -143,7 +143,7 @@ def _is_answered(read: Transcript) -> bool:
     after = list(takewhile(lambda number: read.messages[number].role != "assistant", backwards))
     said = takewhile(lambda number: read.messages[number].role == "assistant", backwards[len(after) :])
     calls = {block.get("id") for number in said for block in blocks_of(read, number) if is_call(block)}
-    results = {block.get("tool_use_id") for number in after for block in blocks_of(read, number)}
+    results = {call_id_of(block) for number in after for block in blocks_of(read, number)}
     return calls <= results
 
 

@@ -16,7 +16,7 @@ from mnemosyne.domain.wire import json_spans, message_bytes
 from mnemosyne.domain.wire.billing import leave_out_billing
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.history import Round, SentBefore
-from mnemosyne.domain.wire.markers import HEAD
+from mnemosyne.domain.wire.markers import AN_HOUR, HEAD
 from mnemosyne.domain.wire.transcript import Transcript
 
 
@@ -92,9 +92,6 @@ def rewrite(messages: Sequence[bytes], ends: Sequence[int], before: UpstreamHist
     return UpstreamHistory(messages=tuple(messages), ends=tuple(ends), epoch=before.epoch + 1, dialect=before.dialect)
 
 
-_AN_HOUR = b'{"type":"ephemeral","ttl":"1h"}'
-
-
 def body(
     read: Transcript,
     history: UpstreamHistory,
@@ -132,7 +129,7 @@ def body(
     for member in read.members:
         value = read.raw[member.value_start : member.value_end]
         if member.key in HEAD and hour:
-            value = changes[member.key] = message_bytes.replace_marker(value, _AN_HOUR)
+            value = changes[member.key] = message_bytes.replace_marker(value, AN_HOUR)
         if member.key == "system" and by_prefix:
             changes[member.key] = leave_out_billing(value)
         if member.key == "tools" and tools and json_spans.elements(value, 0):

@@ -8,8 +8,13 @@ from mnemosyne.domain.text.stubs import attachment
 
 Block = Mapping[str, Any]
 
-_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+CALL, RESULT = "tool_use", "tool_result"
+"""The types of a call of the client's or of ours, and of its result."""
+_CALLS = frozenset({CALL, "server_tool_use", "mcp_tool_use"})
 _ATTACHMENTS = frozenset({"image", "document"})
+
+HIDDEN = frozenset({"data", "signature", "encrypted_content"})
+"""Members that no model reads as words."""
 
 _DEEPEST = 20
 """Blocks within blocks that are looked into."""
@@ -23,12 +28,12 @@ def type_of(block: Block) -> str:
 
 def is_call(block: Block) -> bool:
     """Whether it calls a tool of the client's or of ours, so that the next message has to bring its result."""
-    return block.get("type") == "tool_use"
+    return block.get("type") == CALL
 
 
 def is_result(block: Block) -> bool:
     """Whether it is the result of such a call."""
-    return block.get("type") == "tool_result"
+    return block.get("type") == RESULT
 
 
 def has_results(blocks: Iterable[Block]) -> bool:
@@ -48,7 +53,24 @@ def is_any_call(block: Block) -> bool:
 
 def is_any_result(block: Block) -> bool:
     """Whether it answers a call: the client's results and those of the provider's own tools."""
-    return type_of(block).endswith("tool_result")
+    return type_of(block).endswith(RESULT)
+
+
+def call_id_of(result: Block) -> Any:
+    """The id of the call that a result answers, as it was sent; None for other blocks."""
+    return result.get("tool_use_id")
+
+
+def has_failed(result: Block) -> bool:
+    """Whether a result says that its call failed: the client's, or a tool's that the provider ran."""
+    content = result.get("content")
+    by_provider = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
+    return result.get("is_error") is True or by_provider
+
+
+def is_provider_summary(block: Block) -> bool:
+    """Whether the provider put it in the place of what came before."""
+    return type_of(block) == "compaction"
 
 
 def text_of(block: Block, depth: int = 0) -> str:

@@ -9,6 +9,19 @@ from typing import Any
 
 import attrs
 
+_WHOLE = frozenset({"end_turn", "stop_sequence", "stop"})
+_REFUSED = "refusal"
+
+
+def is_whole(stop_reason: str | None) -> bool:
+    """Whether a reply ended so that nothing is left open: no call waits for its result."""
+    return stop_reason in _WHOLE
+
+
+def is_refusal(stop_reason: str | None) -> bool:
+    """Whether the provider ended it in the model's place."""
+    return stop_reason == _REFUSED
+
 
 @attrs.frozen
 class Reply:

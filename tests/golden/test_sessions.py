@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from mnemosyne.app.storage import ALL_NAMES
+from mnemosyne.domain.history.time_travel import digests_of
 from mnemosyne.domain.session.events import EVENT_UPCASTS
-from tests.golden.sessions import CODEC, FOLDERS, folded, found_in, loaded, opened, stored
+from tests.golden.sessions import CODEC, FOLDERS, contents, folded, found_in, loaded, opened, stored
 
 WHOLE = [folder for folder in FOLDERS if (folder / "contents.jsonl").exists()]
 EVERY = 10
@@ -37,6 +39,15 @@ async def test_a_session_is_loaded_as_it_is_folded_at_whatever_version(folder: P
         recorded = await log.read(stream)
         for version in {*range(0, len(recorded), EVERY), len(recorded)}:
             assert loaded(recorded[:version]) == folded(recorded[:version]), version
+
+
+@of_each_log
+def test_nothing_is_stored_that_no_event_of_its_session_names_so_there_is_nothing_to_collect(folder: Path) -> None:
+    named: dict[UUID, set[bytes]] = {}
+    for each in stored(folder):
+        named.setdefault(each.stream, set()).update(digests_of(each.decoded().event))
+    for stream, held in contents(folder).items():
+        assert {each.digest for each in held} <= named[stream]
 
 
 @of_each_log

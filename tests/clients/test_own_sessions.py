@@ -41,6 +41,7 @@ def worked(desk: Desk) -> float:
     return desk.run("And again", goes_on=True).cost
 
 
+@pytest.mark.soak
 def test_an_exported_session_and_its_transcript_are_said_to_have_cost_what_they_cost(desk: Desk) -> None:
     """One conversation for both: to hold it takes longer than all that is asked of it."""
     cost = worked(desk)

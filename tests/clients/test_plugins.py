@@ -119,6 +119,7 @@ def test_where_a_server_manages_the_plugin_leaves_the_telling_to_it(plugged: Des
     assert plugged.standin.violations == []
 
 
+@pytest.mark.soak
 def test_claude_code_finds_nothing_wrong_with_the_plugin_and_installs_it(
     programs: Path, server: Server, tmp_path: Path
 ) -> None:

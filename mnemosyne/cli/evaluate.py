@@ -51,6 +51,14 @@ if TYPE_CHECKING:
     help="Count the definitions of the memory tools in every request that is managed, as the server sends them.",
 )
 @click.option(
+    "--window",
+    type=click.IntRange(min=1_000),
+    metavar="N",
+    help="As if the model's window held a prompt of so many tokens, replies aside: what a client without us would do "
+    "when it is full, and what we do. Policies are then native and ours, unless --policy names others, and the memory "
+    "tools are counted.  [default: the models' own]",
+)
+@click.option(
     "--min-turns", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Leave shorter ones out."
 )
 @click.option(
@@ -77,6 +85,7 @@ def evaluate(
     model: str | None,
     fixed_tokens: int | None,
     memory_tools: bool,
+    window: int | None,
     min_turns: int,
     probes: bool,
     reports: tuple[Path, ...],
@@ -95,9 +104,20 @@ def evaluate(
         if not path.parent.is_dir():  # said before the work begins
             raise click.ClickException(f"{path} cannot be written: there is no folder {path.parent}.")
     found = _evaluate(
-        files, names, ttl, tariffs, model, fixed_tokens, min_turns, memory_tools=memory_tools, probes=probes
+        files,
+        names,
+        ttl,
+        tariffs,
+        model,
+        fixed_tokens,
+        min_turns,
+        memory_tools=memory_tools,
+        window=window,
+        probes=probes,
     )
     if not any(policy.sessions for policy in found.policies):
+        for sentence in found.window:
+            say(sentence, err=True)
         say("No session to evaluate.", err=True)
         ctx.exit(2)
     show(render_evaluation(found))
@@ -115,20 +135,28 @@ def _evaluate(
     min_turns: int,
     *,
     memory_tools: bool,
+    window: int | None,
     probes: bool,
 ) -> "Evaluation":
     from mnemosyne.app.storage import event_codec
-    from mnemosyne.lab.evaluation.policies import UNMANAGED
+    from mnemosyne.lab.evaluation.policies import NATIVE, UNMANAGED
     from mnemosyne.lab.evaluation.policy import MODEL, Settings
     from mnemosyne.lab.evaluation.running import RunPlan, evaluate
     from mnemosyne.lab.evaluation.tariffs import api, choose_tariffs
     from mnemosyne.lab.evaluation.verdict import OURS
     from mnemosyne.services.conversations import conversations
 
-    settings = Settings(tariff=api(ttl), model=model or MODEL, fixed=fixed, memory_tools=memory_tools)
+    settings = Settings(
+        tariff=api(ttl),
+        model=model or MODEL,
+        fixed=fixed,
+        memory_tools=memory_tools or window is not None,
+        window=window,
+    )
     settings.price  # noqa: B018 -- an unknown model is said before the work begins
     compared = choose_tariffs(_split_names(tariffs))
-    wanted = _split_names(names) or ([UNMANAGED.name, OURS] if compared else [])
+    few = [UNMANAGED.name, OURS] if window is None else [NATIVE.name, OURS]
+    wanted = _split_names(names) or (few if compared or window is not None else [])
     asked = RunPlan(
         policies=wanted,
         settings=settings,

@@ -27,6 +27,8 @@ def render_evaluation(evaluation: "Evaluation", *, width: int | None = None) -> 
     parts: list[RenderableType] = [Text("No policy was evaluated.")]
     if policies:
         parts = [_table(policies, width), *_against(told, width), *_probes(told, width), _legend(told)]
+    if told["window"]:
+        parts = [*(Text(printable(sentence)) for sentence in told["window"]), Text(""), *parts]
     if told["verdict"]:
         parts = [Text(printable(told["verdict"]) + "\n", style="bold"), *_verdicts(told), *parts]
     return Group(*parts, *(Text(f"Skipped: {printable(sentence)}") for sentence in told["skipped"]))
@@ -112,9 +114,9 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         AGAINST,
         BEST,
         COLUMNS,
-        DENOMINATOR,
         LIMITS,
         PROBED,
+        denominator,
         printable,
         rows_of_comparisons,
         wire_sentence,
@@ -135,5 +137,5 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from ((title, words) for title, words, _ in AGAINST[2:])
         yield from told["legend"].items()
     yield "wire", wire_sentence(policies)
-    yield "ratios", DENOMINATOR
+    yield "ratios", denominator(told)
     yield "limits", LIMITS

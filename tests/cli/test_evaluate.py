@@ -255,3 +255,28 @@ def test_an_export_that_is_damaged_is_said_once(tmp_path: Path) -> None:
     result = evaluate(file)
     assert (result.exit_code, result.stderr.count("Skipped")) == (2, 1)
     assert f"{file}, line 2: event 1 should stand here." in result.stderr
+
+
+def test_in_a_small_window_we_keep_what_a_client_that_compacts_loses(recorded: Path, tmp_path: Path) -> None:
+    """The recorded agent edits at the end what it read at the beginning, which by then left the window."""
+    result = evaluate(recorded, "--window", 12_000, "--fixed-tokens", 3_000, "--report", tmp_path / "out.json")
+    assert result.exit_code == 0, result.output
+    found = _report(tmp_path / "out.json")
+    said = " ".join(found["window"])
+    assert "a client that does nothing when it is full is refused in 1 of 2 sessions" in said
+    assert " ".join(result.output.split()).count(said) == 1
+    assert "With mnemosyne: " in said
+    assert said.count("every request fits") == 2
+    assert list(found["policies"]) == ["native", "mnemosyne"]
+    assert {each["against"] for each in found["comparisons"]} == {"native"}
+    native, ours = (found["policies"][name]["totals"] for name in ("native", "mnemosyne"))
+    assert native["billed_ratio"] == 1
+    assert ours["share_resident"] > native["share_resident"]
+    assert ours["silent"] < native["silent"]
+
+
+def test_a_window_that_is_smaller_than_the_head_is_said_to_be_and_nothing_is_compared(recorded: Path) -> None:
+    result = evaluate(recorded, "--window", 16_000)
+    assert result.exit_code == 2
+    said = " ".join(result.output.split())
+    assert "tools of 2 sessions take 41,000 tokens, so no request fits into a window of 16,000" in said

@@ -129,7 +129,7 @@ class _Run:
         # The account
         self._billed = self._shadow = Fraction(0)
         self._nanodollars = self._unmanaged_nanodollars = self._tokens_sent = 0
-        self._evictions = self._violations = self._exact_faults = 0
+        self._evictions = self._violations = self._exact_faults = self._compactions = 0
         self._outcomes = dict.fromkeys(Outcome, 0)
         self._distances: list[int] = []
         self._epochs: list[Epoch] = []
@@ -143,6 +143,7 @@ class _Run:
         reset = self._resets.get(request.turn) or self._compaction(request)
         compacting, spent = Fraction(0), self._nanodollars
         if reset is not None:
+            self._compactions += 1
             compacting = self._ask_for_summary(reset, request)
             self._start_over(reset)
         before = self._prompt
@@ -183,7 +184,7 @@ class _Run:
             summary=SUMMARY_NOT_KNOWN,
             by_user=False,
             at=found.at,
-            tokens=COMPACTED_TOKENS,
+            tokens=found.tokens,
         )
 
     def _ask_for_summary(self, reset: Reset, request: TraceRequest) -> Fraction:
@@ -193,7 +194,8 @@ class _Run:
         dropped = self._sized.messages[self._sent : reset.kept_from]
         asked = self._prompt.extend([*self._sized.blocks(dropped), SUMMARY_REQUEST])
         tokens = self._bill(asked, request.at if reset.at is None else reset.at, marked=self._prompt)
-        output = SUMMARY_TOKENS if reset.tokens is not None else self._sized.text_tokens(reset.summary)
+        known = self._sized.text_tokens(reset.summary) if reset.tokens is None else None
+        output = SUMMARY_TOKENS * (reset.tokens or 0) // COMPACTED_TOKENS if known is None else known
         self._last_at = self._last_at if reset.at is None else reset.at
         return self._pay(attrs.evolve(tokens, output=output))
 
@@ -249,7 +251,7 @@ class _Run:
             ttl=self._settings.tariff.forgets_after,
             write=self._write,
             read=self._read,
-            window=WINDOW,
+            window=self._settings.window or WINDOW,
             billed=self._billed,
             shadow=self._shadow,
             last_epoch=self._epochs[-1].turn if self._epochs else None,
@@ -489,6 +491,7 @@ class _Run:
             billed_unmanaged=shadow,
             nanodollars=self._nanodollars,
             nanodollars_unmanaged=self._nanodollars if self._unmanaged is None else self._unmanaged.nanodollars,
+            compactions=self._compactions,
             evictions=self._evictions,
             exact_faults=self._exact_faults,
             demands=sum(self._outcomes.values()),

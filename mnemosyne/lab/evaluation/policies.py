@@ -16,6 +16,7 @@ from mnemosyne.domain.cost.tariffs import LIFETIME
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
+from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.window.assembly import Sights
 from mnemosyne.domain.window.keeping import Candidate
 from mnemosyne.domain.window.planning import (
@@ -117,6 +118,9 @@ def _clear(block: dict[str, Any], degraded: bool) -> dict[str, Any]:
 AUTOCOMPACT = 33_000
 """What Claude Code keeps free of the model's window before it compacts."""
 
+USUAL_WINDOW = 200_000
+"""The window that both are meant for."""
+
 IDLE_LEAST, IDLE_BEFORE = 200_000, 60_000_000
 """From so many tokens on it compacts when its user is away, so many µs before an entry of an hour expires (that moment
 is assumed)."""
@@ -126,13 +130,18 @@ CLEARED_AFTER, CLEARED_KEEPS, CLEARED_NEEDS, CLEARED_FREES = 3_900_000_000, 12, 
 
 
 def native(settings: Settings, before: int, upcoming: int, at: int, last_at: int | None) -> Compaction | None:
-    """Claude Code 2.1.329: before the window is full, and with entries of an hour while its user is away."""
+    """Claude Code 2.1.329: before the window is full, and with entries of an hour while its user is away. In a
+    window of another size it is a client of that kind: what it keeps free and what it goes on with are as much less.
+    """
     hour = LIFETIME["1h"]
     if last_at is not None and settings.ttl == "1h" and at - last_at >= hour and before >= IDLE_LEAST:
         return Compaction(last_at + hour - IDLE_BEFORE)
-    if upcoming > model_of(settings.model).window - AUTOCOMPACT:
-        return Compaction(at)
-    return None
+    if settings.window is None:
+        full = upcoming > model_of(settings.model).window - AUTOCOMPACT
+        return Compaction(at) if full else None
+    share = Fraction(settings.window, USUAL_WINDOW)
+    full = upcoming > settings.window - int(AUTOCOMPACT * share)
+    return Compaction(at, int(COMPACTED_TOKENS * share)) if full else None
 
 
 def clearing_after_idleness(situation: Situation, candidates: Candidates) -> Plan | None:

@@ -8,6 +8,7 @@ import attrs
 from mnemosyne.domain.cost.catalogue import in_force, price_of
 from mnemosyne.domain.cost.prices import Price
 from mnemosyne.domain.cost.prompt import Ttl
+from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.window.assembly import Sights, assemble
 from mnemosyne.domain.window.planning import AtBirth, Planner, Situation, in_full
 from mnemosyne.errors import BadOption
@@ -33,13 +34,14 @@ FIXED = 41_000
 class Settings:
     """What a run is asked for. ``fixed`` is the size of system prompt and tools in tokens; None for the session's own,
     and FIXED where those are not known. With ``memory_tools``, a policy that has memory sends its tools with every
-    request, as the server does.
+    request, as the server does. ``window`` is the most tokens that a prompt may hold; None for the models' own.
     """
 
     tariff: JudgedTariff = API_5M
     model: str = MODEL
     fixed: int | None = None
     memory_tools: bool = False
+    window: int | None = None
 
     @property
     def ttl(self) -> Ttl:
@@ -69,9 +71,12 @@ def same_ttl(settings: Settings, situation: Situation, freed: int) -> Ttl:
 
 @attrs.frozen
 class Compaction:
-    """A client drops its history and goes on with a summary, which it asks for ``at`` (µs)."""
+    """A client drops its history and goes on with a summary, which it asks for ``at`` (µs), and with what it reads
+    again: ``tokens``.
+    """
 
     at: int
+    tokens: int = COMPACTED_TOKENS
 
 
 Compacts = Callable[[Settings, int, int, int, int | None], Compaction | None]

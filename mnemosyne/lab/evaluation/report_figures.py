@@ -85,6 +85,11 @@ COLUMNS: Sequence[Column] = (
 )
 
 
+def denominator(told: Mapping[str, Any]) -> str:
+    """What the ratios of a JSON report are against."""
+    return _IN_A_WINDOW if told["window"] else _DENOMINATOR
+
+
 def managing(policies: Mapping[str, Any]) -> list[str]:
     """The names of the policies that evicted something and do not know the future: those it is fair to compare."""
     return [name for name, policy in policies.items() if policy["totals"]["evictions"] and not policy["bound"]]
@@ -112,7 +117,8 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-DENOMINATOR = "Each ratio is against what the same client really paid, its own compactions and cache hits included."
+_DENOMINATOR = "Each ratio is against what the same client really paid, its own compactions and cache hits included."
+_IN_A_WINDOW = "Each ratio is against a client that compacts by itself in this window (native)."
 LIMITS = (
     "The agent is a recording: it does not react to what it is sent. What it would have done otherwise, and whether it"
     " would have asked for what was missing, is not in these numbers."

@@ -20,11 +20,11 @@ from mnemosyne.lab.evaluation.report_figures import (
     AGAINST,
     BEST,
     COLUMNS,
-    DENOMINATOR,
     LIMITS,
     NOTHING,
     PROBED,
     best,
+    denominator,
     managing,
     printable,
     rereads_sentence,
@@ -55,8 +55,8 @@ def report_html(evaluation: Evaluation) -> str:
     chosen = evaluation.policies[first_policy].name if evaluation.policies else "no policy"
     script = _read("report_page.js")
     return Template(_read("report_page.html")).substitute(
-        verdict=escape(printable(told["verdict"] or "")),
-        denominator=escape(DENOMINATOR),
+        verdict=escape(printable(" ".join([told["verdict"] or "", *told["window"]]).strip())),
+        denominator=escape(denominator(told)),
         limits=escape(LIMITS),
         policy_head=_heads(["policy", *(column.title for column in COLUMNS), "dearest session"]),
         policy_rows=_policy_rows(policies),

@@ -22,7 +22,7 @@ def report_json(evaluation: Evaluation) -> str:
 
 def report(evaluation: Evaluation) -> dict[str, Any]:
     """``{"verdict", "verdicts", "judged", "settings", "skipped", "comparisons", "legend", "policies", "probes",
-    "rereads"}``, of which ``policies`` is ``{NAME: {"about", "bound", "totals", "sessions"}}``.
+    "rereads", "window"}``, of which ``policies`` is ``{NAME: {"about", "bound", "totals", "sessions"}}``.
 
     Billed amounts are in input-token equivalents. A ratio whose denominator is zero is None. Raises ``ValueError`` if
     two policies share a name, since one would hide the other.
@@ -42,6 +42,7 @@ def report(evaluation: Evaluation) -> dict[str, Any]:
         "policies": {policy.name: _policy(policy) for policy in evaluation.policies},
         "probes": {name: [attrs.asdict(each) for each in found] for name, found in evaluation.probes.items()},
         "rereads": None if evaluation.rereads is None else _rereads(evaluation.rereads),
+        "window": list(evaluation.window),
     }
 
 

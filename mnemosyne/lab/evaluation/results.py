@@ -37,6 +37,11 @@ class TurnPoint:
     shadow: Fraction
     nanodollars: int = 0
 
+    @property
+    def prompt(self) -> int:
+        """Tokens of all that was sent."""
+        return self.fixed + sum(self.resident)
+
 
 @attrs.frozen(kw_only=True)
 class Epoch:
@@ -89,6 +94,7 @@ class SessionResult:
 
     ``demands`` counts specifics and exact texts that the next reply took from earlier context: each is ``resident``,
     ``declared`` (one restore finds it) or ``silent``. ``exact_faults`` are the exact texts among those not resident.
+    ``compactions`` counts how often its client dropped its history.
     """
 
     name: str
@@ -106,6 +112,7 @@ class SessionResult:
     declared: int
     silent: int
     wire_violations: int
+    compactions: int = 0
     epochs: Sequence[Epoch] = ()
     fault_distances: Sequence[int] = ()
     points: Sequence[TurnPoint] = attrs.field(default=(), repr=False)
@@ -171,6 +178,7 @@ class Evaluation:
     each tariff; ``legend`` says what these are, by name. ``verdict`` is what it came to in one sentence, and ``judged``
     the policy that it is about; None where nothing was managed. ``verdicts`` are of each tariff. ``probes`` are what
     can still be told after rewrites, by policy, and ``rereads`` what compactions cost, where that was asked for.
+    ``window`` says in sentences what happens in a window of a certain size, where one was asked for.
     """
 
     settings: Mapping[str, str | int | float]
@@ -183,3 +191,4 @@ class Evaluation:
     judged: str | None = None
     probes: Mapping[str, Sequence[ProbeTally]] = attrs.field(factory=dict)
     rereads: Rereads | None = None
+    window: Sequence[str] = ()

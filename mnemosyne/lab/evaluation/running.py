@@ -1,7 +1,7 @@
 """Runs policies over recorded sessions, on all cores, and puts what they found together."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
@@ -15,13 +15,14 @@ from mnemosyne.lab.evaluation.choosing import choose_policies, render_error
 from mnemosyne.lab.evaluation.comparing import compare
 from mnemosyne.lab.evaluation.demand import Demand, demands
 from mnemosyne.lab.evaluation.driver import simulate
-from mnemosyne.lab.evaluation.policies import DENOMINATORS, POLICIES, UNMANAGED
+from mnemosyne.lab.evaluation.policies import DENOMINATORS, NATIVE, POLICIES, UNCOMPACTED, UNMANAGED
 from mnemosyne.lab.evaluation.policy import MODEL, Policy, Settings
 from mnemosyne.lab.evaluation.probing import SessionProbes, probe_session, sum_tallies
 from mnemosyne.lab.evaluation.reading import Exported, RecordedSession, read, trace_of
 from mnemosyne.lab.evaluation.rereads import compare_rereads
 from mnemosyne.lab.evaluation.results import Evaluation, PolicyComparison, PolicyResult, SessionResult
 from mnemosyne.lab.evaluation.sizing import Sized
+from mnemosyne.lab.evaluation.small_window import Driven, render_too_small, render_window, split_too_small
 from mnemosyne.lab.evaluation.tariffs import API_5M, JudgedTariff
 from mnemosyne.lab.evaluation.verdict import find_judged, verdict, verdicts
 
@@ -43,9 +44,6 @@ class RunPlan:
 
 
 T = TypeVar("T")
-
-Driven = Mapping[tuple[str, str], SessionResult]
-"""One session by tariff and policy."""
 
 
 def evaluate(
@@ -82,6 +80,7 @@ def evaluate_recordings(
     cores = workers or os.cpu_count() or 1
     results = _results(partial(_session, asked), recordings, cores, lambda done, whole: progress(done, passes * whole))
     main = asked.settings.tariff.name
+    too_small, results = split_too_small(results, asked.settings.window, (main, baseline_of(asked.settings).name))
     results_of = {
         policy.name: PolicyResult(
             name=policy.name,
@@ -98,6 +97,9 @@ def evaluate_recordings(
         "memory tools": "counted" if asked.settings.memory_tools else "not counted",
         "min turns": asked.min_turns,
     }
+    window = asked.settings.window
+    if window is not None:
+        settings["window"] = window
     found = Evaluation(
         settings=settings,
         policies=list(results_of.values()),
@@ -112,6 +114,17 @@ def evaluate_recordings(
         verdict=verdict(found),
         verdicts=verdicts([each for each in found.comparisons if each.policy == judged]),
         judged=judged,
+        window=[]
+        if window is None
+        else [
+            *render_too_small(too_small, window),
+            *render_window(
+                window,
+                [found[main, UNCOMPACTED.name] for found in results],
+                [found[main, NATIVE.name] for found in results],
+                about,
+            ),
+        ],
     )
     if not asked.probes:
         return found
@@ -192,21 +205,26 @@ def _ready(
 
 def _session(asked: RunPlan, recorded: RecordedSession) -> Driven:
     """One session under every policy that was asked for, and what it could have been without one. Reality is always
-    driven, because everything is judged beside it.
+    driven, because everything is judged beside it; in a window of a certain size that is a client that compacts in it.
     """
+    baseline = baseline_of(asked.settings)
     trace = trace_of(recorded)
     sized = Sized(trace, attrs.evolve(asked.settings, model=asked.model or own_model(recorded.model)))
     wanted = demands(trace)
     policies = choose_policies(asked.policies)
+    window = asked.settings.window
+    if window is not None and sized.head.tokens >= window:  # nothing can be done, and one run says so
+        settings = sized.settings
+        return {(settings.tariff.name, baseline.name): simulate(sized, (), attrs.evolve(baseline, compacts=None))}
     found: dict[tuple[str, str], SessionResult] = {}
     for tariff in dict.fromkeys((asked.settings.tariff, *asked.tariffs)):
         under = sized.under(attrs.evolve(sized.settings, tariff=tariff))
         is_main = tariff == asked.settings.tariff
-        reality = simulate(under, wanted if is_main else (), UNMANAGED)
+        reality = simulate(under, wanted if is_main else (), baseline)
         for policy in {each.name: each for each in (*DENOMINATORS, *policies)}.values():
             # What was needed is asked of a policy that is judged, or that has to bring it back.
             needed = wanted if (is_main and policy in policies) or policy.planner or policy.for_trace else ()
-            driven = reality if policy is UNMANAGED else _drive(under, needed, policy, reality)
+            driven = reality if policy is baseline else _drive(under, needed, policy, reality)
             found[tariff.name, policy.name] = driven
     return found
 
@@ -214,7 +232,7 @@ def _session(asked: RunPlan, recorded: RecordedSession) -> Driven:
 def _comparisons(asked: RunPlan, policies: Sequence[Policy], results: Sequence[Driven]) -> Iterator[PolicyComparison]:
     for tariff in asked.tariffs:
         for policy in policies:
-            for other in DENOMINATORS:
+            for other in _list_denominators(asked):
                 if policy not in DENOMINATORS:
                     managed, without = (
                         [found[tariff.name, name] for found in results] for name in (policy.name, other.name)
@@ -228,9 +246,17 @@ def _legend(asked: RunPlan) -> dict[str, str]:
         **{tariff.name: tariff.about for tariff in asked.tariffs},
         **{
             policy.name: policy.about + (f" A guess: {policy.guess}." if policy.guess else "")
-            for policy in DENOMINATORS
+            for policy in _list_denominators(asked)
         },
     }
+
+
+def _list_denominators(asked: RunPlan) -> Sequence[Policy]:
+    """What a session could have been without us: in a window of a certain size only a client that compacts in it."""
+    if asked.settings.window is None:
+        return DENOMINATORS
+    scaled = "In another window than 200,000 tokens all of these numbers are as much smaller or larger."
+    return (attrs.evolve(NATIVE, about=f"{NATIVE.about} {scaled}"),)
 
 
 def _drive(sized: Sized, wanted: Sequence[Demand], policy: Policy, reality: SessionResult) -> SessionResult:
@@ -241,6 +267,11 @@ def _drive(sized: Sized, wanted: Sequence[Demand], policy: Policy, reality: Sess
         if policy in POLICIES:
             raise
         raise BadOption(f"The policy {policy.name} failed on {sized.trace.name}: {render_error(error)}.") from None
+
+
+def baseline_of(settings: Settings) -> Policy:
+    """What a session would have been without us."""
+    return UNMANAGED if settings.window is None else NATIVE
 
 
 def own_model(model: str | None) -> str:

@@ -69,6 +69,7 @@ def test_an_evaluation_of_nothing_is_a_report_of_nothing() -> None:
         "policies": {},
         "probes": {},
         "rereads": None,
+        "window": [],
     }
     without = report(evaluation(attrs.evolve(policy("p", 0.5), sessions=[])))["policies"]["p"]["totals"]
     assert without["sessions"] == without["billed"] == 0

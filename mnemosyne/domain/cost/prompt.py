@@ -14,8 +14,7 @@ from typing import Any, Literal, overload
 
 import attrs
 
-from mnemosyne.domain.wire.blocks import CALL, RESULT
-from mnemosyne.domain.wire.markers import without_marker
+from mnemosyne.domain.wire.blocks import CALL, RESULT, without_marker
 from mnemosyne.domain.wire.normal_form import THINKING
 
 Ttl = Literal["5m", "1h"]

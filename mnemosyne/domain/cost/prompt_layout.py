@@ -14,9 +14,7 @@ from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialize, with_automatic
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_tools
 from mnemosyne.domain.wire.billing import BILLING
-from mnemosyne.domain.wire.blocks import has_results
-from mnemosyne.domain.wire.markers import marker_of
-from mnemosyne.domain.wire.message_bytes import MARKER
+from mnemosyne.domain.wire.blocks import MARKER, has_results, marker_of
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne.domain.wire.transcript import Transcript
 

@@ -16,7 +16,7 @@ import attrs
 from mnemosyne.domain.cost.catalogue import Family, model_of, tokenizer_of
 from mnemosyne.domain.text.media_sizes import count_pages, image_size
 from mnemosyne.domain.text.weight import weight
-from mnemosyne.domain.wire.markers import without_marker
+from mnemosyne.domain.wire.blocks import without_marker
 
 # Features
 

@@ -12,11 +12,10 @@ import attrs
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block
 from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.wire import json_spans, normal_form
-from mnemosyne.domain.wire.blocks import call_id_of, is_any_call
+from mnemosyne.domain.wire.blocks import call_id_of, is_any_call, marker_of
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.fragments import name_of_tool, read_block
 from mnemosyne.domain.wire.json_spans import Member, Range
-from mnemosyne.domain.wire.markers import marker_of
 from mnemosyne.domain.wire.reply import json_object
 
 Section = Literal["system", "tools", "messages", "reply"]

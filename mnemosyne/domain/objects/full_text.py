@@ -11,9 +11,8 @@ import attrs
 
 from mnemosyne.domain.text.parts import TextPart, Voice, join
 from mnemosyne.domain.wire import blocks
-from mnemosyne.domain.wire.blocks import Block
+from mnemosyne.domain.wire.blocks import Block, without_marker
 from mnemosyne.domain.wire.fragments import read_block
-from mnemosyne.domain.wire.markers import without_marker
 from mnemosyne.domain.wire.normal_form import THINKING
 
 _BETWEEN = " \t\r\n,"

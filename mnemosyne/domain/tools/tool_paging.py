@@ -18,7 +18,7 @@ from mnemosyne.domain.objects.faults import LIMITS
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools.memory_tools import TOOL, TOOL_JSON
 from mnemosyne.domain.wire import json_spans
-from mnemosyne.domain.wire.message_bytes import MARKER
+from mnemosyne.domain.wire.blocks import MARKER
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.domain.wire.transcript import Transcript
 

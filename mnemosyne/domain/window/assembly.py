@@ -21,9 +21,8 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.summaries.extractive.units import MARK as CUT
 from mnemosyne.domain.text.parts import SPEAKERS, Voice
-from mnemosyne.domain.wire.blocks import call_id_of, is_blank, is_call, is_result
+from mnemosyne.domain.wire.blocks import call_id_of, is_blank, is_call, is_result, without_marker
 from mnemosyne.domain.wire.dialect import Joining
-from mnemosyne.domain.wire.markers import without_marker
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 

@@ -14,6 +14,7 @@ from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.wire import json_spans, message_bytes
 from mnemosyne.domain.wire.billing import leave_out_billing
+from mnemosyne.domain.wire.blocks import MARKER
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.history import Round, SentBefore
 from mnemosyne.domain.wire.markers import AN_HOUR, HEAD
@@ -112,7 +113,7 @@ def body(
     """
     said = list(history.messages if messages is None else messages)
     markers = [(history.ends[number] - 1, marker) for number, marker in read.markers]
-    if markers and read.member(message_bytes.MARKER) is None:
+    if markers and read.member(MARKER) is None:
         markers[-1] = len(said) - 1, markers[-1][1]
     marked: dict[int, bytes] = {}
     for place, marker in markers:

@@ -13,6 +13,9 @@ CALL, RESULT = "tool_use", "tool_result"
 _CALLS = frozenset({CALL, "server_tool_use", "mcp_tool_use"})
 _ATTACHMENTS = frozenset({"image", "document"})
 
+MARKER = "cache_control"
+"""The member of a block or a tool by which a client marks it for the provider's cache."""
+
 HIDDEN = frozenset({"data", "signature", "encrypted_content"})
 """Members that no model reads as words."""
 
@@ -71,6 +74,17 @@ def has_failed(result: Block) -> bool:
 def is_provider_summary(block: Block) -> bool:
     """Whether the provider put it in the place of what came before."""
     return type_of(block) == "compaction"
+
+
+def marker_of(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The marker that a block or a tool bears."""
+    marker = value.get(MARKER)
+    return marker if isinstance(marker, dict) else None
+
+
+def without_marker(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A block or a tool without its marker."""
+    return {key: item for key, item in value.items() if key != MARKER}
 
 
 def text_of(block: Block, depth: int = 0) -> str:

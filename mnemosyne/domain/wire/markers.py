@@ -1,10 +1,7 @@
 """Where a client marks its request for the provider's prompt cache."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
-from mnemosyne.domain.wire.message_bytes import MARKER
 from mnemosyne.domain.wire.transcript import Transcript
 
 HEAD = ("tools", "system")
@@ -12,17 +9,6 @@ HEAD = ("tools", "system")
 
 AN_HOUR = b'{"type":"ephemeral","ttl":"1h"}'
 """A marker whose entry lives for an hour."""
-
-
-def marker_of(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The marker that a block or a tool bears."""
-    marker = value.get(MARKER)
-    return marker if isinstance(marker, dict) else None
-
-
-def without_marker(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A block or a tool without its marker."""
-    return {key: item for key, item in value.items() if key != MARKER}
 
 
 def asks_for_an_hour(read: Transcript) -> bool:

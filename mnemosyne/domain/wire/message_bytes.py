@@ -9,12 +9,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mnemosyne.domain.wire import json_spans
-from mnemosyne.domain.wire.blocks import is_blank
+from mnemosyne.domain.wire.blocks import MARKER, is_blank
 from mnemosyne.domain.wire.json_spans import Member, Range
 from mnemosyne.domain.wire.normal_form import THINKING, Block, content_blocks
 from mnemosyne.domain.wire.reply import as_json
 
-MARKER = "cache_control"
 _MARKER = b'"cache_control"'
 NO_CONTENT = "(no content)"
 """Stands where a message would be empty: Claude Code's own words."""

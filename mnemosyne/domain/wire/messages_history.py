@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Any
 
 from mnemosyne.domain.wire import message_bytes, normal_form
-from mnemosyne.domain.wire.blocks import is_blank, is_call, is_result
+from mnemosyne.domain.wire.blocks import is_blank, is_call, is_result, without_marker
 from mnemosyne.domain.wire.history import NOT_RUN, Grown, Round, SentBefore, Visible, is_hidden
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.normal_form import THINKING, Block, Echo
@@ -235,7 +235,7 @@ def _own_words(beyond: Sequence[Block], round_: Round | None, hidden: Collection
         while same < len(beyond) and normal_form.compare_blocks(beyond[: same + 1], clear[: same + 1]) is Echo.SAME:
             same += 1
     return [
-        {key: value for key, value in block.items() if key != message_bytes.MARKER}
+        without_marker(block)
         for number, block in enumerate(beyond)
         if block.get("type") not in THINKING or (number < same and (block.get("signature") or block.get("data")))
     ]

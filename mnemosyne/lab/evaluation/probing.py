@@ -163,19 +163,16 @@ def _is_in(text: str, window: Iterable[str]) -> bool:
 
 
 class _Memory:
-    """Answers from the objects of a trace, by words, as far as they are there by a turn. One question is asked once."""
+    """Answers from the objects of a trace, by words, as far as they are there by a turn. Turns come in order."""
 
     def __init__(self, sized: Sized) -> None:
         self._sized = sized
         self._items = sorted(sized.trace.items, key=lambda item: item.born)
         self._index: WordIndex[int] = WordIndex()
-        self._told: dict[Probe, bool] = {}
 
     def tells(self, probe: Probe, turn: int) -> bool:
         """Whether an answer to the probe's question quotes its text."""
-        if probe not in self._told:
-            self._told[probe] = probe.text in plain(self._answer(probe.question, turn))
-        return self._told[probe]
+        return probe.text in plain(self._answer(probe.question, turn))
 
     def _answer(self, question: str, turn: int) -> str:
         while len(self._index) < len(self._items) and self._items[len(self._index)].born <= turn:

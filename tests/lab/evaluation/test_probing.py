@@ -8,9 +8,11 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.window.planning import Candidates, Plan, Situation
 from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of
 from mnemosyne.lab.evaluation.policy import Policy, Settings
-from mnemosyne.lab.evaluation.probing import LATER, probe_session, sum_tallies
-from mnemosyne.lab.evaluation.reading import recording
+from mnemosyne.lab.evaluation.probes import Probe, ProbeClass
+from mnemosyne.lab.evaluation.probing import LATER, MOST_SEARCHED, _Memory, probe_session, sum_tallies
+from mnemosyne.lab.evaluation.reading import recording, trace_of
 from mnemosyne.lab.evaluation.results import ProbeTally
+from mnemosyne.lab.evaluation.sizing import Sized
 from tests.lab.evaluation.recordings import LONG, session
 
 SETTINGS = Settings(fixed=20_000)
@@ -22,6 +24,8 @@ def evict(situation: Situation, candidates: Candidates) -> Plan | None:
         return None
     return plan_of(situation, candidates, older_than(0, Fidelity.EVICTED), "now")
 
+
+FACT = "The port of bakori is 20001."
 
 EVICTING = Policy(name="evicting", about="", planner=evict)
 
@@ -76,3 +80,16 @@ def test_sums_are_by_what_was_asked_about_and_planted_facts_in_the_order_of_time
         [tally("recall", 1), tally("planted, 20 turns later", 2), tally("planted, 5 turns later", 3)] * 2
     )
     assert found == [tally("planted, 5 turns later", 6), tally("planted, 20 turns later", 4), tally("recall", 2)]
+
+
+def test_memory_is_asked_anew_at_each_turn_and_may_not_find_later_what_it_found_before() -> None:
+    turns = MOST_SEARCHED + 10
+    told = session([("read", file, 5) for file in range(turns)])
+    results = [each["content"][0] for each in told["messages"][2::2]]
+    for number, result in enumerate(results):
+        result["content"] = f"What is the port of bakori, and of file {number}? Who asks for the port?\n" * 9
+    results[0]["content"] = FACT
+    sized = Sized(trace_of(recording("made, line 1", told)), SETTINGS)
+    asked = Probe(about=ProbeClass.PLANTED, question="What is the port of bakori?", text=FACT)
+    memory = _Memory(sized)
+    assert [memory.tells(asked, turn) for turn in (10, turns)] == [True, False]

@@ -11,7 +11,7 @@ MUTATION := .cache/mutation
 # A worker for each core; one that has nothing left to do takes over from another.
 PARALLEL := -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: changelog install serve test lint types imports unit clients llama browser soak pictures mutants bench audit lock format clean help
+.PHONY: changelog install serve test lint types imports unit clients llama aider browser soak pictures mutants bench audit lock format clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +52,10 @@ clients: install  ## Claude Code, opencode and the vendor's library, against the
 llama:  ## a real local server for the tests of clients, built from source in a quarter of an hour; kept in .cache/llama
 	$(PYTHON) -m venv .cache/llama
 	CMAKE_BUILD_PARALLEL_LEVEL=1 nice .cache/llama/bin/pip install --disable-pip-version-check -r tests/clients/llama.txt
+
+aider:  ## aider for the tests of clients, 700 MB in a place of its own; kept in .cache/aider
+	$(PYTHON) -m venv .cache/aider
+	nice .cache/aider/bin/pip install --disable-pip-version-check -r tests/clients/aider.txt
 
 browser: install  ## the pages in a real Chromium; skipped where the system has none
 	$(PYTEST) -m "not soak" tests/browser

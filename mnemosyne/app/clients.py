@@ -24,6 +24,7 @@ leaves out betas, a cache marker's scope, diagnostics and headers.
 CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 MODE_HEADER = "x-mnemosyne-mode"
 OPENCODE_CONFIG = "OPENCODE_CONFIG_CONTENT"
+AIDER_BASE = "OPENAI_API_BASE"
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -217,6 +218,23 @@ def _codex_arguments(way: Route) -> list[str]:
     return ["-c", f'openai_base_url="{way.url}/v1"']
 
 
+def _aider_variables(way: Route, environ: Mapping[str, str]) -> dict[str, str]:
+    """Seen in 0.86.2: its library reads another variable for OpenAI's models than for Anthropic's. What the user has
+    set there leads to a server of his own, which we may know nothing of.
+    """
+    takes_chat = any("chat" in each.dialects for each in way.others)
+    return {AIDER_BASE: f"{way.url}/v1"} if takes_chat and not environ.get(AIDER_BASE) else {}
+
+
+def _aider_obstacles(environ: Mapping[str, str], directory: Path) -> list[str]:
+    if not environ.get(AIDER_BASE):
+        return []
+    return [
+        f"{AIDER_BASE} is set: aider will talk to that server and not to Mnemosyne, unless its model is one of"
+        f" Anthropic's. Unset it, and name that server with --upstreams."
+    ]
+
+
 def _nothing(_first: object, _second: object) -> list[str]:
     return []
 
@@ -239,4 +257,5 @@ CLIENTS: tuple[Client, ...] = (
     ),
     Client("opencode", ("opencode", "opencode-ai"), _opencode_variables, _nothing, _nothing),
     Client("Codex", ("codex",), _codex_variables, _nothing, _nothing, _codex_arguments, asks_for_mode=False),
+    Client("aider", ("aider",), _aider_variables, _aider_obstacles, _nothing, asks_for_mode=False),
 )

@@ -73,10 +73,10 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, fork: str
     
       mnemosyne run --fork 319a@30 -- claude
 
-    The client gets ANTHROPIC_BASE_URL, and Claude Code, opencode and Codex a setting of their own besides, so that they
-    send what they send without us (`docs/clients.md`). It keeps the terminal, its exit code is
-    passed on (127 if there is no such command), and signals reach it as if it had been started directly. What was
-    recorded, and what its own display of costs lacks, is said at the end (`docs/managing.md`).
+    The client gets ANTHROPIC_BASE_URL, and Claude Code, opencode, Codex and aider a setting of their own besides, so
+    that they send what they send without us (`docs/clients.md`). It keeps the terminal, its exit code is passed on (127
+    if there is no such command), and signals reach it as if it had been started directly. What was recorded, and what
+    its own display of costs lacks, is said at the end (`docs/managing.md`).
     """
     from mnemosyne.app.launch import end_like, run_client
 

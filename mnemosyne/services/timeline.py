@@ -31,9 +31,11 @@ class Timeline:
     modes: Sequence[Row]
 
     @property
-    def nanodollars(self) -> int:
-        """What all turns with a known price cost."""
-        return sum(row["nanodollars"] or 0 for row in self.turns)
+    def nanodollars(self) -> int | None:
+        """What all turns with a known price cost; None where tokens were used, and none has one."""
+        known = [row["nanodollars"] for row in self.turns if row["nanodollars"] is not None]
+        used = any(row["context_tokens"] for row in self.turns)
+        return sum(known) if known or not used else None
 
     @property
     def context_sizes(self) -> Mapping[str, Sequence[tuple[int, int]]]:

@@ -13,7 +13,7 @@ from mnemosyne.upstreams import NamedUpstream
 URL = "http://127.0.0.1:8787"
 PROVIDER = "https://api.anthropic.com"
 WAY = Route(URL, PROVIDER)
-CLAUDE, OPENCODE, CODEX = CLIENTS
+CLAUDE, OPENCODE, CODEX, AIDER = CLIENTS
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,7 @@ CLAUDE, OPENCODE, CODEX = CLIENTS
         ("bunx opencode-ai@latest", "opencode"),
         ("codex exec hello", "Codex"),
         ("npx @openai/codex@0.169.0", "Codex"),
+        ("/venv/bin/aider --message hello", "aider"),
         ("python agent.py", None),
         ("claudette", None),
     ],
@@ -162,9 +163,19 @@ def test_opencodes_provider_of_openai_is_led_here_only_where_somebody_takes_its_
         } == providers
 
 
+def test_aider_is_led_here_where_somebody_takes_its_requests_and_the_user_names_no_server_of_his_own() -> None:
+    taken = Route(URL, PROVIDER, others=(NamedUpstream("openai", "https://api.openai.com"),))
+    own = {"OPENAI_API_BASE": "http://127.0.0.1:1234/v1"}
+    assert "OPENAI_API_BASE" not in environment(["aider"], WAY, {})
+    assert environment(["aider"], taken, {})["OPENAI_API_BASE"] == f"{URL}/v1"
+    assert environment(["aider"], taken, own)["OPENAI_API_BASE"] == own["OPENAI_API_BASE"]
+    assert AIDER.obstacles({}, Path()) == []
+    assert "OPENAI_API_BASE is set" in AIDER.obstacles(own, Path())[0]
+
+
 def test_only_clients_that_can_send_a_header_ask_for_a_mode() -> None:
     asking = {client.title: client.asks_for_mode for client in CLIENTS}
-    assert asking == {"Claude Code": True, "opencode": True, "Codex": False}
+    assert asking == {"Claude Code": True, "opencode": True, "Codex": False, "aider": False}
 
 
 def test_claude_code_goes_on_from_a_reply_and_others_say_that_they_cannot(tmp_path: Path) -> None:

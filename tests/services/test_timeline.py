@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from mnemosyne.errors import NotFound
-from mnemosyne.services.timeline import PROMPT, TOKENS, read_timeline
+from mnemosyne.services.timeline import PROMPT, TOKENS, Timeline, read_timeline
 from tests.services.answers import Answers
 
 STREAM = UUID(int=1)
@@ -53,6 +53,12 @@ async def test_the_context_of_a_branch_is_that_of_each_turn_s_last_attempt() -> 
     found = await read_timeline(MODELS, "s")
     assert found.context_sizes == {"main": [(1, 321), (2, 8)], "agent-1": [(1, 5)]}
     assert found.nanodollars == 140 * 5_000
+
+
+async def test_where_no_price_is_known_the_whole_is_told_as_unknown_and_not_as_free() -> None:
+    of_nobody = {"context_tokens": 9, "nanodollars": None}
+    assert Timeline({}, [], [of_nobody], [], []).nanodollars is None
+    assert Timeline({}, [], [], [], []).nanodollars == 0
 
 
 async def test_one_branch_is_shown_alone_and_one_that_is_not_there_is_refused() -> None:

@@ -18,6 +18,7 @@ from mnemosyne.domain.cost.prices import COMPACTION_TOKENS
 from mnemosyne.domain.cost.tokens import (
     Estimator,
     Features,
+    features_of_block,
     features_of_message,
     features_of_system,
     features_of_text,
@@ -49,7 +50,7 @@ from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.entities import key_entities
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.wire import recipe
-from mnemosyne.domain.wire.blocks import has_results
+from mnemosyne.domain.wire.blocks import has_results, is_named_only, list_attached
 from mnemosyne.domain.wire.recipe import Piece, Withheld
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.steps import Steps, collect, finish
@@ -216,7 +217,7 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
         entities = key_entities(draft.text, KEY_ENTITIES)
         new = sum(each not in seen and each not in known for each in entities) / len(entities) if entities else 1.0
         seen.update(entities)
-        tokens = estimator.tokens(features_of_text(draft.text))
+        said = features_of_text(draft.text)
         pieces = [piece for place in draft.places for piece in command.pieces(place)]
         links = tuple(Link(link.relation, _name_of(link.target, ids)) for link in draft.links)
         replaced = [link.target for link in links if link.relation is LinkRelation.SUPERSEDES]
@@ -224,7 +225,7 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
             admission.AdmissionCandidate(
                 kind=draft.kind,
                 role=draft.role,
-                tokens=tokens,
+                tokens=estimator.tokens(said),
                 text=draft.text[:_READ_FOR_ADMISSION],
                 request=_command_of(draft),
                 replaces_admitted=any(each in admitted or _is_admitted(session.memory, each) for each in replaced),
@@ -249,7 +250,7 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
             places=draft.places,
             content=recipe.encode(recipe.change_of(0, pieces, 0)),
             size=len(draft.text),
-            tokens=tokens,
+            tokens=estimator.tokens(said + _attached(command, draft)),
             stub=draft.stub,
             stub_tokens=estimator.tokens(features_of_text(draft.stub)),
             line=draft.line,
@@ -258,6 +259,14 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
             by_user=_numbers_of(draft),
             admission=worth,
         )
+
+
+def _attached(command: Remember, draft: Draft) -> Features:
+    """The features of the images and documents of which a draft's text says no more than that they are there."""
+    messages = {message.index: message for message in command.messages}
+    found = [messages[place.message].content[place.block] for place in draft.places if place.message in messages]
+    named = (each for block in found for each in list_attached(block) if is_named_only(each))
+    return sum(map(features_of_block, named), Features())
 
 
 def _numbers_of(draft: Draft) -> tuple[int, ...]:

@@ -27,6 +27,8 @@ MnemosyneError
 The message says what, where and what to do. Status codes are chosen in ``http/``, exit codes in ``cli/``.
 """
 
+from collections.abc import Iterator
+
 
 class MnemosyneError(Exception):
     """The root of all errors raised on purpose."""
@@ -118,3 +120,19 @@ class BadEntry(MnemosyneError):
 
 class NotFound(MnemosyneError):
     """No such session, branch or turn."""
+
+
+def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """The errors in a group, and in the groups in it."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from leaves(error)
+        else:
+            yield error
+
+
+def alone(problem: Exception) -> Exception:
+    """An error without the groups that nurseries on its way put around it."""
+    while isinstance(problem, ExceptionGroup) and len(problem.exceptions) == 1:
+        problem = problem.exceptions[0]
+    return problem

@@ -36,6 +36,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "deciding and folding are one law: the state is the fold of what was decided",
         "domain/session/address domain/session/state",
     ),
+    "cli/test_archive.py": (
+        "that what lies in a file is read as before shows in commands, which read it from a real database",
+        "services/archiving adapters/postgres/shelf",
+    ),
     "adapters/postgres/test_journal.py": ("a batch shows in what becomes of its appends", "adapters/postgres/batches"),
     "adapters/postgres/test_event_log.py": (
         "a port is what its adapters are tested against; the log in memory keeps the same contract",

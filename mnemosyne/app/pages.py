@@ -32,7 +32,7 @@ from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.session.grounds import ServerSettings
-from mnemosyne.errors import LogUnavailable, MnemosyneError
+from mnemosyne.errors import LogUnavailable, MnemosyneError, leaves
 from mnemosyne.http.app import answer_lifespan, callers_of, refusal_for
 from mnemosyne.http.browsers import Callers
 from mnemosyne.http.gateway import Receive, Scope, Send, refuse
@@ -160,7 +160,7 @@ class OpenHoldings:
             try:
                 await self._hold_open()
             except* MnemosyneError as group:
-                self._why = " ".join(dict.fromkeys(map(str, _leaves(group))))
+                self._why = " ".join(dict.fromkeys(map(str, leaves(group))))
                 self._tried.set()
                 log.warning("the database is away: %s", self._why)
             self._models = self._book = None
@@ -253,12 +253,3 @@ async def run_pages(
 async def _cancel_at_a_signal(signals: Any, scope: trio.CancelScope) -> None:
     async for _ in signals:
         scope.cancel()
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    """The errors that a nursery wrapped."""
-    return [
-        leaf
-        for each in group.exceptions
-        for leaf in (_leaves(each) if isinstance(each, BaseExceptionGroup) else [each])
-    ]

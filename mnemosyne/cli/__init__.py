@@ -18,6 +18,8 @@ _READING = {
     "import": "transfer:import_command",
     "backup": "backup:backup",
     "restore": "backup:restore",
+    "archive": "archive:archive",
+    "unarchive": "archive:unarchive",
     "du": "du:du",
     "forget": "forget:forget",
     "retain": "forget:retain",

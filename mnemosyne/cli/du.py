@@ -28,7 +28,8 @@ def du(as_json: bool, **options: object) -> None:
     file, and `mnemosyne forget` erases its session.
 
     SENT is the size of all request bodies, CONTENT what is in them and in the replies, each text once, EVENTS what says
-    how they are put together. STORED is what is kept of both, compressed; RATIO is STORED to SENT.
+    how they are put together. STORED is what is kept of both, compressed; RATIO is STORED to SENT. Of PIECES that
+    are ARCHIVED, only where they lie is stored here.
     """
     from mnemosyne.services.footprints import Footprint
 
@@ -44,8 +45,8 @@ def du(as_json: bool, **options: object) -> None:
         return
     ids = short_ids([str(stream) for stream in usage])
     rows = [(ids[str(stream)], *_row(each)) for stream, each in usage.items()]
-    headers = ("SESSION", "EVENTS", "PIECES", "FORGOTTEN", "SENT", "CONTENT", "STORED", "RATIO")
-    print_table(headers, [*rows, ("total", *_row(total))], right=headers[1:], spare="PIECES FORGOTTEN")
+    headers = ("SESSION", "EVENTS", "PIECES", "ARCHIVED", "FORGOTTEN", "SENT", "CONTENT", "STORED", "RATIO")
+    print_table(headers, [*rows, ("total", *_row(total))], right=headers[1:], spare="PIECES ARCHIVED FORGOTTEN")
     say(f"The database takes up {bytes_text(disk)} on disk.")
 
 
@@ -60,6 +61,7 @@ def _row(footprint: "Footprint") -> tuple[str, ...]:
     return (
         str(sizes.events),
         str(sizes.contents),
+        str(sizes.archived),
         str(sizes.forgotten),
         bytes_text(footprint.sent),
         bytes_text(sizes.raw_bytes),
@@ -74,6 +76,7 @@ def _as_json(footprint: "Footprint") -> dict[str, Any]:
         "events": sizes.events,
         "event_bytes": sizes.event_bytes,
         "contents": sizes.contents,
+        "archived": sizes.archived,
         "forgotten": sizes.forgotten,
         "sent_bytes": footprint.sent,
         "raw_bytes": sizes.raw_bytes,

@@ -61,7 +61,7 @@ def forget(session: str, yes: bool, quick: bool, as_json: bool, **options: objec
         print_json({"id": str(stream), "erased": done.erased, "recorded": done.recorded, "files": files})
         return
     say(f"session {stream}: {plural(done.erased, 'piece')} of content erased")
-    _print_files(files)
+    print_files(files)
 
 
 async def _forget(storage: "Storage", streams: "Sequence[UUID]", *, quick: bool) -> "tuple[list[Forgotten], str]":
@@ -76,7 +76,8 @@ def _now() -> int:
     return time.time_ns() // 1000
 
 
-def _print_files(files: str) -> None:
+def print_files(files: str) -> None:
+    """Say where erased bytes may be left, as ``services.forgetting.clean`` told."""
     if files.startswith("kept: "):
         say(f"Nobody can read it any more, but its bytes may still be in the database's files: {files[6:]}", err=True)
 
@@ -114,7 +115,7 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
         last = local_time(victim.candidate.last_active_at)
         verb = "would be forgotten" if dry_run else "forgotten"
         say(f"session {victim.candidate.session}, last active {last}: {verb}, {victim.reason}")
-    _print_files(files)
+    print_files(files)
 
 
 async def _victims(storage: "Storage", config: Config) -> "Sequence[Victim]":

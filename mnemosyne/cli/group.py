@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from mnemosyne.errors import BadOption, MnemosyneError
+from mnemosyne.errors import BadOption, MnemosyneError, leaves
 
 
 class _Misused(click.ClickException):
@@ -63,7 +63,7 @@ class Commands(click.Group):
             raise _make_exception(str(error), [error]) from None
         except BaseExceptionGroup as group:
             # A nursery wraps what its tasks raise. A bug among them deserves its traceback.
-            errors = list(_leaves(group))
+            errors = list(leaves(group))
             if not all(isinstance(error, MnemosyneError) for error in errors):
                 raise
             raise _make_exception(" ".join(dict.fromkeys(map(str, errors))), errors) from None
@@ -75,11 +75,3 @@ def _make_exception(sentence: str, errors: Sequence[BaseException]) -> click.Cli
 
     kind = _Misused if all(isinstance(error, BadOption) for error in errors) else click.ClickException
     return kind(harmless(sentence))
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error

@@ -8,7 +8,7 @@ import click
 
 from mnemosyne.cli.settings import CONFIG_HELP, configuration
 from mnemosyne.config import SETTINGS, Config
-from mnemosyne.errors import BadConfiguration, NotFound
+from mnemosyne.errors import BadConfiguration, NotFound, alone
 
 if TYPE_CHECKING:
     from mnemosyne.app.storage import Storage
@@ -62,7 +62,7 @@ def has_log(config: Config) -> bool:
 
 
 def with_log(config: Config, work: Callable[["Storage"], Awaitable[Result]]) -> Result:
-    """Open the log, do the work, close it."""
+    """Open the log, do the work, close it. Raises what the work raises, as it raised it."""
     import trio
 
     from mnemosyne.app.storage import open_storage
@@ -71,4 +71,7 @@ def with_log(config: Config, work: Callable[["Storage"], Awaitable[Result]]) -> 
         async with open_storage(config) as storage:
             return await work(storage)
 
-    return trio.run(run)
+    try:
+        return trio.run(run)
+    except ExceptionGroup as group:
+        raise alone(group) from None

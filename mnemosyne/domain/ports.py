@@ -63,7 +63,7 @@ class StreamSizes:
     """What a stream takes up; bytes are those of the values, without what a database adds to each row.
 
     ``contents`` counts the pieces held, ``raw_bytes`` their bytes as they came, ``stored_bytes`` as they are kept
-    (compressed); ``forgotten`` counts the tombstones.
+    (compressed); ``forgotten`` counts the tombstones, and ``archived`` those pieces that lie in a file.
     """
 
     events: int = 0
@@ -72,6 +72,7 @@ class StreamSizes:
     forgotten: int = 0
     raw_bytes: int = 0
     stored_bytes: int = 0
+    archived: int = 0
 
     def __add__(self, other: "StreamSizes") -> "StreamSizes":
         """Both together."""

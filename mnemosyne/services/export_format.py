@@ -6,6 +6,9 @@ Each content stands once, before the first event that names it, so that a reader
     {"content": "<SHA-256 in hex>", "data": "<base64>"}
     {"event": 1, "name": "session.started.v1", "stored": {"data": {…}, "correlation": "…", "causation": "…"}}
 
+In the file of an archived session each content is packed, ``{"content": "…", "size": 9, "zstd": "<base64>"}``, so that
+it can be read alone and takes little room.
+
 ``stored`` is what the log stores under that name, so a newer Mnemosyne reads the files of an older one.
 """
 
@@ -26,9 +29,14 @@ from mnemosyne.domain.ports import Content, Envelope
 from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import BadConfiguration, UnknownEvent
 from mnemosyne.times import is_time
+from mnemosyne.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
 
 FORMAT = "mnemosyne-session"
 VERSION = 1
+
+_ZSTD_LEVEL = 9
+_LARGEST_CONTENT = 2**28
+"""Bytes that a packed content may have, so that a small file cannot fill the memory."""
 
 
 class ExportCodec(Protocol):
@@ -55,6 +63,14 @@ class Header:
 
 
 @attrs.frozen
+class FramePlace:
+    """Where a packed content lies in a file: ``length`` bytes of base64 from ``at`` on."""
+
+    at: int
+    length: int
+
+
+@attrs.frozen
 class ExportedEvent:
     """One event of a file with the contents that it is the first to name. ``line`` is where the event stands."""
 
@@ -69,8 +85,12 @@ def header_line(header: Header) -> bytes:
     return _line({"format": FORMAT, "version": VERSION, "session": str(header.session)} | _counts(header))
 
 
-def content_line(content: Content) -> bytes:
-    """The line of a content."""
+def content_line(content: Content, *, packed: bool = False) -> bytes:
+    """The line of a content, as it is or ``packed``."""
+    if packed:
+        frame = ZstdCompressor(level=_ZSTD_LEVEL).compress(content.data, ZstdCompressor.FLUSH_FRAME)
+        told = {"content": content.digest.hex(), "size": len(content.data)}
+        return _line(told | {"zstd": base64.b64encode(frame).decode()})
     return _line({"content": content.digest.hex(), "data": base64.b64encode(content.data).decode()})
 
 
@@ -104,6 +124,8 @@ class Reader:
         self._path = path
         self._codec = codec
         self._places: dict[bytes, int] = {}
+        self.packed: dict[bytes, FramePlace] = {}
+        """Where the packed contents lie that ``parts`` has gone past, by digest."""
         with self._open() as file:
             self.header = self._header(file.readline())
 
@@ -116,6 +138,9 @@ class Reader:
             if "content" in value:
                 content = self._content(number, value)
                 self._places[content.digest] = place
+                if "zstd" in value:
+                    payload = value["zstd"].encode()
+                    self.packed[content.digest] = FramePlace(place + line.index(payload), len(payload))
                 waiting.append(content)
                 continue
             version += 1
@@ -176,8 +201,8 @@ class Reader:
 
     def _content(self, number: int, value: dict[str, Any]) -> Content:
         try:
-            content = Content(bytes.fromhex(value["content"]), base64.b64decode(value["data"], validate=True))
-        except (KeyError, TypeError, ValueError, binascii.Error):
+            content = Content(bytes.fromhex(value["content"]), _data(value))
+        except (KeyError, TypeError, ValueError, binascii.Error, ZstdError):
             raise self._damage(number, "a content without its hash, or not in base64") from None
         if hashlib.sha256(content.data).digest() != content.digest:
             raise self._damage(number, f"the content does not have the hash {content.digest.hex()} that it should")
@@ -208,6 +233,16 @@ class Reader:
 
     def _damage(self, number: int, what: str) -> DamagedFile:
         return DamagedFile(f"{self._path}, line {number}: {what}. Nothing was imported.")
+
+
+def _data(value: dict[str, Any]) -> bytes:
+    if "zstd" not in value:
+        return base64.b64decode(value["data"], validate=True)
+    size = value["size"]
+    if not isinstance(size, int) or not 0 <= size <= _LARGEST_CONTENT:
+        raise ValueError("no size of a content")
+    # One byte more, so that what is longer than it says does not have its hash; none at all would be no bound.
+    return ZstdDecompressor().decompress(base64.b64decode(value["zstd"], validate=True), max_length=size + 1)
 
 
 _LARGEST = 2**53

@@ -44,15 +44,21 @@ class SessionExists(MnemosyneError):
 
 
 async def write_session(
-    archive: Archive, session: str, file: IO[bytes], codec: ExportCodec, *, redact: bool = False
+    archive: Archive,
+    session: str,
+    file: IO[bytes],
+    codec: ExportCodec,
+    *,
+    redact: bool = False,
+    packed: bool = False,
 ) -> Exported:
-    """Write a session's file; with ``redact``, without the credentials in what was said. Raises NotFound,
-    ContentForgotten, OSError.
+    """Write a session's file; with ``redact``, without the credentials in what was said; with ``packed``, as that of an
+    archived session. Raises NotFound, ContentForgotten, OSError.
     """
     stream = await sessions.find(archive, session)
     copy = await _write_copy(archive, stream) if redact else None
     written = events = 0
-    async with aclosing(export(archive, stream, codec, copy)) as lines:
+    async with aclosing(export(archive, stream, codec, copy, packed=packed)) as lines:
         async for line in lines:
             file.write(line)
             written += len(line)
@@ -68,7 +74,12 @@ async def _write_copy(archive: Archive, stream: UUID) -> RedactedSession:
 
 
 async def export(
-    archive: Archive, stream: UUID, codec: ExportCodec, copy: RedactedSession | None = None
+    archive: Archive,
+    stream: UUID,
+    codec: ExportCodec,
+    copy: RedactedSession | None = None,
+    *,
+    packed: bool = False,
 ) -> AsyncGenerator[bytes]:
     """The lines of the session's file, or of a ``copy`` of it. Raises ContentForgotten before the first line where
     something is missing.
@@ -84,7 +95,7 @@ async def export(
         contents = await store.fetch(stream, [digest for each in chunk for digest in named[each.version]])
         for each in chunk:
             for digest in named[each.version]:
-                yield export_format.content_line(Content(digest, contents[digest]))
+                yield export_format.content_line(Content(digest, contents[digest]), packed=packed)
             yield export_format.event_line(each.version, each.envelope, codec)
 
 
@@ -175,7 +186,7 @@ async def import_file(
     SessionExists, BadConfiguration.
     """
     reader = Reader(path, codec)
-    _check(reader, path)
+    check(reader, path)
     _check_tenant(reader, importing.tenant)
     stream = reader.header.session
     held = await archive.events.read(stream)
@@ -192,8 +203,8 @@ async def import_file(
     return Imported(stream, reader.header.events, version - len(held))
 
 
-def _check(reader: Reader, path: Path) -> None:
-    """Rebuild every body from what is in the file."""
+def check(reader: Reader, path: Path) -> None:
+    """Rebuild every body from what is in the file. Raises DamagedFile."""
     stream = reader.header.session
     # Without their contents: those are read again when they are needed.
     parts = {part.version: attrs.evolve(part, contents=()) for part in reader.parts()}

@@ -266,10 +266,10 @@ def test_clients_on_the_path_are_asked_for_their_version(
     program = tmp_path / "claude"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    claude, *_, opencode = look("clients", circumstances(tmp_path, upstream, PATH=str(tmp_path)))
+    claude, *_, others = look("clients", circumstances(tmp_path, upstream, PATH=str(tmp_path)))
     assert claude.verdict == verdict
     assert text in claude.text
-    assert opencode.verdict == "open"
+    assert others.verdict == "open"
 
 
 def test_what_a_client_does_without_through_us_is_named(tmp_path: Path, upstream: Provider) -> None:
@@ -277,7 +277,7 @@ def test_what_a_client_does_without_through_us_is_named(tmp_path: Path, upstream
         (tmp_path / name).write_text("#!/bin/sh\necho 1.0\n")
         (tmp_path / name).chmod(0o755)
     at = circumstances(tmp_path, upstream, PATH=str(tmp_path))
-    _, costs, opencode, _ = look("clients", at)
+    _, costs, opencode, *_ = look("clients", at)
     assert (costs.verdict, opencode.verdict) == ("open", "good")
     assert costs.text.startswith("through us Claude Code does without: Remote Control; ")
     assert "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL" not in costs.text

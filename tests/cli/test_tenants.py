@@ -40,6 +40,8 @@ OF_SESSION = {
     "search": ["SESSION", "parser"],
     "replay": ["--from-log", "SESSION"],
     "off": ["SESSION"],
+    "archive": ["SESSION", "--to", "a-folder"],
+    "unarchive": ["SESSION"],
 }
 """Commands about one session, which its tenant alone finds."""
 

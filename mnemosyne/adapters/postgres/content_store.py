@@ -4,10 +4,18 @@ Content is kept per session (its forks share the stream) and is never shared acr
 journal, in the transaction of the events that name it, and erased in the one that takes the words out of them.
 Forgetting leaves a row without data, a tombstone: the hash stays, so the log stays valid. A client that goes on with a
 forgotten session sends its history again, and what it sends again is stored again: a new turn can always be rebuilt.
+
+What was archived lies in a file outside, packed, and its row says where. It is read from there as if it were here.
 """
 
+import base64
+import binascii
 import hashlib
+import json
+import os
+import stat
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from uuid import UUID
 
 import attrs
@@ -19,6 +27,8 @@ from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
 from mnemosyne.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
 
 _RAW, _ZSTD = 0, 1
+ARCHIVED = 2
+"""The row holds an encoded ``Reference``."""
 
 # Below this the frame of zstd eats what it saves.
 _WORTH_COMPRESSING = 128
@@ -52,11 +62,49 @@ class Packed:
     data: bytes
 
 
+@attrs.frozen
+class Reference:
+    """Where a content lies: in a ``file``, from ``at`` on, ``length`` bytes of base64, which are a frame of zstd."""
+
+    file: str
+    at: int
+    length: int
+
+    def encode(self) -> bytes:
+        """As its row holds it."""
+        return json.dumps([self.file, self.at, self.length], ensure_ascii=False).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Reference":
+        """What ``encode`` made."""
+        return cls(*json.loads(data))
+
+    def read(self) -> bytes:
+        """The frame. Raises OSError, and ValueError where something else lies there."""
+        handle = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise ValueError("it is no file")
+            return base64.b64decode(os.pread(handle, self.length, self.at), validate=True)
+        finally:
+            os.close(handle)
+
+
+def files_of(connection: Connection, stream: UUID) -> list[str]:
+    """The files in which archived contents of a stream lie."""
+    rows = connection.execute(
+        "select distinct convert_from(data, 'UTF8')::json ->> 0 from mnemosyne.content"
+        " where stream = %s and encoding = %s and data is not null",
+        (stream, ARCHIVED),
+    )
+    return [file for (file,) in rows]
+
+
 def pack_contents(batch: Iterable[EncodedAppend]) -> list[Packed]:
     """Check and compress the contents of a batch. Raises LogFailed if bytes do not have the hash given with them."""
     compressor = ZstdCompressor(level=_ZSTD_LEVEL)
     packed = {
-        (append.stream, content.digest): _pack(append.stream, content, compressor)
+        (append.stream, content.digest): pack(append.stream, content, compressor)
         for append in batch
         for content in append.contents
     }
@@ -77,13 +125,24 @@ def slices(packed: Sequence[Packed]) -> list[Sequence[Packed]]:
 
 
 def erase_contents(connection: Connection, stream: UUID) -> int:
-    """Leave a tombstone in place of each content of a stream; return how many were erased."""
+    """Leave a tombstone in place of each content of a stream; return how many were erased. Files in which some lie go
+    first. Raises LogFailed where one cannot be erased from here.
+    """
+    for file in files_of(connection, stream):
+        if not Path(file).parent.is_dir():
+            raise LogFailed(f"Session {stream} is archived in {file}, a folder that is not there; nothing was erased.")
+        try:
+            Path(file).unlink(missing_ok=True)
+        except OSError as error:
+            reason = error.strerror or error
+            raise LogFailed(f"The archived session's file {file} cannot be erased: {reason}.") from None
     return connection.execute(
         "update mnemosyne.content set data = null, encoding = 0 where stream = %s and data is not null", (stream,)
     ).rowcount
 
 
-def _pack(stream: UUID, content: Content, compressor: ZstdCompressor) -> Packed:
+def pack(stream: UUID, content: Content, compressor: ZstdCompressor) -> Packed:
+    """A content as its row is to hold it. Raises LogFailed if its bytes do not have its hash."""
     data = content.data
     if hashlib.sha256(data).digest() != content.digest:
         raise LogFailed(f"content given as {content.digest.hex()} for session {stream} does not have that hash")
@@ -106,7 +165,7 @@ def _fetch(connection: Connection, stream: UUID, digests: list[bytes]) -> dict[b
             for digest, size, encoding, data in cursor:
                 if data is None:
                     raise ContentForgotten(f"content {digest.hex()} of session {stream} was forgotten")
-                found[digest] = _unpack(stream, digest, size, encoding, data)
+                found[digest] = unpack(stream, digest, size, encoding, data)
     if len(found) < len(digests):
         missing = [digest for digest in digests if digest not in found]
         raise ContentMissing(
@@ -116,8 +175,10 @@ def _fetch(connection: Connection, stream: UUID, digests: list[bytes]) -> dict[b
     return found
 
 
-def _unpack(stream: UUID, digest: bytes, size: int, encoding: int, data: bytes) -> bytes:
+def unpack(stream: UUID, digest: bytes, size: int, encoding: int, data: bytes) -> bytes:
     """The raw bytes, or ContentMissing: damaged bytes are as good as none."""
+    if encoding == ARCHIVED:
+        encoding, data = _ZSTD, _read_archived(stream, digest, data)
     try:
         raw = ZstdDecompressor().decompress(data, max_length=size) if encoding == _ZSTD else data
     except ZstdError:
@@ -129,3 +190,15 @@ def _unpack(stream: UUID, digest: bytes, size: int, encoding: int, data: bytes) 
             f"content {digest.hex()} of session {stream} is damaged: it does not have its hash any more"
         )
     return raw
+
+
+def _read_archived(stream: UUID, digest: bytes, data: bytes) -> bytes:
+    reference = Reference.decode(data)
+    try:
+        return reference.read()
+    except (OSError, ValueError, binascii.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ContentMissing(
+            f"content {digest.hex()} of session {stream} is archived in {reference.file}, "
+            f"which cannot be read: {reason}"
+        ) from None

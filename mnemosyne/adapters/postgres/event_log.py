@@ -20,7 +20,14 @@ from eventsourcing.persistence import Notification
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
 from mnemosyne.adapters.postgres.batches import Assessment, Committed, EncodedAppend, assess
-from mnemosyne.adapters.postgres.content_store import STATEMENT_BYTES, Packed, erase_contents, pack_contents, slices
+from mnemosyne.adapters.postgres.content_store import (
+    ARCHIVED,
+    STATEMENT_BYTES,
+    Packed,
+    erase_contents,
+    pack_contents,
+    slices,
+)
 from mnemosyne.adapters.postgres.database import SCHEMA, Connection, Database, DoesNotFit, rows_as_dicts
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.domain.knowledge.events import OPENED
@@ -302,13 +309,16 @@ def _sizes(connection: Connection, stream: UUID | None) -> dict[UUID, StreamSize
         {"stream": stream},
     ):
         found[owner] = StreamSizes(events=events, event_bytes=size)
-    for owner, contents, forgotten, raw, stored in connection.execute(
+    for owner, contents, forgotten, raw, stored, archived in connection.execute(
         "select stream, count(data), count(*) - count(data),"
-        " coalesce(sum(size) filter (where data is not null), 0)::bigint, coalesce(sum(octet_length(data)), 0)::bigint"
+        " coalesce(sum(size) filter (where data is not null), 0)::bigint, coalesce(sum(octet_length(data)), 0)::bigint,"
+        " count(data) filter (where encoding = %(archived)s)"
         " from mnemosyne.content where %(stream)s::uuid is null or stream = %(stream)s group by stream",
-        {"stream": stream},
+        {"stream": stream, "archived": ARCHIVED},
     ):
-        contained = StreamSizes(contents=contents, forgotten=forgotten, raw_bytes=raw, stored_bytes=stored)
+        contained = StreamSizes(
+            contents=contents, forgotten=forgotten, raw_bytes=raw, stored_bytes=stored, archived=archived
+        )
         found[owner] = found.get(owner, StreamSizes()) + contained
     return found
 

@@ -250,7 +250,7 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
             places=draft.places,
             content=recipe.encode(recipe.change_of(0, pieces, 0)),
             size=len(draft.text),
-            tokens=estimator.tokens(said + _attached(command, draft)),
+            tokens=estimator.tokens(said + _attachments_of(command, draft)),
             stub=draft.stub,
             stub_tokens=estimator.tokens(features_of_text(draft.stub)),
             line=draft.line,
@@ -261,7 +261,7 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
         )
 
 
-def _attached(command: Remember, draft: Draft) -> Features:
+def _attachments_of(command: Remember, draft: Draft) -> Features:
     """The features of the images and documents of which a draft's text says no more than that they are there."""
     messages = {message.index: message for message in command.messages}
     found = [messages[place.message].content[place.block] for place in draft.places if place.message in messages]

@@ -19,7 +19,7 @@ from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.launch import start_server
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import Config, load
-from mnemosyne.errors import BadConfiguration
+from mnemosyne.errors import BadConfiguration, alone
 from mnemosyne.lab.demo.agent import Agent
 from mnemosyne.lab.demo.performance import Performance
 from mnemosyne.lab.demo.stage import Stage
@@ -91,15 +91,8 @@ async def _until_told_to_end(work: Callable[[], Awaitable[int]], say: Callable[[
                 problem = raised
         nursery.cancel_scope.cancel()
     if problem is not None:
-        raise _alone(problem)
+        raise alone(problem)
     return SIGNALLED + told[0] if told else code
-
-
-def _alone(problem: Exception) -> Exception:
-    """An error without the groups that nurseries on its way put around it."""
-    while isinstance(problem, ExceptionGroup) and len(problem.exceptions) == 1:
-        problem = problem.exceptions[0]
-    return problem
 
 
 async def _listen(

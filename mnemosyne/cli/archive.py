@@ -1,0 +1,162 @@
+"""``mnemosyne archive`` and ``mnemosyne unarchive``: what was said in sessions, in files outside the database."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from mnemosyne.cli.forget import print_files, quick_option
+from mnemosyne.cli.printing import bytes_text, plural, print_json, progress_bar, say
+from mnemosyne.cli.private_files import private_file
+from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
+from mnemosyne.errors import BadConfiguration
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from mnemosyne.app.storage import Storage
+
+sessions_argument = click.argument("sessions", metavar="SESSION...", nargs=-1, required=True)
+
+
+@attrs.frozen
+class _Archived:
+    """A session's content lies in a file of so many ``bytes``; the database holds so much less now."""
+
+    session: "UUID"
+    file: Path
+    bytes: int
+    pieces: int
+    freed: int
+
+
+@click.command(short_help="Let what was said in sessions lie in files.")
+@sessions_argument
+@click.option(
+    "--to", "folder", required=True, type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where to."
+)
+@quick_option
+@log_options()
+@json_option
+def archive(sessions: tuple[str, ...], folder: Path, quick: bool, as_json: bool, **options: object) -> None:
+    """Let what was said in sessions leave the database for files in DIR, one for each session. Its events stay: it is
+    listed, shown, verified, searched and gone on with as before, and read from the file where that is needed.
+
+    A file is whole and durable, and every turn was rebuilt from it, before anything leaves the database. Keep DIR where
+    every server finds it under the same name, and back it up: `mnemosyne backup` holds where files lie, not what is in
+    them. `mnemosyne forget` deletes the file. `mnemosyne import` reads it, too. Only its owner can.
+
+    Afterwards the tables are written anew, so that the database's files shrink.
+    """
+    config = log_of(options)
+    folder = folder.resolve()
+    try:
+        with progress_bar("archive") as progress:
+            done, files = with_log(config, lambda storage: _archive(storage, sessions, folder, progress, quick=quick))
+    except OSError as error:
+        raise BadConfiguration(f"{folder} cannot be written: {error.strerror or error}.") from None
+    if as_json:
+        print_json({"sessions": [_as_json(each) for each in done], "files": files})
+        return
+    for each in done:
+        left = f"{plural(each.pieces, 'piece')} of content, {bytes_text(each.freed)}"
+        say(f"session {each.session}: {left}, left the database; {each.file} has {bytes_text(each.bytes)}")
+    print_files(files)
+
+
+async def _archive(
+    storage: "Storage", wanted: tuple[str, ...], folder: Path, progress: Any, *, quick: bool
+) -> tuple[list[_Archived], str]:
+    from mnemosyne.services.forgetting import clean
+    from mnemosyne.services.sessions import find
+
+    done = []
+    streams = dict.fromkeys([await find(storage, each) for each in wanted])  # all are known before one is touched
+    _make(folder)
+    for number, stream in enumerate(streams, start=1):
+        done.append(await _archive_one(storage, stream, folder))
+        progress(number, len(streams))
+    is_more = any(each.pieces for each in done) and not quick
+    return done, await clean(storage.files) if is_more else "kept"
+
+
+async def _archive_one(storage: "Storage", stream: "UUID", folder: Path) -> _Archived:
+    from mnemosyne.adapters.postgres.shelf import PostgresShelf
+    from mnemosyne.app.storage import event_codec
+    from mnemosyne.services import archiving
+    from mnemosyne.services.exporting import write_session
+
+    events = (await storage.events.sizes(stream))[stream].events
+    file = folder / archiving.name_file(stream, events)
+    if not file.exists():  # else it may be of an attempt that was cut short, or hold what lies there already
+        with private_file(file) as opened:
+            await write_session(storage, str(stream), opened, event_codec(), packed=True)
+            os.fsync(opened.fileno())
+        _sync(folder)
+    shelf = PostgresShelf(storage.files.database)
+    moved = await archiving.shelve(storage, shelf, stream, file, event_codec())
+    return _Archived(stream, file, file.stat().st_size, moved.pieces, moved.freed)
+
+
+def _make(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Make the name of a new file durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _as_json(each: _Archived) -> dict[str, object]:
+    return {
+        "id": str(each.session),
+        "file": str(each.file),
+        "file_bytes": each.bytes,
+        "pieces": each.pieces,
+        "freed_bytes": each.freed,
+    }
+
+
+@click.command(short_help="Bring archived sessions back into the database.")
+@sessions_argument
+@log_options()
+@json_option
+def unarchive(sessions: tuple[str, ...], as_json: bool, **options: object) -> None:
+    """Bring what was said in archived sessions back into the database. Each text is checked against its hash.
+
+    What is cut short goes on with the next call. The files stay. Delete them when you like: `forget`
+    knows nothing of them any more.
+    """
+    config = log_of(options)
+    done = with_log(config, lambda storage: _unarchive(storage, sessions))
+    if as_json:
+        print_json([{"id": str(stream), "pieces": pieces, "files": files} for stream, pieces, files in done])
+        return
+    for stream, pieces, files in done:
+        if pieces:
+            say(f"session {stream}: {plural(pieces, 'piece')} of content brought back; not needed any more:")
+            for file in files:
+                say(f"  {file}")
+        else:
+            say(f"session {stream} is not archived")
+
+
+async def _unarchive(storage: "Storage", wanted: tuple[str, ...]) -> "list[tuple[UUID, int, list[str]]]":
+    from mnemosyne.adapters.postgres.shelf import PostgresShelf
+    from mnemosyne.services.archiving import bring_back
+    from mnemosyne.services.sessions import find
+
+    shelf = PostgresShelf(storage.files.database)
+    done = []
+    for stream in dict.fromkeys([await find(storage, each) for each in wanted]):
+        files = list(await shelf.files(stream))
+        with progress_bar("unarchive") as progress:
+            pieces = await bring_back(storage, shelf, stream, progress)
+        done.append((stream, pieces, files))
+    return done

@@ -1,0 +1,85 @@
+"""Lets what was said in a session lie in a file outside the database, from where it is read, and brings it back."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.errors import BadConfiguration
+from mnemosyne.services.export_format import DamagedFile, ExportCodec, FramePlace, Reader
+from mnemosyne.services.exporting import check
+from mnemosyne.services.sessions import Archive
+
+
+@attrs.frozen
+class Moved:
+    """So many pieces of content left the database, which holds so many bytes less."""
+
+    pieces: int
+    freed: int
+
+
+class Shelf(Protocol):
+    """The contents of sessions that lie in files. Every call raises LogFailed."""
+
+    async def files(self, stream: UUID) -> Sequence[str]:
+        """The files in which contents of a session lie."""
+        ...
+
+    async def put(self, stream: UUID, file: str, places: Mapping[bytes, FramePlace]) -> Moved:
+        """From now on read these contents of a session from a file: all of them, or none. What is smaller than its
+        place stays. Raises ContentForgotten if one of them was erased.
+        """
+        ...
+
+    async def take(self, stream: UUID) -> int:
+        """Bring some of a session's contents back, in one transaction; how many. 0: none lies in a file. Raises
+        ContentMissing where a file cannot be read.
+        """
+        ...
+
+
+def name_file(stream: UUID, events: int) -> str:
+    """The name of the file of a session with so many events."""
+    return f"{stream}-{events}.jsonl"
+
+
+async def shelve(archive: Archive, shelf: Shelf, stream: UUID, file: Path, codec: ExportCodec) -> Moved:
+    """Let a session's contents lie in a file that was written and is durable, once all of it has been read back and
+    every body was rebuilt from it. Files in which they lay before are deleted.
+
+    Raises BadConfiguration where the file is not the session's or not whole, OSError where an earlier one cannot be
+    deleted, and what the shelf raises.
+    """
+    try:
+        reader = Reader(file, codec)
+        check(reader, file)
+        told = [part.envelope for part in reader.parts()]
+    except DamagedFile:
+        raise BadConfiguration(f"{file} is not whole, so nothing left the database. Move it away.") from None
+    held = await archive.events.read(stream, upto=len(told))
+    if reader.header.session != stream or told != [each.envelope for each in held]:
+        raise BadConfiguration(f"{file} tells of another session {stream}, so nothing left the database.")
+    before = await shelf.files(stream)
+    moved = await shelf.put(stream, str(file), reader.packed)
+    _delete({*before} - {str(file)})
+    return moved
+
+
+def _delete(files: Iterable[str]) -> None:
+    for each in files:
+        Path(each).unlink(missing_ok=True)
+
+
+async def bring_back(archive: Archive, shelf: Shelf, stream: UUID, progress: Callable[[int, int], None]) -> int:
+    """Put what lies in files into the database again; how many pieces. What a crash cuts short is gone on with by the
+    next call. The files stay. ``progress`` hears how many are back, of how many. Raises what the shelf raises.
+    """
+    sizes = await archive.events.sizes(stream)
+    archived, total = sizes[stream].archived, 0
+    while brought := await shelf.take(stream):
+        total += brought
+        progress(total, archived)
+    return total

@@ -57,9 +57,17 @@ def failures_of(key: str | None) -> str:
     return f"error {key}"
 
 
-def failure(exchange: ToolExchange, key: str | None, *, tags: tuple[str, ...] = (), alone: bool = False) -> Description:
+def failure(
+    exchange: ToolExchange,
+    key: str | None,
+    *,
+    asked: str | None = None,
+    tags: tuple[str, ...] = (),
+    alone: bool = False,
+) -> Description:
+    """What a failed call is about; it is told as ``asked``, else by its ``key``."""
     told = test_counts(exchange.said) or plain(outcomes.find_failure(exchange.said), 70)
-    asked = shorten(key if key is not None else "", 140)
+    asked = shorten(asked or key or "", 140)
     what = asked if asked.startswith(exchange.name) else f"{exchange.name} {asked}".strip()
     return Description(
         kind=ObjectKind.ERROR_CONTEXT,
@@ -94,14 +102,28 @@ def lines_in(text: str) -> int:
 def any_answer(exchange: ToolExchange) -> Description:
     """The answer of a call of which nothing more is known."""
     key = f"{exchange.name} {shell.key_of(blocks.as_json(dict(exchange.input)))}" if exchange.input else None
+    asked = f"{exchange.name} {_short_ones_first(exchange.input)}" if exchange.input else exchange.name
     if exchange.failed or outcomes.says_error(exchange.said):
-        return failure(exchange, key)
-    asked = plain(key, 90) if key is not None else exchange.name
+        return failure(exchange, key, asked=asked)
     return Description(
         kind=ObjectKind.TOOL_RESULT,
         tool=exchange.name,
         key=key,
         group=ObjectKind.TOOL_RESULT.value,
-        stub=render_answered(asked, exchange),
+        stub=render_answered(plain(asked, 90), exchange),
         text=exchange.text,
     )
+
+
+_SHORT = 40
+"""Characters of an argument that names something; a longer one, a list or an object is what is done with it."""
+
+
+def _short_ones_first(given: Mapping[str, Any]) -> str:
+    """The arguments of a call, first those that name something: what tells it from others of its tool."""
+    long = {name: value for name, value in given.items() if len(blocks.as_json(value)) > _SHORT}
+    short = {name: value for name, value in given.items() if name not in long}
+    said = (
+        blocks.as_json(short)[:-1] + ", " + blocks.as_json(long)[1:] if short and long else blocks.as_json(dict(given))
+    )
+    return " ".join(said.split())

@@ -111,36 +111,88 @@ _FACTS = re.compile(r" \([^()]*\)\Z")
 
 
 def parts(stubs: Sequence[str], thing: str, telling: Collection[int] = ()) -> str:
-    """The stub of several things in one object. Those that are ``telling``, by number, have twice the room of others.
+    """The stub of several things in one object. Those that are ``telling``, by number, have twice the room of others;
+    what needs less than its share leaves the rest to those that need more.
 
-    A long word that the one before has, too, is told once, so that what tells them apart has room.
+    A long word that one before has, too, is told once, so are the folders that two paths share, and who speaks on. So
+    what tells them apart has room.
     """
     if len(stubs) == 1:
         return stubs[0]
-    shown = range(min(MOST_PARTS, len(stubs)))
+    shown = stubs[:MOST_PARTS]
     more = f"; {len(stubs) - len(shown)} more" if len(stubs) > len(shown) else ""
     head = f"{render_count(len(stubs), thing)}: "
-    room = LONGEST - len(head) - len(more)
-    shares = {number: 2 if number in telling else 1 for number in shown}
+    lines = _tell_once([_FACTS.sub("", each) for each in shown])
+    room = LONGEST - len(head) - len(more) - len(_BETWEEN) * (len(lines) - 1)
+    # Where later ones lean on the first, which tells in full what they share, it has twice the room, too.
+    wide = {*telling, 0} if any("…" in each for each in lines[1:]) else telling
+    limits = _share_out(room, [len(each) for each in lines], [2 if n in wide else 1 for n in range(len(lines))])
+    said = _BETWEEN.join(_shorten_part(each, limit) for each, limit in zip(lines, limits, strict=True))
+    return plain(head + said, LONGEST - len(more)) + more
+
+
+_BETWEEN = "; "
+
+
+def _share_out(room: int, needed: Sequence[int], shares: Sequence[int]) -> list[int]:
+    """Characters for each: at most what it needs, and of what is left by those that need less its share."""
+    limits = [0] * len(needed)
+    by_need = sorted(range(len(needed)), key=lambda n: (needed[n] / shares[n], n))
+    for place, number in enumerate(by_need):
+        left = sum(shares[n] for n in by_need[place:])
+        limits[number] = min(needed[number], room * shares[number] // left)
+        room -= limits[number]
+    return limits
+
+
+def _tell_once(lines: Sequence[str]) -> list[str]:
+    """The lines without what one before them told: a mark stands for long words, and for folders of a path."""
     known: set[str] = set()
-    said: list[str] = []
-    for number in shown:
-        words = _FACTS.sub("", stubs[number]).split(" ")
-        line = _without(words, known)
-        known.update(word.rstrip(":,") for word in words if len(word) >= _TOLD_ONCE)
-        each = max(_SHORTEST_PART, room * shares[number] // sum(shares[n] for n in shown if n >= number) - 2)
-        said.append(plain(line, each))
-        room -= len(said[-1]) + 2
-    return plain(head + "; ".join(said), LONGEST - len(more)) + more
+    folders: set[str] = set()
+    speaker = ""
+    told: list[str] = []
+    for line in lines:
+        words = line.split(" ")
+        names = [word.rstrip(":,") for word in words]
+        marked = [
+            "…" + word[len(name) :] if name in known else _under(word, folders)
+            for word, name in zip(words, names, strict=True)
+        ]
+        once = [word for n, word in enumerate(marked) if word != "…" or n == 0 or marked[n - 1] != "…"]
+        told.append(" ".join(once[1:] if words[0] == speaker and len(once) > 1 else once))
+        speaker = words[0] if words[0] in _SPEAKERS else ""
+        known.update(name for name in names if len(name) >= _TOLD_ONCE)
+        folders.update(folder for name in names if _PATH.fullmatch(name) for folder in _folders(name))
+    return told
 
 
-_SHORTEST_PART = 12
+_SPEAKERS = ("Assistant:", "User:")
+
+_PATH = re.compile(r"(?:[~.]{1,2}|[A-Za-z]:)?(?:/[\w.@+-]+){2,}/?")
 
 
-def _without(words: Sequence[str], known: Collection[str]) -> str:
-    """The words with a mark for those that are known."""
-    marked = ["…" if word.rstrip(":,") in known else word for word in words]
-    return " ".join(word for n, word in enumerate(marked) if word != "…" or n == 0 or marked[n - 1] != "…")
+def _under(word: str, folders: Collection[str]) -> str:
+    """A path from where it leaves the longest of the known folders, its own last part in any case."""
+    if not _PATH.fullmatch(word.rstrip(":,")):
+        return word
+    found = next((each for each in reversed(_folders(word)) if each in folders), None)
+    return word if found is None else "…" + word[len(found) :]
+
+
+def _folders(path: str) -> list[str]:
+    """The folders that a path is in, from the highest on; those too short to be worth a mark are left out."""
+    ends = [at for at in range(_TOLD_ONCE, len(path)) if path[at] == "/"]
+    return [path[:at] for at in ends]
+
+
+def _shorten_part(line: str, limit: int) -> str:
+    """A part in its room: of its longest path the end is kept, then the beginning of the whole."""
+    paths = [word for word in line.split(" ") if _PATH.fullmatch(word.rstrip(":,"))]
+    if len(line) > limit and paths:
+        path = max(paths, key=len)
+        name = len(path) - path.rstrip("/").rfind("/") + 1
+        line = line.replace(path, shorten(path, max(name, len(path) - len(line) + limit)), 1)
+    return plain(line, limit)
 
 
 def shorten(name: str, limit: int) -> str:

@@ -346,6 +346,12 @@ def test_whatever_comes_is_in_an_object_in_the_end(content: Sequence[Mapping[str
         assert {block for message, block in places if message == 0} == set(range(len(content)))
 
 
+def test_a_call_of_an_unknown_tool_is_told_by_its_short_arguments_before_the_long_ones() -> None:
+    given = {"body": "many words " * 40, "ticket": "ENG-4711"}
+    draft = draft_of(made(Talk().user("go").call("update_ticket", given, "done")), ObjectKind.TOOL_RESULT)
+    assert draft.stub.startswith('update_ticket {"ticket": "ENG-4711", "body": "many words many')
+
+
 def test_an_image_that_was_read_is_told_in_the_stub() -> None:
     """Its data is not part of the text."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 4_000}}

@@ -44,6 +44,27 @@ def test_what_several_things_share_is_told_once_so_that_all_of_them_are_named() 
     )
 
 
+def test_folders_that_paths_share_and_who_speaks_on_are_told_once() -> None:
+    folder = "/home/someone/code/engine/src"
+    assert stubs.parts([f"Grep 'a' in {folder}/rules", f"Grep 'b' in {folder}/tables/wide.py: no files"], "call") == (
+        f"2 calls: Grep 'a' in {folder}/rules; Grep 'b' in …/tables/wide.py: no files"
+    )
+    said = ["User: Why?", "Assistant: I look.", "Assistant: It is late.", "User: Then go."]
+    assert stubs.parts(said, "text") == "4 texts: User: Why?; Assistant: I look.; It is late.; User: Then go."
+
+
+def test_what_needs_less_than_its_share_leaves_the_rest_to_what_needs_more() -> None:
+    told = ["Bash make test", "Bash " + "wide " * 60, "Bash ls"]
+    together = stubs.parts(told, "call")
+    assert len(together) >= stubs.LONGEST - 1
+    assert together.endswith("; Bash ls")
+
+
+def test_in_a_part_that_is_shortened_the_file_at_the_end_of_its_longest_path_is_kept() -> None:
+    told = ["Read /home/" + "deep/" * 60 + "name.py", "Bash " + "wide " * 60]
+    assert "/name.py; Bash wide" in stubs.parts(told, "call")
+
+
 def test_what_tells_most_has_twice_the_room() -> None:
     told = ["Assistant: " + "a " * 200, "User: " + "u " * 200]
     together = stubs.parts(told, "text", [1])

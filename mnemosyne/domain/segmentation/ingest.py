@@ -18,7 +18,6 @@ from mnemosyne.domain.cost.prices import COMPACTION_TOKENS
 from mnemosyne.domain.cost.tokens import (
     Estimator,
     Features,
-    features_of_block,
     features_of_message,
     features_of_system,
     features_of_text,
@@ -50,7 +49,7 @@ from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.entities import key_entities
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.wire import recipe
-from mnemosyne.domain.wire.blocks import has_results, is_named_only, list_attached
+from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.recipe import Piece, Withheld
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.steps import Steps, collect, finish
@@ -217,7 +216,7 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
         entities = key_entities(draft.text, KEY_ENTITIES)
         new = sum(each not in seen and each not in known for each in entities) / len(entities) if entities else 1.0
         seen.update(entities)
-        said = features_of_text(draft.text)
+        tokens = estimator.tokens(features_of_text(draft.text))
         pieces = [piece for place in draft.places for piece in command.pieces(place)]
         links = tuple(Link(link.relation, _name_of(link.target, ids)) for link in draft.links)
         replaced = [link.target for link in links if link.relation is LinkRelation.SUPERSEDES]
@@ -225,7 +224,7 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
             admission.AdmissionCandidate(
                 kind=draft.kind,
                 role=draft.role,
-                tokens=estimator.tokens(said),
+                tokens=tokens,
                 text=draft.text[:_READ_FOR_ADMISSION],
                 request=_command_of(draft),
                 replaces_admitted=any(each in admitted or _is_admitted(session.memory, each) for each in replaced),
@@ -250,7 +249,7 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
             places=draft.places,
             content=recipe.encode(recipe.change_of(0, pieces, 0)),
             size=len(draft.text),
-            tokens=estimator.tokens(said + _attachments_of(command, draft)),
+            tokens=tokens,
             stub=draft.stub,
             stub_tokens=estimator.tokens(features_of_text(draft.stub)),
             line=draft.line,
@@ -259,14 +258,6 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
             by_user=_numbers_of(draft),
             admission=worth,
         )
-
-
-def _attachments_of(command: Remember, draft: Draft) -> Features:
-    """The features of the images and documents of which a draft's text says no more than that they are there."""
-    messages = {message.index: message for message in command.messages}
-    found = [messages[place.message].content[place.block] for place in draft.places if place.message in messages]
-    named = (each for block in found for each in list_attached(block) if is_named_only(each))
-    return sum(map(features_of_block, named), Features())
 
 
 def _numbers_of(draft: Draft) -> tuple[int, ...]:

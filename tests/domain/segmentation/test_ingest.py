@@ -151,22 +151,3 @@ async def test_blocks_of_one_message_are_not_each_compared_with_all_others(monke
         await talk.ask(body([{"role": "user", "content": [{"type": "text", "text": f"x{n}"} for n in range(1_000)]}]))
         await talk.ask(body([user("Go on.")]))
     assert compared[0] < 100_000
-
-
-async def test_a_picture_that_was_read_counts_as_what_it_is_and_not_as_the_words_that_name_it() -> None:
-    source = {"type": "base64", "media_type": "image/png", "data": "A" * 4_000}
-    call = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "/a.png"}}
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "image", "source": source}]}
-    messages = [
-        user("What is in it?"),
-        {"role": "assistant", "content": [call]},
-        {"role": "user", "content": [result]},
-        assistant("A tree."),
-        user("Thanks."),
-    ]
-    async with talking() as talk:
-        for count in (1, 3, 5):
-            await talk.ask(body(messages[:count]))
-        objects = memories.fold(await talk.archive.log.read(talk.stream)).memory.objects
-    (read,) = [each for each in objects.values() if each.source_key == "/a.png"]
-    assert read.tokens > 1_000

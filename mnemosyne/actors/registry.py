@@ -45,6 +45,8 @@ class _Awake:
     last_used: float
     as_it_came: set[str] = attrs.field(factory=set)
     """The lanes of which something left as it came while the actor still reads the log: it waits in the mailbox."""
+    is_late: bool = False
+    """Whether somebody waited in vain for it."""
 
 
 class SessionRegistry:
@@ -111,10 +113,19 @@ class SessionRegistry:
             awake = self._start(identity)
             return awake.actor, awake.actor.mailbox.post(message)
 
-    def is_loaded(self, stream: UUID) -> bool:
-        """Whether a session's actor has read the log."""
+    def patience_with(self, stream: UUID, loaded: float) -> float:
+        """The seconds to wait for a session's actor: ``loaded`` where it has read the log; else what that takes, but
+        not again and again, as the database may be away for long.
+        """
         awake = self._awake.get(stream)
-        return awake is not None and awake.actor.loaded
+        if awake is not None and awake.actor.loaded:
+            return loaded
+        return self.patience.actor if awake is not None and awake.is_late else self.patience.loading
+
+    def note_late(self, stream: UUID) -> None:
+        """Somebody waited for a session's actor in vain."""
+        if (awake := self._awake.get(stream)) is not None:
+            awake.is_late = True
 
     def mode_of(self, stream: UUID, lane: str) -> Mode | None:
         """What a lane of a session sends upstream, as its actor knows or has still to hear; None if no actor does."""

@@ -124,7 +124,7 @@ class SessionFinder:
 
     async def _says(self, identity: Identity, request: ArrivedRequest) -> Recognized | None:
         """How near a session says that a request is to it; None where it does not say in time."""
-        with trio.move_on_after(self.registry.patience.loading):
+        with trio.move_on_after(self.registry.patience_with(identity.stream, self.registry.patience.loading)):
             try:
                 _, asked = self.registry.ask(identity, Recognize(request=request))
                 answer = await asked.wait()
@@ -133,6 +133,7 @@ class SessionFinder:
                 return None
             assert isinstance(answer, Recognized)
             return answer
+        self.registry.note_late(identity.stream)
         return None
 
     # Sessions that their clients do not name

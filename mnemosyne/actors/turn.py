@@ -393,11 +393,10 @@ class Turn:
         stream = identity.stream
         if not identity.is_known:
             return None
-        is_loaded = self._registry.is_loaded(stream)
-        usual = self._patience.actor if is_loaded else self._patience.loading
         try:
-            with trio.move_on_after(usual):
+            with trio.move_on_after(self._registry.patience_with(stream, self._patience.actor)):
                 return await self._upstream(Prepare(request=self._request))
+            self._registry.note_late(stream)
             if not await self._fits_without_plan():
                 log.warning("a turn of session %s waits for its upstream history: nothing else would fit", stream)
                 with trio.move_on_after(self._patience.last_resort):

@@ -71,7 +71,7 @@ async def test_sessions_that_pause_sleep_sooner_while_too_much_is_held(mock_cloc
         for _ in range(3):
             mock_clock.jump(SWEEP_SECONDS)
             await trio.testing.wait_all_tasks_blocked()
-        awake = [name for name in NAMES if process.registry.is_loaded(stream_of("t", name))]
+        awake = [name for name in NAMES if stream_of("t", name) in process.registry._awake]
         assert awake == ["long 1", "long 2", "under way", "short"]  # of those that pause the oldest went
         await process.turn(f"0 {much}", "ok", "u2", session="long 0")
         await under_way.note_finished(OK, reply("ok"))

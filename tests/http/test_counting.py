@@ -243,6 +243,25 @@ async def test_a_session_that_cannot_be_had_in_time_is_counted_as_its_client_say
             await counted_then_said(stage, client, text("two"))
 
 
+async def test_while_the_database_stays_away_only_a_session_s_first_turn_waits_for_it_long(
+    loopback_clock: trio.testing.MockClock,
+) -> None:
+    async with open_standin({"rules": [{"reply": said(text("Yes."))}]}) as standin:
+        log = StoppableLog()
+        async with open_stage(standin=standin, log=log) as stage:
+            client = Client(stage.url)
+            await client.turn(text("one"))
+        log.away = True
+        async with open_stage(standin=standin, log=log, patience=USUAL) as stage:
+            client.url = stage.url
+            took = []
+            for words in ("two", "three", "four"):
+                before = trio.current_time()
+                assert "error" not in await client.turn(text(words))
+                took.append(trio.current_time() - before)
+            assert took[0] > USUAL.loading > 2 * USUAL.actor > max(took[1:])
+
+
 async def test_an_error_of_ours_costs_the_count_nothing_as_long_as_what_was_sent_is_known(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

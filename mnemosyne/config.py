@@ -17,6 +17,7 @@ import attrs
 
 from mnemosyne import setting_values as values
 from mnemosyne.errors import BadConfiguration, BadOption
+from mnemosyne.setting_values import TenantKey
 from mnemosyne.upstreams import NamedUpstream
 
 CONFIG_VARIABLE = "MNEMOSYNE_CONFIG"
@@ -77,6 +78,8 @@ class Setting:
     """What stands for the value in help."""
     unset: str = ""
     """What holds when the default is None or an empty list, in words."""
+    is_masked: bool = False
+    """Whether a value that cannot be used is not shown: it may be a credential, written by mistake."""
 
     @property
     def variable(self) -> str:
@@ -85,6 +88,10 @@ class Setting:
     @property
     def option(self) -> str:
         return f"--{self.name.replace('_', '-')}"
+
+    def show(self, found: object) -> str:
+        """A value that cannot be used, for people."""
+        return "***" if self.is_masked else mask(repr(found))
 
     @property
     def is_switch(self) -> bool:
@@ -136,6 +143,16 @@ SETTINGS: tuple[Setting, ...] = (
         "Whose sessions these are; sessions of different tenants never meet.",
         values.parse_text,
         "NAME",
+    ),
+    Setting(
+        "tenant_keys",
+        (),
+        "Other tenants by the SHA-256 of a credential of theirs: a request that shows it is that tenant's; one that "
+        "shows none of them is of `tenant`.",
+        values.parse_tenant_keys,
+        "SHA256=TENANT",
+        unset="none",
+        is_masked=True,
     ),
     Setting(
         "mode",
@@ -391,6 +408,7 @@ class Config:
     grounding: str
     tell_repeats: bool
     tenant: str
+    tenant_keys: tuple[TenantKey, ...]
     allow_remote: bool
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]
@@ -423,7 +441,9 @@ def render(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return ("," if all(isinstance(each, str | NamedUpstream) for each in value) else "/").join(map(str, value))
+        return ("," if all(isinstance(each, str | NamedUpstream | TenantKey) for each in value) else "/").join(
+            map(str, value)
+        )
     return str(value)
 
 
@@ -539,9 +559,8 @@ def _parse(setting: Setting, found: object, source: str, base: Path) -> object:
     try:
         value = setting.parse(found)
     except ValueError as reason:
-        shown = mask(repr(found))
         kind = BadOption if source == f"option {setting.option}" else BadConfiguration
-        raise kind(f"{setting.name} = {shown} ({source}): {reason}.") from None
+        raise kind(f"{setting.name} = {setting.show(found)} ({source}): {reason}.") from None
     return base.absolute() / value if isinstance(value, Path) else value
 
 

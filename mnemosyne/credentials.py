@@ -5,8 +5,9 @@ bounded. It finds what has a shape; a password in the middle of a sentence has n
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
+from hashlib import sha256
 from itertools import groupby
 
 Range = tuple[int, int]
@@ -42,6 +43,21 @@ def in_headers(headers: Iterable[tuple[str, str]]) -> frozenset[str]:
     values = [value.strip() for name, value in headers if is_name(name)]
     parts = {part.strip() for value in values for part in (value, value.partition(" ")[2])}
     return frozenset(part for part in parts if len(part) >= SHORTEST)
+
+
+def digest(credential: str) -> str:
+    """The SHA-256 of a credential, in hexadecimal digits: what stands for it in ``tenant_keys``."""
+    return sha256(credential.encode("utf-8", "replace")).hexdigest()
+
+
+def keys_in(headers: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """What a request shows as its key: of ``x-api-key``, and then as bearer."""
+    fields = {name.lower(): value.strip() for name, value in headers}
+    if "x-api-key" in fields:
+        yield fields["x-api-key"]
+    scheme, _, token = fields.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        yield token.strip()
 
 
 _MIXED = r"(?=[A-Za-z_./+=~-]{0,60}+[0-9])"

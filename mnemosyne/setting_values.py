@@ -2,9 +2,11 @@
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import attrs
 
 from mnemosyne.upstreams import NamedUpstream, parse_upstreams
 
@@ -17,6 +19,21 @@ GROUNDINGS = ("free", "strict")
 LOG_FORMATS = ("text", "json")
 
 LOG_LEVELS = ("error", "warning", "info", "debug")
+
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_TENANT = re.compile(r"[^\s,=\x00-\x1f\x7f]{1,64}")
+
+
+@attrs.frozen
+class TenantKey:
+    """Requests that show the credential with this ``sha256``, in hexadecimal digits, are the tenant's."""
+
+    sha256: str
+    tenant: str
+
+    def __str__(self) -> str:
+        return f"{self.sha256}={self.tenant}"
 
 
 def is_loopback(host: str) -> bool:
@@ -147,6 +164,48 @@ def parse_upstream(value: object) -> str:
 
 def parse_named_upstreams(value: object) -> tuple[NamedUpstream, ...]:
     return parse_upstreams(value, parse_upstream)
+
+
+def parse_tenant_keys(value: object) -> tuple[TenantKey, ...]:
+    """A table of SHA-256 and tenant, or text as in ``SHA256=red,SHA256=blue``. Raises ValueError with the reason, which
+    quotes nothing: somebody may have written the credential itself.
+    """
+    if value == ():
+        return ()
+    if isinstance(value, str):
+        value = _split_rows(value)
+    if not isinstance(value, Mapping):
+        raise ValueError("SHA256=TENANT is needed, or a table [tenant_keys] of such rows")
+    return tuple(_parse_row(number, *row) for number, row in enumerate(value.items(), 1))
+
+
+def parse_tenant(value: object) -> str:
+    """The name of a tenant in such a row. Raises ValueError with the reason."""
+    if not isinstance(value, str) or not _TENANT.fullmatch(value):
+        raise ValueError("a tenant's name is 1 to 64 characters without spaces, commas and =")
+    return value
+
+
+def _split_rows(text: str) -> dict[str, str]:
+    rows: dict[str, str] = {}
+    for each in filter(str.strip, text.split(",")):
+        digest, _, tenant = each.partition("=")
+        if digest.strip() in rows:
+            raise ValueError("a credential has two rows")
+        rows[digest.strip()] = tenant.strip()
+    return rows
+
+
+def _parse_row(number: int, digest: object, tenant: object) -> TenantKey:
+    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        raise ValueError(
+            f"row {number} has no SHA-256 of 64 hexadecimal digits in lower case; a credential itself must not stand "
+            "there, and `mnemosyne config tenant-key TENANT` prints the row for one"
+        )
+    try:
+        return TenantKey(digest, parse_tenant(tenant))
+    except ValueError as reason:
+        raise ValueError(f"row {number}: {reason}") from None
 
 
 def parse_dsn(value: object) -> str:

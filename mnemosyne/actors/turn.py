@@ -91,13 +91,19 @@ AS_IT_CAME = Prepared()
 
 @attrs.frozen
 class TurnOpener:
-    """Opens the turns of one tenant. ``now`` gives µs of UTC, ``new_id`` a name for what one request sets off."""
+    """Opens turns. ``now`` gives µs of UTC, ``new_id`` a name for what one request sets off.
+
+    ``of_keys`` has the finders of tenants by the SHA-256 of a credential of theirs; ``finder`` is that of all others.
+    """
 
     registry: SessionRegistry
     finder: SessionFinder
     nursery: trio.Nursery
     now: Callable[[], int]
     new_id: Callable[[], str]
+    of_keys: Mapping[str, SessionFinder] = attrs.field(factory=dict)
+    _told: set[str] = attrs.field(factory=set, init=False)
+    """The default tenant, once it was said that requests fall to it."""
 
     def open_turn(
         self,
@@ -122,14 +128,32 @@ class TurnOpener:
             default=default,
             credential=self.registry.callers.credential_of(headers),
         )
-        return Turn(self, request)
+        return Turn(self, request, self._finder_of(headers))
+
+    def _finder_of(self, headers: Headers) -> SessionFinder:
+        """That of the tenant whose credential a request shows, else the default: nobody's session breaks for a row that
+        is missing.
+        """
+        if not self.of_keys:
+            return self.finder
+        digests = map(credentials.digest, credentials.keys_in(headers))
+        found = next((self.of_keys[each] for each in digests if each in self.of_keys), None)
+        if found is None and self.finder.tenant not in self._told:
+            self._told.add(self.finder.tenant)
+            log.warning(
+                "a request shows no credential of tenant_keys, and is tenant %s's, as all like it are; "
+                "`mnemosyne config tenant-key TENANT` prints the row for a credential (this is said once)",
+                self.finder.tenant,
+            )
+        return found or self.finder
 
 
 class Turn:
     """One turn (http.turn_log.TurnLog). Its waiting is bounded; its recording goes on in the nursery of ``opener``."""
 
-    def __init__(self, opener: TurnOpener, request: ArrivedRequest) -> None:
+    def __init__(self, opener: TurnOpener, request: ArrivedRequest, finder: SessionFinder) -> None:
         self._opener = opener
+        self._finder = finder
         self._registry = opener.registry
         self._patience = opener.registry.patience
         self._request = request
@@ -369,7 +393,7 @@ class Turn:
     async def identity(self) -> Identity:
         """The session that it belongs to."""
         if self._identified is None:
-            self._identified = await self._opener.finder.identity_of(self._request)
+            self._identified = await self._finder.identity_of(self._request)
         return self._identified
 
     @property
@@ -381,10 +405,10 @@ class Turn:
         """What the conversation sends upstream, as far as that is known; one that begins is observed so far."""
         if b'"assistant"' not in self._request.raw:
             return Mode.OBSERVE
-        return await self._opener.finder.mode_of(await self.identity(), self._request.lane)
+        return await self._finder.mode_of(await self.identity(), self._request.lane)
 
     async def _mind_the_operator(self) -> None:
-        if await self._opener.finder.off_since() is not None:
+        if await self._finder.off_since() is not None:
             self._request = attrs.evolve(self._request, wanted=Mode.BYPASS)
 
     async def _ask(self) -> UpstreamPlan | None:

@@ -126,7 +126,10 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
             sessions.start_soon(return_when_quiet, progress)
             async with open_pages(environ, event_log.dsn, token, sessions) as pages, trio.open_nursery() as turns:
                 finder = SessionFinder(registry, event_log, config.tenant)
-                opener = TurnOpener(registry, finder, turns, now, new_id)
+                finders = {each.tenant: SessionFinder(registry, event_log, each.tenant) for each in config.tenant_keys}
+                finders[config.tenant] = finder
+                of_keys = {each.sha256: finders[each.tenant] for each in config.tenant_keys}
+                opener = TurnOpener(registry, finder, turns, now, new_id, of_keys)
                 gateway = Gateway(upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode))
                 metrics = ServerMetrics(
                     gateway=gateway, tally=tally, journal=journal, registry=registry, supervisor=supervisor

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ import click
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import CONFIG_HELP, configuration, setting_options
 from mnemosyne.config import SETTINGS, Config, Setting, find_file, load_text, plain
-from mnemosyne.errors import BadConfiguration
+from mnemosyne.errors import BadConfiguration, BadOption
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -124,6 +125,41 @@ def set_command(outer: Mapping[str, object], /, key: str, value: str, **options:
     say(f"{name} = {plain(meant)} stands in {file}; servers that start have it.")
     if not settings.sources[name].startswith("file"):
         say(f"What holds here is another value: {settings.sources[name]} is stronger.", err=True)
+
+
+@config.command(name="tenant-key")
+@click.argument("tenant")
+@click.option("--variable", metavar="NAME", help="Read the credential from this environment variable.")
+def tenant_key(tenant: str, variable: str | None) -> None:
+    """Print the row of the table `tenant_keys` that makes a credential's requests those of TENANT.
+
+    The credential is what a client sends as `x-api-key`, or as `authorization` behind `Bearer`. It is read from
+    standard input, without echo at a terminal, and kept nowhere: the row has its SHA-256.
+    """
+    from mnemosyne.credentials import digest
+    from mnemosyne.setting_values import parse_tenant
+
+    try:
+        name = parse_tenant(tenant)
+    except ValueError as reason:
+        raise BadOption(f"TENANT: {reason}.") from None
+    credential = _read_credential(variable).strip()
+    if not credential.isascii() or not credential.isprintable() or " " in credential or not credential:
+        where = f"The environment variable {variable}" if variable else "Standard input"
+        raise BadOption(f"{where} has no credential: one line without spaces is needed, as it comes behind `Bearer`.")
+    say(
+        "Add this line to the table [tenant_keys] at the end of the file of settings, and start the server anew:",
+        err=True,
+    )
+    say(f"{digest(credential)} = {json.dumps(name, ensure_ascii=False)}")
+
+
+def _read_credential(variable: str | None) -> str:
+    if variable:
+        return os.environ.get(variable, "")
+    if sys.stdin.isatty():
+        return str(click.prompt("Credential", hide_input=True, err=True))
+    return sys.stdin.buffer.read().decode("ascii", "replace")
 
 
 def _join(outer: Mapping[str, object], inner: Mapping[str, object]) -> dict[str, object]:

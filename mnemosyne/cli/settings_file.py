@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from mnemosyne.config import SETTINGS, Setting, mask, parse_file, render
+from mnemosyne.config import SETTINGS, Setting, parse_file, render
 from mnemosyne.errors import BadConfiguration, BadOption
 
 WIDTH = 100
@@ -47,7 +47,7 @@ def parse_value(key: str, typed: str) -> object:
     try:
         value = setting.parse(typed)
     except ValueError as reason:
-        raise BadOption(f"{setting.name} = {mask(repr(typed))}: {reason}.") from None
+        raise BadOption(f"{setting.name} = {setting.show(typed)}: {reason}.") from None
     if isinstance(value, Path):
         return str(Path.cwd() / value)
     return value if isinstance(value, bool | int | float | str) else render(value)

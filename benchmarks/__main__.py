@@ -13,6 +13,7 @@ from benchmarks import (
     beside,
     bills,
     claims,
+    entropy,
     frames,
     hostile,
     instructions,
@@ -57,6 +58,7 @@ GROUPS = (
     segmentation.GROUP,
     short_forms.GROUP,
     claims.GROUP,
+    entropy.GROUP,
     tokens.GROUP,
     tool_paging.GROUP,
 )

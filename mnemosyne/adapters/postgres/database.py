@@ -392,6 +392,9 @@ _UNFIT = {
     "42P07": "the schema mnemosyne holds tables that Mnemosyne did not make",
 }
 
+_POOLED = ("42P05", "26000")
+"""A statement is prepared already, or not prepared, in spite of what this connection did."""
+
 
 def _raise_as_ours(error: psycopg.Error) -> NoReturn:
     """Say in one sentence what is wrong. Only words that cannot quote stored content are taken over."""
@@ -410,6 +413,11 @@ def _raise_as_ours(error: psycopg.Error) -> NoReturn:
         raise LogUnavailable("the database hung: it did not take the connection in time") from error
     if _is_lost(error, state):
         raise LogUnavailable(f"the database is away: {_first_line(error)}") from error
+    if state in _POOLED:
+        raise LogFailed(
+            "the database is behind a pool that gives a connection to others between two transactions; connect to it"
+            " directly, or by a pool that keeps a connection for one client (PgBouncer's session mode)"
+        ) from None
     # The server's text may quote a value: leave it out, and the chain with it.
     raise LogFailed(f"the database refused a statement: {type(error).__name__} ({state or 'no code'})") from None
 

@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 
 import click
@@ -104,29 +103,30 @@ _NAMED_SYMBOL = re.compile(r"``([a-z_]+)\.([A-Za-z_]\w*)``")
 _OURS = {path.name for folder in FOLDERS for path in folder.iterdir() if path.is_dir()}
 
 
-@pytest.mark.parametrize("file", NAMING, ids=lambda file: str(file.relative_to(ROOT)))
-def test_files_that_are_named_exist(file: Path) -> None:
+def test_files_that_are_named_exist() -> None:
     """Paths of the repository, by their first folder, and in a module those without a folder, which are beside it."""
     missing = []
-    for _, name in _NAMED_FILE.findall(file.read_text(encoding="utf-8")):
-        first, slash, _ = name.partition("/")
-        is_meant = first in _OURS if slash else file.suffix == ".py"
-        if is_meant and not any((folder / name).exists() for folder in (*FOLDERS, file.parent)):
-            missing.append(name)
-    assert not missing
+    for file in NAMING:
+        for _, name in _NAMED_FILE.findall(file.read_text(encoding="utf-8")):
+            first, slash, _ = name.partition("/")
+            is_meant = first in _OURS if slash else file.suffix == ".py"
+            if is_meant and not any((folder / name).exists() for folder in (*FOLDERS, file.parent)):
+                missing.append((str(file.relative_to(ROOT)), name))
+    assert missing == []
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_names_in_other_modules_are_there(file: Path) -> None:
+def test_names_in_other_modules_are_there() -> None:
     """``planning.WINDOW``: where the first name is that of a module, the second is defined in it."""
-    named = _NAMED_SYMBOL.findall(file.read_text(encoding="utf-8"))
+    defined = _read_definitions()
     assert [
-        f"{module}.{name}" for module, name in named if module in _defined() and name not in _defined()[module]
+        (str(file.relative_to(ROOT)), f"{module}.{name}")
+        for file in SOURCES
+        for module, name in _NAMED_SYMBOL.findall(file.read_text(encoding="utf-8"))
+        if module in defined and name not in defined[module]
     ] == []
 
 
-@cache
-def _defined() -> Mapping[str, set[str]]:
+def _read_definitions() -> Mapping[str, set[str]]:
     """What is defined at the top of modules, by the module's name; modules of one name are taken together."""
     found: dict[str, set[str]] = {}
     for path in SOURCES:

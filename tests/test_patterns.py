@@ -21,7 +21,7 @@ import mnemosyne
 
 SIZE = 32_768
 SECONDS = 0.3
-SAMPLE = 8
+SAMPLE = 16
 """How much shorter the text is that each pattern reads first."""
 
 Compiled = re.Pattern[str] | re.Pattern[bytes]

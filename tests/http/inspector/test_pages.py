@@ -50,15 +50,14 @@ async def an_object(pages: Pages, session: str) -> str:
     )
 
 
-@pytest.mark.parametrize("path", LOOKED_AT)
-async def test_every_page_is_shown_and_told_as_json(pages: Pages, shown: ShownLog, path: str) -> None:
+async def test_every_page_is_shown_and_told_as_json(pages: Pages, shown: ShownLog) -> None:
     about = {"session": shown.session, "object": await an_object(pages, shown.session)}
-    page = path.format(**about)
-    status, text = await pages.get(page)
-    assert (status, "Traceback" in text) == (200, False)
-    where, _, asked = page.partition("?")
-    as_json = "/-/sessions.json" if where == "/-/" else f"{where}.json"
-    assert await pages.json(f"{as_json}?{asked}")
+    for page in (path.format(**about) for path in LOOKED_AT):
+        status, text = await pages.get(page)
+        assert (page, status, "Traceback" in text) == (page, 200, False)
+        where, _, asked = page.partition("?")
+        as_json = "/-/sessions.json" if where == "/-/" else f"{where}.json"
+        assert await pages.json(f"{as_json}?{asked}")
 
 
 async def test_a_turn_is_found_under_the_name_that_a_person_gave_it(pages: Pages, shown: ShownLog) -> None:
@@ -86,15 +85,15 @@ class Elements(HTMLParser):
             self.running.append("inline script")
 
 
-@pytest.mark.parametrize("path", LOOKED_AT)
-async def test_what_a_session_said_is_text_on_every_page(pages: Pages, shown: ShownLog, path: str) -> None:
+async def test_what_a_session_said_is_text_on_every_page(pages: Pages, shown: ShownLog) -> None:
     about = {"session": shown.session, "object": await an_object(pages, shown.session)}
-    _, text = await pages.get(path.format(**about))
-    found = Elements(text)
-    assert found.running == []
-    assert "img" not in found.tags
-    assert "\x1b" not in text
-    assert "\u202e" not in text
+    for page in (path.format(**about) for path in LOOKED_AT):
+        _, text = await pages.get(page)
+        found = Elements(text)
+        assert (page, found.running) == (page, [])
+        assert "img" not in found.tags, page
+        assert "\x1b" not in text, page
+        assert "\u202e" not in text, page
 
 
 async def test_what_was_said_is_shown_whole_where_it_is_asked_for(pages: Pages, shown: ShownLog) -> None:

@@ -4,6 +4,7 @@ All of it is glibc's; with another allocator nothing here does anything.
 """
 
 import ctypes
+import time
 from collections.abc import Awaitable, Callable
 
 import trio
@@ -12,6 +13,9 @@ from mnemosyne.http.client_reply import RelayProgress
 
 QUIET_SECONDS = 5.0
 """For how long nobody is sent anything before freed memory goes back to the system."""
+
+WORKED_SECONDS = 0.25
+"""Of processor time, after which there may be enough of it."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENAS = -1, -3, -8
 """Parameters of mallopt(3)."""
@@ -43,13 +47,18 @@ async def return_freed_memory() -> None:
 
 
 async def return_when_quiet(
-    progress: RelayProgress, return_memory: Callable[[], Awaitable[None]] = return_freed_memory
+    progress: RelayProgress,
+    return_memory: Callable[[], Awaitable[None]] = return_freed_memory,
+    worked: Callable[[], float] = time.process_time,
 ) -> None:
-    """Return freed memory to the system whenever clients pause, once each time."""
-    returned_at = progress.delivered
+    """Return freed memory to the system while clients pause, as often as the process has worked.
+
+    What a long body sets off goes on behind its reply, so no pause is over with one return.
+    """
+    returned_at = worked()
     while True:
         before = progress.delivered
         await trio.sleep(QUIET_SECONDS)
-        if progress.delivered == before != returned_at and not progress.running:
+        if progress.delivered == before and not progress.running and worked() - returned_at >= WORKED_SECONDS:
             await return_memory()
-            returned_at = before
+            returned_at = worked()

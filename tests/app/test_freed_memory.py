@@ -7,7 +7,7 @@ import sys
 import pytest
 import trio
 
-from mnemosyne.app.freed_memory import QUIET_SECONDS, return_when_quiet
+from mnemosyne.app.freed_memory import QUIET_SECONDS, WORKED_SECONDS, return_when_quiet
 from mnemosyne.http.client_reply import RelayProgress
 
 GLIBC = platform.libc_ver()[0] == "glibc"
@@ -43,26 +43,33 @@ def test_what_threads_used_is_kept_for_the_next_one_and_returned_when_asked() ->
     assert left < 5_000_000
 
 
-async def test_memory_is_returned_once_for_each_pause_of_all_clients(autojump_clock: trio.testing.MockClock) -> None:
-    progress, returned = RelayProgress(), list[int]()
+async def test_memory_is_returned_while_clients_pause_and_only_where_there_was_work(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    progress, returned, worked = RelayProgress(), list[int](), 0.0
 
     async def note() -> None:
         returned.append(progress.delivered)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(return_when_quiet, progress, note)
+        nursery.start_soon(return_when_quiet, progress, note, lambda: worked)
         await trio.sleep(3 * QUIET_SECONDS)
         assert returned == []  # nothing was used yet
         progress.running = 1
         for _ in range(4):
             progress.delivered += 1
+            worked += 1
             await trio.sleep(QUIET_SECONDS)
         await trio.sleep(3 * QUIET_SECONDS)
         assert returned == []  # a model that thinks long is no pause
         progress.running = 0
         await trio.sleep(5 * QUIET_SECONDS)
         assert returned == [4]
-        progress.delivered += 1
+        worked += 1  # what a turn sets off goes on behind its reply
         await trio.sleep(3 * QUIET_SECONDS)
-        assert returned == [4, 5]
+        assert returned == [4, 4]
+        progress.delivered += 1
+        worked += WORKED_SECONDS / 2
+        await trio.sleep(3 * QUIET_SECONDS)
+        assert returned == [4, 4]  # too little to look for
         nursery.cancel_scope.cancel()

@@ -4,7 +4,7 @@ Whoever does the work (``actors/curator.py``) comes back with the command ``Summ
 nothing: after replay the same work is due again.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from heapq import nsmallest
 
 import attrs
@@ -71,8 +71,10 @@ def due(memory: Memory, limit: int, given_up: Collection[Target] = ()) -> Sequen
         idle = max(0, turns.get(each.branch, 0) - each.last_use)
         return -each.tokens * (1 + idle), each.id
 
-    owing = (memory.objects[key] for key in memory.owing)
-    best = nsmallest(limit, (each for each in owing if (each.id, missing_rendition(each)) not in given_up), key=use)
+    owing: Iterator[MemoryObject] = map(memory.objects.__getitem__, memory.owing)
+    if given_up:
+        owing = filter(lambda each: (each.id, missing_rendition(each)) not in given_up, owing)
+    best = nsmallest(limit, owing, key=use)
     return [owed for each in best if (owed := missing_of(each, memory)) is not None]
 
 

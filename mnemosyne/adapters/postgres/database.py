@@ -8,9 +8,9 @@ under the waiting thread, so that the thread ends too.
 
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn, TypeVar, TypeVarTuple
+from typing import Any, Literal, NoReturn, TypeVar, TypeVarTuple
 
 import attrs
 import psycopg
@@ -18,7 +18,7 @@ import trio
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 from psycopg import errors as pg
-from psycopg import pq
+from psycopg import pq, sql
 from psycopg.rows import TupleRow, dict_row
 
 from mnemosyne.adapters.postgres.migrations import Migration, list_migrations, migrate
@@ -137,7 +137,7 @@ class Database:
         """In the worker thread: a connection, a transaction, and the error in our words."""
         link: _Link | None = None
         try:
-            link, _ = self._take(lease, lambda connection: connection.execute("begin"))
+            link, _ = self._take(lease, _begin)
             result = fn(link.connection, *args)
             _commit(link.connection)
         except psycopg.Error as error:
@@ -149,15 +149,26 @@ class Database:
                 self._give_back(lease, link)
 
     def _alone(self, lease: "_Lease", fn: Callable[..., Result], args: tuple[Any, ...]) -> Result:
-        """In the worker thread: a connection without a transaction, and the error in our words."""
+        """In the worker thread: a connection without a transaction of ours, unless its settings need one, and the error
+        in our words.
+        """
+
+        def do(link: _Link) -> Result:
+            if not is_shared(link.connection):
+                return fn(link.connection, *args)
+            _begin(link)
+            result = fn(link.connection, *args)
+            _commit(link.connection)
+            return result
+
         try:
-            link, result = self._take(lease, lambda connection: fn(connection, *args))
+            link, result = self._take(lease, do)
         except psycopg.Error as error:
             _raise_as_ours(error)
         self._give_back(lease, link)
         return result
 
-    def _take(self, lease: "_Lease", first: Callable[[Connection], Result]) -> "tuple[_Link, Result]":
+    def _take(self, lease: "_Lease", first: "Callable[[_Link], Result]") -> "tuple[_Link, Result]":
         """A connection with which something was done first. An idle one may have died with its server: then a new one
         is made. One with which it failed is closed.
         """
@@ -166,7 +177,7 @@ class Database:
             link = idle or self._connect()
             lease.hold(link)
             try:
-                return link, first(link.connection)
+                return link, first(link)
             except BaseException as error:
                 abandoned = lease.let_go()
                 link.close()
@@ -215,32 +226,70 @@ class Database:
         )
         try:
             _check_server(connection)
-            self._configure(connection)
-            return _Link(connection, socket.socket(fileno=_duplicate(connection)))
+            begin = self._configure(connection)
+            return _Link(connection, socket.socket(fileno=_duplicate(connection)), begin)
         except BaseException:
             connection.close()
             raise
 
-    def _configure(self, connection: Connection) -> None:
-        """Set what our statements rely on, whatever the user's database has as its default."""
-        settings = {
-            "lock_timeout": _milliseconds(self._timeouts.lock),
-            "statement_timeout": _milliseconds(self._timeouts.statement),
-            "idle_in_transaction_session_timeout": _milliseconds(self._timeouts.idle_in_transaction),
-            # The log reads the streams' versions after it took the lock, and needs to see what came before.
-            "default_transaction_isolation": "read committed",
-        }
-        connection.execute(
-            "select set_config(name, value, false) from unnest(%s::text[], %s::text[]) as setting (name, value)",
-            (list(settings), list(settings.values())),
-        )
+    def _configure(self, connection: Connection) -> bytes:
+        """Set what our statements rely on, whatever the user's database has as its default; return how a transaction
+        begins.
+
+        Behind a pool nothing is set but for one transaction, and no statement is prepared: after it, the server's
+        connection may be another client's. A pool has numbers of its own for the processes of the server.
+        """
         # The user may have pgvector in any schema already.
-        connection.execute(
-            "select set_config('search_path', concat_ws(', ', %s::text, ("
-            "  select quote_ident(nspname) from pg_extension join pg_namespace n on n.oid = extnamespace"
-            "  where extname = 'vector' and nspname <> %s)), false)",
-            (SCHEMA, SCHEMA),
-        )
+        pid, vectors = connection.execute(
+            "select pg_backend_pid(), (select nspname from pg_extension join pg_namespace n on n.oid = extnamespace"
+            " where extname = 'vector' and nspname <> %s)",
+            (SCHEMA,),
+        ).fetchone() or (0, None)
+        settings = {
+            "lock_timeout": sql.Literal(_milliseconds(self._timeouts.lock)),
+            "statement_timeout": sql.Literal(_milliseconds(self._timeouts.statement)),
+            "idle_in_transaction_session_timeout": sql.Literal(_milliseconds(self._timeouts.idle_in_transaction)),
+            "search_path": sql.SQL(", ").join(sql.Identifier(name) for name in (SCHEMA, vectors) if name),
+        }
+        # The log reads the streams' versions after it took the lock, and needs to see what came before.
+        isolation = sql.SQL("isolation level read committed")
+        if pid != connection.info.backend_pid:
+            connection.prepare_threshold = None
+            begin = sql.SQL("begin {}").format(isolation)
+            return sql.SQL("; ").join([begin, *_set(settings, "local")]).as_bytes(connection)
+        characteristics = sql.SQL("set session characteristics as transaction {}").format(isolation)
+        connection.execute(sql.SQL("; ").join([characteristics, *_set(settings, "session")]))
+        return b"begin"
+
+
+def _set(settings: Mapping[str, sql.Composable], scope: Literal["local", "session"]) -> Iterator[sql.Composable]:
+    for name, value in settings.items():
+        yield sql.SQL("set {} {} to {}").format(sql.SQL(scope), sql.SQL(name), value)
+
+
+def is_shared(connection: Connection) -> bool:
+    """Whether a pool may give the connection to others after each transaction: then nothing lasts beyond one."""
+    return connection.prepare_threshold is None
+
+
+@contextmanager
+def outside_transactions(connection: Connection, **settings: str) -> Iterator[None]:
+    """Within, there is no transaction, and these settings hold, such as ``statement_timeout``. Where the connection is
+    shared, those of the database do.
+    """
+    connection.commit()
+    if is_shared(connection):
+        yield
+        return
+    names = list(settings)
+    read = "select current_setting(name) from unnest(%s::text[]) as name"
+    kept = [value for (value,) in connection.execute(read, (names,))]
+    write = "select set_config(name, value, false) from unnest(%s::text[], %s::text[]) as setting (name, value)"
+    connection.execute(write, (names, list(settings.values())))
+    try:
+        yield
+    finally:
+        connection.execute(write, (names, kept))
 
 
 @contextmanager
@@ -292,10 +341,13 @@ class _BinaryCursor(psycopg.Cursor[Any]):
 
 @attrs.frozen(eq=False)
 class _Link:
-    """A connection, and a second handle to its socket with which another thread can end its waiting."""
+    """A connection, a second handle to its socket with which another thread can end its waiting, and how a transaction
+    begins.
+    """
 
     connection: Connection
     handle: socket.socket
+    begin: bytes
 
     def close(self) -> None:
         self.connection.close()
@@ -334,6 +386,10 @@ class _Lease:
             self._abandoned = True
             if self._link is not None:
                 self._link.interrupt()
+
+
+def _begin(link: _Link) -> None:
+    link.connection.execute(link.begin)
 
 
 def _commit(connection: Connection) -> None:
@@ -392,9 +448,6 @@ _UNFIT = {
     "42P07": "the schema mnemosyne holds tables that Mnemosyne did not make",
 }
 
-_POOLED = ("42P05", "26000")
-"""A statement is prepared already, or not prepared, in spite of what this connection did."""
-
 
 def _raise_as_ours(error: psycopg.Error) -> NoReturn:
     """Say in one sentence what is wrong. Only words that cannot quote stored content are taken over."""
@@ -413,11 +466,6 @@ def _raise_as_ours(error: psycopg.Error) -> NoReturn:
         raise LogUnavailable("the database hung: it did not take the connection in time") from error
     if _is_lost(error, state):
         raise LogUnavailable(f"the database is away: {_first_line(error)}") from error
-    if state in _POOLED:
-        raise LogFailed(
-            "the database is behind a pool that gives a connection to others between two transactions; connect to it"
-            " directly, or by a pool that keeps a connection for one client (PgBouncer's session mode)"
-        ) from None
     # The server's text may quote a value: leave it out, and the chain with it.
     raise LogFailed(f"the database refused a statement: {type(error).__name__} ({state or 'no code'})") from None
 

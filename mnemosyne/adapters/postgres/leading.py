@@ -1,19 +1,21 @@
 """One process of all that share a database keeps what is derived: whoever holds a lock in it, for as long as it lives.
 
 The lock belongs to a connection, which also listens to the log. Where the connection breaks, both are gone at once, and
-whoever asks next leads. Nothing is wrong where two believe for a moment that they lead: checkpoints keep their order.
+whoever asks next leads. Behind a pool it belongs to a transaction of half a minute, and then to the next one. Nothing
+is wrong where two believe for a moment that they lead: checkpoints keep their order.
 """
 
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Never
 
 import attrs
 import orjson
 import trio
 
-from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.adapters.postgres.database import Connection, Database, is_shared
 from mnemosyne.adapters.postgres.event_log import CHANNEL
 from mnemosyne.adapters.postgres.event_views import last_position
 from mnemosyne.adapters.postgres.journal import LogProgress
@@ -28,6 +30,9 @@ LOCK = int.from_bytes(b"mnemosyn")
 
 LISTEN_SECONDS = 30.0
 """How long one wait for notifications may take."""
+
+LOOK_SECONDS = 0.25
+"""How often one that cannot be notified looks where the log is."""
 
 PAUSE_SECONDS = 1.0
 """How often one that does not lead looks whether it may, and whether the database is back."""
@@ -85,8 +90,14 @@ class Leader:
 
 def _hear(connection: Connection, advance: Callable[[int], None]) -> bool:
     """Tell where the log is, for a while, as often as it moves; False where another process leads."""
-    connection.commit()
-    (leads,) = connection.execute("select pg_try_advisory_lock(%s)", (LOCK,)).fetchone() or (False,)
+    if is_shared(connection):
+        ask = (
+            "select pg_try_advisory_xact_lock(%s)"  # this transaction is as long as the while, and the next one follows
+        )
+    else:
+        connection.commit()
+        ask = "select pg_try_advisory_lock(%s)"
+    (leads,) = connection.execute(ask, (LOCK,)).fetchone() or (False,)
     if not leads:
         return False
     _listen(connection, advance)
@@ -102,15 +113,28 @@ async def tell_progress(database: Database, progress: LogProgress) -> Never:
 
 
 def _listen(connection: Connection, advance: Callable[[int], None]) -> None:
-    """Tell where the log is, for a while, as often as it moves."""
-    connection.commit()  # notifications come between transactions only
-    connection.execute(f"listen {CHANNEL}".encode())
+    """Tell where the log is, for a while, as often as it moves. Behind a pool nobody is notified, so one looks."""
+    shared = is_shared(connection)
+    if not shared:
+        connection.commit()  # notifications come between transactions only
+        connection.execute(f"listen {CHANNEL}".encode())
     end = time.monotonic() + LISTEN_SECONDS
     while (left := end - time.monotonic()) > 0:
         # What was committed before we listened is found by looking.
-        trio.from_thread.run_sync(advance, last_position(connection))
-        for _ in connection.notifies(timeout=left, stop_after=1):
-            pass
+        trio.from_thread.run_sync(advance, _look(connection))
+        if shared:
+            time.sleep(LOOK_SECONDS)
+        else:
+            for _ in connection.notifies(timeout=left, stop_after=1):
+                pass
+
+
+def _look(connection: Connection) -> int:
+    """Where the log is. In a transaction that goes on no lock on the table is kept: whoever rewrites it would wait for
+    that, and all others for them.
+    """
+    with connection.transaction(force_rollback=True) if is_shared(connection) else nullcontext():
+        return last_position(connection)
 
 
 # How far whoever leads has come

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.adapters.postgres.database import Connection, halfvecs
+from mnemosyne.adapters.postgres.database import Connection, halfvecs, outside_transactions
 from mnemosyne.adapters.postgres.object_index_rows import WORDS, cursors, lexeme
 from mnemosyne.domain.recall.object_search import ByWords, Filter, PassageHit
 from mnemosyne.domain.recall.ranking import K1, B
@@ -338,14 +338,16 @@ def _count_unembedded(connection: Connection, embedder: str, stream: UUID) -> in
 def build_near_index(connection: Connection, embedder: str) -> None:
     """Make it, while others go on writing. It holds the vectors of one embedder."""
     drop_near_index(connection)
-    connection.commit()  # it is made outside of any transaction
-    connection.execute("set statement_timeout = 0; set maintenance_work_mem = '256MB'")
+    (vectors,) = connection.execute(
+        "select quote_ident(nspname) from pg_extension join pg_namespace n on n.oid = extnamespace"
+        " where extname = 'vector'"
+    ).fetchone() or ("public",)
     quoted = embedder.replace("'", "''")
-    connection.execute(
-        f"create index concurrently {NEAR_INDEX} on mnemosyne.object_vectors"
-        f" using hnsw (vector halfvec_ip_ops) where embedder = '{quoted}'".encode()
-    )
-    connection.execute("reset statement_timeout; reset maintenance_work_mem")
+    with outside_transactions(connection, statement_timeout="0", maintenance_work_mem="256MB"):
+        connection.execute(
+            f"create index concurrently {NEAR_INDEX} on mnemosyne.object_vectors"
+            f" using hnsw (vector {vectors}.halfvec_ip_ops) where embedder = '{quoted}'".encode()
+        )
 
 
 def drop_near_index(connection: Connection) -> bool:

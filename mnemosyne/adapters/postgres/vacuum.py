@@ -1,12 +1,14 @@
 """What only the database itself can say or do about its files: how large they are, and that erased bytes leave them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 
-from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.adapters.postgres.database import Connection, Database, outside_transactions
 
 SECONDS = 900.0
 """How long rewriting may take; it copies what is left of all sessions once."""
+
+_TIME: Mapping[str, str] = {"statement_timeout": "0", "lock_timeout": "30s"}
+"""More for a statement and a lock than a request has."""
 
 
 async def disk_bytes(database: Database) -> int:
@@ -45,7 +47,7 @@ def _disk_bytes(connection: Connection) -> int:
 
 
 def _rewrite_content(connection: Connection) -> None:
-    with _allow_time(connection):
+    with outside_transactions(connection, **_TIME):
         for table in _HOLDING:
             connection.execute(f"vacuum (full, analyze) {table}".encode())
 
@@ -57,7 +59,7 @@ def _renew_journal(connection: Connection) -> None:
     ends the use of those that hold something, and the second goes through all that were set aside: what follows a
     switch in a file is filled with zeros.
     """
-    with _allow_time(connection):
+    with outside_transactions(connection, **_TIME):
         for _ in range(2):
             row = connection.execute("select count(*) from pg_ls_waldir()").fetchone()
             for _ in range(row[0] if row else 0):
@@ -65,18 +67,3 @@ def _renew_journal(connection: Connection) -> None:
                 connection.execute("select pg_logical_emit_message(false, 'mnemosyne', '')")
                 connection.execute("select pg_switch_wal()")
             connection.execute("checkpoint")
-
-
-@contextmanager
-def _allow_time(connection: Connection) -> Iterator[None]:
-    """Outside of a transaction, and with more time for a statement and a lock than a request has."""
-    connection.commit()
-    kept = connection.execute(
-        "select current_setting('statement_timeout'), current_setting('lock_timeout')"
-    ).fetchone() or ("0", "0")
-    set_both = "select set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false)"
-    connection.execute(set_both, ("0", "30s"))
-    try:
-        yield
-    finally:
-        connection.execute(set_both, kept)

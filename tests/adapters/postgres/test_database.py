@@ -293,8 +293,6 @@ class TestOutages:
             (psycopg.errors.CannotConnectNow, LogUnavailable, "away: "),
             (psycopg.errors.UndefinedTable, DatabaseUnfit, "a table of Mnemosyne's is missing"),
             (psycopg.errors.DataCorrupted, LogFailed, "refused a statement: DataCorrupted"),
-            (psycopg.errors.DuplicatePreparedStatement, LogFailed, "behind a pool .* session mode"),
-            (psycopg.errors.InvalidSqlStatementName, LogFailed, "behind a pool .* session mode"),
         ],
     )
     async def test_each_kind_of_trouble_has_its_words(

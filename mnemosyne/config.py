@@ -155,6 +155,15 @@ SETTINGS: tuple[Setting, ...] = (
         is_masked=True,
     ),
     Setting(
+        "tenant_proxies",
+        (),
+        "Addresses or networks of proxies that say whose a request is, in the header x-mnemosyne-tenant. It is taken "
+        "from nobody else.",
+        values.parse_networks,
+        "NETWORKS",
+        unset="none",
+    ),
+    Setting(
         "mode",
         "observe",
         "What becomes of new conversations: observe records them; manage adds memory tools, and rewrites what is sent "
@@ -409,6 +418,7 @@ class Config:
     tell_repeats: bool
     tenant: str
     tenant_keys: tuple[TenantKey, ...]
+    tenant_proxies: tuple[str, ...]
     allow_remote: bool
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]

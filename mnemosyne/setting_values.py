@@ -128,6 +128,17 @@ def parse_origins(value: object) -> tuple[str, ...]:
     return _parse_list(value, parse_origin)
 
 
+def parse_networks(value: object) -> tuple[str, ...]:
+    return _parse_list(value, parse_network)
+
+
+def parse_network(value: object) -> str:
+    try:
+        return str(ipaddress.ip_network(parse_text(value)))
+    except ValueError:
+        raise ValueError("an address or a network is needed, as in 10.0.0.5 or 10.0.0.0/24") from None
+
+
 def parse_origin(value: object) -> str:
     origin = parse_text(value).rstrip("/")
     if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[A-Za-z0-9.:\[\]_-]+", origin):

@@ -61,6 +61,7 @@ from mnemosyne.domain.window.refusals import Refusal, refusal_of
 from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.identity import TENANT_HEADER
 from mnemosyne.domain.wire.limits import limits_of
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from mnemosyne.errors import ActorStopped, LogFailed, MnemosyneError, Outdated, VersionConflict
@@ -93,7 +94,8 @@ AS_IT_CAME = Prepared()
 class TurnOpener:
     """Opens turns. ``now`` gives µs of UTC, ``new_id`` a name for what one request sets off.
 
-    ``of_keys`` has the finders of tenants by the SHA-256 of a credential of theirs; ``finder`` is that of all others.
+    ``of_tenant`` brings the finder of a tenant that a request may name, ``of_keys`` has those of tenants by the SHA-256
+    of a credential of theirs; ``finder`` is that of all others.
     """
 
     registry: SessionRegistry
@@ -102,6 +104,7 @@ class TurnOpener:
     now: Callable[[], int]
     new_id: Callable[[], str]
     of_keys: Mapping[str, SessionFinder] = attrs.field(factory=dict)
+    of_tenant: Callable[[str], SessionFinder] | None = None
     _told: set[str] = attrs.field(factory=set, init=False)
     """The default tenant, once it was said that requests fall to it."""
 
@@ -131,9 +134,12 @@ class TurnOpener:
         return Turn(self, request, self._finder_of(headers))
 
     def _finder_of(self, headers: Headers) -> SessionFinder:
-        """That of the tenant whose credential a request shows, else the default: nobody's session breaks for a row that
-        is missing.
+        """That of the tenant whom a request names, or whose credential it shows, else the default: nobody's session
+        breaks for a row that is missing.
         """
+        named = next((value for name, value in headers if name.lower() == TENANT_HEADER), None)
+        if named is not None and self.of_tenant is not None:
+            return self.of_tenant(named.strip())
         if not self.of_keys:
             return self.finder
         digests = map(credentials.digest, credentials.keys_in(headers))

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from uuid import UUID
 
 import attrs
@@ -125,11 +125,10 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
             sessions.start_soon(supervisor.run)
             sessions.start_soon(return_when_quiet, progress)
             async with open_pages(environ, event_log.dsn, token, sessions) as pages, trio.open_nursery() as turns:
-                finder = SessionFinder(registry, event_log, config.tenant)
-                finders = {each.tenant: SessionFinder(registry, event_log, each.tenant) for each in config.tenant_keys}
-                finders[config.tenant] = finder
-                of_keys = {each.sha256: finders[each.tenant] for each in config.tenant_keys}
-                opener = TurnOpener(registry, finder, turns, now, new_id, of_keys)
+                find_finder = cache(partial(SessionFinder, registry, event_log))
+                of_keys = {each.sha256: find_finder(each.tenant) for each in config.tenant_keys}
+                finder = find_finder(config.tenant)
+                opener = TurnOpener(registry, finder, turns, now, new_id, of_keys, find_finder)
                 gateway = Gateway(upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode))
                 metrics = ServerMetrics(
                     gateway=gateway, tally=tally, journal=journal, registry=registry, supervisor=supervisor

@@ -2,6 +2,8 @@
 others.
 """
 
+import ipaddress
+
 import attrs
 import trio
 
@@ -93,13 +95,15 @@ def create_app(
 
 def callers_of(config: Config) -> Callers:
     """Who may call a server with these settings."""
-    return Callers(frozenset({config.host, *config.allowed_hosts}), frozenset(config.allowed_origins))
+    proxies = tuple(ipaddress.ip_network(each) for each in config.tenant_proxies)
+    return Callers(frozenset({config.host, *config.allowed_hosts}), frozenset(config.allowed_origins), proxies)
 
 
 def refusal_for(callers: Callers, scope: Scope) -> ErrorBody | None:
     """Why a request is not answered, whatever it asks for; None if it is."""
     headers: Headers = tuple(scope["headers"])
-    foreign = callers.refusal(headers)
+    address, _ = scope.get("client") or (None, None)
+    foreign = callers.refusal(headers) or callers.refusal_of_tenant(headers, address)
     if foreign is not None:
         return error_body(403, "permission_error", f"Mnemosyne: {foreign}", error_dialect(scope["raw_path"]))
     return refusal_of(scope["method"], scope["raw_path"], headers)

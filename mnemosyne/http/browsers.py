@@ -1,8 +1,10 @@
-"""Which requests come from a web page that has no business here; they are refused before their body is read.
+"""Whose requests are not answered, for where they come from; they are refused before their body is read.
 
 A page of any site can make a browser send requests to a loopback port, and can point a domain name of its own at this
 machine (DNS rebinding). A browser tells on both: by ``Origin``, by ``Sec-Fetch-Site`` (Fetch Metadata Request Headers,
 W3C), and by a ``Host`` that is the page's domain. What is no browser sends neither of the first two.
+
+And whoever names a tenant must be a proxy that is believed: who is not would read and write another's sessions.
 """
 
 import ipaddress
@@ -11,6 +13,10 @@ from urllib.parse import urlsplit
 import attrs
 
 from mnemosyne.domain.wire.exchange import Headers
+from mnemosyne.domain.wire.identity import TENANT_HEADER
+from mnemosyne.setting_values import parse_tenant
+
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _PRIVATE_DOMAINS = (".localhost", ".internal")
 """Nobody can own a name below these (RFC 6761, 6.3; ICANN resolution 2024.07.29.06)."""
@@ -19,11 +25,12 @@ _PRIVATE_DOMAINS = (".localhost", ".internal")
 @attrs.frozen
 class Callers:
     """Who may call. ``hosts`` are names by which this server is reached, besides addresses and names that no web page
-    can have; ``origins`` are those of pages that may use it.
+    can have; ``origins`` are those of pages that may use it; ``proxies`` may name a tenant.
     """
 
     hosts: frozenset[str] = frozenset()
     origins: frozenset[str] = frozenset()
+    proxies: tuple[IPNetwork, ...] = ()
 
     def refusal(self, headers: Headers) -> str | None:
         """Why the request may not be answered, for people; None if it may."""
@@ -36,6 +43,32 @@ class Callers:
         if _value(headers, b"sec-fetch-site") in ("cross-site", "same-site"):
             return _foreign("another site")
         return None
+
+    def refusal_of_tenant(self, headers: Headers, address: str | None) -> str | None:
+        """Why the tenant that a request names is not taken from ``address``, for people; None if it is, or none is
+        named.
+        """
+        named = _value(headers, TENANT_HEADER.encode())
+        if named is None:
+            return None
+        if not self._believes(address):
+            return (
+                f"{TENANT_HEADER} is taken from the proxies in `tenant_proxies` alone, and {address} is none of them."
+            )
+        try:
+            parse_tenant(named)
+        except ValueError as reason:
+            return f"{TENANT_HEADER} cannot be used: {reason}."
+        return None
+
+    def _believes(self, address: str | None) -> bool:
+        try:
+            caller = ipaddress.ip_address(address or "")
+        except ValueError:
+            return False
+        # A socket for both families writes an address of IPv4 in the form of IPv6.
+        caller = getattr(caller, "ipv4_mapped", None) or caller
+        return any(caller in each for each in self.proxies)
 
     def page(self, headers: Headers) -> str | None:
         """The origin of the page that asks, where it is one of ``origins``."""

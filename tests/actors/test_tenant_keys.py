@@ -88,3 +88,14 @@ def test_rows_that_cannot_be_used_are_refused_and_not_shown(rows: str, tmp_path:
             load(options, {"HOME": str(tmp_path), **environ})
         assert "my-secret" not in str(refused.value)
         assert SHA not in str(refused.value).lower()
+
+
+async def test_a_request_is_of_the_tenant_that_it_names_before_it_is_of_its_key_s() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        opener = opener_of(log, process.opener)
+        for of_tenant, tenant in ((opener.of_keys[digest("key-of-blue")], "blue"), (None, "red")):
+            chosen = attrs.evolve(opener, of_tenant=None if of_tenant is None else lambda name: of_tenant)  # noqa: B023
+            said = (*headers("s"), ("x-api-key", "key-of-red"), ("X-Mnemosyne-Tenant", " blue "))
+            found = await chosen.open_turn(said, request("Hello"), MESSAGES).identity()
+            assert found.tenant == tenant

@@ -1,4 +1,6 @@
-"""The row for a credential: printed by a command, and used by a server, which keeps nothing of the credential."""
+"""The row for a credential: printed by a command, and used by a server, which keeps nothing of the credential. And whom
+a server believes that a request is somebody's.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -13,7 +15,7 @@ from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnBegan
 from tests.app.home import at_home
 from tests.cli.support import invoked
-from tests.http.managing import Client
+from tests.http.managing import Client, text
 
 KEY = "sk-ant-api03-of-the-red-team"
 ROW = f'{digest(KEY)} = "red"\n'
@@ -72,6 +74,26 @@ async def test_a_server_tells_its_tenants_apart_by_their_keys_and_keeps_none_of_
     assert digest(KEY).encode() in kept  # the row
     assert KEY not in doctor.output
     assert b"tenant_keys, and is tenant local's" in kept
+
+
+async def test_a_server_believes_a_proxy_whose_a_request_is_and_nobody_else(tmp_path: Path) -> None:
+    async with at_home(tmp_path) as home:
+        said = {"x-mnemosyne-tenant": "red"}
+        async with home.serving("manage") as url:
+            refused = await Client(url, session="s", headers=said).turn(text("Where is it?"))
+            assert "is taken from the proxies in `tenant_proxies` alone, and 127.0.0.1" in refused["error"]["message"]
+        async with home.served("manage", "--tenant-proxies", "127.0.0.0/8,::1") as served:
+            url = served.url
+            await Client(url, session="s", headers=said).work("Where is it?")
+        home.assert_lawful()
+        assert all("x-mnemosyne-tenant" not in str(each).lower() for each in home.standin.messages)
+        ask = partial(invoked, environ=home.environ)
+        red, local = [
+            (await trio.to_thread.run_sync(ask, "sessions", "--json", "--tenant", each)).stdout
+            for each in ("red", "local")
+        ]
+        assert str(stream_of("red", "s")) in red
+        assert str(stream_of("red", "s")) not in local
 
 
 def all_bytes(folder: Path) -> bytes:

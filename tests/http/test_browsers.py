@@ -1,6 +1,9 @@
-"""Web pages of others neither reach the provider through the proxy nor read our own pages; every other client does."""
+"""Web pages of others neither reach the provider through the proxy nor read our own pages; every other client does.
+Only a proxy that is believed says whose a request is.
+"""
 
 import json
+from ipaddress import ip_network
 
 import pytest
 import trio
@@ -13,6 +16,21 @@ from tests.http.test_gateway import WHOLE
 from tests.lab.provider.building import HEADERS
 
 CLIENT = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+PROXIES = tuple(map(ip_network, ("10.1.0.0/16", "fd00::5", "127.0.0.1")))
+WHO = [
+    ("10.1.2.3", "red", True),
+    ("::ffff:10.1.2.3", "red", True),
+    ("fd00::5", "Ä", True),
+    ("10.2.0.1", "red", False),
+    ("fd00::6", "red", False),
+    ("", "red", False),
+    ("somewhere", "red", False),
+    (None, "red", False),
+    ("10.1.2.3", "", False),
+    ("10.1.2.3", "red, blue", False),
+    ("10.1.2.3", "r" * 65, False),
+]
 
 FOREIGN = [
     [(b"Origin", b"https://evil.example")],
@@ -107,3 +125,18 @@ async def test_our_own_pages_are_not_for_other_sites_even_with_the_token(headers
 
 async def _status(url: str, headers: list[tuple[bytes, bytes]]) -> RawReply:
     return await exchange(url, method="GET", target="/-/status", headers=headers)
+
+
+@pytest.mark.parametrize(("address", "tenant", "is_taken"), WHO)
+def test_a_tenant_is_taken_from_a_proxy_that_is_believed_and_from_nobody_else(
+    address: str | None, tenant: str, is_taken: bool
+) -> None:
+    named = ((b"X-Mnemosyne-Tenant", tenant.encode("latin-1")),)
+    assert (Callers(proxies=PROXIES).refusal_of_tenant(named, address) is None) is is_taken
+    assert Callers().refusal_of_tenant(named, address) is not None
+    assert Callers().refusal_of_tenant((), address) is None
+
+
+def test_two_tenants_are_none() -> None:
+    named = ((b"x-mnemosyne-tenant", b"red"), (b"x-mnemosyne-tenant", b"blue"))
+    assert Callers(proxies=PROXIES).refusal_of_tenant(named, "10.1.2.3") is not None

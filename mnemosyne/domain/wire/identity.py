@@ -63,6 +63,9 @@ _VERSION = pattern(r"(?<!\d)\d++(?:\.\d+)+[\w.-]*")
 _NUMBERS = pattern(r"\d{1,9}(?:\.\d{1,9})*")
 
 SESSION_HEADER = "x-mnemosyne-session"
+TENANT_HEADER = "x-mnemosyne-tenant"
+"""Whose a request is, where a proxy says so that is believed."""
+
 SESSION_HEADERS: Mapping[str, tuple[str, ...]] = {
     "claude-code": ("x-claude-code-session-id",),  # 2.1.197 and 2.1.329
     "opencode": ("x-session-id", "x-session-affinity"),  # 1.18.33

@@ -14,11 +14,11 @@ from mnemosyne.cli.reading import (
     log_of,
     log_options,
     render_emptiness,
-    session_argument,
     with_log,
 )
 from mnemosyne.cli.settings import configuration
 from mnemosyne.config import Config
+from mnemosyne.errors import BadOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,15 +33,21 @@ quick_option = click.option(
 )
 
 
-@click.command(short_help="Erase what was said in a session.")
-@session_argument
+@click.command(short_help="Erase what was said in a session, or all of a tenant.")
+@click.argument("session", metavar="[SESSION]", required=False)
+@click.option(
+    "--all", "everything", is_flag=True, help="All sessions of the tenant, and all that is known beyond them."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @quick_option
 @log_options()
 @json_option
-def forget(session: str, yes: bool, quick: bool, as_json: bool, **options: object) -> None:
+def forget(session: str | None, everything: bool, yes: bool, quick: bool, as_json: bool, **options: object) -> None:
     """Erase what was said in a session: every text, tool result and reply, and the words of its objects. It cannot be
     undone.
+
+    With --all, erase that of every session of the tenant (--tenant), and the words of all entries of its memory beyond
+    sessions.
 
     The log stays valid: hashes, sizes, times and counts remain, and `mnemosyne verify` says `forgotten`. A client that
     goes on with the session sends its history again, and that is stored again. Afterwards the tables that held words
@@ -49,9 +55,18 @@ def forget(session: str, yes: bool, quick: bool, as_json: bool, **options: objec
     not with its turns. The journal of the database that Mnemosyne keeps itself is renewed, too. In a database of your
     own (`dsn`), its journal, its backups and its replicas are yours to renew.
     """
+    if (session is None) is not everything:
+        raise BadOption("Name a session, or give --all for everything of the tenant; not both.")
+    config = log_of(options)
+    if session is None:
+        _forget_tenant(config, yes=yes, quick=quick, as_json=as_json)
+    else:
+        _forget_session(config, session, yes=yes, quick=quick, as_json=as_json)
+
+
+def _forget_session(config: Config, session: str, *, yes: bool, quick: bool, as_json: bool) -> None:
     from mnemosyne.services.sessions import read_own_history
 
-    config = log_of(options)
     stream, found = with_log(config, lambda storage: read_own_history(storage, session))
     if not yes:
         name = f"{found.started.external_id if found.started else '-'}, {plural(found.turns, 'turn')}"
@@ -61,6 +76,29 @@ def forget(session: str, yes: bool, quick: bool, as_json: bool, **options: objec
         print_json({"id": str(stream), "erased": done.erased, "recorded": done.recorded, "files": files})
         return
     say(f"session {stream}: {plural(done.erased, 'piece')} of content erased")
+    print_files(files)
+
+
+def _forget_tenant(config: Config, *, yes: bool, quick: bool, as_json: bool) -> None:
+    streams = with_log(config, lambda storage: storage.events.streams())
+    if not yes:
+        asked = f"Erase everything of tenant {config.tenant}: {plural(len(streams), 'session')}, and all that is known?"
+        click.confirm(asked, abort=True, err=True)
+
+    async def forget_tenant(storage: "Storage") -> "tuple[int, list[Forgotten], str]":
+        from mnemosyne.services.knowledge import WriteMoment, erase_all
+
+        entries = await erase_all(storage, config.tenant, WriteMoment(_now(), secrets.token_hex(4)))
+        return entries, *await _forget(storage, streams, quick=quick)
+
+    entries, done, files = with_log(config, forget_tenant)
+    pieces = sum(each.erased for each in done)
+    if as_json:
+        told = {"tenant": config.tenant, "sessions": len(done), "erased": pieces, "entries": entries, "files": files}
+        print_json(told)
+        return
+    sessions, known = plural(len(done), "session"), plural(entries, "entry")
+    say(f"tenant {config.tenant}: {plural(pieces, 'piece')} of content of {sessions} erased, and the words of {known}")
     print_files(files)
 
 

@@ -170,11 +170,7 @@ class KnowledgeDesk:
                 for each in known.entries.values()
                 if each.id == matching or sought in f"{each.content}\n{each.summary}\n{each.detail}".casefold()
             )
-            if found:
-                command = EraseEntries(at=moment.at, write=moment.id, entries=tuple(sorted(found)))
-                await self.book.write(place, command, moment.id)
-                await self.book.erase(place, found)
-                erased += len(found)
+            erased += await _erase(self.book, place, found, moment)
         if not erased:
             raise NotFound(f"No entry has the id {matching!r}, or these words.")
         return erased
@@ -288,6 +284,23 @@ class KnowledgeDesk:
                 done = await self.remember(scope, draft, WriteMoment(moment.at, f"{moment.id}-{number}"))
                 counts[done.what] = counts.get(done.what, 0) + 1
         return counts
+
+
+async def erase_all(archive: Archive, tenant: str, moment: WriteMoment) -> int:
+    """Take the words of every entry of a tenant out of the log for good; how many still had theirs."""
+    book, had = KnowledgeBook(archive.events, archive.journal), 0
+    for place, known in await book.read_all(await list_places(archive, tenant)):
+        had += sum(not each.erased for each in known.entries.values())
+        await _erase(book, place, frozenset(known.entries), moment)
+    return had
+
+
+async def _erase(book: KnowledgeBook, place: Place, entries: frozenset[str], moment: WriteMoment) -> int:
+    if entries:
+        command = EraseEntries(at=moment.at, write=moment.id, entries=tuple(sorted(entries)))
+        await book.write(place, command, moment.id)
+        await book.erase(place, entries)
+    return len(entries)
 
 
 async def list_places(archive: Archive, tenant: str) -> list[Place]:

@@ -160,3 +160,24 @@ def test_an_imported_session_is_marked_wherever_it_is_shown(empty: Path) -> None
     assert json.loads(run("sessions", "--json", *tenant).stdout)[0]["imported_at"] is not None
     assert "This session was imported on" in run("explain", SESSION, *tenant).stdout
     assert json.loads(run("export", SESSION, *tenant).stdout.splitlines()[0])["imported_at"] > 0
+
+
+def test_all_of_a_tenant_is_forgotten_and_nothing_of_another(both: Path) -> None:
+    for tenant, entry in (("t", "Ada deploys on Mondays."), ("local", "Grace deploys on Fridays.")):
+        run("remember", entry, "--tenant", tenant)
+    before = run("verify").stdout
+    assert "Erase everything of tenant t: 1 session, and" in run("forget", "--all", "--tenant", "t", code=1).stderr
+    told = json.loads(run("forget", "--all", "--tenant", "t", "--yes", "--json").stdout)
+    assert (told["tenant"], told["sessions"], told["entries"], told["files"]) == ("t", 1, 1, "rewritten")
+    assert told["erased"] > 0
+    assert run("verify", "--tenant", "t").stdout.split() == [SESSION, "forgotten"]
+    assert "Ada" not in run("memory", "history", "--tenant", "t").stdout
+    assert run("verify").stdout == before
+    assert "Grace deploys on Fridays." in run("memory", "list", "--tenant", "local").stdout
+    again = run("forget", "--all", "--tenant", "t", "--yes").stdout
+    assert "0 pieces of content of 1 session erased, and the words of 0 entries" in again
+
+
+@pytest.mark.parametrize("given", [[], [NAME, "--all"]])
+def test_either_a_session_is_forgotten_or_all(both: Path, given: list[str]) -> None:
+    assert "not both" in run("forget", *given, "--yes", code=2).stderr

@@ -134,9 +134,12 @@ def parse_networks(value: object) -> tuple[str, ...]:
 
 def parse_network(value: object) -> str:
     try:
-        return str(ipaddress.ip_network(parse_text(value)))
+        network = ipaddress.ip_network(parse_text(value))
     except ValueError:
         raise ValueError("an address or a network is needed, as in 10.0.0.5 or 10.0.0.0/24") from None
+    if not network.prefixlen:
+        raise ValueError("a network of all addresses has anybody believed")
+    return str(network)
 
 
 def parse_origin(value: object) -> str:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -168,6 +169,20 @@ def _port(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
         yield Finding("bad", str(error).rstrip("."), "`mnemosyne run` works all the same, on a free port")
     else:
         yield Finding("good", f"{url_of(config)} is free" if config.port else "any free port will be taken")
+
+
+@needs_config
+def _tenants(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
+    others = len({each.tenant for each in config.tenant_keys} - {config.tenant})
+    told = f"{others} other{'' if others == 1 else 's'} by their keys" if others else "no other by a key"
+    proxies = f"any by {', '.join(config.tenant_proxies)}" if config.tenant_proxies else "none by a proxy"
+    yield Finding("good", f"{config.tenant}; {told}; {proxies}")
+    if any(ip_network(each).is_loopback for each in config.tenant_proxies):
+        yield Finding(
+            "open",
+            "every program of this machine is believed whose its requests are",
+            "keep others off this machine, or give the proxy an address of its own",
+        )
 
 
 @needs_config
@@ -490,6 +505,7 @@ CHECKS: list[Check] = [
     Check("models", _models),
     Check("port", _port),
     Check("worker", _worker),
+    Check("tenants", _tenants),
     Check("upstream", _upstream),
     Check("helper", _helper),
     Check("search", _search),

@@ -130,6 +130,20 @@ def test_models_of_a_file_are_known_and_one_that_cannot_be_used_is_named(tmp_pat
     assert f"{file}, [prices] local-7b: output is missing" in result.stdout
 
 
+def test_who_may_say_whose_a_request_is_is_told(tmp_path: Path, upstream: Provider) -> None:
+    def told(**variables: str) -> list[str]:
+        return [each.text for each in look("tenants", circumstances(tmp_path, upstream, **variables))]
+
+    assert told() == ["local; no other by a key; none by a proxy"]
+    keys = f"{'0' * 64}=red,{'1' * 64}=red,{'2' * 64}=local"
+    known = told(MNEMOSYNE_TENANT_PROXIES="10.0.0.5", MNEMOSYNE_TENANT_KEYS=keys)
+    assert known == ["local; 1 other by their keys; any by 10.0.0.5/32"]
+    for loopback in ("127.0.0.0/8", "::1"):
+        assert told(MNEMOSYNE_TENANT_PROXIES=loopback)[1:] == [
+            "every program of this machine is believed whose its requests are"
+        ]
+
+
 def test_the_port_is_free_or_taken_or_ours(tmp_path: Path, upstream: Provider) -> None:
     at = circumstances(tmp_path, upstream)
     assert look("port", at) == [Finding("good", "any free port will be taken")]

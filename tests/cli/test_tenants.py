@@ -1,6 +1,7 @@
 """No command shows, changes or hands out what is another tenant's, whatever it is asked and by which name."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.services.exporting import write_session
+from tests.adapters.log_support import query
+from tests.adapters.postgres.test_vacuum import files_with
 from tests.cli.running import run
 from tests.golden.sessions import LOGS, appends, opened
 from tests.projections.support import POSTGRES, open_world
@@ -166,11 +169,19 @@ def test_all_of_a_tenant_is_forgotten_and_nothing_of_another(both: Path) -> None
     for tenant, entry in (("t", "Ada deploys on Mondays."), ("local", "Grace deploys on Fridays.")):
         run("remember", entry, "--tenant", tenant)
     before = run("verify").stdout
+    dsn = os.environ["MNEMOSYNE_DSN"]
+    kept = query(dsn, "select data from mnemosyne.content where stream = %s and octet_length(data) >= 40", SESSION)
+    frames = [data for (data,) in kept]
+    assert len(frames) > 5
+    theirs, others = b"Ada deploys on Mondays.", b"Grace deploys on Fridays."
+    assert all(files_with(dsn, [each]) for each in (*frames, theirs, others))
     assert "Erase everything of tenant t: 1 session, and" in run("forget", "--all", "--tenant", "t", code=1).stderr
     told = json.loads(run("forget", "--all", "--tenant", "t", "--yes", "--json").stdout)
     assert (told["tenant"], told["sessions"], told["entries"], told["files"]) == ("t", 1, 1, "rewritten")
     assert told["erased"] > 0
     assert run("verify", "--tenant", "t").stdout.split() == [SESSION, "forgotten"]
+    assert files_with(dsn, [*frames, theirs]) == set()
+    assert files_with(dsn, [others])
     assert "Ada" not in run("memory", "history", "--tenant", "t").stdout
     assert run("verify").stdout == before
     assert "Grace deploys on Fridays." in run("memory", "list", "--tenant", "local").stdout

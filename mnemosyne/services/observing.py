@@ -11,9 +11,10 @@ from mnemosyne.domain.history.calls import AnsweredCall, read_calls
 from mnemosyne.domain.history.guards import Repetition, find_repetitions
 from mnemosyne.domain.history.plans import WorkPlan, plan_after
 from mnemosyne.domain.history.time_travel import Attempt, History, history_of
+from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.recall.goals import SessionGoal, find_goal
 from mnemosyne.domain.segmentation.segment import SeenMessage
-from mnemosyne.domain.session.events import BranchKind
+from mnemosyne.domain.session.events import BranchKind, CheckpointNamed, Event, SessionForgotten
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.domain.wire.reply import json_object
@@ -25,13 +26,14 @@ from mnemosyne.services.sessions import Archive
 @attrs.frozen(kw_only=True)
 class Observed:
     """What a branch shows up to its last ``turn``: the ``goal`` of its user and the ``plan`` that holds, None where
-    there is none, and what was called again and again.
+    there is none, and what was called again and again. ``checkpoints`` are those of all branches.
     """
 
     turn: int = 0
     goal: SessionGoal | None = None
     plan: WorkPlan | None = None
     repetitions: Sequence[Repetition] = ()
+    checkpoints: Sequence[CheckpointNamed] = ()
 
     @property
     def lately_repeated(self) -> Repetition | None:
@@ -54,8 +56,18 @@ def plan_as_json(plan: WorkPlan | None) -> Mapping[str, Any] | None:
 
 NOTHING = Observed()
 
-Observations = Lru[tuple[UUID, str | None], tuple[int, Observed]]
-"""What was seen already of branches, each when so many of the session's turns were in the ledger."""
+
+@attrs.frozen
+class Seen:
+    """What was observed when so many of the session's ``turns`` were in the ledger, up to an event's ``version``."""
+
+    turns: int
+    version: int
+    observed: Observed
+
+
+Observations = Lru[tuple[UUID, str | None], Seen]
+"""What was seen already of branches."""
 
 HELD = 256
 
@@ -67,14 +79,28 @@ def no_observations() -> Observations:
 
 async def observe(archive: Archive, stream: UUID, branch: str | None, turns: int, seen: Observations) -> Observed:
     """What the calls of a branch show now, without one those of the branch that was talked to last; nothing where the
-    content was forgotten. It is read again once more than these ``turns`` are in the ledger. Raises LogFailed.
+    content was forgotten. Requests are read again once more than these ``turns`` are in the ledger. Raises LogFailed.
     """
     known = seen.get((stream, branch))
-    if known is not None and known[0] == turns:
-        return known[1]
-    history = history_of(str(stream), await archive.events.read(stream))
-    found = await observe_history(archive, stream, history, branch)
-    return seen.put((stream, branch), (turns, found))[1]
+    if known is not None and known.turns == turns:
+        known = _go_on(known, await archive.events.read(stream, after=known.version))
+    if known is None or known.turns != turns:
+        recorded = await archive.events.read(stream)
+        found = await observe_history(archive, stream, history_of(str(stream), recorded), branch)
+        known = Seen(turns, len(recorded), found)
+    return seen.put((stream, branch), known).observed
+
+
+def _go_on(known: Seen, recorded: Sequence[Recorded[Event]]) -> Seen | None:
+    """What was seen, with what happened besides turns since; None where that was forgotten."""
+    events = [each.envelope.event for each in recorded]
+    if any(isinstance(each, SessionForgotten) for each in events):
+        return None
+    named = [each for each in events if isinstance(each, CheckpointNamed)]
+    if not named:
+        return known
+    observed = attrs.evolve(known.observed, checkpoints=(*known.observed.checkpoints, *named))
+    return attrs.evolve(known, version=recorded[-1].version, observed=observed)
 
 
 _TALKED_TO = frozenset({BranchKind.MAIN, BranchKind.SUCCESSOR, BranchKind.FORK})
@@ -99,10 +125,15 @@ async def observe_history(archive: Archive, stream: UUID, history: History, bran
         said += messages
         calls |= {each.id: each for each in read_calls(messages, calls)}
     made = tuple(calls.values())
+    checkpoints = tuple(history.checkpoints.values())
     if not said:
-        return NOTHING
+        return attrs.evolve(NOTHING, checkpoints=checkpoints)
     return Observed(
-        turn=ends[-1].began.turn, goal=find_goal(said), plan=plan_after(made), repetitions=find_repetitions(made)
+        turn=ends[-1].began.turn,
+        goal=find_goal(said),
+        plan=plan_after(made),
+        repetitions=find_repetitions(made),
+        checkpoints=checkpoints,
     )
 
 

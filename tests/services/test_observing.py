@@ -3,6 +3,7 @@
 from typing import Any
 
 from mnemosyne.domain.history.plans import WorkPlan
+from mnemosyne.services.checkpoints import name
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.observing import NOTHING, no_observations, observe
 from tests.services.talking import Talk, assistant, body, plain, talking, user
@@ -95,6 +96,24 @@ async def test_what_was_seen_is_read_again_once_there_are_more_turns() -> None:
         again = await observe(talk.archive, talk.stream, None, 2, known)
         assert again.plan is not None
         assert not again.plan.is_followed
+
+
+async def test_a_turn_that_got_a_name_meanwhile_has_it_and_what_was_forgotten_meanwhile_is_gone() -> None:
+    async with talking() as talk:
+        known = no_observations()
+        await talk.ask(body([user("Do it."), *called("TodoWrite", todos(a="pending"), "ok", 1)]))
+        assert (await observe(talk.archive, talk.stream, None, 1, known)).checkpoints == ()
+        for count, called_so in enumerate(("begun", "again"), 1):
+            await name(talk.archive, str(talk.stream), called_so, branch="main", turn=1, at=9, correlation_id="c")
+            found = await observe(talk.archive, talk.stream, None, 1, known)
+            assert [each.name for each in found.checkpoints] == ["begun", "again"][:count]
+            assert found.plan is not None
+            assert (
+                found.checkpoints == (await observe(talk.archive, talk.stream, None, 1, no_observations())).checkpoints
+            )
+        stream, archive = talk.stream, talk.archive
+    await forget(archive, stream, lambda: 10, "c")
+    assert await observe(archive, stream, None, 1, known) == NOTHING
 
 
 async def test_what_was_repeated_is_told_on_a_line_for_a_few_turns_alone() -> None:

@@ -57,6 +57,7 @@ async def show_session(holdings: Holdings, session: str) -> tuple[str, Mapping[s
         "happenings": await read_happenings(holdings.archive, view),
         "plan": plan_as_json(observed.plan),
         "repetitions": observed.repetitions,
+        "checkpoints": observed.checkpoints,
     }
 
 

@@ -55,10 +55,14 @@ async def read_shown(
     named = {
         each.object for each in (*left[:SHOWN_LEFT], *(span for span in view.map.spans if span.object.id in missed))
     }
+    observed = await observe(archive, stream, view.branch, view.total.turns, seen)
     return {
         "view": view,
         "overview": await overviews.read_overview(archive, models, stream, openings=openings),
-        "observed": await observe(archive, stream, view.branch, view.total.turns, seen),
+        "observed": observed,
+        "checkpoints": sorted(
+            (each for each in observed.checkpoints if each.branch == view.branch), key=lambda each: each.turn
+        ),
         "map_svg": map_chart(view.map),
         "money_svg": money_chart(view.money),
         "left": left[:SHOWN_LEFT],
@@ -101,4 +105,4 @@ def session_report(shown: Mapping[str, Any], *, redacted: bool) -> str:
 
 def _without_words(shown: Mapping[str, Any]) -> Mapping[str, Any]:
     overview = attrs.evolve(shown["overview"], title=_WORDLESS, project=None, name="")
-    return {**shown, "overview": overview, "sources": {}, "observed": NOTHING}
+    return {**shown, "overview": overview, "sources": {}, "observed": NOTHING, "checkpoints": ()}

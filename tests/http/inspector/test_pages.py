@@ -67,6 +67,24 @@ async def test_a_turn_is_found_under_the_name_that_a_person_gave_it(pages: Pages
     assert by_name == by_number | {"place": "half-way"}
 
 
+async def test_a_session_s_page_names_its_checkpoints_and_leads_to_what_changed_between_them(
+    pages: Pages, shown: ShownLog
+) -> None:
+    page = f"/-/session/{shown.session}"
+    await pages.get(page)  # what is seen is kept until there are more turns
+    async with open_storage(settings(shown.dsn, shown.folder)) as storage:
+        for turn, called in ((12, "before"), (18, "after")):
+            await name(storage, shown.session, called, branch="main", turn=turn, at=NOW, correlation_id="c")
+    _, text = await pages.get(page)
+    assert "<mark>before</mark>" in text
+    assert "<mark>after</mark>" in text
+    between = re.search(r'href="([^"]+/turn/12/to/18[^"]*)"', text)
+    assert between is not None
+    assert (await pages.get(between[1]))[0] == 200
+    points = (await pages.json(f"{page}.json"))["checkpoints"]
+    assert {(each["name"], each["turn"]) for each in points} >= {("before", 12), ("after", 18)}
+
+
 class Elements(HTMLParser):
     """The elements of a page, and which of their attributes a browser would run."""
 

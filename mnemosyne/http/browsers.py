@@ -55,6 +55,8 @@ class Callers:
             return (
                 f"{TENANT_HEADER} is taken from the proxies in `tenant_proxies` alone, and {address} is none of them."
             )
+        if not named.isascii():  # a header has no encoding: the name would be another one than the proxy means
+            return f"{TENANT_HEADER} cannot be used: it is not ASCII."
         try:
             parse_tenant(named)
         except ValueError as reason:

@@ -21,7 +21,8 @@ PROXIES = tuple(map(ip_network, ("10.1.0.0/16", "fd00::5", "127.0.0.1")))
 WHO = [
     ("10.1.2.3", "red", True),
     ("::ffff:10.1.2.3", "red", True),
-    ("fd00::5", "Ä", True),
+    ("fd00::5", "Ä", False),
+    ("fd00::5", "blue", True),
     ("10.2.0.1", "red", False),
     ("fd00::6", "red", False),
     ("", "red", False),

@@ -60,9 +60,7 @@ async def read_shown(
         "view": view,
         "overview": await overviews.read_overview(archive, models, stream, openings=openings),
         "observed": observed,
-        "checkpoints": sorted(
-            (each for each in observed.checkpoints if each.branch == view.branch), key=lambda each: each.turn
-        ),
+        "checkpoints": sorted(observed.checkpoints, key=lambda each: (each.branch, each.turn)),
         "map_svg": map_chart(view.map),
         "money_svg": money_chart(view.money),
         "left": left[:SHOWN_LEFT],

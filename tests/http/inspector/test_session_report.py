@@ -7,9 +7,10 @@ from typing import Any
 from mnemosyne.domain.history.guards import Guard, Repetition
 from mnemosyne.domain.history.plans import WorkPlan
 from mnemosyne.domain.segmentation.plan_items import ItemState, PlanItem
+from mnemosyne.domain.session.events import CheckpointNamed
 from mnemosyne.http.inspector.session_report import read_shown, session_report
 from mnemosyne.services import read_models
-from mnemosyne.services.observing import Observed, no_observations
+from mnemosyne.services.observing import Observed, Seen, no_observations
 from tests.http.inspector.conftest import ShownLog
 from tests.http.inspector.shown import TITLE, Pages
 from tests.http.inspector.test_pages import Elements
@@ -58,6 +59,24 @@ async def test_what_the_calls_show_is_told_and_redacted_with_the_words(pages: Pa
     assert "were passed in turn 1 of main" in page
     assert not {"The plan", "make"} & set(re.findall(r"The plan|make", session_report(planned, redacted=True)))
     assert "The plan" not in session_report(told, redacted=False)
+
+
+async def test_a_checkpoint_of_another_branch_is_listed_too_and_stands_at_no_turn_of_the_one_that_is_drawn(
+    pages: Pages, shown: ShownLog
+) -> None:
+    holdings, seen = pages.holdings, no_observations()
+    stream = await read_models.find(holdings.models, shown.session)
+    turns = (await read_everything(pages, shown))["view"].total.turns
+    version = len(await holdings.archive.events.read(stream))
+    places = (("there", "successor-1", 20), ("here", "main", 20), ("before", "main", 12))
+    named = [CheckpointNamed(at=9, name=name, branch=branch, turn=turn) for name, branch, turn in places]
+    seen.put((stream, "main"), Seen(turns, version, Observed(checkpoints=named)))
+    told = await read_shown(holdings.archive, holdings.models, stream, None, openings={}, seen=seen)
+    page = session_report(told, redacted=False)
+    listed = re.findall(r"<li>(\w+) <small>([^,]+), turn (\d+)", page)
+    assert listed == [("before", "main", "12"), ("here", "main", "20"), ("there", "successor-1", "20")]
+    assert re.findall("<mark>(.+?)</mark>", page) == ["here", "before"]
+    assert "Checkpoints" not in session_report(told, redacted=True)
 
 
 async def test_a_redacted_file_holds_no_word_that_was_said_and_no_name_of_a_file(pages: Pages, shown: ShownLog) -> None:

@@ -100,7 +100,11 @@ class Setting:
     @property
     def default_text(self) -> str:
         """The default for people."""
-        return self.unset if self.default in (None, ()) else plain(self.default)
+        return self.tell(self.default)
+
+    def tell(self, value: object) -> str:
+        """A value that holds, for people."""
+        return self.unset if value in (None, ()) else plain(value)
 
 
 SETTINGS: tuple[Setting, ...] = (

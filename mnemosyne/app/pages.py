@@ -26,7 +26,7 @@ from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.settings import session_budget, settings_of
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS
-from mnemosyne.config import Config, list_settings
+from mnemosyne.config import SETTINGS, Config
 from mnemosyne.data_dir import local_token, prepare_data_dir
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import Place
@@ -71,7 +71,9 @@ class OpenHoldings:
     ) -> None:
         self.settings: ServerSettings = settings_of(config)
         self.shown: Mapping[str, Any] = {
-            name: {"value": value, "source": config.sources[name]} for name, value in list_settings(config).items()
+            each.name: {"value": each.tell(getattr(config, each.name)), "source": config.sources[each.name]}
+            for each in SETTINGS
+            if each.name != "dsn"
         }
         self.session_budget = session_budget(config)
         self.observations: Observations = no_observations()

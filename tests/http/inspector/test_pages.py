@@ -85,6 +85,13 @@ async def test_a_session_s_page_names_its_checkpoints_and_leads_to_what_changed_
     assert {(each["name"], each["turn"]) for each in points} >= {("before", 12), ("after", 18)}
 
 
+async def test_settings_are_told_in_words(pages: Pages) -> None:
+    told = {name: each["value"] for name, each in (await pages.json("/-/server.json"))["settings"].items()}
+    assert told["tenant_keys"] == "none"
+    assert not {"None", "", "()"} & set(told.values())
+    assert "dsn" not in told
+
+
 class Elements(HTMLParser):
     """The elements of a page, and which of their attributes a browser would run."""
 

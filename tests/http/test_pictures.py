@@ -182,3 +182,35 @@ async def test_a_document_that_is_cited_never_leaves() -> None:
         assert await epochs_of(stage)
         assert all(json.dumps(kept) in json.dumps(bare(body)) for body in stage.upstream[1:])
         assert violations(stage) == []
+
+
+def paper(number: int, pages: int) -> Json:
+    """A PDF of pages that say their number."""
+    count = b"".join(b"%d 0 obj\n<</Type /Page /Of %d>>\nendobj\n" % (at, number) for at in range(1, pages + 1))
+    data = base64.b64encode(b"%PDF-1.4\n" + count + b"%%EOF\n").decode()
+    return {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}}
+
+
+@pytest.mark.parametrize(("papers", "pages", "fits"), [(1, 2, True), (1, 3, False), (4, 1, False)])
+async def test_pdfs_that_left_come_back_to_the_byte_while_a_turn_has_room_for_all_of_their_object(
+    papers: int, pages: int, fits: bool
+) -> None:
+    """A page may have 3,000 tokens, and a turn has back 8,192 at most."""
+    brought = [paper(each, pages) for each in range(papers)]
+    clock, log = Clock(), StoppableLog()
+    async with open_standin({"rules": []}) as standin:
+        async with open_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:
+            client = Client(stage.url, tools=[SCREENSHOT])
+            await walk(client, stage, clock, [*brought, *(text(f"Nothing {each}.") for each in range(4 - papers))])
+            await walk(client, stage, clock, [shot(each) for each in range(12)])
+            assert brought[0]["source"]["data"] not in json.dumps(stage.upstream[-1])
+        async with open_stage(standin=standin, log=log, clock=iter(clock)) as stage:
+            client.url = stage.url
+            first = next(each for each in await stage.events() if isinstance(each, ObjectCreated) and each.source_tool)
+            answer(stage, [restore(first.object)], [text("I see.")])
+            await client.turn(text("What was there?"))
+            (result,) = results_in(stage.upstream[-1])
+            assert (json.dumps(brought[0]) in json.dumps(bare(result))) is fits
+            assert result.get("is_error", False) is not fits
+        assert violations(stage) == []
+        assert_nothing_of_ours(client)

@@ -647,9 +647,11 @@ class Turn:
         while True:
             try:
                 return await self._tell_once(message, durable=durable)
-            except (VersionConflict, ActorStopped):
+            except (VersionConflict, ActorStopped) as lost:
                 pause = next(pauses, None)
-                if pause is None or (is_proposal and self._prepared is None):  # what has not left is decided anew
+                # What has not left is decided anew if another process wrote; the next actor is asked for the same.
+                is_outdated = is_proposal and self._prepared is None and isinstance(lost, VersionConflict)
+                if pause is None or is_outdated:
                     raise
                 await trio.sleep(pause)
 

@@ -12,6 +12,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.actors.messages import Owed
 from mnemosyne.actors.session import SessionActor
@@ -45,6 +46,7 @@ class Killer:
         if not self.at_the_end and self.is_lost_at(self.passed):
             if actor._last is not None:
                 await actor._last.durable()
+            await wait_all_tasks_blocked()  # who has something to tell has told it to this actor
             actor.stop()
             await trio.lowlevel.checkpoint()
 

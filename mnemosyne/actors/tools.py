@@ -15,7 +15,7 @@ import trio
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.texts import ObjectTexts, in_thread
-from mnemosyne.domain.cost.tokens import Features, features_of_block, features_of_text
+from mnemosyne.domain.cost.tokens import features_of_block, features_of_text
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.aggregate import MemoryObject, find_saying, is_claim, is_episode, parts_of
 from mnemosyne.domain.objects.events import ObjectEvent
@@ -28,6 +28,7 @@ from mnemosyne.domain.recall.answering import LEAST_HELD, answers
 from mnemosyne.domain.recall.candidates import list_texts, may_answer
 from mnemosyne.domain.recall.choosing import SearchedText
 from mnemosyne.domain.recall.composing import PASSAGE_TOKENS, HelperQuestion, question_for, tell_sentences
+from mnemosyne.domain.recall.memory_calls import Attached
 from mnemosyne.domain.recall.memory_results import MemoryHit, Quote
 from mnemosyne.domain.recall.related import find_related
 from mnemosyne.domain.session.address import Address
@@ -258,18 +259,16 @@ class FromMemory:
         return (named, call.question) if named else (among, f"{call.question} {call.scope}")
 
     async def _restore(self, call: MemoryRestore, asking: "_Asking") -> str | _Shown | RefusedCall:
-        restore = memory_calls.restore(asking.memory, asking.branch, call, asking.spent, asking.limits)
-        if isinstance(restore, RefusedCall):
-            return restore
+        granted = memory_calls.grant_restore(asking.memory, asking.branch, call, asking.spent, asking.limits)
+        if isinstance(granted, RefusedCall):
+            return granted
         began = trio.current_time()
-        content, attached = await self._texts.read_at(restore.object, restore.after)
+        content, attached = await self._texts.read_at(granted.object, granted.after)
         if attached and not asking.attaches:
             return RefusedCall(memory_results.IMAGES_NOT_SHOWN)
-        if attached:
-            with_them = restore.with_images(asking.count(attached), asking.spent, asking.limits)
-            if isinstance(with_them, RefusedCall):
-                return with_them
-            restore = with_them
+        restore = granted.within(asking.spent, asking.limits, [asking.measure(each) for each in attached])
+        if isinstance(restore, RefusedCall):
+            return restore
         asking.spent = asking.spent.after(restore.tokens)
         events = restore.events(
             asking.memory,
@@ -390,9 +389,9 @@ class _Asking:
         """About how many tokens a text has."""
         return self._estimator.tokens(features_of_text(text))
 
-    def count(self, attached: Sequence[Block]) -> int:
-        """About how many tokens images and documents have."""
-        return self._estimator.tokens(sum(map(features_of_block, attached), Features()))
+    def measure(self, attached: Block) -> Attached:
+        """An image or document with about how many tokens it has."""
+        return Attached(type_of(attached), self._estimator.tokens(features_of_block(attached)))
 
     def add(self, events: Sequence[ObjectEvent]) -> None:
         """What a call changed."""

@@ -4,7 +4,7 @@ Ids are the branch's own, or of the windows that it succeeds, or they are unknow
 objects, nor of another branch's.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 import attrs
@@ -19,7 +19,7 @@ from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.session.state import Session
-from mnemosyne.domain.text.stubs import plain
+from mnemosyne.domain.text.stubs import plain, render_types
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import (
     LEAST_ANSWER,
@@ -39,6 +39,14 @@ def is_all_shown(memory: Memory, branch: str) -> bool:
     return all(fidelity is Fidelity.FULL for _, fidelity in memory.within_reach(branch))
 
 
+@attrs.frozen
+class Attached:
+    """An image or document that belongs to an object: its type, and about how many tokens it has."""
+
+    type: str
+    tokens: int
+
+
 @attrs.frozen(kw_only=True)
 class GrantedRestore:
     """An object is to be shown again, at the end of the window: at ``after``, where it stood at ``before``."""
@@ -49,17 +57,15 @@ class GrantedRestore:
     tokens: int
     reason: str
 
-    def with_images(self, tokens: int, spent: Spent, limits: FaultLimits) -> "GrantedRestore | RefusedCall":
-        """The same with its images and documents, of so many tokens; whether there is room for them, too."""
-        whole = self.tokens + tokens
-        if spent.tokens + whole > limits.tokens:
-            left = max(0, limits.tokens - spent.tokens)
-            return RefusedCall(
-                f"{MARK}{self.object.id} has about {whole:,} tokens at {self.after.label}, most of them of its images"
-                f" and documents, and in this turn no more than {left:,} may still come back. Ask about it with"
-                f" {QUERY}, or look at the source again."
-            )
-        return attrs.evolve(self, tokens=whole)
+    def within(
+        self, spent: Spent, limits: FaultLimits, attached: Sequence[Attached] = ()
+    ) -> "GrantedRestore | RefusedCall":
+        """The same with what is attached to it, where a turn that had ``spent`` has room for all of it."""
+        left = max(0, limits.tokens - spent.tokens)
+        tokens = self.tokens + sum(each.tokens for each in attached)
+        if tokens > left:
+            return RefusedCall(_too_large(self, attached, left))
+        return attrs.evolve(self, tokens=tokens)
 
     def events(
         self, memory: Memory, *, at: int, branch: str, turn: int, left: int | None, latency: int
@@ -83,8 +89,17 @@ class GrantedRestore:
 def restore(
     memory: Memory, branch: str, call: MemoryRestore, spent: Spent, limits: FaultLimits = LIMITS
 ) -> GrantedRestore | RefusedCall:
-    """Whether an object may be shown again. What is not there at the fidelity asked for is shown at the next fuller
-    one that is. An object in full is never restored: the model sees it already.
+    """Whether an object may be shown again, and a turn has room for its words."""
+    found = grant_restore(memory, branch, call, spent, limits)
+    return found if isinstance(found, RefusedCall) else found.within(spent, limits)
+
+
+def grant_restore(
+    memory: Memory, branch: str, call: MemoryRestore, spent: Spent, limits: FaultLimits = LIMITS
+) -> GrantedRestore | RefusedCall:
+    """Whether an object may be shown again, if there is room for it (``GrantedRestore.within``). What is not there at
+    the fidelity asked for is shown at the next fuller one that is. An object in full is never restored: the model sees
+    it already.
     """
     each = own(memory, branch, call.object_id)
     if isinstance(each, RefusedCall):
@@ -95,30 +110,43 @@ def restore(
     after = max(fidelity for fidelity in Fidelity if fidelity <= call.target and each.tokens_at(fidelity) is not None)
     if not is_legal(before, after, Cause.FAULT):
         return RefusedCall(f"{MARK}{each.id} stands at {before.label} already; target L0 shows all of it.")
-    tokens = each.tokens_at(after) or 0
     if spent.faults >= limits.faults:
         return RefusedCall(f"{limits.faults} {_USED_UP}")
-    if spent.tokens + tokens > limits.tokens:
-        return RefusedCall(_too_large(each, before, after, limits.tokens - spent.tokens))
+    tokens = each.tokens_at(after) or 0
     return GrantedRestore(object=each, before=before, after=after, tokens=tokens, reason=call.reason)
 
 
 _USED_UP = "objects or answers were brought back in this turn, and no more may be. Go on with what you have."
 
 
-def _too_large(each: MemoryObject, before: Fidelity, after: Fidelity, left: int) -> str:
+def _too_large(granted: GrantedRestore, attached: Sequence[Attached], left: int) -> str:
+    """Why it cannot come back, and what can be done instead: of images and documents no question finds a word."""
+    of_them = sum(each.tokens for each in attached)
+    whole = granted.tokens + of_them
+    counted = f", {of_them:,} of them of its {render_types([each.type for each in attached])}" if attached else ""
+    return (
+        f"{MARK}{granted.object.id} has about {whole:,} tokens at {granted.after.label}{counted}, and in this turn no"
+        f" more than {left:,} may still come back. {' '.join(_list_instead(granted, attached, left))}"
+    )
+
+
+def _list_instead(granted: GrantedRestore, attached: Sequence[Attached], left: int) -> Iterator[str]:
     smaller = [
         f"{fidelity.label} ({size:,} tokens)"
         for fidelity in Fidelity
-        if fidelity > after and is_legal(before, fidelity, Cause.FAULT)
-        for size in [each.tokens_at(fidelity)]
+        if fidelity > granted.after and is_legal(granted.before, fidelity, Cause.FAULT)
+        for size in [granted.object.tokens_at(fidelity)]
         if size is not None and size <= left
     ]
-    instead = f"Restore it with target {smaller[0]}, or ask" if smaller else "Ask"
-    return (
-        f"{MARK}{each.id} has about {each.tokens_at(after):,} tokens at {after.label}, and in this turn no more than"
-        f" {max(0, left):,} may still come back. {instead} about it with {QUERY}."
-    )
+    has_words = granted.tokens > sum(each.tokens for each in attached)
+    if smaller and has_words:
+        yield f"Restore it with target {smaller[0]}, or ask about it with {QUERY}."
+    elif smaller:
+        yield f"Restore it with target {smaller[0]}."
+    elif has_words:
+        yield f"Ask about it with {QUERY}."
+    if attached:
+        yield "What they show is not known here; look at the source again."
 
 
 def answer_tokens(call: MemoryQuery, spent: Spent, limits: FaultLimits = LIMITS) -> int | RefusedCall:

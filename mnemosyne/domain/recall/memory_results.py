@@ -23,7 +23,7 @@ from mnemosyne.domain.objects.speakers import AGREED, speaker_of
 from mnemosyne.domain.recall.memory_calls import Definition, GrantedRelease, GrantedRestore
 from mnemosyne.domain.recall.related import Related
 from mnemosyne.domain.recall.sources import path_of
-from mnemosyne.domain.text.stubs import plain, render_count
+from mnemosyne.domain.text.stubs import plain, render_count, render_types
 from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE
 
 MOST_NAMED = 10
@@ -118,8 +118,7 @@ def render_restored(
 def _tell_images(types: Sequence[str]) -> str:
     if not types:
         return ""
-    counted = " and ".join(render_count(types.count(each), each) for each in dict.fromkeys(types))
-    return f"Its {counted}, as they were, are behind this text, and recorded content like it."
+    return f"Its {render_types(types)}, as they were, are behind this text, and recorded content like it."
 
 
 _OUTDATED = {

@@ -54,6 +54,11 @@ def render_count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else plural}"
 
 
+def render_types(types: Sequence[str]) -> str:
+    """``2 images and 1 document``: how many there are of each type, in the order in which the types first come."""
+    return " and ".join(render_count(types.count(each), each) for each in dict.fromkeys(types))
+
+
 def attachment(block: Mapping[str, Any]) -> str:
     """An image or document: its type and size, as ``image png 1200x800, 340 KB`` or ``document pdf, 2 pages, 9 KB``."""
     kind = str(block.get("type"))

@@ -13,7 +13,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall import memory_results
-from mnemosyne.domain.recall.memory_calls import Definition, GrantedRelease, GrantedRestore, restore
+from mnemosyne.domain.recall.memory_calls import Attached, Definition, GrantedRelease, GrantedRestore, restore
 from mnemosyne.domain.recall.memory_results import (
     MemoryHit,
     Quote,
@@ -25,7 +25,7 @@ from mnemosyne.domain.recall.memory_results import (
     search_text,
 )
 from mnemosyne.domain.recall.related import find_related
-from mnemosyne.domain.tools.memory_tools import MemoryRestore, RefusedCall
+from mnemosyne.domain.tools.memory_tools import QUERY, MemoryRestore, RefusedCall
 from tests.domain.remembered import BRANCH, created, degraded, remembered, superseded
 
 STUBBED = remembered(created("abc2345"), degraded("abc2345", Fidelity.STUB))
@@ -241,7 +241,7 @@ def test_any_other_text_brought_nothing(said: str) -> None:
 def test_what_is_attached_is_counted() -> None:
     found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
     assert isinstance(found, GrantedRestore)
-    found = found.with_images(3_000, Spent(), LIMITS)
+    found = found.within(Spent(), LIMITS, [Attached("image", 1_000)] * 2 + [Attached("document", 1_000)])
     assert isinstance(found, GrantedRestore)
     types = ("image", "image", "document")
     told = render_restored(found, after(found), 20, "x", Spent(1, found.tokens), attached=types)
@@ -250,9 +250,23 @@ def test_what_is_attached_is_counted() -> None:
 
 
 def test_images_for_which_there_is_no_room_are_refused_with_all_sizes() -> None:
+    text = refusal(Spent(1, 500), Attached("image", 1_000), Attached("document", 3_000), Attached("document", 4_000))
+    assert "about 9,000 tokens at L0, 8,000 of them of its 1 image and 2 documents" in text
+    assert f"no more than {LIMITS.tokens - 500:,}" in text
+
+
+def test_who_is_refused_a_document_is_sent_to_the_source_and_to_a_question_where_words_are_most_of_it() -> None:
+    shown = refusal(Spent(1, LIMITS.tokens - 100), Attached("document", 3_000))
+    read = refusal(Spent(1, LIMITS.tokens - 100), Attached("image", 10))
+    assert (QUERY in shown, "look at the source" in shown) == (False, True)
+    assert (QUERY in read, "look at the source" in read) == (True, True)
+    assert "look at the source" not in refusal(Spent(1, LIMITS.tokens - 100))
+
+
+def refusal(spent: Spent, *attached: Attached) -> str:
+    """Why an object of 1,000 tokens with this attached to it does not come back."""
     found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
     assert isinstance(found, GrantedRestore)
-    refused = found.with_images(LIMITS.tokens, Spent(1, 500), LIMITS)
+    refused = found.within(spent, LIMITS, attached)
     assert isinstance(refused, RefusedCall)
-    assert f"about {LIMITS.tokens + 1_000:,} tokens at L0" in refused.text
-    assert f"no more than {LIMITS.tokens - 500:,}" in refused.text
+    return refused.text

@@ -14,11 +14,10 @@ from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.outside import Outside
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_searched
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.full_text import full_text, list_attached
+from mnemosyne.domain.objects.full_text import Attachment, full_text, list_attached
 from mnemosyne.domain.recall.candidates import parts_of_text
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
 from mnemosyne.domain.text.parts import TextPart, join
-from mnemosyne.domain.wire.blocks import Block
 from mnemosyne.errors import ContentForgotten, ContentMissing
 
 log = logging.getLogger(__name__)
@@ -96,7 +95,7 @@ class ObjectTexts:
         half = len(objects) // 2  # one of them is not there: find it
         return {**await self._contents(objects[:half]), **await self._contents(objects[half:])}
 
-    async def read_at(self, each: MemoryObject, fidelity: Fidelity) -> tuple[str, tuple[Block, ...]]:
+    async def read_at(self, each: MemoryObject, fidelity: Fidelity) -> tuple[str, tuple[Attachment, ...]]:
         """What an object says at a fidelity, and the images and documents that belong to it. Raises TooSlowError,
         ContentForgotten, LogFailed.
         """
@@ -109,7 +108,7 @@ class ObjectTexts:
         return _in_full(content) if len(content) < LARGE else await in_thread(lambda: _in_full(content))
 
 
-def _in_full(content: bytes) -> tuple[str, tuple[Block, ...]]:
+def _in_full(content: bytes) -> tuple[str, tuple[Attachment, ...]]:
     return full_text(content), list_attached(content)
 
 

@@ -28,7 +28,7 @@ from mnemosyne.domain.recall.answering import LEAST_HELD, answers
 from mnemosyne.domain.recall.candidates import list_texts, may_answer
 from mnemosyne.domain.recall.choosing import SearchedText
 from mnemosyne.domain.recall.composing import PASSAGE_TOKENS, HelperQuestion, question_for, tell_sentences
-from mnemosyne.domain.recall.memory_calls import Attached
+from mnemosyne.domain.recall.memory_calls import AttachedSize
 from mnemosyne.domain.recall.memory_results import MemoryHit, Quote
 from mnemosyne.domain.recall.related import find_related
 from mnemosyne.domain.session.address import Address
@@ -266,7 +266,8 @@ class FromMemory:
         content, attached = await self._texts.read_at(granted.object, granted.after)
         if attached and not asking.attaches:
             return RefusedCall(memory_results.IMAGES_NOT_SHOWN)
-        restore = granted.within(asking.spent, asking.limits, [asking.measure(each) for each in attached])
+        sizes = [asking.measure(each.block) for each in attached]
+        restore = granted.within(asking.spent, asking.limits, sizes, call.part)
         if isinstance(restore, RefusedCall):
             return restore
         asking.spent = asking.spent.after(restore.tokens)
@@ -279,7 +280,9 @@ class FromMemory:
             latency=_microseconds(began),
         )
         asking.add(events)
-        more = find_related(restore.object, asking.memory, asking.branch)
+        if restore.part is not None:
+            attached = attached[restore.part - 1 : restore.part]
+            content = attached[0].name
         text = memory_results.render_restored(
             restore,
             asking.memory,
@@ -287,10 +290,10 @@ class FromMemory:
             content,
             asking.spent,
             asking.limits,
-            more,
-            attached=[type_of(each) for each in attached],
+            find_related(restore.object, asking.memory, asking.branch),
+            attached=[type_of(each.block) for each in attached],
         )
-        return _Shown(text, attached)
+        return _Shown(text, [each.block for each in attached])
 
     def _release(self, call: MemoryRelease, asking: "_Asking") -> str:
         release = memory_calls.release(asking.memory, asking.branch, asking.now, call)
@@ -389,9 +392,9 @@ class _Asking:
         """About how many tokens a text has."""
         return self._estimator.tokens(features_of_text(text))
 
-    def measure(self, attached: Block) -> Attached:
+    def measure(self, attached: Block) -> AttachedSize:
         """An image or document with about how many tokens it has."""
-        return Attached(type_of(attached), self._estimator.tokens(features_of_block(attached)))
+        return AttachedSize(type_of(attached), self._estimator.tokens(features_of_block(attached)))
 
     def add(self, events: Sequence[ObjectEvent]) -> None:
         """What a call changed."""

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 from mnemosyne.actors import tools
 from mnemosyne.domain.cost.catalogue import cost
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
-from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectRestored
 from mnemosyne.domain.recall.memory_results import IMAGES_NOT_SHOWN
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
@@ -191,6 +191,41 @@ def paper(number: int, pages: int) -> Json:
     count = b"".join(b"%d 0 obj\n<</Type /Page /Of %d>>\nendobj\n" % (at, number) for at in range(1, pages + 1))
     data = base64.b64encode(b"%PDF-1.4\n" + count + b"%%EOF\n").decode()
     return {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}}
+
+
+async def test_of_documents_that_have_no_room_together_each_comes_back_alone_to_the_byte() -> None:
+    """A page may have 3,000 tokens, and a turn has back 8,192 at most: two of them."""
+    brought = [paper(each, 1) for each in range(4)]
+    clock, log = Clock(), StoppableLog()
+    async with open_standin({"rules": []}) as standin:
+        async with open_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:
+            client = Client(stage.url, tools=[SCREENSHOT])
+            await walk(client, stage, clock, brought)
+            await walk(client, stage, clock, [shot(each) for each in range(12)])
+        async with open_stage(standin=standin, log=log, clock=iter(clock)) as stage:
+            client.url = stage.url
+            first = next(each for each in await stage.events() if isinstance(each, ObjectCreated) and each.source_tool)
+            names = [f"#{first.object}.{number}" for number in (3, 1, 2)]
+            answer(stage, [restore(first.object)], [restore(each) for each in names], [text("I see.")])
+            await client.turn(text("What was there?"))
+            whole, refused = (
+                stage.upstream[-2]["messages"][-1]["content"],
+                stage.upstream[-1]["messages"][-1]["content"],
+            )
+            assert f"{names[1]} (document, 3,000 tokens)" in whole[0]["content"]
+            third, one, two = (json.dumps(bare(each)) for each in refused)
+            assert json.dumps(brought[2]) in third
+            assert json.dumps({"page": "/p2"})[1:-1].replace('"', "") in third
+            assert json.dumps(brought[0]) in one
+            assert '"type": "document"' not in two
+            assert "in a later turn" in two
+            assert {event.object for event in await stage.events() if isinstance(event, ObjectRestored)} == set()
+            answer(stage, [restore(names[2])], [text("I see.")])
+            await client.turn(text("And the second?"))
+            assert json.dumps(brought[1]) in json.dumps(bare(stage.upstream[-1]["messages"][-1]))
+        assert violations(stage) == []
+        assert_nothing_of_ours(client)
+        await stage.rounds()
 
 
 @pytest.mark.parametrize(("papers", "pages", "fits"), [(1, 2, True), (1, 3, False), (4, 1, False)])

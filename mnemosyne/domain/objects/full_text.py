@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 import attrs
 
 from mnemosyne.domain.text.parts import TextPart, Voice, join
+from mnemosyne.domain.text.stubs import LONGEST, plain
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.blocks import Block, without_marker
 from mnemosyne.domain.wire.fragments import read_block
@@ -34,13 +35,28 @@ def full_parts(content: bytes, by_user: Collection[int] = ()) -> tuple[TextPart,
     )
 
 
-def list_attached(content: bytes) -> tuple[Block, ...]:
-    """The images and documents of which that text says no more than that they are there; without cache markers, which
-    a request has room for four of.
+@attrs.frozen
+class Attachment:
+    """An image or document of which an object's text says no more than that it is there. It bears no cache marker, of
+    which a request has room for four. ``asked`` is what the call that brought it asked; empty where none did.
     """
+
+    block: Block
+    asked: str
+
+    @property
+    def name(self) -> str:
+        """What that text says of it, behind what was asked, on a line."""
+        return "\n".join(filter(None, (plain(self.asked, LONGEST), blocks.text_of(self.block))))
+
+
+def list_attached(content: bytes) -> tuple[Attachment, ...]:
+    """The images and documents of an object, in order."""
+    found = list(_blocks_in(content.decode("utf-8", "replace")))
+    asked = {str(block.get("id")): blocks.text_of(block) for block in found if blocks.is_any_call(block)}
     return tuple(
-        without_marker(each)
-        for block in _blocks_in(content.decode("utf-8", "replace"))
+        Attachment(without_marker(each), asked.get(str(blocks.call_id_of(block)), ""))
+        for block in found
         for each in blocks.list_attached(block)
         if blocks.is_named_only(each)
     )

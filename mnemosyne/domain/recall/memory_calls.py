@@ -40,7 +40,7 @@ def is_all_shown(memory: Memory, branch: str) -> bool:
 
 
 @attrs.frozen
-class Attached:
+class AttachedSize:
     """An image or document that belongs to an object: its type, and about how many tokens it has."""
 
     type: str
@@ -49,23 +49,44 @@ class Attached:
 
 @attrs.frozen(kw_only=True)
 class GrantedRestore:
-    """An object is to be shown again, at the end of the window: at ``after``, where it stood at ``before``."""
+    """An object is to be shown again, at the end of the window: at ``after``, where it stood at ``before``; or, where
+    ``part`` is the number of one of its images and documents, that one alone, and the object stays where it stands.
+    """
 
     object: MemoryObject
     before: Fidelity
     after: Fidelity
     tokens: int
     reason: str
+    part: int | None = None
 
     def within(
-        self, spent: Spent, limits: FaultLimits, attached: Sequence[Attached] = ()
+        self, spent: Spent, limits: FaultLimits, attached: Sequence[AttachedSize] = (), part: int | None = None
     ) -> "GrantedRestore | RefusedCall":
-        """The same with what is attached to it, where a turn that had ``spent`` has room for all of it."""
+        """The same with what is attached to it, where a turn that had ``spent`` has room for all of it; or one ``part``
+        of that alone.
+        """
         left = max(0, limits.tokens - spent.tokens)
+        if part is not None:
+            return self._choose(part, attached, left)
         tokens = self.tokens + sum(each.tokens for each in attached)
         if tokens > left:
             return RefusedCall(_too_large(self, attached, left))
         return attrs.evolve(self, tokens=tokens)
+
+    def _choose(self, number: int, attached: Sequence[AttachedSize], left: int) -> "GrantedRestore | RefusedCall":
+        name = _name_part(self.object, number)
+        if not 0 < number <= len(attached):
+            types = render_types([each.type for each in attached]) or "no images or documents"
+            return RefusedCall(f"There is no {name}: {MARK}{self.object.id} holds {types}.")
+        tokens = attached[number - 1].tokens
+        if tokens > left:
+            later = "Restore it in a later turn, or look" if tokens <= LIMITS.tokens else "Look"
+            return RefusedCall(
+                f"{name} has about {tokens:,} tokens, and in this turn no more than {left:,} may still come back."
+                f" {later} at the source again."
+            )
+        return attrs.evolve(self, tokens=tokens, part=number)
 
     def events(
         self, memory: Memory, *, at: int, branch: str, turn: int, left: int | None, latency: int
@@ -82,6 +103,8 @@ class GrantedRestore:
             tokens=self.tokens,
             latency=latency,
         )
+        if self.part is not None:
+            return decide_all((fault,), memory)[0]
         shown = Restore(at=at, object=fault.object, branch=branch, turn=turn, after=self.after, cause=Cause.FAULT)
         return decide_all((fault, shown), memory)[0]
 
@@ -119,7 +142,7 @@ def grant_restore(
 _USED_UP = "objects or answers were brought back in this turn, and no more may be. Go on with what you have."
 
 
-def _too_large(granted: GrantedRestore, attached: Sequence[Attached], left: int) -> str:
+def _too_large(granted: GrantedRestore, attached: Sequence[AttachedSize], left: int) -> str:
     """Why it cannot come back, and what can be done instead: of images and documents no question finds a word."""
     of_them = sum(each.tokens for each in attached)
     whole = granted.tokens + of_them
@@ -130,7 +153,7 @@ def _too_large(granted: GrantedRestore, attached: Sequence[Attached], left: int)
     )
 
 
-def _list_instead(granted: GrantedRestore, attached: Sequence[Attached], left: int) -> Iterator[str]:
+def _list_instead(granted: GrantedRestore, attached: Sequence[AttachedSize], left: int) -> Iterator[str]:
     smaller = [
         f"{fidelity.label} ({size:,} tokens)"
         for fidelity in Fidelity
@@ -145,8 +168,24 @@ def _list_instead(granted: GrantedRestore, attached: Sequence[Attached], left: i
         yield f"Restore it with target {smaller[0]}."
     elif has_words:
         yield f"Ask about it with {QUERY}."
+    single = [
+        f"{_name_part(granted.object, number)} ({each.type}, {each.tokens:,} tokens)"
+        for number, each in enumerate(attached, 1)
+        if each.tokens <= left
+    ]
+    if single:
+        more = f", and {len(single) - _MOST_PARTS} more" if len(single) > _MOST_PARTS else ""
+        yield f"Restore one alone, of these in the order in which they came: {', '.join(single[:_MOST_PARTS])}{more}."
     if attached:
-        yield "What they show is not known here; look at the source again."
+        yield f"{'Or look' if single else 'Look'} at the source again: what they show is not known here."
+
+
+_MOST_PARTS = 10
+"""Images and documents that are named one by one."""
+
+
+def _name_part(each: MemoryObject, number: int) -> str:
+    return f"{MARK}{each.id}.{number}"
 
 
 def answer_tokens(call: MemoryQuery, spent: Spent, limits: FaultLimits = LIMITS) -> int | RefusedCall:

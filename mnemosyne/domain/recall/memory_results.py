@@ -100,8 +100,10 @@ def render_restored(
 ) -> str:
     """The result of a restore. ``memory`` is that after it, ``content`` the object's text at the fidelity that it was
     restored to, ``spent`` what this ``turn`` has had with it, ``related`` what belongs to it. ``attached`` are the
-    types of the images and documents behind the result.
+    types of the images and documents behind the result. Of one alone ``content`` is what its object says of it.
     """
+    if restore.part is not None:
+        return _render_part(restore, content, attached[0], spent, limits)
     each, after = restore.object, restore.after
     protected = last_protected_turn(memory.objects[each.id])
     said = [
@@ -113,6 +115,17 @@ def render_restored(
         f"Related: {'; '.join(f'{MARK}{other.id} {other.relation.value}' for other in related)}." if related else "",
     ]
     return _render_told(said, [(record_name(each, after), content)])
+
+
+def _render_part(restore: GrantedRestore, name: str, attached: str, spent: Spent, limits: FaultLimits) -> str:
+    each, part = restore.object, f"{MARK}{restore.object.id}.{restore.part}"
+    said = [
+        f"{part} is behind this text, as it was, and recorded content like it, until your context is next made smaller."
+        f" {MARK}{each.id} stays at {restore.before.label}.",
+        _cost(restore.tokens, spent, limits),
+        _OUTDATED[each.superseded] if each.superseded else "",
+    ]
+    return _render_told(said, [(f"{part} {attached} of a {each.kind.value}, turn {each.last_turn}", name)])
 
 
 def _tell_images(types: Sequence[str]) -> str:

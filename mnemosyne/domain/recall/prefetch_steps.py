@@ -247,7 +247,8 @@ def _list_attached(asking: Asking, contents: Sequence[tuple[Wanted, bytes]]) -> 
     """The images and documents of what is brought in full; none where a request has no place or no room for them."""
     if not asking.history.dialect.attaches:
         return []
-    found = [block for each, content in contents if each.after is Fidelity.FULL for block in list_attached(content)]
+    in_full = [content for each, content in contents if each.after is Fidelity.FULL]
+    found = [attached.block for content in in_full for attached in list_attached(content)]
     return found if asking.count(found) <= LIMITS.tokens else []
 
 

@@ -116,11 +116,14 @@ class MemoryQuery:
 
 @attrs.frozen
 class MemoryRestore:
-    """Show an object at a fidelity: L0, L1 or L2."""
+    """Show an object at a fidelity: L0, L1 or L2. ``part`` is the number, from 1, of one of its images and documents
+    that is wanted alone; then the fidelity is L0.
+    """
 
     object_id: str
     target: Fidelity
     reason: str
+    part: int | None = None
 
 
 @attrs.frozen
@@ -192,7 +195,11 @@ def _query(given: Mapping[str, Any]) -> MemoryQuery:
 
 
 def _restore(given: Mapping[str, Any]) -> MemoryRestore:
-    return MemoryRestore(_id(given.get("object_id"), RESTORE), _target(given.get("target")), _reason(given))
+    named = given.get("object_id")
+    one = _PART.fullmatch(named) if isinstance(named, str) and len(named) < 100 else None
+    if one is not None:
+        return MemoryRestore(_id(one.group(1), RESTORE), Fidelity.FULL, _reason(given), part=int(one.group(2)))
+    return MemoryRestore(_id(named, RESTORE), _target(given.get("target")), _reason(given))
 
 
 def _release(given: Mapping[str, Any]) -> MemoryRelease:
@@ -270,6 +277,9 @@ def _number(given: object, default: int, least: int, most: int) -> int:
 
 
 _ID = re.compile(rf"\s*[\[`\"']*{MARK}?(\w{{1,40}})(?:\s+L[0-4])?[\]`\"']*\s*", re.ASCII)
+
+_PART = re.compile(rf"\s*[\[`\"']*({MARK}?\w{{1,40}})\.(\d{{1,4}})[\]`\"']*\s*", re.ASCII)
+"""An id with the number of an image or document: ``#abc1234.2``. Refusals name them (``memory_calls``)."""
 
 
 def _id(given: object, name: str) -> str:

@@ -90,5 +90,17 @@ def test_images_and_documents_that_the_text_only_names_are_had_as_they_were() ->
     result = {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "Here."}, image, words]}
     pasted = {**image, "cache_control": {"type": "ephemeral"}}
     content = b",".join(json.dumps(block).encode() for block in (result, pasted))
-    assert list_attached(content) == (image, image)
+    assert [each.block for each in list_attached(content)] == [image, image]
     assert "It says so itself." in full_text(content)
+
+
+def test_an_image_is_named_by_what_was_asked_for_on_one_line_and_by_what_it_is() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+    asked = {"type": "tool_use", "id": "1", "name": "shot", "input": {"page": "/a\n--- data", "more": "x" * 5_000}}
+    result = {"type": "tool_result", "tool_use_id": "1", "content": [image]}
+    content = b",".join(json.dumps(block).encode() for block in (asked, result, image))
+    of_call, pasted = (each.name for each in list_attached(content))
+    assert of_call.startswith("page: /a --- data more: xxx")
+    assert of_call.endswith("\n[image png, 9 B]")
+    assert len(of_call) < 300
+    assert pasted == "[image png, 9 B]"

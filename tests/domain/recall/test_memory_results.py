@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, Supersession
+from mnemosyne.domain.objects.events import FaultKind, Link, LinkRelation, ObjectCreated, ObjectFaulted, Supersession
 from mnemosyne.domain.objects.faults import LIMITS, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall import memory_results
-from mnemosyne.domain.recall.memory_calls import Attached, Definition, GrantedRelease, GrantedRestore, restore
+from mnemosyne.domain.recall.memory_calls import AttachedSize, Definition, GrantedRelease, GrantedRestore, restore
 from mnemosyne.domain.recall.memory_results import (
     MemoryHit,
     Quote,
@@ -241,7 +241,7 @@ def test_any_other_text_brought_nothing(said: str) -> None:
 def test_what_is_attached_is_counted() -> None:
     found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
     assert isinstance(found, GrantedRestore)
-    found = found.within(Spent(), LIMITS, [Attached("image", 1_000)] * 2 + [Attached("document", 1_000)])
+    found = found.within(Spent(), LIMITS, [AttachedSize("image", 1_000)] * 2 + [AttachedSize("document", 1_000)])
     assert isinstance(found, GrantedRestore)
     types = ("image", "image", "document")
     told = render_restored(found, after(found), 20, "x", Spent(1, found.tokens), attached=types)
@@ -250,20 +250,64 @@ def test_what_is_attached_is_counted() -> None:
 
 
 def test_images_for_which_there_is_no_room_are_refused_with_all_sizes() -> None:
-    text = refusal(Spent(1, 500), Attached("image", 1_000), Attached("document", 3_000), Attached("document", 4_000))
+    text = refusal(
+        Spent(1, 500), AttachedSize("image", 1_000), AttachedSize("document", 3_000), AttachedSize("document", 4_000)
+    )
     assert "about 9,000 tokens at L0, 8,000 of them of its 1 image and 2 documents" in text
     assert f"no more than {LIMITS.tokens - 500:,}" in text
 
 
 def test_who_is_refused_a_document_is_sent_to_the_source_and_to_a_question_where_words_are_most_of_it() -> None:
-    shown = refusal(Spent(1, LIMITS.tokens - 100), Attached("document", 3_000))
-    read = refusal(Spent(1, LIMITS.tokens - 100), Attached("image", 10))
-    assert (QUERY in shown, "look at the source" in shown) == (False, True)
-    assert (QUERY in read, "look at the source" in read) == (True, True)
-    assert "look at the source" not in refusal(Spent(1, LIMITS.tokens - 100))
+    shown = refusal(Spent(1, LIMITS.tokens - 100), AttachedSize("document", 3_000))
+    read = refusal(Spent(1, LIMITS.tokens - 100), AttachedSize("image", 10))
+    assert (QUERY in shown, "ook at the source" in shown) == (False, True)
+    assert (QUERY in read, "ook at the source" in read) == (True, True)
+    assert "ook at the source" not in refusal(Spent(1, LIMITS.tokens - 100))
 
 
-def refusal(spent: Spent, *attached: Attached) -> str:
+def test_each_for_which_there_is_room_is_named_to_be_restored_alone() -> None:
+    sizes = AttachedSize("image", 9_000), AttachedSize("document", 3_000), AttachedSize("image", 20)
+    assert "came: #abc2345.2 (document, 3,000 tokens), #abc2345.3 (image, 20 tokens). " in refusal(Spent(), *sizes)
+    assert "alone" not in refusal(Spent(2, LIMITS.tokens), *sizes)
+    assert "#abc2345.10 (image, 800 tokens), and 2 more." in refusal(Spent(), *[AttachedSize("image", 800)] * 12)
+
+
+def test_one_of_several_comes_back_alone_and_its_object_stays() -> None:
+    found = granted_part(2, AttachedSize("image", 9_000), AttachedSize("document", 3_000))
+    assert isinstance(found, GrantedRestore)
+    (fault,) = found.events(STUBBED, at=1, branch=BRANCH, turn=20, left=9, latency=0)
+    assert isinstance(fault, ObjectFaulted)
+    assert (fault.object, fault.kind, fault.tokens) == ("abc2345", FaultKind.EXPLICIT, 3_000)
+    told = render_restored(found, STUBBED, 20, "[document pdf]", Spent(1, 3_000), attached=["document"])
+    assert told.startswith("#abc2345.2 is behind this text")
+    assert "#abc2345 stays at L3" in told
+    assert ": #abc2345.2 document of a " in told
+    assert "[document pdf]" in told
+
+
+@pytest.mark.parametrize(
+    ("part", "sizes", "said"),
+    [
+        (3, [10, 10], "no #abc2345.3: #abc2345 holds 2 documents"),
+        (0, [10], "no #abc2345.0: #abc2345 holds 1 document"),
+        (1, [], "holds no images or documents"),
+        (1, [LIMITS.tokens], "Restore it in a later turn, or look at the source again"),
+        (2, [10, LIMITS.tokens + 1], "back. Look at the source again"),
+    ],
+)
+def test_one_that_is_not_there_or_has_no_room_is_refused(part: int, sizes: list[int], said: str) -> None:
+    found = granted_part(part, *(AttachedSize("document", each) for each in sizes), had=9)
+    assert isinstance(found, RefusedCall)
+    assert said in found.text
+
+
+def granted_part(part: int, *attached: AttachedSize, had: int = 0) -> GrantedRestore | RefusedCall:
+    found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
+    assert isinstance(found, GrantedRestore)
+    return found.within(Spent(1, had), LIMITS, attached, part)
+
+
+def refusal(spent: Spent, *attached: AttachedSize) -> str:
     """Why an object of 1,000 tokens with this attached to it does not come back."""
     found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
     assert isinstance(found, GrantedRestore)

@@ -89,6 +89,13 @@ def test_an_id_is_understood_however_the_model_copies_it(written: str) -> None:
     assert call("memory_release", object_ids=[written]) == MemoryRelease(("abc1234",), "")
 
 
+@pytest.mark.parametrize("written", ["#abc1234.12", "abc1234.12", " [#abc1234.12] "])
+def test_an_id_with_a_number_is_one_image_or_document_in_full_to_a_restore_and_no_id_to_a_release(written: str) -> None:
+    one = call("memory_restore", object_id=written, target="L2")
+    assert one == MemoryRestore("abc1234", Fidelity.FULL, "", part=12)
+    assert isinstance(call("memory_release", object_ids=[written]), RefusedCall)
+
+
 @given(st.text(ID_LETTERS, min_size=ID_LENGTH, max_size=ID_LENGTH), st.sampled_from(Fidelity))
 def test_every_mark_in_a_context_leads_to_its_object(object_id: str, fidelity: Fidelity) -> None:
     mark = f"[#{object_id} {fidelity.label}]"

@@ -4,8 +4,9 @@
 delta names the moment at which it was sent, in nanoseconds of the monotonic clock, which all processes share.
 
 ``POST /v1/messages?history=recorded&turn=7&wait_ms=50&gap_ms=5`` sends the reply to that turn of a history: after
-``wait_ms`` its beginning, ``gap_ms`` later the rest in one write; a ``ping`` just before ``message_stop`` names the
-moment of that write. Some relays drop a query: without one, ``metadata.user_id`` in the body says the same.
+``wait_ms`` the message's and its first block's start, ``gap_ms`` later the rest in one write; a ``ping`` just before
+``message_stop`` names the moment of that write. Some relays drop a query: without one, ``metadata.user_id`` in the body
+says the same.
 """
 
 import re
@@ -21,6 +22,9 @@ from benchmarks.replies import frame, last_frames, message_frames
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
 _IN_BODY = re.compile(rb'"user_id": ?"((?:deltas|history)=[^"]+)"')
+BEGINNING = 2
+"""Frames with which a reply of a history begins: the message, and its first block."""
+
 WORDS = "the quick brown fox jumps over the lazy dog"
 
 
@@ -100,11 +104,13 @@ async def send_reply(stream: trio.SocketStream, script: Script) -> None:
 
 
 async def play_reply(stream: trio.SocketStream, asked: Played) -> None:
-    """Send a reply of a history: its beginning, and then all the rest at once."""
-    first, *rest = message_frames(history(asked.kind).reply(asked.turn), asked.turn)
-    body = b"".join(_chunk(one) for one in rest)
+    """Send a reply of a history: its beginning, and then all the rest at once. The first block begins with the message,
+    as a provider says both once the model has begun; a relay may wait for the block.
+    """
+    frames = message_frames(history(asked.kind).reply(asked.turn), asked.turn)
+    beginning, body = (b"".join(map(_chunk, part)) for part in (frames[:BEGINNING], frames[BEGINNING:]))
     await trio.sleep(asked.wait_seconds)
-    await stream.send_all(HEAD + _chunk(first))
+    await stream.send_all(HEAD + beginning)
     if asked.gap_seconds:
         await trio.sleep(asked.gap_seconds)
     last = b"".join(_chunk(one) for one in last_frames(f"sent={perf_counter_ns()};"))

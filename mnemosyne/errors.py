@@ -122,6 +122,10 @@ class NotFound(MnemosyneError):
     """No such session, branch or turn."""
 
 
+class WorktreeFailed(MnemosyneError):
+    """Files could not be kept, or not be brought back."""
+
+
 def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
     """The errors in a group, and in the groups in it."""
     for error in group.exceptions:

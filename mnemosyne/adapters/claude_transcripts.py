@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.errors import NotFound
 
 
@@ -28,6 +29,25 @@ def find_entry(folders: Iterable[Path], session: str, message_id: str) -> str:
         if found:
             return found[-1]
     raise NotFound(f"The transcript of session {session} does not hold that reply (any more).")
+
+
+def list_calls(folders: Iterable[Path], session: str, message_id: str) -> tuple[str, ...]:
+    """The ids of the calls in a message and behind it, in the order in which a session's transcript has them."""
+    for file in (file for folder in folders for file in sorted(folder.glob(f"*/{session}.jsonl"))):
+        lines = _read_lines(file)
+        begins = next((number for number, line in enumerate(lines) if _entry_of(line, message_id) is not None), None)
+        if begins is not None:
+            return tuple(call for line in lines[begins:] for call in _calls_of(line))
+    return ()
+
+
+def _calls_of(line: str) -> list[str]:
+    try:
+        entry = json.loads(line)
+        blocks = entry["message"]["content"] if entry["type"] == "assistant" else ()
+        return [str(each["id"]) for each in blocks if is_call(each)]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return []  # a line that was cut, or of another kind
 
 
 def _read_lines(file: Path) -> list[str]:

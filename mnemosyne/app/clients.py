@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,12 @@ CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 MODE_HEADER = "x-mnemosyne-mode"
 OPENCODE_CONFIG = "OPENCODE_CONFIG_CONTENT"
 AIDER_BASE = "OPENAI_API_BASE"
+
+SETTINGS_OPTION = "--settings"
+CHANGING = "Bash|Edit|MultiEdit|Write|NotebookEdit|Task|Agent|mcp__.*"
+"""Tools of Claude Code's that may change files, as its hooks name them."""
+HOOK_SECONDS = 60
+"""How long it waits for files to be kept; then it goes on without."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -63,6 +71,9 @@ class Client:
     """What its command line needs, directly behind its name, to go on from there under another name; None where it
     cannot.
     """
+    keeps_files: Callable[[], list[str]] | None = None
+    """What its command line needs, directly behind its name, to have files kept before its calls; None where it cannot.
+    """
 
 
 def recognise(command: Sequence[str]) -> Client | None:
@@ -98,6 +109,19 @@ def fork_line(command: Sequence[str], point: "ForkPoint", environ: Mapping[str, 
         able = " and ".join(each.title for each in CLIENTS if each.forks is not None)
         raise BadOption(f"--fork works with {able}: {command[0]} cannot be told to go on from another session.")
     return _put_behind_name(command, client.forks(point, environ))
+
+
+def files_line(command: Sequence[str]) -> list[str]:
+    """The command line with which ``command`` has files kept before calls that may change them. Raises BadOption."""
+    client = recognise(command)
+    if client is None or client.keeps_files is None:
+        able = " and ".join(each.title for each in CLIENTS if each.keeps_files is not None)
+        raise BadOption(f"--record-worktree works with {able}: {command[0]} does not tell of its calls.")
+    if SETTINGS_OPTION in {word.partition("=")[0] for word in command}:
+        raise BadOption(
+            f"--record-worktree gives {client.title} {SETTINGS_OPTION}, which it takes once; yours is there."
+        )
+    return _put_behind_name(command, client.keeps_files())
 
 
 def _put_behind_name(command: Sequence[str], arguments: Sequence[str]) -> list[str]:
@@ -239,6 +263,13 @@ def _nothing(_first: object, _second: object) -> list[str]:
     return []
 
 
+def _hook_claude() -> list[str]:
+    # -P: an agent works in directories that nobody vouches for, and Python would import from them.
+    hook = f"{shlex.quote(sys.executable)} -P -m mnemosyne hook"
+    entry = {"matcher": CHANGING, "hooks": [{"type": "command", "command": hook, "timeout": HOOK_SECONDS}]}
+    return [SETTINGS_OPTION, json.dumps({"hooks": {"PreToolUse": [entry]}})]
+
+
 def _fork_claude(point: "ForkPoint", environ: Mapping[str, str]) -> list[str]:
     from mnemosyne.adapters.claude_transcripts import find_entry, list_folders
 
@@ -254,6 +285,7 @@ CLIENTS: tuple[Client, ...] = (
         _claude_obstacles,
         _claude_costs,
         forks=_fork_claude,
+        keeps_files=_hook_claude,
     ),
     Client("opencode", ("opencode", "opencode-ai"), _opencode_variables, _nothing, _nothing),
     Client("Codex", ("codex",), _codex_variables, _nothing, _nothing, _codex_arguments, asks_for_mode=False),

@@ -17,12 +17,16 @@ ANSWER_SECONDS = 1.0
 
 @attrs.frozen
 class HookEvent:
-    """Something that happened in a client. ``resumed``: what the session was told as it began still stands in it."""
+    """Something that happened in a client. ``resumed``: what the session was told as it began still stands in it.
+    ``session`` and ``call`` are the client's ids, empty where it does not say.
+    """
 
     name: str
     folder: Path
     prompt: str = ""
     resumed: bool = False
+    session: str = ""
+    call: str = ""
 
 
 def parse_event(text: str) -> HookEvent:
@@ -33,12 +37,14 @@ def parse_event(text: str) -> HookEvent:
         told = None
     if not isinstance(told, dict) or not isinstance(told.get("hook_event_name"), str):
         raise BadOption("This command is for hooks of clients: it reads an event as JSON from stdin.")
-    folder, prompt = told.get("cwd"), told.get("prompt")
+    texts = {name: value for name, value in told.items() if isinstance(value, str)}
     return HookEvent(
-        name=told["hook_event_name"],
-        folder=Path(folder) if isinstance(folder, str) else Path(),
-        prompt=prompt if isinstance(prompt, str) else "",
-        resumed=told.get("source") == "resume",
+        name=texts["hook_event_name"],
+        folder=Path(texts.get("cwd", "")),
+        prompt=texts.get("prompt", ""),
+        resumed=texts.get("source") == "resume",
+        session=texts.get("session_id", ""),
+        call=texts.get("tool_use_id", ""),
     )
 
 

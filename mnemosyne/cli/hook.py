@@ -28,6 +28,7 @@ def hook(**options: object) -> None:
     \b
       SessionStart       what is known, as `mnemosyne memory block` shows it
       UserPromptSubmit   how something is remembered, if the prompt asks for that
+      PreToolUse         nothing; the files are kept (`mnemosyne run --record-worktree`)
 
     Where a server manages the session it prints nothing: the server tells and learns by itself. It never fails, so that
     it keeps nobody from working; what is wrong stands on stderr.
@@ -37,6 +38,11 @@ def hook(**options: object) -> None:
     try:
         config = configuration(options)
         event = parse_event(sys.stdin.read(LARGEST_INPUT))
+        if event.name == "PreToolUse":
+            from mnemosyne.app.worktrees import keep_before_call
+
+            keep_before_call(event)
+            return
         answer = "" if is_managed(os.environ, config) else answer_event(event, config)
     except MnemosyneError as error:
         say(str(error), err=True)

@@ -19,6 +19,7 @@ from mnemosyne.config import SETTINGS, Config, list_settings, upstreams_of
 
 if TYPE_CHECKING:
     from mnemosyne.app.launch import StartedServer
+    from mnemosyne.services.forks import ForkPoint
 
 
 def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -41,6 +42,8 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
     metavar="SESSION[@TURN|@CHECKPOINT]",
     help="Go on from a recorded session, after the last whole reply up to that turn, under another name.",
 )
+@click.option("--with-files", is_flag=True, help="With --fork: make the folder's files what they were there, too.")
+@click.option("--record-worktree", is_flag=True, help="Keep the folder's files before each call that may change them.")
 @click.argument(
     "command",
     nargs=-1,
@@ -50,7 +53,16 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
     shell_complete=_complete_client,
 )
 @click.pass_context
-def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, fork: str | None, **options: object) -> None:
+def run(
+    ctx: click.Context,
+    /,
+    command: tuple[str, ...],
+    manage: bool,
+    fork: str | None,
+    with_files: bool,
+    record_worktree: bool,
+    **options: object,
+) -> None:
     """Run a client, such as claude or opencode, through Mnemosyne.
 
     \b
@@ -73,6 +85,10 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, fork: str
     
       mnemosyne run --fork 319a@30 -- claude
 
+    With --record-worktree, Claude Code's files are kept before each of its calls that may change one, as commits of git
+    below refs/mnemosyne that no branch names. Then --with-files brings them back for a fork; how they are now is kept
+    first.
+
     The client gets ANTHROPIC_BASE_URL, and Claude Code, opencode, Codex and aider a setting of their own besides, so
     that they send what they send without us (`docs/clients.md`). It keeps the terminal, its exit code is passed on (127
     if there is no such command), and signals reach it as if it had been started directly. What was recorded, and what
@@ -82,8 +98,15 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, fork: str
 
     config = configuration(options, manage=manage)
     _refuse_unfindable(command[0])
+    if with_files and fork is None:
+        raise click.UsageError("--with-files needs --fork: it brings back the files of the turn that is gone back to.")
+    recorded = _record_files(command) if record_worktree else command
     if fork is not None:
-        command = _find_fork(command, fork, config)
+        point = _find_fork(fork, config)
+        recorded = _go_on_from(recorded, point)
+        if with_files:
+            _bring_files_back(point)
+    command = recorded
     with _server(config) as (url, started):
         _say_what_does_not_hold(command, config, url, joined=started is None)
         before = _read_untold(url, config) if started is None else {}
@@ -100,9 +123,17 @@ def run(ctx: click.Context, /, command: tuple[str, ...], manage: bool, fork: str
     ctx.exit(end_like(code))
 
 
-def _find_fork(command: tuple[str, ...], wanted: str, config: Config) -> tuple[str, ...]:
-    """The command line of a client that goes on from a recorded session."""
-    from mnemosyne.app.clients import fork_line
+def _record_files(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command line of a client that has files kept."""
+    from mnemosyne.adapters.git_worktree import GitWorktree
+    from mnemosyne.app.clients import files_line
+
+    GitWorktree.around(Path.cwd())
+    return tuple(files_line(command))
+
+
+def _find_fork(wanted: str, config: Config) -> "ForkPoint":
+    """Where a recorded session is to be left."""
     from mnemosyne.cli.reading import with_log
     from mnemosyne.domain.history.time_travel import CHECKPOINT
     from mnemosyne.services.forks import find_fork_point
@@ -113,10 +144,33 @@ def _find_fork(command: tuple[str, ...], wanted: str, config: Config) -> tuple[s
             f"{wanted!r} is no SESSION, SESSION@TURN or SESSION@CHECKPOINT, such as 319a@30.", param_hint="--fork"
         )
     at = int(turn) if turn.isdecimal() else turn or None
-    point = with_log(config, lambda storage: find_fork_point(storage, session, at))
+    return with_log(config, lambda storage: find_fork_point(storage, session, at))
+
+
+def _go_on_from(command: tuple[str, ...], point: "ForkPoint") -> tuple[str, ...]:
+    """The command line of a client that goes on from a recorded session."""
+    from mnemosyne.app.clients import fork_line
+
     line = fork_line(command, point, os.environ)
     _say(f"going on from turn {point.turn} of session {point.session}, as a session of its own")
     return tuple(line)
+
+
+def _bring_files_back(point: "ForkPoint") -> None:
+    """Make the files what they were when that turn had answered."""
+    from mnemosyne.adapters.claude_transcripts import list_calls, list_folders
+    from mnemosyne.app.worktrees import find_files
+
+    calls = list_calls(list_folders(os.environ), point.session, point.message_id)
+    found = find_files(Path.cwd(), point.session, calls)
+    if found is None:
+        _say("no call behind that turn changed files, as far as they were kept: they stay as they are")
+        return
+    done = found.bring_back(time.time_ns() // 1000)
+    _say(
+        f"the files are what they were when turn {point.turn} had answered: {done.written} written, {done.removed}"
+        f" removed. As they were until now: git restore --source {done.ref} -- :/"
+    )
 
 
 ADDRESS = frozenset({"host", "port"})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.adapters.claude_transcripts import find_entry, list_folders
+from mnemosyne.adapters.claude_transcripts import find_entry, list_calls, list_folders
 from mnemosyne.errors import NotFound
 
 
@@ -46,3 +46,20 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
 def test_the_client_s_own_variable_says_where_they_are(tmp_path: Path) -> None:
     assert list_folders({"CLAUDE_CONFIG_DIR": "/etc/claude"}) == (Path("/etc/claude/projects"),)
     assert list_folders({"HOME": str(tmp_path)}) == (tmp_path / ".claude" / "projects",)
+
+
+def test_the_calls_of_a_message_and_behind_it_are_listed_and_what_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    def calling(message_id: str, *calls: object) -> dict[str, object]:
+        blocks = [{"type": "text", "text": "So."}, *({"type": "tool_use", "id": each} for each in calls)]
+        return {"type": "assistant", "uuid": message_id, "message": {"id": message_id, "content": blocks}}
+
+    odd = [
+        '{"type": "assistant", "message"',
+        {"type": "assistant", "message": {"content": [5]}},
+        said("u", "m", "user"),
+    ]
+    lines = [calling("msg_1", "a"), calling("msg_2", "b", "c"), *odd, calling("msg_3", "d")]
+    transcript(tmp_path, "s", *lines)
+    assert list_calls([tmp_path], "s", "msg_2") == ("b", "c", "d")
+    assert list_calls([tmp_path], "s", "msg_9") == ()
+    assert list_calls([tmp_path], "other", "msg_2") == ()

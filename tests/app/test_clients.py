@@ -1,11 +1,21 @@
 """How clients are recognised, and what leads them to us."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from mnemosyne.app.clients import CLIENTS, FIRST_PARTY, Route, command_line, environment, fork_line, recognise
+from mnemosyne.app.clients import (
+    CLIENTS,
+    FIRST_PARTY,
+    Route,
+    command_line,
+    environment,
+    files_line,
+    fork_line,
+    recognise,
+)
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.services.forks import ForkPoint
 from mnemosyne.upstreams import NamedUpstream
@@ -191,3 +201,17 @@ def test_claude_code_goes_on_from_a_reply_and_others_say_that_they_cannot(tmp_pa
     for command in (["codex"], ["python", "agent.py"]):
         with pytest.raises(BadOption, match="--fork works with Claude Code"):
             fork_line(command, point, environ)
+
+
+def test_a_client_that_has_files_kept_is_given_a_hook_and_no_other_client_is() -> None:
+    line = files_line(["npx", "claude", "-p", "go on"])
+    assert [line[:3], line[4:]] == [["npx", "claude", "--settings"], ["-p", "go on"]]
+    (entry,) = json.loads(line[3])["hooks"]["PreToolUse"]
+    assert [re.fullmatch(entry["matcher"], tool) is not None for tool in ("Bash", "mcp__a__b", "Read")] == [1, 1, 0]
+    assert entry["hooks"][0]["command"].endswith("-m mnemosyne hook")
+    for command in (["codex"], ["python", "agent.py"]):
+        with pytest.raises(BadOption, match="--record-worktree works with Claude Code"):
+            files_line(command)
+    for own in (["--settings", "{}"], ["--settings={}"]):
+        with pytest.raises(BadOption, match="which it takes once"):
+            files_line(["claude", *own])

@@ -20,7 +20,9 @@ def test_an_event_of_a_client_is_read() -> None:
         "session_id": "a",
         "new": [1],
     }
-    assert parse_event(json.dumps(told)) == HookEvent("SessionStart", Path("/work"), resumed=True)
+    assert parse_event(json.dumps(told)) == HookEvent("SessionStart", Path("/work"), resumed=True, session="a")
+    told = {"hook_event_name": "PreToolUse", "session_id": "a", "tool_use_id": "toolu_1", "tool_input": {"x": 1}}
+    assert parse_event(json.dumps(told)) == HookEvent("PreToolUse", Path(), session="a", call="toolu_1")
     told = {"hook_event_name": "UserPromptSubmit", "prompt": "Go on", "cwd": 5}
     assert parse_event(json.dumps(told)) == HookEvent("UserPromptSubmit", Path(), "Go on")
 

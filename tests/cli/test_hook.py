@@ -79,3 +79,19 @@ def test_other_events_are_let_go_and_what_is_wrong_is_said_aside(tmp_path: Path)
     away = environ_for(tmp_path, MNEMOSYNE_DSN="postgresql://127.0.0.1:9/nothing")
     told, complaints = ask(away, begins(tmp_path))
     assert (told, len(complaints.splitlines())) == ("", 1)
+
+
+def test_before_a_call_the_files_are_kept_and_where_they_cannot_be_nobody_is_kept_from_working(tmp_path: Path) -> None:
+    environ, project = environ_for(tmp_path), tmp_path / "project"
+    project.mkdir()
+    event = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_use_id": "toolu_1", "cwd": str(project)}
+    told, complaints = ask(environ, event)
+    assert (told, "in no working tree of git" in complaints) == ("", True)
+    git = ["git", "-C", str(project)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    (project / "a.txt").write_text("one\n")
+    assert ask(environ, event) == ("", "")
+    for name in ("../s", ""):
+        assert "names no session and call" in ask(environ, {**event, "session_id": name})[1]
+    shown = subprocess.run([*git, "show", "refs/mnemosyne/s/toolu_1:a.txt"], capture_output=True, text=True, check=True)
+    assert shown.stdout == "one\n"

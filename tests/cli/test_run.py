@@ -440,6 +440,21 @@ def test_what_would_lead_the_client_past_us_is_said(joined: dict[str, str], tmp_
     assert result.stderr.startswith("mnemosyne: CLAUDE_CODE_USE_VERTEX is set")
 
 
+def test_files_that_cannot_be_kept_or_brought_back_are_said_before_anything_is_started(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    program = tmp_path / "claude"
+    program.write_text("#!/bin/sh\necho here\n")
+    program.chmod(0o755)
+    for option, code, sentence in (
+        ("--record-worktree", 1, "in no working tree of git"),
+        ("--with-files", 2, "--with-files needs --fork"),
+    ):
+        done = mnemosyne("run", option, "--", str(program), environ=environ, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (code, "")
+        assert sentence in " ".join(done.stderr.split())
+
+
 @pytest.mark.parametrize("place", ["@3", "319a@th ree"])
 def test_a_fork_that_names_no_turn_is_refused_before_anything_is_started(environ: dict[str, str], place: str) -> None:
     done = mnemosyne("run", "--fork", place, "--", "true", environ=environ)

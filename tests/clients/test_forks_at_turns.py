@@ -47,3 +47,33 @@ def test_a_session_is_left_at_an_earlier_turn_and_goes_on_from_what_was_sent_the
     branches = command(desk, "branches", listed["id"])
     assert [(each["kind"], each["forked_at"]) for each in branches if each["kind"] == "fork"] == [("fork", 2)]
     assert desk.standin.violations == []
+
+
+@pytest.mark.parametrize("agent", [pytest.param(CLAUDE_CODE, id=CLAUDE_CODE.name)])
+def test_the_files_of_the_turn_that_is_gone_back_to_come_back_and_those_of_today_are_kept(desk: Desk) -> None:
+    notes, new = desk.project / "notes.txt", desk.project / "new.txt"
+    edit = desk.agent.edit(notes, "two", "TWO")
+    spoil = [desk.agent.shell(f"echo spoilt > {notes}"), desk.agent.write(new, "new\n")]
+    desk.script(
+        {
+            "when": {"prompt": "Change the notes"},
+            "replies": [{"content": [desk.agent.read(notes)]}, {"content": [edit]}, {"text": "Changed."}],
+        },
+        {"when": {"prompt": "Spoil them"}, "replies": [{"content": spoil}, {"text": "Spoilt."}]},
+        {"when": {"prompt": "Once more"}, "reply": {"text": "Again."}},
+    )
+    options = (*desk.server.options, "--record-worktree")
+    desk.run("Change the notes", options=options)
+    whole = desk.run("Spoil them", goes_on=True, options=options)
+    assert (notes.read_text(), new.exists()) == ("spoilt\n", True)
+    seen = finished(["git", "log", "--oneline", "--branches"], desk.environment, desk.project)
+    assert seen.count("\n") == 1
+    line = [*MNEMOSYNE, "run", *desk.server.options, "--fork", f"{whole.session}@3", "--with-files", "--"]
+    said = finished([*line, *CLAUDE_CODE.command("Once more")], desk.environment, desk.project)
+    assert CLAUDE_CODE.said(said).text == "Again."
+    assert (notes.read_text(), new.exists()) == ("one\nTWO\nthree\n", False)
+    kept = finished(
+        ["git", "for-each-ref", "--format=%(refname)", "refs/mnemosyne/before/"], desk.environment, desk.project
+    )
+    finished(["git", "restore", "--source", kept.strip(), "--", ":/"], desk.environment, desk.project)
+    assert (notes.read_text(), new.read_text()) == ("spoilt\n", "new\n")

@@ -1,0 +1,181 @@
+"""Files are kept behind the user's back and come back as they were, with a real git."""
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.adapters.git_worktree import GitWorktree
+from mnemosyne.errors import NotFound, WorktreeFailed
+from tests.profiles import examples
+
+IGNORED = "build/\n*.log\n"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    settings = ["-c", "user.name=Ada", "-c", "user.email=ada@example.invalid"]
+    done = subprocess.run(["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and ".git" not in file.relative_to(folder).parts
+    }
+
+
+def write(folder: Path, files: dict[str, bytes]) -> None:
+    """Make the files of a folder these, and no others."""
+    for name in files_of(folder):
+        (folder / name).unlink()
+    for empty in sorted(
+        (each for each in folder.rglob("*") if each.is_dir() and ".git" not in each.parts), reverse=True
+    ):
+        empty.rmdir()
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A repository with one commit, a change that is staged and one that is not."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch", "main")
+    write(folder, {".gitignore": IGNORED.encode(), "a.txt": b"one\n", "sub/b.txt": b"two\n"})
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message", "Begin")
+    (folder / "a.txt").write_text("staged\n")
+    git(folder, "add", "a.txt")
+    (folder / "a.txt").write_text("staged and more\n")
+    return folder
+
+
+def mine(folder: Path) -> list[str]:
+    """All that a user sees of a repository."""
+    return [git(folder, *words) for words in (["status", "--porcelain"], ["diff"], ["diff", "--cached"], ["branch"])]
+
+
+def test_files_come_back_and_nothing_of_the_user_s_in_git_changes(project: Path) -> None:
+    (project / "new.txt").write_text("not in git\n")
+    (project / "x.log").write_text("left out\n")
+    before, seen = files_of(project), mine(project)
+    worktree = GitWorktree.around(project / "sub")
+    ref = worktree.keep("s/call_1", "why")
+    assert mine(project) == seen
+    (project / "a.txt").write_text("spoilt\n")
+    (project / "sub/b.txt").unlink()
+    (project / "later.txt").write_text("new since\n")
+    (project / "x.log").write_text("left out, and longer\n")
+    spoilt = files_of(project)
+    done = worktree.bring_back(ref, "before/7")
+    assert (done.written, done.removed) == (2, 1)
+    assert files_of(project) == before | {"x.log": b"left out, and longer\n"}
+    assert mine(project) == seen
+    assert worktree.bring_back(done.ref, "before/8").written == 2
+    assert files_of(project) == spoilt
+
+
+names = st.sampled_from(
+    ["a.txt", "b", "b/x", "sub/c.py", "sub/deep/d", "ü ñ.txt", "-dash", 'quo"te', "x.log", "build/out"]
+)
+data = st.sampled_from([b"", b"one\n", b"two\r\n", b"\x00\xff"])
+trees = st.dictionaries(names, data, max_size=7).filter(lambda files: not {"b", "b/x"} <= files.keys())
+
+
+@examples(40)
+@given(then=trees, now=trees, ignored_then=st.booleans(), ignored_now=st.booleans())
+def test_whatever_changed_all_that_is_not_left_out_is_what_it_was_and_can_be_had_again(
+    tmp_path_factory: pytest.TempPathFactory,
+    then: dict[str, bytes],
+    now: dict[str, bytes],
+    ignored_then: bool,
+    ignored_now: bool,
+) -> None:
+    folder = tmp_path_factory.mktemp("project")
+    git(folder, "init", "--quiet")
+    worktree = GitWorktree.around(folder)
+    hidden = {"x.log", "build/out"}
+    write(folder, then | ({".gitignore": IGNORED.encode()} if ignored_then else {}))
+    whole = files_of(folder)
+    ref = worktree.keep("s/call_1", "why")
+    write(folder, now | ({".gitignore": IGNORED.encode()} if ignored_now else {}))
+    spoilt = files_of(folder)
+    done = worktree.bring_back(ref, "before/1")
+
+    def seen(files: dict[str, bytes], *, but: bool) -> dict[str, bytes]:
+        return {name: data for name, data in files.items() if not (but and name in hidden)}
+
+    assert seen(files_of(folder), but=ignored_then or ignored_now) == seen(whole, but=ignored_then or ignored_now)
+    worktree.bring_back(done.ref, "before/2")
+    again = files_of(folder)
+    assert {name: data for name, data in spoilt.items() if again.get(name) != data} == {}
+
+
+def test_a_repository_s_hooks_and_monitor_do_not_run(project: Path, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    trap.chmod(0o755)
+    for hook in ("post-checkout", "post-index-change", "reference-transaction", "pre-commit"):
+        (project / ".git/hooks" / hook).symlink_to(trap)
+    git(project, "config", "core.fsmonitor", str(trap))
+    worktree = GitWorktree.around(project)
+    ref = worktree.keep("s/call_1", "why")
+    (project / "a.txt").write_text("spoilt\n")
+    worktree.bring_back(ref, "before/1")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_calls_side_by_side_are_all_kept_and_one_that_was_killed_leaves_no_lock(project: Path) -> None:
+    worktree = GitWorktree.around(project)
+    worktree.keep("s/call_0", "why")
+    (worktree.ours / "index.lock").touch()
+    threads = [threading.Thread(target=worktree.keep, args=(f"s/call_{number}", "why")) for number in range(1, 6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert worktree.list_kept("s").keys() == {f"call_{number}" for number in range(6)}
+    assert worktree.list_kept("other") == {}
+
+
+def test_a_variable_that_names_another_repository_is_not_followed(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "--quiet")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    GitWorktree.around(project).keep("s/call_1", "why")
+    monkeypatch.delenv("GIT_DIR")
+    assert git(other, "for-each-ref") == ""
+    assert "refs/mnemosyne/s/call_1" in git(project, "for-each-ref")
+
+
+def test_what_is_no_working_tree_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="in no working tree of git"):
+        GitWorktree.around(tmp_path)
+    with pytest.raises(NotFound, match="in no working tree of git"):
+        GitWorktree.around(tmp_path / "missing")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_cannot_be_read_keeps_no_other_from_being_kept(project: Path) -> None:
+    (project / "secret").write_text("mine\n")
+    (project / "secret").chmod(0)
+    worktree = GitWorktree.around(project)
+    ref = worktree.keep("s/call_1", "why")
+    assert git(project, "ls-tree", "-r", "--name-only", ref).split() == [".gitignore", "a.txt", "sub/b.txt"]
+
+
+def test_what_git_refuses_is_said_with_its_own_words(project: Path) -> None:
+    worktree = GitWorktree.around(project)
+    with pytest.raises(WorktreeFailed, match=r"git update-ref failed in .*: .*bad\.\.name"):
+        worktree.keep("bad..name", "why")

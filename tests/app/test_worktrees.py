@@ -1,0 +1,48 @@
+"""The files that a session had at a turn are found by the calls behind it."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mnemosyne.app.hooks import HookEvent
+from mnemosyne.app.worktrees import find_files, keep_before_call
+from mnemosyne.errors import BadOption, NotFound
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    return tmp_path
+
+
+def call(project: Path, name: str, session: str = "s") -> HookEvent:
+    return HookEvent("PreToolUse", project, session=session, call=name)
+
+
+def test_the_first_call_behind_a_turn_that_was_kept_has_its_files(project: Path) -> None:
+    for number in (1, 2):
+        (project / "a.txt").write_text(f"{number}\n")
+        keep_before_call(call(project, f"toolu_{number}"))
+    (project / "a.txt").write_text("spoilt\n")
+    found = find_files(project, "s", ["toolu_0", "toolu_2", "toolu_1"])
+    assert found is not None
+    done = found.bring_back(7)
+    assert (done.written, done.removed, done.ref) == (1, 0, "refs/mnemosyne/before/7")
+    assert (project / "a.txt").read_text() == "2\n"
+
+
+def test_where_no_call_behind_it_was_kept_the_files_are_still_those_of_the_turn(project: Path) -> None:
+    keep_before_call(call(project, "toolu_1"))
+    assert find_files(project, "s", ["toolu_2"]) is None
+    assert find_files(project, "s", []) is None
+    with pytest.raises(NotFound, match="No files were kept with session other"):
+        find_files(project, "other", ["toolu_1"])
+
+
+@pytest.mark.parametrize(
+    ("session", "name"), [("", "a"), ("s", ""), ("../s", "a"), ("s", "a/b"), ("s", "a b"), ("-s", "a")]
+)
+def test_what_is_no_name_is_refused(project: Path, session: str, name: str) -> None:
+    with pytest.raises(BadOption, match="names no session and call"):
+        keep_before_call(call(project, name, session))

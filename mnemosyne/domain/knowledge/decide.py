@@ -25,6 +25,7 @@ from mnemosyne.domain.knowledge.events import (
 from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, Scope
 from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold
 from mnemosyne.domain.knowledge.words import clean_content, clean_detail, content_words, is_same, likeness
+from mnemosyne.domain.segmentation.revisions import find_revised
 from mnemosyne.errors import BadEntry, NotFound
 
 MOST_ENTRIES = 10_000
@@ -360,12 +361,25 @@ def _reconcile(draft: EntryDraft, known: Knowledge, at: int, write: str, number:
         return ()
     if draft.provenance is not None and (draft.provenance.session, draft.content) in known.learned:
         return ()
-    nearest, near = _find_nearest(draft, known.standing(at))
-    if nearest is None or near < ALIKE:
-        return (_write(draft, write, at, number),) if len(known.standing(at)) < MOST_ENTRIES else ()
-    if nearest.is_explicit or is_same(nearest.content, draft.content):
+    standing = known.standing(at)
+    about = _find_revised(draft, standing) or _find_alike(draft, standing)
+    if about is None:
+        return (_write(draft, write, at, number),) if len(standing) < MOST_ENTRIES else ()
+    if about.is_explicit or is_same(about.content, draft.content):
         return ()  # what somebody said outright stands
-    return _replace(nearest, draft, at, write, number).events
+    return _replace(about, draft, at, write, number).events
+
+
+def _find_revised(draft: EntryDraft, entries: Iterable[Entry]) -> Entry | None:
+    """The decision that a draft says to be changed, if it says so."""
+    decided = {each.id: each for each in entries if each.kind is EntryKind.DECISION}
+    revised = find_revised(draft.content, {name: each.content for name, each in decided.items()})
+    return decided[revised[-1]] if revised else None
+
+
+def _find_alike(draft: EntryDraft, entries: Iterable[Entry]) -> Entry | None:
+    nearest, near = _find_nearest(draft, entries)
+    return nearest if near >= ALIKE else None
 
 
 def _find_nearest(draft: EntryDraft, entries: Iterable[Entry]) -> tuple[Entry | None, float]:

@@ -15,6 +15,7 @@ import attrs
 from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
+from mnemosyne.domain.knowledge.lasting import find_right, is_passing, says_what_instead, stands
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim
 from mnemosyne.domain.objects.speakers import AGREED, Speaker, speaker_of
 from mnemosyne.domain.recall.goals import find_typed_in
@@ -28,12 +29,12 @@ from mnemosyne.domain.wire.normal_form import content_blocks
 SURE, AGREED_TO, ASKED_TO_REMEMBER = 0.8, 0.75, 0.95
 """How far an entry is believed that the user said, agreed to, or asked to be remembered."""
 
-_KINDS = {
-    ClaimKind.DECISION.value: EntryKind.DECISION,
-    ClaimKind.PREFERENCE.value: EntryKind.WORKFLOW,
-    ClaimKind.CONSTRAINT.value: EntryKind.CONSTRAINT,
+_KINDS: Mapping[ClaimKind | None, EntryKind] = {
+    ClaimKind.DECISION: EntryKind.DECISION,
+    ClaimKind.PREFERENCE: EntryKind.WORKFLOW,
+    ClaimKind.CONSTRAINT: EntryKind.CONSTRAINT,
 }
-"""Conclusions hold for the files that they were drawn from as they were, corrections for what was said just before."""
+"""Conclusions hold for the files that they were drawn from as they were."""
 
 _ASKED = re.compile(
     r"^(?:ok(?:ay)?,? |and |so |also,? )*(?:please,? )?(?:always )?"
@@ -51,13 +52,6 @@ _STYLE = re.compile(
 _OF_ONESELF = re.compile(
     r"\b(?:i (?:prefer|like|don't like|do not like|hate|want|always|never)|my name is|i am|i'm)\b", re.IGNORECASE
 )
-_PASSING = re.compile(
-    r"\b(?:for now|this time|just now|right now|today|temporar\w+|in this (?:pr|commit|file|function|test|case|one)|"
-    r"here|above|below|that one|this one|the (?:first|second|third|last|latter|former)|option \w|both|it|them|these|"
-    r"those)\b",
-    re.IGNORECASE,
-)
-"""What a sentence points at that says so: away from its place it says nothing."""
 
 
 @attrs.frozen
@@ -105,9 +99,13 @@ def extract_messages(messages: Iterable[Mapping[str, Any]], source: Provenance |
 
 def _draft(sentence: str, tags: Collection[str], source: Provenance | None) -> FoundDraft | None:
     asked = _ASKED.match(sentence)
-    said = sentence[asked.end() :] if asked else sentence
-    kind = _find_kind(tags, said if asked else None)
-    if kind is None or (not asked and _PASSING.search(said)) or len(said.split()) < _FEWEST_WORDS:
+    if asked:
+        said = sentence[asked.end() :]
+        kind: EntryKind | None = _KINDS.get(settles(said, Speaker.USER), EntryKind.FACT)
+    else:
+        said, claimed = _find_said(sentence, tags)
+        kind = None if is_passing(said) else _find_kind(claimed, said)
+    if kind is None or len(said.split()) < _FEWEST_WORDS:
         return None
     is_own = _OF_ONESELF.search(said) is not None
     is_style = _STYLE.search(said) is not None and kind is not EntryKind.DECISION
@@ -124,9 +122,22 @@ def _draft(sentence: str, tags: Collection[str], source: Provenance | None) -> F
 _FEWEST_WORDS = 3
 
 
-def _find_kind(tags: Collection[str], asked_for: str | None) -> EntryKind | None:
-    """What a claim tells of; what somebody asked to be remembered is a fact if it settles nothing."""
-    if asked_for is None:
-        return next((_KINDS[tag] for tag in tags if tag in _KINDS), None)
-    settled = settles(asked_for, Speaker.USER)
-    return _KINDS.get(settled.value, EntryKind.FACT) if settled is not None else EntryKind.FACT
+def _find_said(sentence: str, tags: Collection[str]) -> tuple[str, ClaimKind | None]:
+    """What a claim says, and what that settles. A correction says what is right, if it says more than what is wrong."""
+    kind = next((each for each in ClaimKind if each.value in tags), None)
+    if kind is not ClaimKind.CORRECTION:
+        return sentence, kind
+    right = find_right(sentence)
+    return right, ClaimKind.DECISION if says_what_instead(right) else settles(right, Speaker.USER)
+
+
+def _find_kind(claimed: ClaimKind | None, said: str) -> EntryKind | None:
+    """What an entry tells of that a claim gives. Preferences and rules are told in every session: one that does not say
+    itself that it stands is no preference, and a rule only a decision, told where it has to do with the task.
+    """
+    if claimed in _STANDING and not stands(said):
+        return EntryKind.DECISION if claimed is ClaimKind.CONSTRAINT else None
+    return _KINDS.get(claimed)
+
+
+_STANDING = frozenset({ClaimKind.PREFERENCE, ClaimKind.CONSTRAINT})

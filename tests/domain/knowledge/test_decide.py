@@ -10,6 +10,7 @@ from hypothesis import given
 
 from mnemosyne.domain.knowledge import decide as deciding
 from mnemosyne.domain.knowledge.decide import (
+    EntryDraft,
     EraseEntries,
     ForgetEntry,
     LearnSession,
@@ -134,6 +135,21 @@ def test_what_we_find_later_about_the_same_takes_the_place_of_what_we_found() ->
     learn(shelf, "keep the port of the parser service at 8443")
     after = learn(shelf, "keep the port of the parser service at 9000", at=FIRST + DAY)
     assert after == ["keep the port of the parser service at 9000"]
+
+
+def test_a_decision_that_is_thought_over_takes_the_place_of_the_one_before_in_few_common_words() -> None:
+    shelf = Shelf()
+    first, again = 'let us make the "entire start" command hidden', "On second thought we remove the start command"
+    shelf.take(learning(extracted(first, kind=EntryKind.DECISION), at=FIRST))
+    shelf.take(learning(extracted(again, kind=EntryKind.DECISION), at=FIRST + DAY))
+    assert shelf.lines(FIRST + DAY) == [again]
+    shelf.remember("the port is 8443 for billing", kind=EntryKind.DECISION, at=FIRST + DAY)
+    shelf.take(learning(extracted("scratch that, billing has port 9000"), at=FIRST + DAY))
+    assert shelf.lines(FIRST + DAY) == [again, "the port is 8443 for billing"]
+
+
+def learning(found: EntryDraft, at: int) -> LearnSession:
+    return LearnSession(at=at, write=f"w{at}{len(found.content)}", drafts=(found,))
 
 
 def test_what_was_learned_once_is_not_learned_again_whatever_became_of_it() -> None:

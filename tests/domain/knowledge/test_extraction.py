@@ -46,6 +46,9 @@ def found(said: str, *more: str, speaker: Speaker = Speaker.USER) -> list[FoundD
         ),
         ("Remember that I prefer tabs over spaces.", EntryKind.WORKFLOW, Scope.USER, "I prefer tabs over spaces."),
         ("keep in mind that CI runs on arm64", EntryKind.FACT, Scope.PROJECT, "CI runs on arm64"),
+        ("We need to accept that the agent is killed at times.", EntryKind.DECISION, Scope.PROJECT, None),
+        ("No, we use pnpm, not npm.", EntryKind.DECISION, Scope.PROJECT, "We use pnpm, not npm."),
+        ("no, never use npm", EntryKind.CONSTRAINT, Scope.PROJECT, "No, never use npm"),
     ],
 )
 def test_what_the_user_settles_becomes_an_entry(said: str, kind: EntryKind, scope: Scope, kept: str | None) -> None:
@@ -63,6 +66,10 @@ def test_what_the_user_settles_becomes_an_entry(said: str, kind: EntryKind, scop
         "let's go with option 2 then",
         "For now we should keep the old parser.",
         "Can you check whether we use npm?",
+        "Don't change anything, just let me know.",
+        "I still feel that an id in the package of paths is not correct.",
+        "No, that is wrong.",
+        "no, we removed the command on purpose",
     ],
 )
 def test_what_holds_for_the_moment_alone_becomes_none(said: str) -> None:

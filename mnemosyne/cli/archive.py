@@ -32,7 +32,7 @@ class _Archived:
     freed: int
 
 
-@click.command(short_help="Let what was said in sessions lie in files.")
+@click.command()
 @sessions_argument
 @click.option(
     "--to", "folder", required=True, type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where to."
@@ -123,7 +123,7 @@ def _as_json(each: _Archived) -> dict[str, object]:
     }
 
 
-@click.command(short_help="Bring archived sessions back into the database.")
+@click.command()
 @sessions_argument
 @log_options()
 @json_option

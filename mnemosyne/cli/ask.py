@@ -23,7 +23,7 @@ SHORTEST = 50
 """Tokens of an answer that still says something."""
 
 
-@click.command(short_help="Ask a question of what a session remembers.")
+@click.command()
 @session_argument
 @click.argument("question")
 @click.option("--branch", metavar="BRANCH", help="Only what this branch remembers.")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path)
 
 
-@click.command(short_help="Write the whole log to a file.")
+@click.command()
 @click.argument("file", type=FILE)
 @log_options()
 @json_option
@@ -56,7 +56,7 @@ def backup(file: Path, as_json: bool, **options: object) -> None:
         say(f"{file} holds {_text(written)}.")
 
 
-@click.command(short_help="Read the whole log from such a file into an empty database.")
+@click.command()
 @click.argument("file", type=FILE)
 @log_options()
 @json_option

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mnemosyne.domain.session.events import CheckpointNamed
 
 
-@click.command(short_help="Give a turn a name, or list the names.")
+@click.command()
 @session_argument
 @click.argument("name", required=False)
 @branch_option

@@ -6,7 +6,7 @@ from click.shell_completion import get_completion_class
 from mnemosyne.cli.printing import say
 
 
-@click.command(short_help="Print the script for completion in your shell.")
+@click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, /, shell: str) -> None:

@@ -18,7 +18,7 @@ from mnemosyne.errors import BadConfiguration, BadOption
 F = TypeVar("F", bound=Callable[..., object])
 
 
-@click.group(invoke_without_command=True, short_help="Show every setting and where its value comes from; change one.")
+@click.group(invoke_without_command=True)
 @setting_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 @click.pass_context

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mnemosyne.services.contexts import Rebuilt, SessionContext
 
 
-@click.command(short_help="Show what was in a context window at a turn.")
+@click.command()
 @session_argument
 @branch_option
 @click.option(

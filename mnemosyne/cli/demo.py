@@ -9,7 +9,7 @@ import click
 from mnemosyne.cli.printing import is_plain
 
 
-@click.command(short_help="See it work, in half a minute, without a key or a network.")
+@click.command()
 @click.option("--fast", is_flag=True, help="Without pauses.")
 @click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the log in DIR, to look around.")
 @click.pass_context

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
 
 
-@click.command(short_help="Show what changed between two turns.")
+@click.command()
 @session_argument
 @branch_option
 @click.option(

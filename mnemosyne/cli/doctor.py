@@ -20,7 +20,7 @@ ASCII_MARKS = {"good": "ok", "bad": "NO", "open": "--"}
 """For terminals that cannot show the others."""
 
 
-@click.command(short_help="Check what Mnemosyne needs and say what to do.")
+@click.command()
 @setting_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 @click.pass_context

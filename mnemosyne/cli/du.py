@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mnemosyne.services.footprints import Footprint
 
 
-@click.command(short_help="Show what is stored, and how much of it.")
+@click.command()
 @log_options()
 @json_option
 def du(as_json: bool, **options: object) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mnemosyne.lab.evaluation.results import Evaluation
 
 
-@click.command(short_help="Compare ways of managing a context on recorded sessions.")
+@click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
 @click.option(
     "--policy",

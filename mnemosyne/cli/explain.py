@@ -41,7 +41,7 @@ Paragraph = tuple[str, Sequence[str]]
 """A sentence, and the lines below it."""
 
 
-@click.command(short_help="Say what memory did at a turn, and why.")
+@click.command()
 @session_argument
 @branch_option
 @click.option("--turn", type=click.IntRange(1), metavar="TURN", help="Which turn.  [default: the last]")

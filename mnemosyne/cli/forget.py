@@ -33,7 +33,7 @@ quick_option = click.option(
 )
 
 
-@click.command(short_help="Erase what was said in a session, or all of a tenant.")
+@click.command()
 @click.argument("session", metavar="[SESSION]", required=False)
 @click.option(
     "--all", "everything", is_flag=True, help="All sessions of the tenant, and all that is known beyond them."
@@ -120,7 +120,7 @@ def print_files(files: str) -> None:
         say(f"Nobody can read it any more, but its bytes may still be in the database's files: {files[6:]}", err=True)
 
 
-@click.command(short_help="Forget old sessions, as retain_days and retain_bytes say.")
+@click.command()
 @click.option("--dry-run", is_flag=True, help="Only say which.")
 @quick_option
 @log_options("retain_days", "retain_bytes")

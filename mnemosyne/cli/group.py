@@ -6,7 +6,7 @@ import atexit
 import gc
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -17,22 +17,37 @@ class _Misused(click.ClickException):
     exit_code = 2
 
 
-class Places(MutableMapping[str, click.Command]):
-    """Commands by name, each imported when it is asked for. A place is ``module:name`` in this package."""
+class CommandPlace(NamedTuple):
+    """Where a command stands, as ``module:name`` in this package, and what a list of commands says of it."""
 
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self._places: dict[str, str | click.Command] = dict(places)
+    address: str
+    summary: str
+
+
+class Places(MutableMapping[str, click.Command]):
+    """Commands by name, each imported when it is asked for."""
+
+    def __init__(self, places: Mapping[str, CommandPlace]) -> None:
+        self._places = dict(places)
+        self._read: dict[str, click.Command] = {}
+
+    def summaries(self) -> list[tuple[str, str]]:
+        """The name of each command and what is said of it; none is read for that."""
+        return [(name, place.summary) for name, place in self._places.items()]
 
     def __getitem__(self, name: str) -> click.Command:
-        found = self._places[name]
-        if isinstance(found, str):
-            module, _, attribute = found.partition(":")
-            found = self._places[name] = getattr(import_module(f"{__package__}.{module}"), attribute)
+        if name not in self._read:
+            place = self._places[name]
+            module, _, attribute = place.address.partition(":")
+            found = getattr(import_module(f"{__package__}.{module}"), attribute)
             assert isinstance(found, click.Command)
-        return found
+            found.short_help = place.summary
+            self._read[name] = found
+        return self._read[name]
 
     def __setitem__(self, name: str, command: click.Command) -> None:
-        self._places[name] = command
+        self._places[name] = CommandPlace("", command.get_short_help_str())
+        self._read[name] = command
 
     def __delitem__(self, name: str) -> None:
         del self._places[name]
@@ -67,6 +82,16 @@ class Commands(click.Group):
             if not all(isinstance(error, MnemosyneError) for error in errors):
                 raise
             raise _make_exception(" ".join(dict.fromkeys(map(str, errors))), errors) from None
+
+
+class Program(Commands):
+    """The group of commands that are read when they are wanted: to list them reads none."""
+
+    commands: Places
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(self.commands.summaries())
 
 
 def _make_exception(sentence: str, errors: Sequence[BaseException]) -> click.ClickException:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LARGEST_INPUT = 8 * 1024 * 1024
 
 
-@click.command(short_help="Answer a hook of a client, such as Claude Code's.")
+@click.command()
 @log_options()
 def hook(**options: object) -> None:
     """Answer a hook of a client: it reads on stdin what Claude Code tells its hooks, and prints what the model is to be

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
 
 
-@click.group(short_help="Make searching all sessions at once faster, at a price.")
+@click.group()
 def index() -> None:
     """An index for approximate search by meaning (HNSW), which only `mnemosyne search --all-sessions` without any
     filter uses. Everything else is compared one by one, which misses nothing.

@@ -17,7 +17,7 @@ MISSING = (
 )
 
 
-@click.command(short_help="Offer memory as tools to any agent that speaks MCP.")
+@click.command()
 @click.option(
     "--project",
     "folder",

@@ -28,7 +28,7 @@ as_of_option = click.option("--as-of", metavar="TIME", help="As it was then: wha
 wanted_argument = click.argument("wanted", metavar="ENTRY")
 
 
-@click.group(cls=Commands, short_help="See and change what is known beyond sessions.")
+@click.group(cls=Commands)
 def memory() -> None:
     """What is known of a project, and what its user prefers: told to managed sessions as they begin.
 

@@ -9,7 +9,7 @@ from mnemosyne.cli.reading import log_options
 from mnemosyne.cli.settings import configuration
 
 
-@click.group(short_help="Install the model that search by meaning needs, or see whether it is there.")
+@click.group()
 def model() -> None:
     """The embedding model, all-MiniLM-L6-v2: 23 MB in the data directory, run on this machine's processor.
 

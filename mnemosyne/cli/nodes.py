@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
 
 
-@click.command(short_help="Show the servers and workers that share the database.")
+@click.command()
 @log_options()
 @json_option
 def nodes(as_json: bool, **options: object) -> None:

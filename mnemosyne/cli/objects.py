@@ -30,7 +30,7 @@ SOURCE = 40
 session_option = click.option("--session", metavar="SESSION", help="Of which session.  [default: whichever has it]")
 
 
-@click.command(short_help="Show the objects that a session remembers.")
+@click.command()
 @session_argument
 @branch_option
 @click.option("--turn", type=click.IntRange(1), metavar="TURN", help="As it was at this turn.  [default: now]")
@@ -225,7 +225,7 @@ def object_as_json(each: "MemoryObject") -> dict[str, Any]:
 # One object
 
 
-@click.command("object", short_help="Show one object: its renditions, what they lack, and its history.")
+@click.command("object")
 @click.argument("named", nargs=-1, required=True, metavar="[SESSION] ID")
 @session_option
 @click.option("--full", is_flag=True, help="Show what it holds and what its renditions say, too.")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 WHY = "mnemosyne off"
 
 
-@click.command(short_help="Stop managing a session, or all.")
+@click.command()
 @click.argument("session", required=False)
 @click.option("--undo", is_flag=True, help="Let new conversations be managed again.")
 @log_options()

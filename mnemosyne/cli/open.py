@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mnemosyne.config import Config
 
 
-@click.command(name="open", short_help="See the sessions in a browser.")
+@click.command(name="open")
 @click.argument("session", required=False)
 @click.option("--print", "only_print", is_flag=True, help="Print the link and open no browser.")
 @click.option("--read-only", is_flag=True, help="A link for somebody who may look at all and decide nothing.")

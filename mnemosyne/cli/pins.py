@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mnemosyne.services.pins import Pinning
 
 
-@click.command(short_help="Keep an object in the window as it is.")
+@click.command()
 @click.argument("object_id", metavar="ID")
 @session_option
 @click.option("--reason", default="pinned by hand", show_default=True, metavar="TEXT", help="Why.")
@@ -45,7 +45,7 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_
     _print(done, "is pinned", as_json=as_json)
 
 
-@click.command(short_help="Let a pinned object go again.")
+@click.command()
 @click.argument("object_id", metavar="ID")
 @session_option
 @click.option("--reason", default="unpinned by hand", show_default=True, metavar="TEXT", help="Why.")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mnemosyne.projections.projection import Projection
 
 
-@click.group(invoke_without_command=True, short_help="Show how the read models stand.")
+@click.group(invoke_without_command=True)
 @log_options()
 @json_option
 @click.pass_context
@@ -87,7 +87,7 @@ async def _dump(models: "OpenReadModels", projection: "Projection") -> None:
     sys.stdout.flush()
 
 
-@click.command(short_help="Make read models anew from the log.")
+@click.command()
 @click.argument("names", nargs=-1, metavar="[NAME …]")
 @log_options()
 def rebuild(names: tuple[str, ...], **options: object) -> None:

@@ -16,7 +16,7 @@ from mnemosyne.cli.knowing import (
 from mnemosyne.cli.reading import json_option
 
 
-@click.command(short_help="Have the next sessions know something.")
+@click.command()
 @click.argument("text")
 @kind_option
 @scope_option

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mnemosyne.lab.replay.running import RunOutcome
 
 
-@click.command(short_help="Feed recorded sessions through the application, or a log to today's code.")
+@click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="FILE…")
 @click.option("--log", "log_file", type=click.File("wb"), metavar="OUT.jsonl", help="Write the logs here, canonically.")
 @click.option("--manage", is_flag=True, help="Play the files as a server would that manages.")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PLOT_WIDTH, PLOT_HEIGHT = 60, 6
 
 
-@click.command(short_help="Show a session's context and money over its turns.")
+@click.command()
 @session_argument
 @click.option(
     "--html", "page", type=click.Path(path_type=Path, dir_okay=False), metavar="OUT", help="Write its page, too."

@@ -30,7 +30,6 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
 
 
 @click.command(
-    short_help="Run a client, such as claude, through Mnemosyne.",
     # What stands after the client's name is the client's, options included.
     context_settings={"allow_interspersed_args": False},
     options_metavar="[OPTIONS] [--]",

@@ -19,7 +19,7 @@ HEADERS = ("SESSION", "TURNS", "MANAGED", "SENT", "UNMANAGED", "COST", "UNMANAGE
 NUMBERS = ("TURNS", "MANAGED", "SENT", "UNMANAGED", "COST")
 
 
-@click.command(short_help="Show what managing saved or cost.")
+@click.command()
 @click.option("--since", metavar="WHEN", help="Only turns since then: 2026-11-21, or 12h, 7d, 2w ago.")
 @log_options()
 @json_option

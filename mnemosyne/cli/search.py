@@ -47,7 +47,7 @@ class Turns(click.ParamType[tuple[int, int]]):
         return first, last
 
 
-@click.command(short_help="Find what a session remembers, or messages of a conversation.")
+@click.command()
 @click.argument("session", required=False, metavar="[SESSION")
 @click.argument("question", required=False, metavar="QUESTION]")
 @click.option("--all-sessions", is_flag=True, help="Search every session; give the QUESTION alone.")

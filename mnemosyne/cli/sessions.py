@@ -41,7 +41,7 @@ SHOWN = 20
 """How many sessions are listed, unless another number is asked for."""
 
 
-@click.command(short_help="List the recorded sessions.")
+@click.command()
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help=f"At most so many.  [default: {SHOWN}; all with --json]"
 )
@@ -186,7 +186,7 @@ def age_text(microseconds: int) -> str:
     return "now"
 
 
-@click.command(short_help="List the branches of a session: its context windows.")
+@click.command()
 @session_argument
 @click.option("--turns", is_flag=True, help="List the turns of each branch, too.")
 @log_options()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
 
 
-@click.command(short_help="Ask the log a question in SQL.")
+@click.command()
 @click.argument("query", metavar="QUERY")
 @click.option(
     "--seconds",
@@ -54,7 +54,7 @@ def sql(query: str, seconds: float, as_json: bool, **options: object) -> None:
     say(plural(len(found.rows), "row"), err=True)
 
 
-@click.command("sql-reader", short_help="Let a database role read the views of a tenant.")
+@click.command("sql-reader")
 @click.argument("role", metavar="ROLE")
 @log_options()
 def sql_reader(role: str, **options: object) -> None:

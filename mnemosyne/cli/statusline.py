@@ -19,7 +19,7 @@ ANSWER_SECONDS = 1.0
 LARGEST_INPUT = 1024 * 1024
 
 
-@click.command(short_help="One line about a session, for a client's status line.")
+@click.command()
 @log_options("host", "port")
 def statusline(**options: object) -> None:
     """Say in one line how a session stands: its context and zone, what it cost and saved, when its history was last

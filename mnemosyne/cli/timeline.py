@@ -33,7 +33,7 @@ AROUND = PLOT_HEIGHT + 6
 Row = Mapping[str, Any]
 
 
-@click.command(short_help="Show what happened in a session, turn by turn.")
+@click.command()
 @session_argument
 @click.option("--branch", metavar="BRANCH", help="Only this branch.")
 @click.option(

@@ -14,7 +14,7 @@ from mnemosyne.cli.windows import now_us
 from mnemosyne.errors import BadConfiguration
 
 
-@click.command(short_help="Write a session to a file.")
+@click.command()
 @session_argument
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file.  [default: standard output]"
@@ -60,7 +60,7 @@ def export(session: str, output: Path | None, redact: bool, as_json: bool, **opt
             say(f"Credentials were masked in {plural(written.masked, 'place')}.")
 
 
-@click.command(name="import", short_help="Read a session from a file.")
+@click.command(name="import")
 @click.argument("file", type=click.Path(path_type=Path))
 @log_options()
 @json_option

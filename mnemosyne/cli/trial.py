@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ENVIRON = "In runs {} memory only, set NAME to what VARIABLE holds: a key of a workspace of its own, so of a cache."
 
 
-@click.command(short_help="Run paired tasks with and without memory, and say whether it is as good.")
+@click.command()
 @click.argument("tasks", type=click.Path(path_type=Path, dir_okay=False), metavar="TASKS.toml")
 @click.option("--with", "with_url", required=True, metavar="URL", help="Our server, started with --manage.")
 @click.option("--without", "without_url", required=True, metavar="URL", help="The provider, or a server that observes.")

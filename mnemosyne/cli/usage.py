@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HEADERS = ("REPLIES", "IN", "READ", "WRITE", "OUT", "COST")
 
 
-@click.command(short_help="Show tokens and money by session, day or model.")
+@click.command()
 @click.option("--by", type=click.Choice(["session", "day", "model"]), default="day", show_default=True, help="Groups.")
 @watch_option
 @log_options()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mnemosyne.services.verifying import Verification
 
 
-@click.command(short_help="Rebuild every turn and check it against its recorded hash.")
+@click.command()
 @click.argument("session", required=False, metavar="[SESSION]")
 @log_options()
 @json_option

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HEADERS = ("tariff", "without us", "with us", "change", "native", "dearest", "ends>1.02")
 
 
-@click.command("what-if", short_help="Say what your Claude Code sessions cost, and would have cost with us.")
+@click.command("what-if")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]…")
 @click.option(
     "--since",

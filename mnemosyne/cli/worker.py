@@ -5,7 +5,7 @@ import click
 from mnemosyne.cli.settings import configuration, setting_options
 
 
-@click.command(short_help="Keep read models and the index, without a server.")
+@click.command()
 @setting_options
 @click.option("--under-server", is_flag=True, hidden=True, help="For the server at the other end of stdin and stdout.")
 def worker(under_server: bool, **options: object) -> None:

@@ -11,7 +11,7 @@ MUTATION := .cache/mutation
 # A worker for each core; one that has nothing left to do takes over from another.
 PARALLEL := -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: changelog install serve test lint types imports unit clients llama aider browser soak pictures mutants bench audit lock format clean help
+.PHONY: changelog install serve test lint types imports unit clients llama aider browser soak pictures mutants coverage bench audit lock format clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -75,6 +75,12 @@ mutants: install  ## change the code on purpose, in places where a test has to n
 	@test -x $(MUTATION)/bin/cosmic-ray || { $(PYTHON) -m venv $(MUTATION) && \
 		$(MUTATION)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r tests/mutation/requirements.lock; }
 	$(BIN)/python -m tests.mutation $(MUTATION)/bin/cosmic-ray .cache/mutants
+
+coverage: install  ## which lines of the objects' life their own tests run; fails below 80 %
+	$(BIN)/python -m coverage erase --data-file .cache/coverage
+	$(BIN)/python -m coverage run --data-file .cache/coverage --source mnemosyne/domain/objects -m pytest -q -m "not soak" tests/domain/objects
+	$(BIN)/python -m coverage combine -q --data-file .cache/coverage .cache/coverage.*
+	$(BIN)/python -m coverage report --data-file .cache/coverage --fail-under 80
 
 bench: install  ## measurements; see benchmarks/README.md
 	$(BIN)/python -m benchmarks

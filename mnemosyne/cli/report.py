@@ -184,7 +184,7 @@ def _render_answers(questions: "Questions") -> list[str]:
         return []
     return [
         f"Memory answered {plural(questions.answered, 'question')}; {questions.enough} needed no more: nothing that was"
-        " quoted was restored or fetched again soon after."
+        " quoted was restored or fetched again soon after, and the user corrected nothing."
     ]
 
 

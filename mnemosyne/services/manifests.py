@@ -7,8 +7,9 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.history.context_view import View
 from mnemosyne.domain.history.manifest import SHAPE, Known, Manifest, ManifestPage, know_request
-from mnemosyne.domain.history.page_layout import lay_out
+from mnemosyne.domain.history.page_layout import METADATA, Layout, lay_out
 from mnemosyne.domain.history.time_travel import Attempt, History
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Recorded
@@ -49,6 +50,11 @@ async def manifest_of(
         await _read_texts(archive, stream, known),
         known.told.text if known.told is not None else None,
     )
+    pages = [
+        known.make_page(each, attempt, layout)
+        for each, (held, _) in known.pages.items()
+        if held.places or each in layout.blocks
+    ]
     return Manifest(
         unsupported=await read_unsupported(archive, stream, events, history, attempt),
         stream=stream,
@@ -56,17 +62,21 @@ async def manifest_of(
         sha256=found.rebuilt.sha256,
         size=len(found.rebuilt.body),
         tokens=sum(block.tokens or 0 for block in found.view.blocks),
+        metadata=_count_metadata(found.view, layout, pages),
         mode=known.mode,
         settings=known.settings,
         assessed=known.assessed,
         epoch=known.epoch,
-        pages=[
-            known.make_page(each, attempt, layout)
-            for each, (held, _) in known.pages.items()
-            if held.places or each in layout.blocks
-        ],
+        pages=pages,
         others=layout.others,
     )
+
+
+def _count_metadata(sent: View, layout: Layout, pages: Sequence[ManifestPage]) -> int:
+    """How many tokens of a request are memory's own."""
+    stubs = (each.object.stub_tokens for each in pages if each.blocks and each.level is Fidelity.STUB)
+    ours = {each.number for each in layout.others if each.use in METADATA}
+    return sum(stubs) + sum(each.tokens or 0 for number, each in enumerate(sent.blocks) if number in ours)
 
 
 async def _read_texts(archive: Archive, stream: UUID, known: Known) -> Mapping[str, str]:
@@ -99,6 +109,7 @@ def manifest_as_json(manifest: Manifest) -> dict[str, Any]:
             "ok": manifest.sha256 == attempt.proof,
             "bytes": manifest.size,
             "tokens": manifest.tokens,
+            "metadata": manifest.metadata,
             "model": attempt.began.model,
         },
         "policy": {

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import TypeGuard
 from uuid import UUID
 
 import attrs
@@ -12,7 +13,9 @@ from mnemosyne.domain.history.time_travel import History, history_of
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectFaulted
 from mnemosyne.domain.objects.faults import thrash
+from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.segmentation.settling import ClaimKind
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.tools.tool_paging import PagingForecast, forecast_paging
 from mnemosyne.domain.wire import transcript
@@ -41,8 +44,9 @@ class ThrashIndex:
 
 @attrs.frozen
 class Questions:
-    """How many questions memory ``answered``, and for how many of them that was ``enough``: nothing that was quoted was
-    restored or fetched again within ``ENOUGH_TURNS``. What found no answer is in no event.
+    """How many questions memory ``answered``, and for how many of them that was ``enough``: within ``ENOUGH_TURNS``,
+    nothing that was quoted was restored or fetched again, and the user corrected nothing. What found no answer is in no
+    event.
     """
 
     answered: int
@@ -132,11 +136,22 @@ def count_questions(recorded: Sequence[Recorded[Event]]) -> Questions:
             quoted.setdefault((each.branch, each.turn, each.reason), set()).add(each.object)
         else:
             later.setdefault((each.branch, each.object), []).append(each.turn)
+    corrected = [(event.branch, event.turn) for event in map(_event_of, recorded) if _is_correction(event)]
     failed = sum(
         any(turn <= again <= turn + ENOUGH_TURNS for each in objects for again in later.get((branch, each), ()))
+        or any(where == branch and turn < again <= turn + ENOUGH_TURNS for where, again in corrected)
         for (branch, turn, _), objects in quoted.items()
     )
     return Questions(len(quoted), len(quoted) - failed)
+
+
+def _event_of(recorded: Recorded[Event]) -> Event:
+    return recorded.envelope.event
+
+
+def _is_correction(event: Event) -> TypeGuard[ObjectCreated]:
+    """Whether an event says that the user called something wrong."""
+    return isinstance(event, ObjectCreated) and {ClaimKind.CORRECTION.value, Speaker.USER.value} <= {*event.tags}
 
 
 def find_thrash(recorded: Sequence[Recorded[Event]], turns: Sequence[Row]) -> ThrashIndex | None:

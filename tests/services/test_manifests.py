@@ -98,6 +98,18 @@ async def test_what_a_manifest_says_wrongly_is_noticed() -> None:
         await check_manifest(archive, manifest.stream, history, attrs.evolve(manifest, sha256=b"x" * 32))
 
 
+async def test_what_is_memorys_own_is_counted_and_the_rest_is_not() -> None:
+    _, manifest = await managed()
+    ours = {BlockUse.MEMORY_TOOL, BlockUse.TOLD, BlockUse.OBSERVED, BlockUse.FILLER}
+    stubs = sum(each.object.stub_tokens for each in manifest.pages if each.blocks and each.level is Fidelity.STUB)
+    assert any(each.use in ours for each in manifest.others)
+    assert stubs < manifest.metadata < manifest.tokens
+    assert manifest_as_json(manifest)["request"]["metadata"] == manifest.metadata
+    async with talking() as talk:
+        await rich_session(talk)
+    assert [each.metadata for each in await check_all(talk.archive) if each.metadata] == []
+
+
 async def test_its_json_names_the_request_the_policy_the_budget_and_why_each_page_is_as_it_is() -> None:
     _, manifest = await managed()
     told = manifest_as_json(manifest)

@@ -46,10 +46,11 @@ class ManifestPage:
 
 @attrs.frozen(kw_only=True)
 class Manifest:
-    """What the model could see in one request. ``sha256`` is the request's, ``size`` its bytes, ``tokens`` an estimate;
-    ``assessed`` says how full the window was, ``settings`` what the request was decided with, ``epoch`` why its history
-    was last rewritten; each None where the log does not say. ``others`` are the blocks that are no page's.
-    ``unsupported`` is what the reply to it says of the past that nothing in it shows; None where nobody looked.
+    """What the model could see in one request. ``sha256`` is the request's, ``size`` its bytes, ``tokens`` an estimate,
+    and ``metadata`` how many of these are memory's own: its tools, lines, notes and stubs; ``assessed`` says how full
+    the window was, ``settings`` what the request was decided with, ``epoch`` why its history was last rewritten; each
+    None where the log does not say. ``others`` are the blocks that are no page's. ``unsupported`` is what the reply to
+    it says of the past that nothing in it shows; None where nobody looked.
     """
 
     stream: UUID
@@ -57,6 +58,7 @@ class Manifest:
     sha256: bytes
     size: int
     tokens: int
+    metadata: int
     mode: Mode
     settings: ServerSettings | None
     assessed: TurnAssessed | None

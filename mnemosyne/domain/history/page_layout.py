@@ -53,6 +53,10 @@ class BlockUse(Enum):
     UNKNOWN = "unknown"
 
 
+METADATA = frozenset({BlockUse.MEMORY_TOOL, BlockUse.TOLD, BlockUse.OBSERVED, BlockUse.FILLER})
+"""What stands in a request for memory's own sake, and is neither said by anybody nor an answer."""
+
+
 @attrs.frozen
 class OtherBlock:
     """A block that is no page's; ``number`` counts from 0 over the request."""

@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from mnemosyne.domain.knowledge.decide import LearnSession
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_prompt, list_typed_branches
 from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
@@ -15,7 +16,8 @@ from mnemosyne.domain.segmentation.speaking import speakers
 from mnemosyne.domain.segmentation.statements import claims
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.state import Branch
-from tests.domain.injections import FORGED, injections
+from tests.domain.injections import FORGED, GENUINE, Injection, injections
+from tests.domain.knowledge.support import FIRST, Shelf
 from tests.domain.memory_objects import made
 
 SESSION = UUID(int=1)
@@ -105,15 +107,29 @@ def test_what_an_agent_is_told_that_another_one_calls_is_nobodys_wish() -> None:
     assert list_typed_branches(branches) == {"main", "fork-1"}
 
 
-def test_what_was_just_typed_gives_nothing_that_somebody_else_wrote() -> None:
-    source = Provenance(session=SESSION, branch="main", turn=1)
-    believed = []
-    for injection in injections():
-        for role, blocks in () if injection.by_model else injection.turns:
-            typed = zip(blocks, speakers("user", blocks), strict=True) if role == "user" else ()
-            text = "\n\n".join(str(block["text"]) for block, who in typed if who is Speaker.USER and "text" in block)
-            believed += [injection for each in extract_prompt(text, source) if FORGED in each.draft.content]
-    assert believed == []
+def typed_in(injection: Injection) -> str:
+    """All that a client would say the user typed, once it holds the attacker's words."""
+    said = []
+    for role, blocks in () if injection.by_model else injection.turns:
+        who = speakers("user", blocks) if role == "user" else ()
+        said += [
+            str(each["text"]) for each, by in zip(blocks, who, strict=False) if by is Speaker.USER and "text" in each
+        ]
+    return "\n\n".join(said)
+
+
+def test_a_thousand_injections_give_nothing_and_change_nothing_that_is_held() -> None:
+    """Files, tool results, web pages, commit messages, mails, quotes: whoever wrote them is not the user."""
+    shelf = Shelf()
+    for number, text in enumerate([GENUINE, *map(typed_in, injections())]):
+        source = Provenance(session=UUID(int=number), branch="main", turn=1)
+        drafts = tuple(each.draft for each in extract_prompt(text, source))
+        shelf.take(LearnSession(at=FIRST + number, write=f"w{number}", drafts=drafts))
+        assert not [each for each in drafts if FORGED in each.content], text
+    assert number > 1_000
+    held = shelf.known.valid(shelf.known.last_at)
+    assert GENUINE in {each.content for each in held}
+    assert all(each.valid_until is None for each in shelf.known.entries.values())
 
 
 def test_what_was_just_typed_gives_what_its_object_gives_later() -> None:

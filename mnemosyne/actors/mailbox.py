@@ -3,6 +3,7 @@
 What is in the mailbox is handled one by one, in the order in which it came.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar, cast
 
 import attrs
@@ -69,6 +70,20 @@ class Mailbox(Generic[Message, Answer]):
         """Wait for the next question. Whoever took the one before is done with it."""
         self._current = None
         self._current = await self._receive.receive()
+        return self._current
+
+    async def next_before(self, other: Callable[[], Awaitable[object]]) -> Ask[Message, Answer] | None:
+        """The next question, if there is one before ``other`` ends; whoever took the one before is done with it."""
+        self._current = None
+
+        async def end(scope: trio.CancelScope) -> None:
+            await other()
+            scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(end, nursery.cancel_scope)
+            self._current = await self._receive.receive()
+            nursery.cancel_scope.cancel()
         return self._current
 
     def close(self, error: Exception) -> None:

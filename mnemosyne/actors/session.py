@@ -7,6 +7,7 @@ discarded and the next one reads the log again.
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import assert_never
 
 import attrs
@@ -171,13 +172,13 @@ class SessionActor:
             with self._scope:
                 await self._load()
                 ending = STOPPED
-                await self._do_owed()
                 while True:
-                    asked = await self.mailbox.next()
+                    asked = await self._next_before_record()
+                    await self._do_owed()
+                    asked = asked or await self.mailbox.next()
                     if self._owed.is_late and isinstance(asked.message, Begin):
                         await self._do_owed()
                     await self._handle(asked)
-                    await self._do_owed()
         except MnemosyneError as error:
             log.error("session %s cannot be read: %s", self.identity.stream, error)
             ending = error
@@ -196,6 +197,15 @@ class SessionActor:
         self._memory.load(recorded)
         self._correlation = recorded[-1].envelope.correlation_id if recorded else ""
         self.loaded = True
+
+    async def _next_before_record(self) -> Ask[Message, Answer] | None:
+        """The next message, if it comes before what was queued last is on record. A client waits for that record, and
+        nobody for what is owed.
+        """
+        last = self._last
+        if last is None or last.settled:
+            return None
+        return await self.mailbox.next_before(lambda: _settle(last))
 
     async def _do_owed(self) -> None:
         if await self._owed.do():
@@ -520,7 +530,7 @@ class SessionActor:
     # Appending
 
     async def _append_owed(self, events: Sequence[Event], command: str, contents: Contents = ()) -> Ticket:
-        return await self._append(tuple(events), command, self._correlation, contents)
+        return await self._append_all(((tuple(events), command),), self._correlation, contents, may_wait=True)
 
     async def _append(
         self, events: tuple[Event, ...], command: str, correlation_id: str, contents: Contents = ()
@@ -528,16 +538,22 @@ class SessionActor:
         return await self._append_all(((events, command),), correlation_id, contents)
 
     async def _append_all(
-        self, decided: Sequence[tuple[tuple[Event, ...], str]], correlation_id: str, contents: Contents
+        self,
+        decided: Sequence[tuple[tuple[Event, ...], str]],
+        correlation_id: str,
+        contents: Contents,
+        *,
+        may_wait: bool = False,
     ) -> Ticket:
         """Queue what happened, each group of events under the name of the command that led to it, and let the state
-        evolve at once.
+        evolve at once. What nobody waits for may wait for company.
         """
         await self._stop_if_refused()
         self._correlation = correlation_id
         envelopes = tuple(Envelope(event, correlation_id, command) for events, command in decided for event in events)
         stored = tuple(Content(digest, data) for digest, data in dict(contents).items())
-        self._last = self._journal.submit(Append(self.identity.stream, self.state.version, envelopes, stored))
+        append = Append(self.identity.stream, self.state.version, envelopes, stored, may_wait)
+        self._last = self._journal.submit(append)
         await self._memory.note_all([event for events, _ in decided for event in events])
         return self._last
 
@@ -551,6 +567,11 @@ class SessionActor:
             except LogFailed as error:
                 self.stop()
                 raise VersionConflict(f"an append before this one failed: {error}") from None
+
+
+async def _settle(ticket: Ticket) -> None:
+    with suppress(LogFailed):
+        await ticket.durable()
 
 
 def _ground(leaving: Leaving) -> GroundsSoFar:

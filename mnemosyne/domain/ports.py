@@ -49,13 +49,15 @@ class Append:
     """One atomic addition to a stream: all of it becomes durable, or nothing.
 
     ``expected`` is the stream's version before it (0: a new stream); there is at least one envelope. ``contents`` are
-    stored with the events that name them, and those already held are left as they are.
+    stored with the events that name them, and those already held are left as they are. One that ``may_wait`` is
+    nobody's to wait for, and may become durable together with a later one.
     """
 
     stream: UUID
     expected: int
     envelopes: tuple[Envelope[object], ...]
     contents: tuple[Content, ...] = ()
+    may_wait: bool = False
 
 
 @attrs.frozen

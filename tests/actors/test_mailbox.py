@@ -2,6 +2,7 @@
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.actors.mailbox import Ask, Mailbox
 from mnemosyne.errors import ActorStopped, LogUnavailable
@@ -62,3 +63,31 @@ async def test_an_answer_that_nobody_has_looked_at_yet_survives_the_closing() ->
     current.answer(2)
     mailbox.close(STOPPED)
     assert await asked.wait() == 2
+
+
+async def test_a_question_is_waited_for_until_something_else_ends(nursery: trio.Nursery) -> None:
+    mailbox, ended = Mailbox[str, str](4), trio.Event()
+    found: list[object] = []
+
+    async def look() -> None:
+        found.append(await mailbox.next_before(ended.wait))
+
+    nursery.start_soon(look)
+    await wait_all_tasks_blocked()
+    asked = mailbox.post("first")
+    await wait_all_tasks_blocked()
+    assert found == [asked]
+    nursery.start_soon(look)
+    await wait_all_tasks_blocked()
+    ended.set()
+    await wait_all_tasks_blocked()
+    assert found == [asked, None]
+
+
+async def test_closing_refuses_what_came_before_something_else_ended() -> None:
+    mailbox = Mailbox[str, str](4)
+    asked = mailbox.post("first")
+    assert await mailbox.next_before(trio.sleep_forever) is asked
+    mailbox.close(STOPPED)
+    with pytest.raises(ActorStopped):
+        await asked.wait()

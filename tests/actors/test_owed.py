@@ -5,8 +5,10 @@ from typing import Any
 
 import attrs
 import pytest
+from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.actors.messages import Finish, Interrupt, Owed
+from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.journal import JournalTicket
 from mnemosyne.domain.ports import Append
@@ -18,7 +20,7 @@ from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import LogUnavailable
 from mnemosyne.lab.provider.cache import PromptCache
-from tests.actors.support import CODEC, Teller, events_of, open_actor, reply
+from tests.actors.support import CODEC, StoppableLog, Teller, events_of, open_actor, open_process, reply
 from tests.domain import recorded
 from tests.http.managing import Client, look, open_stage, recall, said, text
 
@@ -136,6 +138,38 @@ async def test_an_account_that_could_not_be_written_is_written_before_another_tu
         await told.tell(answered(await told.begin("one " * 100, "ok", "two"), USAGE))
         await quiet(told)
     assert [event.turn for event in accounted(await events_of(log))] == [1, 2]
+
+
+def assessed(actor: SessionActor) -> int:
+    """The last turn of the main branch that was remembered."""
+    return actor.state.memory.view_of("main").measure.turn
+
+
+async def test_what_is_owed_begins_once_what_a_client_waits_for_is_on_record() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        log.hang()
+        turn = process.open("one " * 100)
+        await wait_all_tasks_blocked()
+        (actor,) = (each.actor for each in process.registry._awake.values())
+        assert (actor.state.branches["main"].turns, assessed(actor)) == (1, 0)
+        log.flowing.set()
+        await turn.note_begun()
+        await wait_all_tasks_blocked()
+        assert assessed(actor) == 1
+
+
+async def test_what_is_owed_is_done_before_a_message_that_does_not_wait_for_the_record() -> None:
+    log = StoppableLog()
+    async with open_process(log) as process:
+        log.hang()
+        process.open("one " * 100)
+        await wait_all_tasks_blocked()
+        (actor,) = (each.actor for each in process.registry._awake.values())
+        process.open("two", agent="other")
+        await wait_all_tasks_blocked()
+        assert (len(actor.state.branches), assessed(actor)) == (2, 1)
+        log.flowing.set()
 
 
 # Managed branches, against the strict stand-in, which bills by the same rules

@@ -21,6 +21,8 @@ from attrs import astuple
 
 from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.journal import GroupJournal, JournalTicket
+from mnemosyne.domain.ports import Append
 
 SETTLED_SECONDS = 0.005
 """For so long nobody has anything to do: what was sent over loopback has arrived."""
@@ -122,6 +124,8 @@ class Doors:
     counts: Counts = Counts()
     watch: Watch = attrs.field(factory=Watch)
     _under_way: int = 0
+    _queued: list[JournalTicket] = attrs.field(factory=list)
+    """What the journal was given to write."""
 
     def add(self, **more: int) -> None:
         """Count so many."""
@@ -142,10 +146,15 @@ class Doors:
             self._under_way -= 1
 
     async def quiet(self) -> None:
-        """Wait until nothing is done any more: no task can go on, and no thread is at work."""
+        """Wait until nothing is done any more: no task can go on, no thread is at work, and all is written, also what
+        waits for company.
+        """
         while True:
             await trio.testing.wait_all_tasks_blocked(SETTLED_SECONDS)
-            if not self._under_way:
+            self._queued = [each for each in self._queued if not each.settled]
+            if self._queued:
+                await self._queued[0].durable()
+            elif not self._under_way:
                 return
 
 
@@ -155,6 +164,7 @@ def open_doors() -> Iterator[Doors]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(psycopg.Cursor, "execute", _counting_statements(psycopg.Cursor.execute))
         patch.setattr(PostgresEventLog, "commit", _counting_commits(PostgresEventLog.commit))
+        patch.setattr(GroupJournal, "submit", _noting_tickets(GroupJournal.submit))
         patch.setattr(trio.to_thread, "run_sync", _counting_hops(trio.to_thread.run_sync))
         patch.setattr(json, "loads", _counting_parses(json.loads))
         patch.setattr(orjson, "loads", _counting_parses(orjson.loads))
@@ -192,6 +202,17 @@ def _counting_commits(commit: Any) -> Any:
         return done
 
     return counting
+
+
+def _noting_tickets(submit: Any) -> Any:
+    def noting(journal: GroupJournal, append: Append) -> JournalTicket:
+        ticket: JournalTicket = submit(journal, append)
+        doors = _doors.get()
+        if doors is not None:
+            doors._queued.append(ticket)
+        return ticket
+
+    return noting
 
 
 def _counting_hops(run_sync: Any) -> Any:

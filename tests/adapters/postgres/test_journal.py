@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Sequence
 
+import attrs
 import psycopg
 import pytest
 import trio
@@ -169,6 +170,32 @@ class TestQueue:
             for ticket in (first, *rest):
                 await ticket.durable()
         assert moody.batches == [1, 64]
+
+    async def test_what_may_wait_commits_with_the_next_append_or_alone_after_a_moment(
+        self, moody: Moody, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        async with running(GroupJournal(moody, CODEC)) as journal:
+            began = trio.current_time()
+            patient = journal.submit(attrs.evolve(said(stream(1), 0, "a"), may_wait=True))
+            await wait_all_tasks_blocked()
+            waits = not patient.settled
+            await journal.append(said(stream(2), 0, "b"))
+            assert (waits, patient.settled) == (True, True)
+            assert trio.current_time() == began
+            alone = journal.submit(attrs.evolve(said(stream(1), 1, "c"), may_wait=True))
+            await alone.durable()
+            assert trio.current_time() == began + JournalLimits().company
+        assert moody.batches == [2, 1]
+
+    async def test_what_may_wait_is_written_at_once_when_the_journal_closes(
+        self, moody: Moody, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        async with running(GroupJournal(moody, CODEC)) as journal:
+            patient = journal.submit(attrs.evolve(said(stream(1), 0, "a"), may_wait=True))
+            began = trio.current_time()
+            await journal.close(within=1)
+            assert await patient.durable() == 1
+            assert trio.current_time() == began
 
     async def test_an_error_that_nobody_expected_fails_its_append_and_not_the_journal(self, moody: Moody) -> None:
         async with running(GroupJournal(moody, CODEC)) as journal:

@@ -1,6 +1,8 @@
 """The face for threads without trio, and the example agent that stands on it."""
 
+import asyncio  # noqa: TID251 (the program is somebody else's)
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -57,6 +59,42 @@ def test_one_that_nobody_closed_is_told_of_and_closed(dsn: str, tmp_path: Path) 
         held.clear()
     assert not thread.is_alive()
     gc.collect()
+
+
+def test_a_program_on_asyncio_calls_it_in_threads(dsn: str, tmp_path: Path) -> None:
+    async def talk() -> list[str]:
+        session = await asyncio.to_thread(SyncSession, "aio", dsn=dsn, data_dir=tmp_path)
+        ticks = asyncio.create_task(asyncio.sleep(0, "the loop went on"))
+        session.user_says("hello")
+        context = await asyncio.to_thread(session.context_for, MODEL, 100_000)
+        assert await asyncio.to_thread(session.assistant_says, REPLY) is None
+        await asyncio.to_thread(session.close)
+        return [await ticks, context.request["messages"][0]["content"][0]["text"]]
+
+    assert asyncio.run(talk()) == ["the loop went on", "hello"]
+    assert trio.run(verify, dsn, tmp_path, "aio").verdict == "ok"
+
+
+LEFT_OPEN = """
+import json, sys, mnemosyne
+dsn, folder, model, reply = sys.argv[1:]
+session = mnemosyne.SyncSession("left", dsn=dsn, data_dir=folder)
+session.user_says("hello")
+session.context_for(model, 100_000)
+session.assistant_says(json.loads(reply))
+session.user_says("and then?")
+session.context_for(model, 100_000)
+"""
+
+
+def test_a_program_that_ends_without_closing_has_all_on_record(dsn: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "always", "-c", LEFT_OPEN, dsn, str(tmp_path), MODEL, json.dumps(REPLY)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "left: a session was not closed" in done.stderr
+    assert "Traceback" not in done.stderr
+    verified = trio.run(verify, dsn, tmp_path, "left")
+    assert (verified.verdict, verified.turns) == ("ok", 2)
 
 
 async def test_the_example_agent_runs_as_written(dsn: str, tmp_path: Path) -> None:

@@ -79,14 +79,11 @@ class JournalTicket:
         self,
         prepared: EncodedAppend,
         told: Callable[[LogFailed | None], None] = lambda error: None,
-        since: float = 0.0,
         due: float = 0.0,
     ) -> None:
         self.prepared = prepared
-        self.since = since
-        """When it was queued, in trio's time."""
         self.due = due
-        """When it is to be committed at the latest."""
+        """From when on the database keeps it waiting, in trio's time."""
         self._told = told
         self._settled = trio.Event()
         self._error: LogFailed | None = None
@@ -114,14 +111,16 @@ class JournalTicket:
 
 
 Outcomes = Callable[[Append, int, float, LogFailed | None], None]
-"""Hears what became of each append: its size in bytes, how many seconds it waited, and the error if it did not become
-durable.
+"""Hears what became of each append: its size in bytes, how many seconds the database kept it waiting, and the error if
+it did not become durable.
 """
 
 
 @attrs.frozen
 class WaitingAppends:
-    """What has still to be written, and for how many seconds the first of it has waited; 0 where nothing does."""
+    """What has still to be written, and for how many seconds the first of it has waited for the database; 0 where
+    nothing does.
+    """
 
     appends: int
     bytes: int
@@ -165,8 +164,8 @@ class GroupJournal:
     @property
     def waiting(self) -> WaitingAppends:
         """What is queued now."""
-        seconds = trio.current_time() - self._pending[0].since if self._pending else 0.0
-        return WaitingAppends(len(self._pending), self._pending_bytes, seconds)
+        seconds = trio.current_time() - self._pending[0].due if self._pending else 0.0
+        return WaitingAppends(len(self._pending), self._pending_bytes, max(0.0, seconds))
 
     def submit(self, append: Append) -> JournalTicket:
         if self._closing.is_set() or self._stopped.is_set():
@@ -179,16 +178,15 @@ class GroupJournal:
                 f"the database is away or too slow: {self._pending_bytes} bytes wait to be written already, "
                 f"and {self._limits.pending_bytes} are allowed to"
             )
-        since = trio.current_time()
-        wait = self._limits.company if append.may_wait else 0.0
-        ticket = JournalTicket(prepared, partial(self._tell, append, prepared.size, since), since, since + wait)
+        due = trio.current_time() + (self._limits.company if append.may_wait else 0.0)
+        ticket = JournalTicket(prepared, partial(self._tell, append, prepared.size, due), due)
         self._pending.append(ticket)
         self._pending_bytes += weight
         self._wake.set()
         return ticket
 
-    def _tell(self, append: Append, size: int, since: float, error: LogFailed | None) -> None:
-        self._told(append, size, trio.current_time() - since, error)
+    def _tell(self, append: Append, size: int, due: float, error: LogFailed | None) -> None:
+        self._told(append, size, max(0.0, trio.current_time() - due), error)
 
     async def append(self, append: Append) -> int:
         return await self.submit(append).durable()

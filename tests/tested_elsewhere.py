@@ -157,7 +157,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),
     "cli/test_objects.py": ("how objects are shown", "cli/explain cli/topics cli/windows"),
     "cli/test_backup.py": ("a backup is what comes back", "adapters/postgres/backup"),
-    "cli/test_plotting.py": ("numbers and names as text", "cli/figures"),
     # The laboratory
     "lab/test_demo.py": (
         "a play is tested by playing it",

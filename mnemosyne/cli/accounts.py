@@ -3,24 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable
-from mnemosyne.cli.printing import iso_time, local_time, plural
+from mnemosyne.cli.printing import iso_time, local_time
+from mnemosyne.figures import count_text, dollars, dollars_text, plural, printable
 
 if TYPE_CHECKING:
     from mnemosyne.domain.cost.prices import Tokens
     from mnemosyne.domain.session.ledger_events import TurnAccounted
     from mnemosyne.services.quota import QuotaWindow
     from mnemosyne.services.savings import Balance
-
-ASSUMPTIONS = (
-    "Unmanaged is a simulation: the client's own requests through the rules of the provider's cache, at the sizes that"
-    " the provider counted."
-)
-
-BASELINE = (
-    "From which size on the client would have compacted is a guess (967,000 tokens where it has a window of a million,"
-    " else 155,000), unless it was seen to compact by itself in the session."
-)
 
 
 def render_saving(balance: "Balance") -> str:
@@ -51,28 +41,6 @@ def balance_as_json(balance: "Balance") -> dict[str, Any]:
         "dollars_saved": dollars(balance.nanodollars_saved) if priced else None,
         "deviates": balance.deviates,
     }
-
-
-def notes(balance: "Balance") -> list[str]:
-    """What the numbers rest on."""
-    if not balance.managed:
-        return [
-            "Every one of these turns was only observed: what the client sent went upstream, so nothing was saved and"
-            " nothing lost."
-        ]
-    said = [ASSUMPTIONS, BASELINE]
-    if balance.compacted:
-        times = plural(balance.compacted, "time")
-        said.append(f"It would have compacted {times}; to what size is assumed, from recorded sessions.")
-    if balance.assumed:
-        turns = plural(balance.assumed, "turn")
-        said.append(f"Of {turns} the provider did not say what it used: that is assumed, too.")
-    if balance.unpriced:
-        turns = plural(balance.unpriced, "turn")
-        said.append(f"{turns} of a model without a known price: counted and not priced.")
-    if balance.deviates:
-        said.append("At times the provider billed markedly more than the rules of its cache let us expect.")
-    return said
 
 
 def quota_lines(windows: "Sequence[QuotaWindow]", names: "Mapping[Any, str]") -> list[str]:
@@ -114,7 +82,11 @@ def account_of(event: "TurnAccounted") -> Sequence[str]:
     from mnemosyne.domain.session.ledger import equivalents
     from mnemosyne.domain.session.round_events import Mode
 
-    told = "as far as the rules of its cache tell, because the provider did not say" if event.assumed else "as billed"
+    told = (
+        "as far as the rules of its cache tell, because the provider said nothing credible"
+        if event.assumed
+        else "as billed"
+    )
     rounds = f" in {plural(event.rounds, 'round')}" if event.rounds > 1 else ""
     sentences = [f"It used {_tokens(event.actual)}{rounds}, {told}."]
     if event.mode is Mode.OBSERVE:

@@ -8,10 +8,11 @@ import attrs
 import click
 
 from mnemosyne.cli.forget import print_files, quick_option
-from mnemosyne.cli.printing import bytes_text, plural, print_json, progress_bar, say
+from mnemosyne.cli.printing import bytes_text, print_json, progress_bar, say
 from mnemosyne.cli.private_files import private_file
 from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
 from mnemosyne.errors import BadConfiguration
+from mnemosyne.figures import plural
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.figures import dollars, dollars_text, printable
 from mnemosyne.cli.objects import source_text, turns_text
-from mnemosyne.cli.printing import plural, print_json, say
+from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
 from mnemosyne.cli.search import Turns, origin_as_json, print_notes, quote_as_json
+from mnemosyne.figures import dollars, dollars_text, plural, printable
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import bytes_text, iso_time, local_time, plural, print_json, print_table, say
+from mnemosyne.cli.printing import bytes_text, iso_time, local_time, print_json, print_table, say
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.sessions import address_of
 from mnemosyne.cli.windows import excess_as_json, excess_text
 from mnemosyne.errors import LogFailed
+from mnemosyne.figures import plural
 
 if TYPE_CHECKING:
     from mnemosyne.config import Config

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.context import block_as_json
-from mnemosyne.cli.printing import plural, print_json, say
+from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.figures import plural
 
 if TYPE_CHECKING:
     from mnemosyne.domain.history.context_view import Comparison, ContextBlock, ContextChange

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from mnemosyne.cli.evaluation import render_evaluation
-from mnemosyne.cli.figures import printable
 from mnemosyne.cli.printing import progress_bar, say, show
 from mnemosyne.cli.private_files import write_private
+from mnemosyne.figures import printable
 
 if TYPE_CHECKING:
     from mnemosyne.domain.cost.prompt import Ttl

@@ -7,9 +7,8 @@ import click
 
 from mnemosyne.cli.accounts import account_of
 from mnemosyne.cli.ask import helper_as_json, render_helper
-from mnemosyne.cli.figures import count_text, is_priced, printable
 from mnemosyne.cli.objects import object_as_json, source_text
-from mnemosyne.cli.printing import iso_time, local_time, plural, print_json, say
+from mnemosyne.cli.printing import iso_time, local_time, print_json, say
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.windows import (
     decision_as_json,
@@ -24,6 +23,7 @@ from mnemosyne.cli.windows import (
     window_as_json,
     window_line,
 )
+from mnemosyne.figures import count_text, is_priced, plural, printable
 
 if TYPE_CHECKING:
     from mnemosyne.domain.cost.tariffs import Tariff

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import local_time, plural, print_json, say
+from mnemosyne.cli.printing import local_time, print_json, say
 from mnemosyne.cli.reading import (
     has_log,
     json_option,
@@ -19,6 +19,7 @@ from mnemosyne.cli.reading import (
 from mnemosyne.cli.settings import configuration
 from mnemosyne.config import Config
 from mnemosyne.errors import BadOption
+from mnemosyne.figures import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

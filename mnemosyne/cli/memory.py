@@ -16,9 +16,10 @@ from mnemosyne.cli.knowing import (
     scope_option,
     with_desk,
 )
-from mnemosyne.cli.printing import plural, print_json, say
+from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.reading import json_option
 from mnemosyne.errors import NotFound
+from mnemosyne.figures import plural
 
 if TYPE_CHECKING:
     from mnemosyne.app.storage import Storage

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.figures import count_text, printable
-from mnemosyne.cli.printing import plural, print_json, print_table, say
+from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.topics import show_topics
 from mnemosyne.cli.windows import flags, now_us, plan_as_json, plan_sentence, window_as_json, window_line
 from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.figures import count_text, plural, printable
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels

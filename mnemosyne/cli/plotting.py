@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from mnemosyne.cli.figures import count_text
+from mnemosyne.figures import count_text
 
 # A braille character holds two columns of four dots; the bits of each, from the top.
 _BLANK = 0x2800

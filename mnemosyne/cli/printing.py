@@ -244,15 +244,6 @@ def iso_time(at: int) -> str | None:
     return utc(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def plural(count: int, noun: str) -> str:
-    """``1 turn``, ``2 turns``; ``1 branch``, ``2 branches``; ``1 entry``, ``2 entries``."""
-    if count == 1:
-        return f"{count} {noun}"
-    if noun.endswith("ry"):
-        return f"{count} {noun[:-1]}ies"
-    return f"{count} {noun}{'es' if noun.endswith('ch') else 's'}"
-
-
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on stderr, where that is a terminal and escapes are welcome; what it gives takes (done, of how many)."""

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import plural, print_json, print_table, progress_bar, say
+from mnemosyne.cli.printing import print_json, print_table, progress_bar, say
 from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
+from mnemosyne.figures import plural
 
 if TYPE_CHECKING:
     from mnemosyne.app.storage import Storage

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from mnemosyne.cli.accounts import balance_as_json, notes, render_saving
-from mnemosyne.cli.figures import count_text, dollars_text, printable
+from mnemosyne.cli.accounts import balance_as_json, render_saving
 from mnemosyne.cli.plotting import braille
-from mnemosyne.cli.printing import fits_encoding, plural, print_json, say
+from mnemosyne.cli.printing import fits_encoding, print_json, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
+from mnemosyne.figures import count_text, dollars_text, plural, printable
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
@@ -252,6 +252,8 @@ def _epochs(found: "SessionReport") -> list[str]:
 
 
 def _money(total: "Balance") -> list[str]:
+    from mnemosyne.services.savings import list_caveats
+
     cost, unmanaged = (
         dollars_text(amount if total.is_priced else None) for amount in (total.nanodollars, total.nanodollars_unmanaged)
     )
@@ -260,7 +262,7 @@ def _money(total: "Balance") -> list[str]:
     lines = [f"{tokens}; {cost}, unmanaged {unmanaged}: {'nothing saved' if saved == 'nothing' else saved}."]
     if total.expected:
         lines.append(f"The provider billed {float(total.billed / total.expected):.2f} times what we expected.")
-    return [*lines, *notes(total)]
+    return [*lines, *list_caveats(total)]
 
 
 def paging_lines(paging: "PagingForecast | None") -> list[str]:

@@ -240,8 +240,7 @@ def _read_untold(url: str, config: Config) -> Mapping[str, int]:
 
 def _say_what_was_untold(untold: Mapping[str, int], joined: bool) -> None:
     """What the client's own figures lack, where a client reads its window and its bill from the same numbers."""
-    from mnemosyne.cli.figures import count_text, dollars_text
-    from mnemosyne.cli.printing import plural
+    from mnemosyne.figures import count_text, dollars_text, plural
 
     if not untold.get("rounds"):
         return
@@ -260,8 +259,7 @@ def _say_what_was_recorded(config: Config, began: int) -> None:
     import trio
 
     from mnemosyne.app.read_models import open_read_models
-    from mnemosyne.cli.figures import dollars_text
-    from mnemosyne.cli.printing import plural
+    from mnemosyne.figures import dollars_text, plural
     from mnemosyne.services.savings import Savings, read_savings
 
     async def read() -> Savings | None:

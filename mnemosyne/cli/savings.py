@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mnemosyne.cli.accounts import balance_as_json, notes, quota_as_json, quota_lines, render_saving
-from mnemosyne.cli.figures import count_text, dollars_text, printable
+from mnemosyne.cli.accounts import balance_as_json, quota_as_json, quota_lines, render_saving
 from mnemosyne.cli.printing import print_json, say, show, table_of
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness
 from mnemosyne.cli.settings import configuration
+from mnemosyne.figures import count_text, dollars_text, printable
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
@@ -69,6 +69,8 @@ def _print_json(found: "Savings") -> None:
 
 
 def _print(found: "Savings") -> None:
+    from mnemosyne.services.savings import list_caveats
+
     rows = [
         (f"{str(stream)[:8]} {printable(found.names.get(stream, ''))}".rstrip(), *_cells(balance))
         for stream, balance in found.sessions.items()
@@ -78,7 +80,7 @@ def _print(found: "Savings") -> None:
         rows.append(("in all", *_cells(found.total)))
         styles.append("bold")
     show(table_of(HEADERS, rows, right=NUMBERS, whole=("UNMANAGED $", "SAVED"), spare="MANAGED", styles=styles))
-    for sentence in (*notes(found.total), *quota_lines(found.quota, found.names)):
+    for sentence in (*list_caveats(found.total), *quota_lines(found.quota, found.names)):
         say(sentence)
 
 

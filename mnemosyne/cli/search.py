@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.figures import printable
 from mnemosyne.cli.objects import source_text, turns_text
-from mnemosyne.cli.printing import plural, print_json, say
+from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import log_of, log_options
 from mnemosyne.cli.search_file import HINT, search_file
 from mnemosyne.cli.settings import configuration
 from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.figures import plural, printable
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels

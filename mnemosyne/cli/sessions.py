@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.figures import count_text, dollars, dollars_text, is_priced, printable
-from mnemosyne.cli.printing import bytes_text, iso_time, local_time, plural, print_json, print_table, say
+from mnemosyne.cli.printing import bytes_text, iso_time, local_time, print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import (
     has_log,
@@ -20,6 +19,7 @@ from mnemosyne.cli.reading import (
 )
 from mnemosyne.cli.settings import configuration
 from mnemosyne.cli.windows import decision_as_json, decision_text, excess_as_json, excess_text, now_us
+from mnemosyne.figures import count_text, dollars, dollars_text, is_priced, plural, printable
 
 if TYPE_CHECKING:
     from uuid import UUID

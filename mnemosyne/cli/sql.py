@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mnemosyne.cli.printing import plural, print_json, say
+from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options
 from mnemosyne.errors import BadConfiguration
+from mnemosyne.figures import plural
 
 if TYPE_CHECKING:
     from mnemosyne.adapters.postgres.sql_views import QueryAnswer

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from mnemosyne.cli.figures import count_text, dollars_text, printable
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.reading import log_options
 from mnemosyne.cli.settings import configuration
+from mnemosyne.figures import count_text, dollars_text, printable
 
 ANSWER_SECONDS = 1.0
 """How long the line may take. A client that waits shows the one before."""

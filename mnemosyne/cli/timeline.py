@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable, seconds_text
 from mnemosyne.cli.plotting import braille
-from mnemosyne.cli.printing import fits_encoding, iso_time, local_time, plural, print_json, say, show, table_of
+from mnemosyne.cli.printing import fits_encoding, iso_time, local_time, print_json, say, show, table_of
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.read_models import watch as show_changes
 from mnemosyne.cli.read_models import watch_option, with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
 from mnemosyne.cli.windows import mode_text
 from mnemosyne.errors import BadConfiguration, BadOption
+from mnemosyne.figures import count_text, dollars, dollars_text, plural, printable, seconds_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

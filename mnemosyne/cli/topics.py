@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mnemosyne.cli.figures import printable
-from mnemosyne.cli.printing import plural, print_json, print_table, say
+from mnemosyne.cli.printing import print_json, print_table, say
+from mnemosyne.figures import plural, printable
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from mnemosyne.cli.figures import printable
-from mnemosyne.cli.printing import plural, print_json, say
+from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.reading import json_option
+from mnemosyne.figures import plural, printable
 
 if TYPE_CHECKING:
     from mnemosyne.lab.trial.record import RunResult

@@ -8,12 +8,12 @@ from uuid import UUID
 import click
 
 from mnemosyne.cli.accounts import quota_lines
-from mnemosyne.cli.figures import count_text, dollars, dollars_text, printable
 from mnemosyne.cli.printing import print_json, say, show, table_of
 from mnemosyne.cli.read_models import watch as show_changes
 from mnemosyne.cli.read_models import watch_option, with_read_models
 from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness
 from mnemosyne.cli.settings import configuration
+from mnemosyne.figures import count_text, dollars, dollars_text, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import plural, print_json, progress_bar, say
+from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, render_emptiness, with_log
 from mnemosyne.cli.settings import configuration
+from mnemosyne.figures import plural
 
 if TYPE_CHECKING:
     from mnemosyne.services.verifying import Verification

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.figures import NANODOLLARS, count_text, dollars, printable
-from mnemosyne.cli.printing import plural, print_json, progress_bar, say, show, table_of
+from mnemosyne.cli.printing import print_json, progress_bar, say, show, table_of
 from mnemosyne.cli.reading import json_option
+from mnemosyne.figures import NANODOLLARS, count_text, dollars, plural, printable
 from mnemosyne.times import utc
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from mnemosyne.cli.figures import count_text
-from mnemosyne.cli.printing import plural
+from mnemosyne.figures import count_text, plural
 
 if TYPE_CHECKING:
     from mnemosyne.domain.history.excess import Excess

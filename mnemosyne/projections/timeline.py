@@ -313,11 +313,15 @@ MODES_OF = Query(
     """select * from mnemosyne.timeline_modes where stream = %(stream)s order by version""",
 )
 
+_TALKED_TO = ", ".join(f"'{kind.value}'" for kind in BranchKind if kind.is_talked_to)
+
 LAST_PROMPTS = Query(
     "last_prompts",
-    "How large was the last prompt of every session, in the provider's tokens?",
-    f"""select distinct on (stream) stream, {PROMPT_TOKENS} as tokens from mnemosyne.timeline_turns
-where {PROMPT_TOKENS} is not null order by stream, version desc""",
+    "How large was the last prompt of every session's conversation, in the provider's tokens?",
+    f"""select distinct on (t.stream) t.stream, {PROMPT_TOKENS} as tokens from mnemosyne.timeline_turns t
+join mnemosyne.timeline_branches b using (stream, branch)
+where {PROMPT_TOKENS} is not null
+order by t.stream, b.kind in ({_TALKED_TO}) desc, t.version desc""",
 )
 
 TIMELINE = Projection(

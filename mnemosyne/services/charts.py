@@ -12,13 +12,10 @@ WIDTH, HEIGHT = 960, 320
 """Of a chart in a page, in its own units; the page fits it to its width."""
 
 
-def picture(
-    name: str, label: str, inner: str = "", *, height: int = HEIGHT, data: Mapping[str, float] | None = None
-) -> str:
-    """An SVG element that a screen reader calls by its label; ``data`` are numbers for the page's script."""
-    held = "".join(f' data-{key}="{value:g}"' for key, value in (data or {}).items())
+def picture(name: str, label: str, inner: str = "", *, height: int = HEIGHT) -> str:
+    """An SVG element that a screen reader calls by its label."""
     box = f'viewBox="0 0 {WIDTH} {height}"'
-    return f'<svg id="{name}" {box} role="img" aria-label="{escape(label)}"{held}>{inner}</svg>'
+    return f'<svg id="{name}" {box} role="img" aria-label="{escape(label)}">{inner}</svg>'
 
 
 def nothing(sentence: str) -> str:
@@ -54,10 +51,10 @@ def px(value: float) -> str:
     return f"{math.floor(value * 10 + 0.5) / 10:g}"
 
 
-def ticks(top: float) -> list[int]:
-    """Round numbers from 0 to ``top``, at most six."""
+def ticks(top: float, span: float | None = None) -> list[int]:
+    """Round numbers from 0 to ``top``, as far apart as if at most six were to reach ``span``, by default ``top``."""
     step = 1
-    while top / step > 5:
+    while (span or top) / step > 5:
         step = step * 5 // 2 if str(step)[0] == "2" else step * 2
     return list(range(0, math.floor(top) + 1, step))
 

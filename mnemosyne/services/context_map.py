@@ -25,8 +25,8 @@ _TOKENS = {
 class MapTurn:
     """One turn. ``estimated`` is what its prompt was thought to hold before it was sent, in tokens, ``fixed`` the part
     of that which is system prompt and tools; ``counted`` is what the provider counted, None where it did not.
-    ``read`` is what of it came out of the provider's cache, None where nobody knows. ``epoch``: its history was
-    rewritten before it was sent.
+    ``read`` is what of it came out of the provider's cache as the provider told, None where it did not. ``epoch``: its
+    history was rewritten before it was sent.
     """
 
     turn: int
@@ -87,6 +87,11 @@ class ContextMap:
         last = self.turns[-1].turn if self.turns else 0
         return sorted(turn for turn in ends if turn <= last)
 
+    def until(self, turn: int) -> "ContextMap":
+        """The map up to and with that turn."""
+        spans = [attrs.evolve(each, last=min(each.last, turn)) for each in self.spans if each.first <= turn]
+        return ContextMap(branch=self.branch, turns=[each for each in self.turns if each.turn <= turn], spans=spans)
+
     def standing_at(self, turn: int) -> Sequence[Span]:
         """Where each object stood that had come by then."""
         return [span for span in self.spans if span.first <= turn <= span.last]
@@ -95,14 +100,14 @@ class ContextMap:
 async def read_map(models: ReadModels, stream: UUID, branch: str) -> ContextMap:
     """The map of a branch of a session; an empty one where nothing of it was remembered. Raises LogFailed."""
     about = {"stream": stream, "branch": branch}
-    windows, objects, changes, sent, faults, used = await models.answers(
+    windows, objects, changes, sent, faults, told = await models.answers(
         *(Question("working_set", query, about) for query in _QUERIES),
         Question("working_set", "faults_of", about),
-        Question("savings", "saved_by_turn", about),
+        Question("timeline", "turns", about),
     )
     names = {row["object"] for row in objects}
     missed = [row["turn"] for row in faults if row["object"] in names]
-    reads = {row["turn"]: row["actual_read"] for row in used if row["branch"] == branch and not row["assumed"]}
+    reads = {(row["branch"], row["turn"]): row["cache_read_tokens"] for row in told}
     rewritten = {row["turn"] for row in sent if row["round"] == 0}
     turns = [
         MapTurn(
@@ -112,7 +117,7 @@ async def read_map(models: ReadModels, stream: UUID, branch: str) -> ContextMap:
             usable=row["usable"],
             zone=row["zone"],
             counted=row["counted"],
-            read=reads.get(row["turn"]),
+            read=reads.get((row["branch"], row["turn"])),
             epoch=row["turn"] in rewritten,
             missed=missed.count(row["turn"]),
         )

@@ -38,16 +38,26 @@ class _Band:
     count: int = 1
 
 
-def map_chart(found: ContextMap, name: str = "map", beside: ContextMap | None = None) -> str:
-    """The SVG element; it says so where there is nothing to draw. It has the scales of the one that it stands
-    ``beside``, if that is larger.
+def map_chart(windows: Sequence[ContextMap], name: str = "map", beside: Sequence[ContextMap] = ()) -> str:
+    """The SVG element, of windows that follow each other; it says so where there is nothing to draw. It has the scales
+    of those that it stands ``beside``, if they are larger.
     """
-    label = f"Context of {found.branch} over its turns"
-    if not found.turns:
+    label = f"Context of {', then '.join(each.branch for each in windows)} over its turns"
+    shown = [each for each in windows if each.turns]
+    if not shown:
         return picture(name, label, nothing("Nothing of this branch was remembered."), height=HEIGHT)
-    plane = _plane([found] if beside is None or not beside.turns else [found, beside])
+    other = [each for each in beside if each.turns] or shown
+    first = min(shown[0].turns[0].turn, other[0].turns[0].turn)
+    ranges, longest = _ranges(shown, first), max(_count(_ranges(each, first)) for each in (shown, other))
+    highest = _find_highest([each for found in (*shown, *other) for each in found.turns])
+    planes = list(_planes(ranges, highest, longest))
+    parts = [*_scale(planes[0]), *_turn_numbers(planes), *map(_draw, shown, planes), *_joints(shown, planes)]
+    return picture(name, label, "".join(parts), height=HEIGHT)
+
+
+def _draw(found: ContextMap, plane: Plane) -> str:
+    """One window. The page's script reads from its element which turn is pointed at."""
     parts = [
-        *_axes(plane),
         _area("rest", plane, [(each.turn, each.tokens) for each in found.turns]),
         _area("fixed", plane, [(each.turn, min(each.fixed, each.tokens)) for each in found.turns]),
         *(_rectangle(plane, each) for each in _bands(found, plane)),
@@ -56,27 +66,34 @@ def map_chart(found: ContextMap, name: str = "map", beside: ContextMap | None = 
         *_misses(plane, found.turns),
         *_cache(plane, found.turns),
     ]
-    return picture(name, label, "".join(parts), height=HEIGHT, data=_data(plane))
+    ends = {"first": plane.first, "last": plane.last, "left": plane.left, "right": plane.right}
+    data = "".join(f' data-{end}="{value:g}"' for end, value in ends.items())
+    return f'<g data-branch="{escape(found.branch)}"{data}>{"".join(parts)}</g>'
 
 
-def _data(plane: Plane) -> dict[str, float]:
-    """Where the turns are, for whoever asks which one is pointed at."""
-    return {"first": plane.first, "last": plane.last, "left": plane.left, "right": plane.right}
-
-
-def _plane(shown: Sequence[ContextMap]) -> Plane:
-    turns = [each for found in shown for each in found.turns]
+def _find_highest(turns: Sequence[MapTurn]) -> float:
     highest = max(each.tokens for each in turns)
     limit = max(each.fixed + each.usable for each in turns)
-    return Plane(
-        left=_LEFT,
-        right=_RIGHT,
-        top=_TOP,
-        base=_BASE,
-        first=min(each.turn for each in turns),
-        last=max(each.turn for each in turns) + 1,
-        highest=(limit if highest <= limit <= NEAR * highest else highest) or 1,
-    )
+    return (limit if highest <= limit <= NEAR * highest else highest) or 1
+
+
+def _ranges(windows: Sequence[ContextMap], first: int) -> list[range]:
+    """The turns for which there is room in each window; the first has room from turn ``first`` on."""
+    starts = [first, *(each.turns[0].turn for each in windows[1:])]
+    return [range(start, each.turns[-1].turn + 1) for start, each in zip(starts, windows, strict=True)]
+
+
+def _count(ranges: Sequence[range]) -> int:
+    return sum(map(len, ranges))
+
+
+def _planes(ranges: Sequence[range], highest: float, longest: int) -> Iterator[Plane]:
+    """Where each window is drawn: every turn is as wide as any, and ``longest`` of them fill the picture."""
+    left = float(_LEFT)
+    for turns in ranges:
+        right = left + len(turns) / longest * (_RIGHT - _LEFT)
+        yield Plane(left=left, right=right, top=_TOP, base=_BASE, first=turns.start, last=turns.stop, highest=highest)
+        left = right
 
 
 def _bands(found: ContextMap, plane: Plane) -> Iterator[_Band]:
@@ -149,16 +166,44 @@ def _area(name: str, plane: Plane, values: Sequence[tuple[int, int]]) -> str:
     return f'<polygon class="{name}" points="{" ".join(points)}"/>'
 
 
-def _axes(plane: Plane) -> Iterator[str]:
+def _scale(plane: Plane) -> Iterator[str]:
     for value in ticks(plane.highest):
         y = px(plane.y(value))
         yield f'<line class="grid" x1="{_LEFT}" y1="{y}" x2="{_RIGHT}" y2="{y}"/>'
         yield f'<text class="up" x="{_LEFT - 6}" y="{y}">{count_text(value)}</text>'
-    first, last = int(plane.first), int(plane.last) - 1
-    for turn in [first, *(tick for tick in ticks(last) if tick > first)]:
-        yield f'<text class="across" x="{px(plane.x(turn + 0.5))}" y="{_BASE + 36}">{turn}</text>'
+    yield f'<text class="up" x="{_LEFT - 6}" y="{_STRIP[0] + _STRIP[1] / 2}">cache</text>'
     yield f'<text class="unit" x="{_LEFT - 6}" y="{_TOP - 8}">tokens</text>'
     yield f'<text class="unit" x="{_RIGHT}" y="{HEIGHT - 6}">turn</text>'
+
+
+_APART = 28
+"""Numbers of turns stand so far from each other, or they could not be read."""
+
+
+def _turn_numbers(planes: Sequence[Plane]) -> Iterator[str]:
+    """Under each window its own."""
+    end = -float(_APART)
+    most = max(int(plane.last) - int(plane.first) for plane in planes)
+    for plane in planes:
+        first, last = int(plane.first), int(plane.last) - 1
+        for turn in [first, *(tick for tick in ticks(last, most) if tick > first)]:
+            x = plane.x(turn + 0.5)
+            if x - end >= _APART:
+                yield f'<text class="across" x="{px(x)}" y="{_BASE + 36}">{turn}</text>'
+                end = x
+
+
+def _joints(windows: Sequence[ContextMap], planes: Sequence[Plane]) -> Iterator[str]:
+    """Where the client went on in a window of its own making."""
+    for found, plane in list(zip(windows, planes, strict=True))[1:]:
+        told, x = escape(f"{found.branch} began here, with what the client kept"), px(plane.left)
+        yield f'<line class="joint" x1="{x}" y1="{_TOP - 14}" x2="{x}" y2="{_BASE}"><title>{told}</title></line>'
+        if plane.right - plane.left >= _NAMED:
+            yield f'<text class="start" x="{px(plane.left + 4)}" y="{_TOP - 8}">{escape(found.branch)}</text>'
+
+
+_NAMED = 80
+"""A window so wide has room for its name."""
 
 
 def _limit(plane: Plane, turns: Sequence[MapTurn]) -> str:
@@ -197,7 +242,6 @@ def _cache(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
             f'<rect class="cache {state}" x="{px(x)}" y="{top}" width="{px(end - x)}" height="{height}">'
             f"<title>{told}</title></rect>"
         )
-    yield f'<text class="up" x="{_LEFT - 6}" y="{top + height / 2}">cache</text>'
 
 
 MOSTLY = 0.5

@@ -103,12 +103,9 @@ def _go_on(known: Seen, recorded: Sequence[Recorded[Event]]) -> Seen | None:
     return attrs.evolve(known, version=recorded[-1].version, observed=observed)
 
 
-_TALKED_TO = frozenset({BranchKind.MAIN, BranchKind.SUCCESSOR, BranchKind.FORK})
-
-
 def _find_main(history: History) -> str:
     names = (each.began.branch for each in reversed(history.attempts))
-    return next((name for name in names if history.line(name).opened.kind in _TALKED_TO), "main")
+    return next((name for name in names if history.line(name).opened.kind.is_talked_to), "main")
 
 
 async def observe_history(archive: Archive, stream: UUID, history: History, branch: str | None = None) -> Observed:

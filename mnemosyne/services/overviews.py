@@ -54,6 +54,11 @@ class SessionOverview:
     forgotten: bool
     imported_at: int | None
 
+    @property
+    def label(self) -> str:
+        """What it is called in a list."""
+        return self.title or ("(forgotten)" if self.forgotten else self.name) or str(self.stream)
+
 
 async def list_overviews(
     archive: Archive,

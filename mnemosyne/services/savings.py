@@ -16,6 +16,7 @@ from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.figures import plural
 from mnemosyne.services.quota import LIMITS_SEEN, QuotaWindow, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
 
@@ -47,8 +48,7 @@ class Balance:
 
     def __add__(self, other: "Balance") -> "Balance":
         """Both together."""
-        names = [field.name for field in attrs.fields(Balance) if field.name != "deviates"]
-        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
         return Balance(deviates=self.deviates or other.deviates, **sums)
 
     @property
@@ -60,6 +60,9 @@ class Balance:
     def nanodollars_saved(self) -> int:
         """Below 0 if managing has cost more than it saved."""
         return self.nanodollars_unmanaged - self.nanodollars
+
+
+_SUMMED = tuple(field.name for field in attrs.fields(Balance) if field.name != "deviates")
 
 
 @attrs.frozen
@@ -182,13 +185,15 @@ def find_rewrites(rows: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[s
     why = {(row["branch"], row["epoch"]): row for row in decided}
     for branch in dict.fromkeys(row["branch"] for row in rows):
         own = [row for row in rows if row["branch"] == branch]
+        epoch = own[0]["epoch"] or 0
+        if (branch, epoch) in why:
+            epoch -= 1
+        if max(row["epoch"] or 0 for row in own) <= epoch:
+            continue
         balance = [Fraction(0)]
         for row in own:
             use = balance_of(row)
             balance.append(balance[-1] + use.unmanaged - use.billed)
-        epoch = own[0]["epoch"] or 0
-        if (branch, epoch) in why:
-            epoch -= 1
         for place, row in enumerate(own):
             if (row["epoch"] or 0) > epoch:
                 epoch = row["epoch"]
@@ -207,3 +212,36 @@ def find_rewrites(rows: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[s
                     )
                 )
     return found
+
+
+_SIMULATED = (
+    "Unmanaged is a simulation: the client's own requests through the rules of the provider's cache, at the sizes that"
+    " the provider counted."
+)
+
+_BASELINE = (
+    "From which size on the client would have compacted is a guess (967,000 tokens where it has a window of a million,"
+    " else 155,000), unless it was seen to compact by itself in the session."
+)
+
+
+def list_caveats(balance: Balance) -> list[str]:
+    """What these numbers rest on, a sentence each."""
+    if not balance.managed:
+        return [
+            "Every one of these turns was only observed: what the client sent went upstream, so nothing was saved and"
+            " nothing lost."
+        ]
+    said = [_SIMULATED, _BASELINE]
+    if balance.compacted:
+        times = plural(balance.compacted, "time")
+        said.append(f"It would have compacted {times}; to what size is assumed, from recorded sessions.")
+    if balance.assumed:
+        turns = plural(balance.assumed, "turn")
+        said.append(f"Of {turns} the provider did not say what was used, or nothing credible: that is assumed, too.")
+    if balance.unpriced:
+        turns = plural(balance.unpriced, "turn")
+        said.append(f"{turns} of a model without a known price: counted and not priced.")
+    if balance.deviates:
+        said.append("At times the provider billed markedly more than the rules of its cache let us expect.")
+    return said

@@ -7,6 +7,7 @@ import attrs
 
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.errors import NotFound
 from mnemosyne.services import savings, timeline
 from mnemosyne.services.context_map import ContextMap, MapObject, read_map
@@ -33,9 +34,9 @@ class SessionBranch:
 
 @attrs.frozen(kw_only=True)
 class SessionTurn:
-    """A turn's last attempt. ``tokens`` is the size of its prompt and ``read`` what of it came out of the cache, both
-    as the provider counted; ``missed`` is how often something was asked for that it did not show. It began with the
-    event of this ``version``; None where that is not on record.
+    """A turn's last attempt. ``tokens`` is the size of its last prompt and ``read`` what of it came out of the cache,
+    both as the provider counted; ``missed`` is how often something was asked for that it did not show. It began with
+    the event of this ``version``; None where that is not on record.
     """
 
     turn: int
@@ -66,7 +67,9 @@ class Miss:
 
 @attrs.frozen(kw_only=True)
 class SessionView:
-    """A session, with one ``branch`` of it in full. ``turns`` are that branch's own, the first first."""
+    """A session, with one ``branch`` of it in full. ``turns`` are that branch's own, the first first. ``before`` are
+    the windows that this one succeeds, each as far as it was gone on from, the first first.
+    """
 
     stream: UUID
     name: str
@@ -77,6 +80,7 @@ class SessionView:
     forgotten: bool
     branches: Sequence[SessionBranch]
     branch: str
+    before: Sequence[ContextMap]
     map: ContextMap
     turns: Sequence[SessionTurn]
     money: MoneyCurve
@@ -125,8 +129,8 @@ async def read_sources(archive: Archive, stream: UUID, objects: Iterable[MapObje
 async def read_session_view(
     models: ReadModels, stream: UUID, branch: str | None = None, budget: int | None = None
 ) -> SessionView:
-    """The view of a session, which may cost ``budget`` nanodollars; without a ``branch``, of the one with the most
-    turns. Raises NotFound.
+    """The view of a session, which may cost ``budget`` nanodollars; without a ``branch``, of the one that was talked to
+    last. Raises NotFound.
     """
     whole = await timeline.read_timeline(models, str(stream))
     about = {"stream": stream}
@@ -137,7 +141,7 @@ async def read_session_view(
         Question("working_set", "branch_of_objects", about),
     )
     branches = _branches(whole)
-    chosen = _choose(branches, branch)
+    chosen = _choose(whole, branch)
     found = await read_map(models, stream, chosen)
     owners = {row["object"]: row["branch"] for row in objects}
     misses = [Miss(row["turn"], row["object"], row["how"]) for row in faults if owners.get(row["object"]) == chosen]
@@ -153,6 +157,7 @@ async def read_session_view(
         forgotten=session["forgotten_at"] is not None,
         branches=branches,
         branch=chosen,
+        before=[(await read_map(models, stream, name)).until(left) for name, left in _windows_before(whole, chosen)],
         map=found,
         turns=_turns(whole, chosen, found),
         money=money_curve(used, balances),
@@ -183,13 +188,27 @@ def _branches(whole: timeline.Timeline) -> list[SessionBranch]:
     ]
 
 
-def _choose(branches: Sequence[SessionBranch], wanted: str | None) -> str:
-    names = [each.name for each in branches]
-    if wanted is None:
-        return max(branches, key=lambda each: each.turns).name if branches else "main"
-    if wanted not in names:
-        raise NotFound(f"The session has no branch {wanted!r}; its branches: {', '.join(names)}.")
-    return wanted
+def _choose(whole: timeline.Timeline, wanted: str | None) -> str:
+    kinds = {row["branch"]: BranchKind(row["kind"]) for row in whole.branches}
+    if wanted is not None and wanted not in kinds:
+        raise NotFound(f"The session has no branch {wanted!r}; its branches: {', '.join(kinds)}.")
+    taken = [row["branch"] for row in reversed(whole.turns)]
+    talked_to = (name for name in taken if name in kinds and kinds[name].is_talked_to)
+    return wanted or next(talked_to, next(iter(taken), "main"))
+
+
+def _windows_before(whole: timeline.Timeline, chosen: str) -> list[tuple[str, int]]:
+    """The branches whose windows this one succeeds, and the last turn of each that it goes on from; the first first."""
+    known = {row["branch"]: row for row in whole.branches}
+    found: list[tuple[str, int]] = []
+    at = known.get(chosen)
+    while at is not None and at["parent"] is not None:
+        if at["kind"] == BranchKind.SUCCESSOR.value:
+            found.insert(0, (at["parent"], at["forked_at"]))
+        elif not at["inherits"]:
+            break
+        at = known.get(at["parent"])
+    return found
 
 
 def _turns(whole: timeline.Timeline, branch: str, found: ContextMap) -> list[SessionTurn]:
@@ -203,7 +222,7 @@ def _turns(whole: timeline.Timeline, branch: str, found: ContextMap) -> list[Ses
             began_at=row["began_at"],
             model=row["model"],
             tokens=row["context_tokens"],
-            read=row["cache_read_tokens"],
+            read=row["context_read"],
             output=row["output_tokens"],
             nanodollars=row["nanodollars"],
             rounds=row["rounds"],

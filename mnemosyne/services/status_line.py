@@ -6,6 +6,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history.guards import Repetition
+from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.services import savings
 from mnemosyne.services.observing import Observations, observe
 from mnemosyne.services.quota import LIMITS_SEEN, QuotaWindow, windows_of
@@ -39,14 +40,16 @@ async def read_status_line(
 ) -> StatusLine:
     """How it stands now; ``budget`` is what it may cost, in nanodollars. Raises LogFailed."""
     about = {"stream": stream}
-    used, zones, epochs, limits = await models.answers(
+    used, zones, epochs, branches, limits = await models.answers(
         Question("savings", "saved_by_turn", about),
         Question("working_set", "windows_of", about),
         Question("savings", "epochs_of", about),
+        Question("timeline", "branches", about),
         LIMITS_SEEN,
     )
     total = sum(map(savings.balance_of, used), Balance())
-    last = used[-1] if used else None
+    talked_to = {row["branch"] for row in branches if BranchKind(row["kind"]).is_talked_to}
+    last = next((row for row in reversed(used) if row["branch"] in talked_to), None)
     observed = await observe(archive, stream, None, len(used), seen)
     plan = observed.plan
     zone = next(

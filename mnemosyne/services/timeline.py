@@ -21,7 +21,8 @@ class Timeline:
     """A session as its rows tell it; ``modes`` are the decisions whether a branch is managed.
 
     The tokens of a turn are those that it used, in all its rounds together. Every turn also has its ``nanodollars``,
-    None without a known price, and ``context_tokens``, the size of its last prompt.
+    None without a known price, ``context_tokens``, the size of its last prompt, and ``context_read``, what of that came
+    out of the provider's cache.
     """
 
     session: Row
@@ -63,7 +64,7 @@ async def read_timeline(models: ReadModels, session: str, branch: str | None = N
 
 
 def _costs(row: Row, used: Consumption | None) -> dict[str, Any]:
-    context = {"context_tokens": total(row, PROMPT), "nanodollars": None}
+    context = {"context_tokens": total(row, PROMPT), "context_read": row["cache_read_tokens"], "nanodollars": None}
     if used is None:
         return context
     tokens = dict(zip(TOKENS, attrs.astuple(used.tokens), strict=True))

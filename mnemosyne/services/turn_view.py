@@ -81,7 +81,8 @@ class TurnView:
     """A turn. ``rounds`` is how many requests went upstream for it; ``round`` is which of them this is, None for what
     the client sent. ``changed`` is what differs between what the client sent and what went upstream, None where that is
     the same. ``absent`` are the objects that did not stand in full in the request. ``epoch`` says why the history was
-    rewritten before it, ``unsupported`` what the reply says of the past that nothing shows (``read_unsupported``).
+    rewritten before it, ``names`` are its checkpoints', ``unsupported`` is what the reply says of the past that nothing
+    shows (``read_unsupported``).
     """
 
     stream: UUID
@@ -94,6 +95,7 @@ class TurnView:
     absent: Sequence[TurnObject]
     epoch: str | None
     unsupported: Sequence[UnsupportedSentence] | None
+    names: Sequence[str]
     previous: int | None
     following: int | None
 
@@ -128,6 +130,7 @@ async def read_turn_view(archive: Archive, models: ReadModels, stream: UUID, bra
         absent=[each for each in known.values() if each.fidelity is not Fidelity.FULL],
         epoch=_epoch(events, attempt),
         unsupported=await read_unsupported(archive, stream, events, history, attempt),
+        names=[each.name for each in history.checkpoints.values() if (each.branch, each.turn) == (branch, turn)],
         previous=turn - 1 if turn > 1 else None,
         following=turn + 1 if turn < line.last else None,
     )

@@ -129,16 +129,17 @@ def test_a_band_leads_to_its_object_and_the_ground_to_its_turn(tab: Tab, shown: 
     expect(tab.page).to_have_url(re.compile(r"/turn/(30|31)\?branch=main$"))
 
 
-def test_the_map_is_zoomed_by_keys(tab: Tab, shown: Shown) -> None:
+def test_charts_are_zoomed_by_keys(tab: Tab, shown: Shown) -> None:
     tab.page.goto(shown.link)
-    chart = tab.page.locator("[data-map]")
-    chart.focus()
-    before = tab.page.locator("#map").bounding_box()
-    tab.page.keyboard.press("+")
-    after = tab.page.locator("#map").bounding_box()
-    assert before is not None
-    assert after is not None
-    assert after["width"] > 1.4 * before["width"]
+    for name in ("#map", "#money"):
+        drawn = tab.page.locator(name)
+        drawn.locator("..").focus()
+        before = drawn.bounding_box()
+        tab.page.keyboard.press("+")
+        after = drawn.bounding_box()
+        assert before is not None
+        assert after is not None
+        assert after["width"] > 1.4 * before["width"]
 
 
 def test_turns_are_walked_through_by_keys(tab: Tab, shown: Shown) -> None:

@@ -20,7 +20,7 @@ from tests.projections.test_savings import accounted
         (accounted(1, 100, 300), "Without us it would have used 300 written to it, 1 of output: it cost 250 less"),
         (accounted(1, 300, 100), "it cost 250 more (in tokens of input)."),
         (accounted(1, 100, 300, Mode.OBSERVE), "nothing was saved and nothing lost."),
-        (accounted(1, 100, 300, assumed=True), "because the provider did not say."),
+        (accounted(1, 100, 300, assumed=True), "because the provider said nothing credible."),
         (accounted(1, 100, 300, rounds=3), "in 3 rounds, as billed."),
         (accounted(1, 100, 300, compacted=True), "the client would have compacted its history here."),
         (accounted(1, 100, 300, deviates=True), "bills markedly more"),

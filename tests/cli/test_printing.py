@@ -22,8 +22,9 @@ from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.nodes import SERVER, name_of
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main, printing
-from mnemosyne.cli.printing import LEAST, Row, fit, plural, print_table, say, show, table_of
+from mnemosyne.cli.printing import LEAST, Row, fit, print_table, say, show, table_of
 from mnemosyne.domain.segmentation import episodes
+from mnemosyne.figures import plural
 from mnemosyne.services.exporting import write_session
 from tests.lab.evaluation.transcripts_made import Transcript
 from tests.services.talking import rich_session, talking

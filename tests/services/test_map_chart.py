@@ -23,7 +23,7 @@ def span(name: str, first: int, last: int, fidelity: Fidelity, tokens: int, plac
 
 
 def elements(found: ContextMap) -> list[ElementTree.Element]:
-    return list(ElementTree.fromstring(map_chart(found)).iter())
+    return list(ElementTree.fromstring(map_chart([found])).iter())
 
 
 def bands(found: ContextMap) -> list[tuple[str, str]]:
@@ -81,4 +81,17 @@ def test_any_map_is_well_formed_and_runs_nothing(drawn: list[tuple[int, int, Fid
 
 
 def test_a_branch_of_which_nothing_is_known_says_so() -> None:
-    assert "Nothing of this branch was remembered" in map_chart(ContextMap(branch="main", turns=[], spans=[]))
+    assert "Nothing of this branch was remembered" in map_chart([ContextMap(branch="main", turns=[], spans=[])])
+
+
+def test_windows_that_follow_each_other_are_drawn_so_each_with_its_own_turns() -> None:
+    main = ContextMap(branch="main", turns=[turn(1), turn(2), turn(3)], spans=[])
+    after = ContextMap(branch="successor-1", turns=[turn(1)], spans=[])
+    drawn = list(ElementTree.fromstring(map_chart([main, after])).iter())
+    held = [each.attrib for each in drawn if "data-branch" in each.attrib]
+    assert [(each["data-branch"], each["data-first"], each["data-last"]) for each in held] == [
+        ("main", "1", "4"),
+        ("successor-1", "1", "2"),
+    ]
+    assert held[0]["data-right"] == held[1]["data-left"] == f"{56 + 896 * 3 / 4:g}"
+    assert [each.get("x1") for each in drawn if each.get("class") == "joint"] == [held[1]["data-left"]]

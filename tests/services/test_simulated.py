@@ -30,9 +30,9 @@ def test_a_turn_holds_its_fixed_part_and_a_band_for_each_fidelity() -> None:
 
 def test_two_maps_beside_each_other_have_one_scale() -> None:
     small, large = draw_branch(SMALL, "main"), draw_branch(LARGE, "main")
-    first, last = 'data-first="1"', 'data-last="4"'
-    beside = map_chart(small, beside=large)
-    assert first in beside
-    assert last in beside
-    assert last in map_chart(large, beside=small)
-    assert last not in map_chart(small)
+    alone, beside = (map_chart([small], beside=each) for each in ([], [large]))
+    assert 'data-last="3"' in alone
+    assert 'data-right="952"' in alone
+    assert 'data-last="3"' in beside
+    assert f'data-right="{56 + 896 * 2 / 3:g}"' in beside
+    assert 'data-right="952"' in map_chart([large], beside=[small])

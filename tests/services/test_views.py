@@ -7,6 +7,7 @@ from uuid import UUID
 
 import attrs
 import pytest
+import trio
 
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.domain.history.time_travel import TurnPlace
@@ -174,3 +175,31 @@ async def test_an_opening_is_read_once(models: OpenReadModels, held: Held) -> No
     openings[held.stream] = overviews.SessionOpening("as it was read", None)
     (overview,) = await overviews.list_overviews(models.archive, models, openings=openings)
     assert overview.title == "as it was read"
+
+
+async def test_a_session_is_shown_where_it_was_talked_to_last_behind_the_windows_before_that(
+    postgres_server: PostgresServer, template: str, tmp_path: Path
+) -> None:
+    compacted = session(turns=8)
+    for number, turn in enumerate(compacted["turns"]):
+        turn["usage"] = {"input": 10, "cache_read": 5_000 * number, "cache_write": 5_000}
+    compacted["resets"] = [
+        {
+            "kind": "compact",
+            "before_msg": 12,
+            "summary": "This session is being continued from a previous conversation that ran out of context.",
+        }
+    ]
+    with postgres_server.fresh_database(template) as dsn:
+        (stream,) = await trio.to_thread.run_sync(fill, dsn, tmp_path, compacted)
+        async with open_read_models(settings(dsn, tmp_path), print) as models:
+            view = await session_view.read_session_view(models, stream)
+            overview = await overviews.read_overview(models.archive, models, stream, openings={})
+            main = await session_view.read_session_view(models, stream, "main")
+    assert (view.branch, [each.branch for each in view.before]) == ("successor-1", ["main"])
+    assert len(view.turns) < len(main.turns)
+    assert view.before[0] == main.map
+    assert overview.context == view.turns[-1].tokens == view.map.turns[-1].tokens
+    told = [(each.turn, each.read) for each in main.turns]
+    assert told == [(each.turn, each.read) for each in main.map.turns]
+    assert [read for _, read in told] == [5_000 * number for number in range(len(told))]

@@ -78,8 +78,13 @@ class Tokens:
 
     def __add__(self, other: "Tokens") -> "Tokens":
         """Both together."""
-        mine, theirs = attrs.astuple(self), attrs.astuple(other)
-        return Tokens(*(a + b for a, b in zip(mine, theirs, strict=True)))
+        return Tokens(
+            self.input + other.input,
+            self.output + other.output,
+            self.read + other.read,
+            self.write_5m + other.write_5m,
+            self.write_1h + other.write_1h,
+        )
 
 
 def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:

@@ -40,6 +40,11 @@ class BranchKind(Enum):
     OPAQUE = "opaque"
     """Requests that hold no history to compare: another dialect, or a conversation that the provider holds."""
 
+    @property
+    def is_talked_to(self) -> bool:
+        """Whether the conversation of the user goes on in it."""
+        return self in (BranchKind.MAIN, BranchKind.SUCCESSOR, BranchKind.FORK)
+
 
 class TurnRelation(Enum):
     """What a request's history is to the branch that it was put on."""

@@ -12,7 +12,8 @@ from mnemosyne.domain.session import goal_events as goals
 from mnemosyne.domain.session import round_events as rounds
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ground_events import HelperAsked
-from mnemosyne.http.inspector.telling import plural, tokens_text
+from mnemosyne.figures import plural
+from mnemosyne.http.inspector.telling import tokens_text
 
 SHOWN = 40
 """So many are listed."""

@@ -3,14 +3,27 @@
 from collections.abc import Mapping
 from typing import Any
 
+from quart import request
+
 from mnemosyne.http.inspector.holdings import Holdings, View
-from mnemosyne.services.savings import read_savings
+from mnemosyne.http.inspector.session_pages import SHOWN_SESSIONS
+from mnemosyne.services import overviews
+from mnemosyne.services.savings import list_caveats, read_savings
 
 
 async def show_savings(holdings: Holdings) -> tuple[str, Mapping[str, Any]]:
-    """What each session used and would have used without us."""
+    """What each session used and would have used without us, the last active first; ``?all`` shows more than the
+    first.
+    """
     found = await read_savings(holdings.models)
-    return "savings.html", {"found": found, "total": found.total}
+    limit = None if "all" in request.args else SHOWN_SESSIONS
+    listed = await overviews.list_overviews(holdings.archive, holdings.models, openings=holdings.openings, limit=limit)
+    return "savings.html", {
+        "found": found,
+        "total": found.total,
+        "caveats": list_caveats(found.total),
+        "titles": {each.stream: each.label for each in listed if each.stream in found.sessions},
+    }
 
 
 async def show_server(holdings: Holdings) -> tuple[str, Mapping[str, Any]]:

@@ -80,7 +80,8 @@ async def show_turn(holdings: Holdings, session: str, turn: str) -> tuple[str, M
     """A turn: what went upstream; with ``?sent=client``, what the client sent."""
     stream, branch, place = await _place(holdings, session, turn)
     view = await turn_view.read_turn_view(holdings.archive, holdings.models, stream, branch, place)
-    return "turn.html", {"view": view, "branch": branch, "place": turn}
+    left_out = 0 if "all" in request.args or request.path.endswith(".json") else max(0, len(view.blocks) - SHOWN_BLOCKS)
+    return "turn.html", {"view": view, "branch": branch, "place": turn, "left_out": left_out}
 
 
 async def show_block(holdings: Holdings, session: str, turn: str, number: int) -> tuple[str, Mapping[str, Any]]:
@@ -93,6 +94,9 @@ async def show_block(holdings: Holdings, session: str, turn: str, number: int) -
         "shown": SHOWN_BYTES,
     }
 
+
+SHOWN_BLOCKS = 400
+"""So many blocks of a request are listed, the last; more would take seconds."""
 
 SHOWN_BYTES = 64 * 1024
 """So much of a block is shown; the rest can be downloaded."""

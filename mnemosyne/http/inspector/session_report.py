@@ -61,7 +61,7 @@ async def read_shown(
         "overview": await overviews.read_overview(archive, models, stream, openings=openings),
         "observed": observed,
         "checkpoints": sorted(observed.checkpoints, key=lambda each: (each.branch, each.turn)),
-        "map_svg": map_chart(view.map),
+        "map_svg": map_chart([*view.before, view.map]),
         "money_svg": money_chart(view.money),
         "left": left[:SHOWN_LEFT],
         "left_in_all": len(left),

@@ -9,10 +9,9 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.figures import count_text, dollars_text, plural
 from mnemosyne.terminal import harmless
 from mnemosyne.times import utc
-
-NANODOLLARS = 10**9
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 
@@ -43,22 +42,13 @@ def as_json(value: Any) -> Any:
 
 
 def tokens_text(count: float | None) -> str:
-    """``950``, ``12.3k``, ``1.2M``; a dash for what is not known."""
-    if count is None:
-        return DASH
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if count >= size:
-            return f"{count / size:.1f}{unit}" if count < 100 * size else f"{count / size:.0f}{unit}"
-    return f"{count:.0f}"
+    """As in a terminal; a dash for what is not known."""
+    return DASH if count is None else count_text(count)
 
 
 def money_text(nanodollars: int | None) -> str:
-    """``$0.0123``, ``$12.34``; a question mark where no price is known."""
-    if nanodollars is None:
-        return "?"
-    amount = nanodollars / NANODOLLARS
-    digits = 2 if abs(amount) >= 1 or not nanodollars else 4
-    return f"{MINUS if amount < 0 else ''}${abs(amount):.{digits}f}"
+    """As in a terminal, with a minus that cannot be taken for a dash."""
+    return dollars_text(nanodollars).replace("-", MINUS)
 
 
 def time_text(at: int | None) -> str:
@@ -74,11 +64,6 @@ def iso(at: int) -> str:
 def words(name: str) -> str:
     """``file_context`` as people say it."""
     return name.replace("_", " ")
-
-
-def plural(count: int, noun: str) -> str:
-    """``1 turn``, ``2 turns``."""
-    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 FILTERS = {

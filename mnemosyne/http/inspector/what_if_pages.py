@@ -39,8 +39,8 @@ async def show_what_if(holdings: Holdings, session: str) -> tuple[str, Mapping[s
         return "what_if.html", shown
     simulated = draw_branch(found, view.branch) if isinstance(found, SimulatedBranch) else None
     maps = {
-        "map_svg": map_chart(view.map, beside=simulated),
-        "simulated_svg": map_chart(simulated, "simulated", view.map) if simulated is not None else None,
+        "map_svg": map_chart([view.map], beside=[] if simulated is None else [simulated]),
+        "simulated_svg": map_chart([simulated], "simulated", [view.map]) if simulated is not None else None,
     }
     return "what_if.html", {**shown, **maps, "again": AGAIN_SECONDS}
 

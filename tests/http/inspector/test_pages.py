@@ -81,6 +81,8 @@ async def test_a_session_s_page_names_its_checkpoints_and_leads_to_what_changed_
     between = re.search(r'href="([^"]+/turn/12/to/18[^"]*)"', text)
     assert between is not None
     assert (await pages.get(between[1]))[0] == 200
+    _, named = await pages.get(f"{page}/turn/12")
+    assert "<h1>Turn 12 <mark>before</mark>" in named
     points = (await pages.json(f"{page}.json"))["checkpoints"]
     assert {(each["name"], each["turn"]) for each in points} >= {("before", 12), ("after", 18)}
 

@@ -8,12 +8,21 @@ import attrs
 import pytest
 
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.http.inspector.telling import DASH, MINUS, as_json, money_text, plural, time_text, tokens_text
+from mnemosyne.figures import plural
+from mnemosyne.http.inspector.telling import DASH, MINUS, as_json, money_text, time_text, tokens_text
 
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(None, DASH), (0, "0"), (999, "999"), (1000, "1.0k"), (99_949, "99.9k"), (123_456, "123k"), (2_500_000, "2.5M")],
+    [
+        (None, DASH),
+        (0, "0"),
+        (999, "999"),
+        (9_999, "9999"),
+        (99_949, "99.9k"),
+        (123_456, "123.5k"),
+        (2_500_000, "2.5M"),
+    ],
 )
 def test_tokens(count: int | None, text: str) -> None:
     assert tokens_text(count) == text

@@ -59,31 +59,22 @@ function keepOpen(fresh, summary) {
   }
 }
 
-// The map: a band leads to its object, a turn to its request; + and - zoom, arrows move.
-function answer(chart) {
+// Charts: + and - zoom while one has the focus, arrows move.
+function zoom(chart) {
   const svg = chart.querySelector("svg");
   if (!svg || chart.dataset.ready) return;
   chart.dataset.ready = "yes";
   chart.tabIndex = 0;
   chart.setAttribute("role", "group");
   chart.setAttribute("aria-label", svg.getAttribute("aria-label") + ". Plus and minus zoom, arrow keys move.");
-  svg.addEventListener("click", (event) => {
-    const object = event.target.dataset.object;
-    if (object) {
-      location.href = chart.dataset.map + "/object/" + encodeURIComponent(object);
-      return;
-    }
-    const turn = turnAt(chart, svg, event.clientX);
-    if (turn) location.href = chart.dataset.map + "/turn/" + turn + "?branch=" + encodeURIComponent(chart.dataset.branch);
-  });
-  let zoom = 1;
+  let times = 1;
   chart.addEventListener("keydown", (event) => {
     const steps = { "+": 1.5, "=": 1.5, "-": 1 / 1.5 };
     if (event.key in steps && !event.ctrlKey && !event.metaKey) {
-      zoom = Math.min(Math.max(zoom * steps[event.key], 1), 40);
+      times = Math.min(Math.max(times * steps[event.key], 1), 40);
       const middle = (chart.scrollLeft + chart.clientWidth / 2) / svg.clientWidth;
-      svg.style.width = 100 * zoom + "%";
       svg.style.height = svg.clientHeight + "px";
+      svg.style.width = 100 * times + "%";
       svg.setAttribute("preserveAspectRatio", "none");
       chart.scrollLeft = middle * svg.clientWidth - chart.clientWidth / 2;
       event.preventDefault();
@@ -91,19 +82,34 @@ function answer(chart) {
   });
 }
 
-function turnAt(chart, svg, x) {
+// The map: a band leads to its object, a turn to its request.
+function lead(chart) {
+  const svg = chart.querySelector("svg");
+  svg.addEventListener("click", (event) => {
+    const object = event.target.dataset.object;
+    if (object) {
+      location.href = chart.dataset.map + "/object/" + encodeURIComponent(object);
+      return;
+    }
+    const [branch, turn] = turnAt(svg, event.clientX);
+    if (turn) location.href = chart.dataset.map + "/turn/" + turn + "?branch=" + encodeURIComponent(branch);
+  });
+}
+
+// Each window of a map tells between which places it is drawn, and which turns these are.
+function turnAt(svg, x) {
   const box = svg.getBoundingClientRect();
-  const view = svg.viewBox.baseVal;
-  const first = Number(svg.dataset.first);
-  const last = Number(svg.dataset.last);
-  const share = ((x - box.left) / box.width * view.width - Number(svg.dataset.left)) / (Number(svg.dataset.right) - Number(svg.dataset.left));
-  if (!(share >= 0 && share < 1)) return null;
-  return first + Math.floor(share * (last - first));
+  const at = (x - box.left) / box.width * svg.viewBox.baseVal.width;
+  for (const { dataset: held } of svg.querySelectorAll("g[data-branch]")) {
+    const share = (at - held.left) / (held.right - held.left);
+    if (share >= 0 && share < 1) return [held.branch, Number(held.first) + Math.floor(share * (held.last - held.first))];
+  }
+  return [null, null];
 }
 
 // Previous and next turn by keyboard: p and n, or the arrows.
 document.addEventListener("keydown", (event) => {
-  if (event.target.closest("input, textarea, [data-map], pre") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, textarea, .chart, pre") || event.ctrlKey || event.metaKey || event.altKey) return;
   const wanted = { n: "next", ArrowRight: "next", p: "prev", ArrowLeft: "prev" }[event.key];
   const link = wanted && document.querySelector("a[rel=" + wanted + "]");
   if (link) link.click();
@@ -124,7 +130,8 @@ document.addEventListener("submit", (event) => {
 
 function prepare(within) {
   tellTimes(within);
-  for (const chart of within.querySelectorAll("[data-map]")) answer(chart);
+  for (const chart of within.querySelectorAll(".chart")) zoom(chart);
+  for (const chart of within.querySelectorAll("[data-map]")) lead(chart);
 }
 
 prepare(document);

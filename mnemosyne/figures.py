@@ -5,12 +5,12 @@ from typing import Any
 NANODOLLARS = 10**9
 
 
-def count_text(count: int | None) -> str:
+def count_text(count: float | None) -> str:
     """``950``, ``12.3k``, ``1.2M``; ``-`` for what is not known."""
     if count is None:
         return "-"
     if count < 10_000:
-        return str(count)
+        return f"{count:.0f}"
     for size, unit in ((1_000, "k"), (1_000_000, "M")):
         if count < 1_000 * size:
             return f"{count / size:.1f}{unit}"
@@ -18,11 +18,12 @@ def count_text(count: int | None) -> str:
 
 
 def dollars_text(nanodollars: int | None) -> str:
-    """``$0.0123``; more digits where the amount is small; ``?`` where no price is known."""
+    """``$0.0123``, ``-$12.34``; more digits where the amount is small; ``?`` where no price is known."""
     if nanodollars is None:
         return "?"
-    dollars = nanodollars / NANODOLLARS
-    return f"${dollars:.2f}" if dollars >= 10 or not nanodollars else f"${dollars:.4f}"
+    amount = abs(nanodollars) / NANODOLLARS
+    digits = 2 if amount >= 10 or not nanodollars else 4
+    return f"{'-' if nanodollars < 0 else ''}${amount:.{digits}f}"
 
 
 def dollars(nanodollars: int | None) -> float | None:
@@ -51,3 +52,12 @@ def is_priced(model: str | None) -> bool:
 def printable(value: Any) -> str:
     """A text that came from outside; nothing in it can command a terminal."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(value))
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 turn``, ``2 turns``; ``1 branch``, ``2 branches``; ``1 entry``, ``2 entries``."""
+    if count == 1:
+        return f"{count} {noun}"
+    if noun.endswith("ry"):
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}{'es' if noun.endswith('ch') else 's'}"

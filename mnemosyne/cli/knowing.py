@@ -1,6 +1,6 @@
 """What the commands have in common that deal with what is known beyond sessions."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mnemosyne.app.storage import Storage
     from mnemosyne.domain.knowledge.recalling import PlacedEntry
     from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, WriteReport
+    from mnemosyne.services.provenance import WordsPlace
 
 F = TypeVar("F", bound=Callable[..., object])
 Result = TypeVar("Result")
@@ -107,3 +108,18 @@ def print_entries(entries: "list[PlacedEntry]", nothing: str) -> None:
     ]
     headers = ("id", "scope", "kind", "what is known", "source", "from", "until")
     print_table(headers, rows, whole=("id",), spare=("source", "scope"))
+
+
+def print_sources(entries: "list[PlacedEntry]", places: "Mapping[str, WordsPlace | None]") -> None:
+    """Print where entries were said, of those whose ids are given."""
+    for each in entries:
+        source = each.entry.provenance
+        if source is not None and each.entry.id in places:
+            place = places[each.entry.id]
+            where = f", bytes {place.start}-{place.end} of its request" if place is not None else ""
+            say(f"{each.entry.id}: turn {source.turn} of {str(source.session)[:8]}, branch {source.branch}{where}")
+
+
+def describe_place(place: "WordsPlace | None") -> dict[str, Any]:
+    """Where an entry was said as members of a JSON object; none where that is not known."""
+    return {} if place is None else {"words": {"start": place.start, "end": place.end}}

@@ -7,12 +7,14 @@ import click
 
 from mnemosyne.cli.group import Commands
 from mnemosyne.cli.knowing import (
+    describe_place,
     kind_option,
     knowledge_options,
     moment,
     parse_time,
     print_entries,
     print_report,
+    print_sources,
     scope_option,
     with_desk,
 )
@@ -23,7 +25,10 @@ from mnemosyne.figures import plural
 
 if TYPE_CHECKING:
     from mnemosyne.app.storage import Storage
+    from mnemosyne.domain.knowledge.recalling import PlacedEntry
     from mnemosyne.services.knowledge import KnowledgeDesk
+    from mnemosyne.services.provenance import WordsPlace
+    from mnemosyne.services.sessions import Archive
 
 as_of_option = click.option("--as-of", metavar="TIME", help="As it was then: what was true, and what we knew.")
 wanted_argument = click.argument("wanted", metavar="ENTRY")
@@ -104,14 +109,28 @@ def recall(question: str, limit: int, ended: bool, kind: str | None, as_json: bo
 @knowledge_options
 @json_option
 def history(entry: str | None, as_json: bool, **options: Any) -> None:
-    """Show every entry that ever was, with the times at which each was true; with an ID, what came before and after."""
+    """Show every entry that ever was, with the times at which each was true; with an ID, what came before and after,
+    and where each was said.
+    """
     from mnemosyne.services.knowledge import describe
 
-    found = with_desk(options, lambda desk, _: desk.list_history(entry))
+    found, places = with_desk(options, lambda desk, storage: _read_history(desk, storage, entry))
     if as_json:
-        print_json([describe(each) for each in found])
+        print_json([{**describe(each), **describe_place(places.get(each.entry.id))} for each in found])
         return
     print_entries(found, "Nothing was ever known here.")
+    print_sources(found, places)
+
+
+async def _read_history(
+    desk: "KnowledgeDesk", archive: "Archive", wanted: str | None
+) -> "tuple[list[PlacedEntry], dict[str, WordsPlace | None]]":
+    """Entries, and of one that is wanted also where it and those before and after it were said, by id."""
+    from mnemosyne.services.provenance import find_words
+
+    found = await desk.list_history(wanted)
+    asked = [each.entry for each in found if wanted is not None and each.entry.provenance is not None]
+    return found, {each.id: await find_words(archive, each) for each in asked}
 
 
 @memory.command(short_help="Have an entry say something else.")

@@ -1,9 +1,22 @@
-"""Where in the log something was said that comes from outside: by an agent's tool, or by a program."""
+"""Where in the log something was said: the turn that an outsider means, and the bytes of an entry's words."""
+
+import json
+
+import attrs
 
 from mnemosyne.domain.knowledge.events import Provenance
-from mnemosyne.errors import BadOption, NotFound
-from mnemosyne.services import sessions
+from mnemosyne.domain.knowledge.state import Entry
+from mnemosyne.errors import BadOption, ContentForgotten, ContentMissing, NotFound
+from mnemosyne.services import contexts, sessions
 from mnemosyne.services.sessions import Archive
+
+
+@attrs.frozen
+class WordsPlace:
+    """Where the words of an entry stand: in these bytes of the request of the turn that it came from."""
+
+    start: int
+    end: int
 
 
 async def find_provenance(archive: Archive, session: str | None, turn: int | None = None) -> Provenance | None:
@@ -21,3 +34,25 @@ async def find_provenance(archive: Archive, session: str | None, turn: int | Non
     if turn is None:
         return Provenance(session=stream, branch=last.branch, turn=last.turn)
     return Provenance(session=stream, branch=last.branch, turn=history.turn(last.branch, turn)[-1].began.turn)
+
+
+async def find_words(archive: Archive, entry: Entry) -> WordsPlace | None:
+    """The place of an entry's words, to the letter but for a capital at their begin. None where they do not stand in
+    one line of its source's request as they are kept, and where the source is not known or was forgotten. Raises
+    LogFailed.
+    """
+    source = entry.provenance
+    if source is None or not entry.content:
+        return None
+    try:
+        stream, history = await sessions.read_history(archive, str(source.session))
+        attempt = history.turn(source.branch, source.turn)[-1]
+        body = (await contexts.rebuild(archive, stream, history, attempt)).body
+    except (NotFound, ContentForgotten, ContentMissing):
+        return None
+    for words in (entry.content, entry.content[0].lower() + entry.content[1:]):
+        for as_ascii in (False, True):
+            said = json.dumps(words, ensure_ascii=as_ascii)[1:-1].encode("utf-8", "surrogatepass")
+            if (start := body.rfind(said)) >= 0:
+                return WordsPlace(start, start + len(said))
+    return None

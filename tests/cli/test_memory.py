@@ -2,10 +2,16 @@
 
 import json
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from mnemosyne.cli.knowing import describe_place, print_sources
+from mnemosyne.domain.knowledge.events import Provenance
+from mnemosyne.domain.knowledge.recalling import PlacedEntry
+from mnemosyne.services.provenance import WordsPlace
 from tests.cli.running import run
+from tests.domain.knowledge.support import HERE, Shelf
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +59,26 @@ def test_a_change_keeps_what_was_said_before(tmp_path: Path) -> None:
     assert contents("--as-of", "2024-06-01", *here) == []  # nobody had said so by then
     told = run("memory", "history", *here).stdout
     assert told.index("tabs of 2") < told.index("tabs of 4")
+    (entry,) = ids(*here)
+    assert [each["content"] for each in json.loads(run("memory", "history", entry, "--json", *here).stdout)] == [
+        "tabs of 2",
+        "tabs of 4",
+    ]
+
+
+def test_of_a_wanted_entry_its_source_is_told_with_the_bytes_that_hold_it(capsys: pytest.CaptureFixture[str]) -> None:
+    shelf, source = Shelf(), Provenance(session=UUID(int=7), branch="main", turn=12)
+    shelf.remember("we use pnpm", provenance=source)
+    shelf.remember("we use trio", provenance=source)
+    first, second = [PlacedEntry(HERE, each) for each in shelf.known.entries.values()]
+    print_sources([first, second], {first.entry.id: WordsPlace(30, 41)})
+    assert capsys.readouterr().out == (
+        f"{first.entry.id}: turn 12 of 00000000, branch main, bytes 30-41 of its request\n"
+    )
+    print_sources([second], {second.entry.id: None})
+    assert capsys.readouterr().out == f"{second.entry.id}: turn 12 of 00000000, branch main\n"
+    assert describe_place(WordsPlace(30, 41)) == {"words": {"start": 30, "end": 41}}
+    assert describe_place(None) == {}
 
 
 def test_an_entry_ends_is_confirmed_linked_and_erased(tmp_path: Path) -> None:

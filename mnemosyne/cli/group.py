@@ -17,6 +17,10 @@ class _Misused(click.ClickException):
     exit_code = 2
 
 
+RARELY = 20_000
+"""After how many new values a command looks for garbage. Modules, classes and patterns are none."""
+
+
 class CommandPlace(NamedTuple):
     """Where a command stands, as ``module:name`` in this package, and what a list of commands says of it."""
 
@@ -66,8 +70,9 @@ class Commands(click.Group):
         return list(self.commands)
 
     def main(self, *args: Any, **settings: Any) -> Any:
-        # Looking for garbage in all that was imported takes a fifth of the time of a short command, and a process that
-        # ends needs it no more.
+        # Looking for garbage in all that is imported takes a fifth of the time of a short command while it is read, and
+        # as much again at its end, where a process needs it no more.
+        gc.set_threshold(RARELY)
         atexit.register(gc.freeze)
         return super().main(*args, **settings)
 

@@ -99,8 +99,8 @@ def print_table(
     places, gap = _places(headers, rows, right, whole, spare, terminal_width())
     head, *lines = ["".join(map(str, _cells(row, places, gap))).rstrip() for row in (headers, *rows)]
     say(head, bold=True)
-    for line in lines:
-        say(line)
+    if lines:
+        click.echo("\n".join(lines))  # at once: each call of it writes, and all that is printable is harmless
 
 
 def table_of(
@@ -196,9 +196,10 @@ def _cells(row: Row, places: Sequence[tuple[int, bool]], gap: int) -> "Iterator[
     """What stands in a row, blanks among it."""
     there = [(cell, *place) for cell, place in zip(row, places, strict=True) if place[0]]
     for number, (cell, width, is_number) in enumerate(there):
-        blanks = " " * max(0, width - _length(cell))
+        size = _length(cell)
+        blanks = " " * max(0, width - size)
         yield " " * gap * bool(number) + blanks * is_number
-        yield _shorten(cell, width)
+        yield cell if size <= width else _shorten(cell, width)
         yield blanks * (not is_number)
 
 
@@ -212,9 +213,7 @@ def _line(row: Row, places: Sequence[tuple[int, bool]], gap: int, style: str) ->
     return line
 
 
-def _shorten(cell: "str | Text", width: int) -> "str | Text":
-    if _length(cell) <= width:
-        return cell
+def _shorten(cell: "str | Text", width: int) -> str:
     from rich.cells import set_cell_size
 
     mark = "…" if fits_encoding("…") else "."

@@ -146,6 +146,10 @@ class EventLog(Protocol[E]):
         """The stream's events of these versions, in order; none for a version that does not exist."""
         ...
 
+    async def select(self, stream: UUID, classes: Collection[type]) -> Sequence[Recorded[E]]:
+        """The stream's events of these classes, in order. The others are not even decoded."""
+        ...
+
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[E]]:
         """Up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late commit."""
         ...

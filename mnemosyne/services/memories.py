@@ -1,6 +1,7 @@
 """What sessions remember: finding an object, reading what it holds, and recording what a person decides about it."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import reduce
 from uuid import UUID
 
 import attrs
@@ -14,14 +15,15 @@ from mnemosyne.domain.objects.decide import Pin, Release, Request, Unpin
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session import decide as turns
 from mnemosyne.domain.session import grounds
 from mnemosyne.domain.session.decide import NameCheckpoint
-from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.events import BranchOpened, Event
 from mnemosyne.domain.session.grounds import NoteAsked
-from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.session.state import REMEMBERED, Session, evolve, evolve_objects
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound, VersionConflict
@@ -74,6 +76,15 @@ def fold(events: Sequence[Recorded[Event]]) -> Session:
     return state
 
 
+async def read_objects(archive: Archive, stream: UUID) -> tuple[Memory, frozenset[str]]:
+    """The objects of a session, and of each branch, and the names of its branches. Not all events are read for that:
+    see ``state.evolve_objects`` for what this memory does not tell.
+    """
+    events = [each.envelope.event for each in await archive.events.select(stream, REMEMBERED)]
+    names = frozenset(each.branch for each in events if isinstance(each, BranchOpened))
+    return reduce(evolve_objects, events, Memory()), names
+
+
 async def read_chosen(
     archive: Archive, stream: UUID, chosen: Filter
 ) -> tuple[Mapping[str, MemoryObject], Collection[str]]:
@@ -81,12 +92,12 @@ async def read_chosen(
 
     Raises NotFound for a branch that the session has not, ContentForgotten where it was forgotten.
     """
-    state = fold(await archive.events.read(stream))
-    if chosen.branch is not None and chosen.branch not in state.branches:
+    memory, branches = await read_objects(archive, stream)
+    if chosen.branch is not None and chosen.branch not in branches:
         raise NotFound(f"Session {stream} has no branch {chosen.branch!r}; `mnemosyne branches {stream}` lists them.")
-    if state.memory.objects and all(each.forgotten for each in state.memory.objects.values()):
+    if memory.objects and all(each.forgotten for each in memory.objects.values()):
         raise ContentForgotten(f"Session {stream} was forgotten: what its objects held is erased.")
-    return chosen.fitting(state.memory), chosen.choose(state.memory).keys()
+    return chosen.fitting(memory), chosen.choose(memory).keys()
 
 
 async def decide(

@@ -8,8 +8,8 @@ import attrs
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.segmentation.titles import title_of
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.wire import transcript
-from mnemosyne.domain.wire.project import project_of
+from mnemosyne.domain.wire.project import find_project
+from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
 from mnemosyne.services import contexts, savings
 from mnemosyne.services.read_models import Question, ReadModels
@@ -152,8 +152,10 @@ async def _read_opening(archive: Archive, stream: UUID) -> SessionOpening:
             body = (await contexts.rebuild(archive, stream, history, attempt)).body
         except (ContentForgotten, LogFailed):
             break
-        project = project or project_of(body)
-        title = title or title_of(transcript.read(body, lane=history.line(attempt.began.branch).opened.lane).transcript)
+        request = json_object(body)
+        project = project or find_project(request)
+        if attempt.began.opaque is None:
+            title = title or title_of(request, history.dialect_of(attempt.began.branch))
         if title:
             break
     return SessionOpening(title, project)

@@ -97,9 +97,7 @@ async def search_sessions(
         raise NotFound(f"No session worked in {folder}; --all-sessions searches every session.")
     result = await index.search_across(question, chosen, streams, limit)
     found_in = {stream for stream, _ in result.hits}
-    remembered = {
-        stream: chosen.fitting(memories.fold(await archive.events.read(stream)).memory) for stream in found_in
-    }
+    remembered = {stream: chosen.fitting((await memories.read_objects(archive, stream))[0]) for stream in found_in}
     hits = [(stream, hit) for stream, hit in result.hits if hit.object in remembered[stream]]
     found, skipped = await _quotes(archive, question, hits, remembered, limit)
     outside = sum(count_outside(each.values()) for each in remembered.values())

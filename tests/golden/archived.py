@@ -36,6 +36,9 @@ class DatabaseLog(StoppableLog):
     async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[Event]]:
         return await self._held.pick(stream, versions)
 
+    async def select(self, stream: UUID, classes: Collection[type]) -> Sequence[Recorded[Event]]:
+        return await self._held.select(stream, classes)
+
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Event]]:
         return await self._held.tail(after=after, limit=limit)
 

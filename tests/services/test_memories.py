@@ -1,14 +1,18 @@
 """Pins are recorded beside a running server, once, and objects are found by their ids."""
 
+from pathlib import Path
+
 import pytest
 
 from mnemosyne.domain.objects.decide import Pin
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
+from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import GapRecorded
 from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import NotFound
 from mnemosyne.services import memories
+from tests.golden.sessions import FOLDERS, opened
 from tests.services.talking import Talk, body, rich_session, talking, user
 
 
@@ -50,6 +54,20 @@ async def test_what_a_server_writes_meanwhile_is_not_lost_and_the_pin_neither() 
     assert versions[1] == versions[0] + 1
     last = [type(each.envelope.event) for each in await talk.archive.log.read(talk.stream)][-2:]
     assert last == [GapRecorded, ObjectPinned]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+async def test_a_part_of_the_events_tells_all_objects_and_those_of_each_branch(folder: Path) -> None:
+    archive = opened(folder)
+    for stream in await archive.events.streams():
+        whole = memories.fold(await archive.events.read(stream))
+        held, branches = await memories.read_objects(archive, stream)
+        assert (held.objects, branches) == (whole.memory.objects, frozenset(whole.branches))
+        assert _of_branches(held, branches) == _of_branches(whole.memory, branches)
+
+
+def _of_branches(memory: Memory, branches: frozenset[str]) -> dict[str, object]:
+    return {name: (memory.view_of(name).objects, memory.view_of(name).before) for name in branches}
 
 
 async def test_an_unknown_id_or_session_is_told() -> None:

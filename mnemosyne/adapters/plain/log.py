@@ -69,6 +69,10 @@ class PlainLog:
         events = self._streams.get(stream, [])
         return [events[version - 1] for version in sorted(set(versions)) if 0 < version <= len(events)]
 
+    async def select(self, stream: UUID, classes: Collection[type]) -> Sequence[Recorded[Any]]:
+        await trio.lowlevel.checkpoint()
+        return [each for each in self._streams.get(stream, []) if type(each.envelope.event) in classes]
+
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
         await trio.lowlevel.checkpoint()
         return self._events[after : after + limit]

@@ -21,7 +21,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Union
 from uuid import UUID
 
@@ -74,6 +74,10 @@ class EventCodec:
         for cls in self._classes.values():
             self._converter.get_structure_hook(cls)
             self._converter.get_unstructure_hook(cls)
+
+    def names_of(self, classes: Collection[type]) -> list[str]:
+        """Every stored name, old ones among them, of which an event of these classes is read."""
+        return [name for name in (*self._classes, *self._upcasts) if self._classes[self._current_name(name)] in classes]
 
     def encode(self, envelope: Envelope[object]) -> tuple[str, bytes]:
         """The stored name and the stored JSON.

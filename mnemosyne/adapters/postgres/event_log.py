@@ -11,7 +11,7 @@ transaction as the events that name it.
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, LiteralString, cast
 from uuid import UUID
 
 import attrs
@@ -92,6 +92,10 @@ class PostgresEventLog:
         """See ports.EventLog. Also raises UnknownEvent."""
         return await self._database.run(self._pick, stream, versions)
 
+    async def select(self, stream: UUID, classes: Collection[type]) -> Sequence[Recorded[Any]]:
+        """See ports.EventLog. Also raises UnknownEvent."""
+        return await self._database.run(self._select, stream, self._codec.names_of(classes))
+
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
         """See ports.EventLog. Also raises UnknownEvent."""
         return await self._database.run(self._tail, after, limit)
@@ -135,10 +139,19 @@ class PostgresEventLog:
                 after = page[-1].originator_version
 
     def _pick(self, connection: Connection, stream: UUID, versions: Collection[int]) -> list[Recorded[Any]]:
+        return self._find(connection, stream, "originator_version = any(%s)", list(versions))
+
+    def _select(self, connection: Connection, stream: UUID, names: Sequence[str]) -> list[Recorded[Any]]:
+        return self._find(connection, stream, "topic = any(%s)", names)
+
+    def _find(
+        self, connection: Connection, stream: UUID, which: LiteralString, values: Sequence[object]
+    ) -> list[Recorded[Any]]:
+        """The events of a stream that have one of these values, in order."""
         rows = connection.execute(
             "select originator_version, notification_id, topic, state from mnemosyne.stored_events"
-            " where originator_id = %s and originator_version = any(%s) order by originator_version",
-            (stream, list(versions)),
+            f" where originator_id = %s and {which} order by originator_version",
+            (stream, values),
             binary=True,
         )
         return [

@@ -87,6 +87,9 @@ class ReconnectingLog:
     async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[Any]]:
         return await self._current().events.pick(stream, versions)
 
+    async def select(self, stream: UUID, classes: Collection[type]) -> Sequence[Recorded[Any]]:
+        return await self._current().events.select(stream, classes)
+
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
         return await self._current().events.tail(after=after, limit=limit)
 

@@ -1,12 +1,14 @@
 """What a session is called: the first words that its user typed."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.segmentation.own_words import paragraphs
 from mnemosyne.domain.segmentation.speaking import speakers
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import content_blocks
-from mnemosyne.domain.wire.transcript import Transcript
 
 LONGEST = 80
 """Characters of a title."""
@@ -19,13 +21,15 @@ _TAGGED = re.compile(r"\s*<([\w.:-]{1,60})>[^\S\n]*\n(.*?\S.*?)(?:</\1>|\Z)", re
 """What stands below a tag on a line of its own, as mini-swe-agent's ``<pr_description>``."""
 
 
-def title_of(transcript: Transcript) -> str | None:
+def title_of(request: Mapping[str, Any], dialect: Dialect) -> str | None:
     """The title of the session that a request opens, on one line; None where nobody typed anything."""
-    for index in range(min(len(transcript.messages), _FIRST_MESSAGES)):
-        role = transcript.messages[index].role
+    messages = request.get(dialect.array)
+    for each in messages[:_FIRST_MESSAGES] if isinstance(messages, list) else ():
+        message = dialect.read_message(each) if isinstance(each, dict) else {}
+        role = message.get("role")
         if role != "user":
             continue
-        blocks = content_blocks(transcript.message(index).get("content"))
+        blocks = content_blocks(message.get("content"))
         for block, speaker in zip(blocks, speakers(role, blocks), strict=True):
             if speaker is Speaker.USER and (title := _first_words(str(block["text"]))):
                 return title

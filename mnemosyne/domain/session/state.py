@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import assert_never
+from typing import assert_never, get_args
 
 import attrs
 
@@ -212,12 +212,30 @@ def evolve_all(session: Session, events: Iterable[Event]) -> Session:
     return reduce(evolve, events, session)
 
 
+REMEMBERED: tuple[type[Event], ...] = (*get_args(ObjectEvent), BranchOpened, SessionForgotten)
+"""What changes which objects there are, and which of them a branch has."""
+
+
+def evolve_objects(held: Memory, event: Event) -> Memory:
+    """The memory after one of the events that ``REMEMBERED`` names. These alone tell of the objects and of those that
+    each branch has; at which fidelity it shows them, and how large its prompt is, takes all events.
+    """
+    match event:
+        case BranchOpened():
+            return _inherit(held, event)
+        case SessionForgotten():
+            return memory.forget(held)
+        case _:
+            assert isinstance(event, ObjectEvent)
+            return memory.evolve(held, event)
+
+
 def evolve(session: Session, event: Event) -> Session:
     """The session after an event."""
     session = attrs.evolve(session, version=session.version + 1)
     if isinstance(event, ObjectEvent):
         eviction_turns = session.eviction_turns.after(event)
-        evolved = attrs.evolve(session, memory=memory.evolve(session.memory, event), eviction_turns=eviction_turns)
+        evolved = attrs.evolve(session, memory=evolve_objects(session.memory, event), eviction_turns=eviction_turns)
         return _bring(evolved, event) if isinstance(event, ObjectRestored) else evolved
     match event:
         case SessionStarted():
@@ -226,7 +244,7 @@ def evolve(session: Session, event: Event) -> Session:
             opened = _with_branch(session, _open_branch(session, event))
             return attrs.evolve(
                 opened,
-                memory=_inherit(session, event),
+                memory=evolve_objects(session.memory, event),
                 eviction_turns=_fork_evictions(session, event),
                 ledger=_fork_ledger(session, event),
             )
@@ -277,7 +295,7 @@ def evolve(session: Session, event: Event) -> Session:
             return _after_round(sent, sent.branches[event.branch], event)
         case SessionForgotten():
             bare = {name: _bare(branch) for name, branch in session.branches.items()}
-            remembered = memory.forget(session.memory)
+            remembered = evolve_objects(session.memory, event)
             return attrs.evolve(session, branches=bare, memory=remembered, bringing=Bringing(), checkpoints={})
         case _:
             assert_never(event)
@@ -319,12 +337,12 @@ def _fork_ledger(session: Session, event: BranchOpened) -> Ledger:
     return ledger.fork(session.ledger, event.branch, event.parent, event.kept)
 
 
-def _inherit(session: Session, event: BranchOpened) -> Memory:
+def _inherit(held: Memory, event: BranchOpened) -> Memory:
     if event.parent is not None and event.kind is BranchKind.SUCCESSOR:
-        return memory.succeed(session.memory, event.branch, event.parent)
+        return memory.succeed(held, event.branch, event.parent)
     if event.parent is None or not event.inherits:
-        return session.memory
-    return memory.fork(session.memory, event.branch, event.parent, event.kept, event.forked_at)
+        return held
+    return memory.fork(held, event.branch, event.parent, event.kept, event.forked_at)
 
 
 def _fork_evictions(session: Session, event: BranchOpened) -> EvictionTurns:

@@ -123,6 +123,10 @@ class TestReading:
         for name, data in (("shape.renamed.v1", {"name": "x"}), ("shape.renamed.v2", {"title": "x"})):
             assert CODEC.decode(name, stored(data)).event == Renamed("x", "nobody")
 
+    def test_a_class_is_read_of_its_own_name_and_of_the_old_ones(self) -> None:
+        assert CODEC.names_of([Renamed]) == ["shape.renamed.v3", "shape.renamed.v1", "shape.renamed.v2"]
+        assert CODEC.names_of([int]) == []
+
     def test_an_event_of_a_newer_version_is_named_with_what_would_read_it(self) -> None:
         with pytest.raises(UnknownEvent, match=r"shape\.renamed v4.*knows it up to v3"):
             CODEC.decode("shape.renamed.v4", b"{}")

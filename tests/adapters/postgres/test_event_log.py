@@ -76,6 +76,12 @@ class TestEventLog:
         assert list(picked) == [each for each in await world.log.read(stream(1)) if each.version in (2, 4)]
         assert list(await world.log.pick(stream(1), ())) == []
 
+    async def test_events_of_some_classes_can_be_read_alone(self, world: World) -> None:
+        await world.journal.append(said(stream(1), 0, *"abc"))
+        await world.journal.append(said(stream(2), 0, "other"))
+        assert await world.log.select(stream(1), (Said, int)) == await world.log.read(stream(1))
+        assert list(await world.log.select(stream(1), (int,))) == []
+
     async def test_a_stream_that_does_not_exist_holds_nothing(self, world: World) -> None:
         assert list(await world.log.read(stream(9))) == []
         assert list(await world.log.tail(after=0, limit=10)) == []

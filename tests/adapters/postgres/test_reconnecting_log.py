@@ -42,6 +42,7 @@ CALLS: list[Callable[[ReconnectingLog], Awaitable[object]]] = [
     lambda log: log.commit(()),
     lambda log: log.read(S),
     lambda log: log.pick(S, (1,)),
+    lambda log: log.select(S, ()),
     lambda log: log.tail(after=0, limit=1),
     all_streams,
     lambda log: log.sizes(),

@@ -1,16 +1,14 @@
 """A session is called by the first words that its user typed, whatever its client says before."""
 
-import json
-
 import pytest
 
 from mnemosyne.domain.segmentation.titles import LONGEST, title_of
-from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.messages import MESSAGES
 
 
 def title(*messages: object) -> str | None:
     body = {"model": "claude-opus-4-5", "max_tokens": 9, "messages": list(messages)}
-    return title_of(transcript.read(json.dumps(body).encode()).transcript)
+    return title_of(body, MESSAGES)
 
 
 def user(*texts: str) -> dict[str, object]:

@@ -16,7 +16,7 @@ import trio
 
 from mnemosyne.app.page_process import open_pages
 from mnemosyne.app.worker import NICENESS
-from tests.cli.support import children, ended, environ_for, line, mnemosyne, started
+from tests.cli.support import children, ended, environ_for, invoked, line, started
 from tests.waiting import DEADLINE
 
 
@@ -56,7 +56,7 @@ def opened(dsn: str, tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", 
     with started("serve", environ=environ) as server:
         stranger = Browser(line(server.stdout).removeprefix("mnemosyne listening on http://"))
         port = stranger.address.rpartition(":")[2]
-        said = mnemosyne("open", "--print", "--port", port, environ=environ).stdout
+        said = invoked("open", "--print", "--port", port, environ=environ).stdout
         link = re.search(r"http://[^/]+(\S+)", said)
         assert link is not None
         entered = stranger.get(link[1])
@@ -69,7 +69,10 @@ def page_makers(server: "subprocess.Popen[str]") -> list[int]:
     return [pid for pid, command in children(server.pid).items() if " open --at-socket" in command]
 
 
-def test_a_link_leads_to_the_server_s_pages_which_a_process_of_their_own_makes(dsn: str, tmp_path: Path) -> None:
+def test_a_link_leads_to_pages_of_a_process_of_their_own_which_comes_again_when_killed_and_holds_up_no_end(
+    dsn: str, tmp_path: Path
+) -> None:
+    """One server for all of it."""
     with opened(dsn, tmp_path) as (server, browser):
         (maker,) = page_makers(server)
         priority, ours = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (maker, server.pid))
@@ -81,25 +84,22 @@ def test_a_link_leads_to_the_server_s_pages_which_a_process_of_their_own_makes(d
         assert (home.status, home.headers["location"]) == (303, "/-/")
         assert browser.get("/").status == 502  # what is no browser asks the provider, which is not there
 
-
-def test_pages_are_made_again_after_their_process_was_killed(dsn: str, tmp_path: Path) -> None:
-    with opened(dsn, tmp_path) as (server, browser):
-        (maker,) = page_makers(server)
         os.kill(maker, signal.SIGKILL)
         assert ended(maker)
         # The request that meets the end of the process may be lost with it; the next one is not.
         assert 200 in {browser.get("/-/").status, browser.get("/-/").status}
-        assert page_makers(server) != [maker]
+        (another,) = page_makers(server)
+        assert another != maker
 
-
-def test_a_server_that_is_told_to_stop_does_not_wait_for_pages_that_follow_the_log(dsn: str, tmp_path: Path) -> None:
-    with opened(dsn, tmp_path) as (server, browser):
-        (maker,) = page_makers(server)
         with browser.following("/-/events") as followed:
             assert followed.readline().startswith(b"retry:")
             server.terminate()
             assert server.wait(DEADLINE) == 0
-        assert ended(maker)
+        assert ended(another)
+        assert server.stderr is not None
+        said = server.stderr.read()
+    assert "mnemosyne open" in said
+    assert "token=" not in said, "what a server logs lets nobody in"
 
 
 def test_the_process_that_makes_pages_ends_with_its_server_however_that_ends(dsn: str, tmp_path: Path) -> None:
@@ -119,12 +119,3 @@ async def test_where_no_socket_can_be_made_there_are_no_pages_and_no_harm(
 
     async with open_pages({}, dsn, "the-token", nursery) as pages:
         assert pages is None
-
-
-def test_what_a_server_logs_lets_nobody_in(dsn: str, tmp_path: Path) -> None:
-    with started("serve", environ=environ_for(tmp_path, MNEMOSYNE_DSN=dsn)) as server:
-        line(server.stdout)
-        server.terminate()
-        _, said = server.communicate(timeout=DEADLINE)
-    assert "mnemosyne open" in said
-    assert "token=" not in said

@@ -56,40 +56,41 @@ async def assert_as_rebuilt(home: Home) -> None:
         assert query(database.dsn, "select count(*) from mnemosyne.object_texts") != [(0,)]
 
 
-async def test_turns_go_on_while_the_worker_is_killed_and_stands_still_and_it_catches_up(
+async def test_turns_go_on_while_the_worker_is_killed_and_stands_still_and_it_catches_up_and_ends_with_its_server(
     tmp_path: Path, dsn: str
 ) -> None:
-    async with at_home(tmp_path, dsn) as home, home.served("manage") as served:
-        client = Client(served.url, session="s")
-        await converse(client)
-        await caught_up(served)
-
-        first = served.worker
-        assert first is not None
-        os.kill(first, signal.SIGSTOP)
-        await converse(client)
-        assert (await served.told())["events_behind"] > 0
-        os.kill(first, signal.SIGCONT)
-        await caught_up(served)
-
-        os.kill(first, signal.SIGKILL)
-        await converse(client)
-        assert (await served.until_told(state="working"))["restarts"] == 1
-        assert served.worker not in (first, None)
-        await caught_up(served)
-        home.assert_lawful()
-        await assert_as_rebuilt(home)
-
-
-async def test_a_worker_that_stands_still_is_ended_with_its_server(tmp_path: Path, dsn: str) -> None:
     async with at_home(tmp_path, dsn) as home:
-        async with home.served() as served:
-            await served.until_told(state="working")
-            worker = served.worker
-            assert worker is not None
-            os.kill(worker, signal.SIGSTOP)
+        async with home.served("manage") as served:
+            last = await _kill_and_stop(home, served)
+            os.kill(last, signal.SIGSTOP)
         assert served.process.returncode == 0
-        assert ended(worker)
+        assert ended(last)
+
+
+async def _kill_and_stop(home: Home, served: Served) -> int:
+    """Its worker, stopped and killed while turns go on; the last one it has."""
+    client = Client(served.url, session="s")
+    await converse(client)
+    await caught_up(served)
+
+    first = served.worker
+    assert first is not None
+    os.kill(first, signal.SIGSTOP)
+    await converse(client)
+    assert (await served.told())["events_behind"] > 0
+    os.kill(first, signal.SIGCONT)
+    await caught_up(served)
+
+    os.kill(first, signal.SIGKILL)
+    await converse(client)
+    assert (await served.until_told(state="working"))["restarts"] == 1
+    last = served.worker
+    assert last is not None
+    assert last != first
+    await caught_up(served)
+    home.assert_lawful()
+    await assert_as_rebuilt(home)
+    return last
 
 
 @pytest.mark.soak
@@ -108,15 +109,6 @@ async def test_a_worker_that_begins_late_takes_in_what_was_said_before(tmp_path:
                 await assert_as_rebuilt(home)
 
 
-async def test_a_worker_ends_with_a_server_that_is_killed(tmp_path: Path, dsn: str) -> None:
-    async with at_home(tmp_path, dsn) as home, home.served() as served:
-        await served.until_told(state="working")
-        worker = served.worker
-        assert worker is not None
-        served.process.kill()
-        assert await trio.to_thread.run_sync(ended, worker)
-
-
 @asynccontextmanager
 async def alone(home: Home) -> AsyncIterator[trio.Process]:
     """A worker without a server."""
@@ -132,7 +124,9 @@ async def alone(home: Home) -> AsyncIterator[trio.Process]:
             await process.wait()
 
 
-async def test_one_of_many_workers_works_and_another_takes_its_place(tmp_path: Path, dsn: str) -> None:
+async def test_one_of_many_workers_works_and_another_takes_its_place_when_it_ends_with_a_server_that_is_killed(
+    tmp_path: Path, dsn: str
+) -> None:
     async with at_home(tmp_path, dsn) as home:
         async with home.served() as one:
             await one.until_told(state="working")
@@ -142,7 +136,10 @@ async def test_one_of_many_workers_works_and_another_takes_its_place(tmp_path: P
                     await until(lambda: "Another worker keeps" in (home.folder / "worker").read_text())
                     assert query(dsn, HOLDERS) == [(1,)]
                 assert process.returncode == 0
-                one.process.terminate()
+                worker = one.worker
+                assert worker is not None
+                one.process.kill()
+                assert await trio.to_thread.run_sync(ended, worker)
                 await two.until_told(state="working")
         async with alone(home):
             await until(lambda: query(dsn, HOLDERS) == [(1,)])

@@ -85,10 +85,12 @@ def mnemosyne(*arguments: str, environ: dict[str, str], cwd: Path | None = None)
     )
 
 
-def invoked(*arguments: str, environ: dict[str, str]) -> Result:
-    """The same in this process, which spares the start of another; an error that nobody expected is raised."""
+def invoked(*arguments: str, environ: dict[str, str], given: str | None = None) -> Result:
+    """The same in this process, which spares the start of another; ``given`` is what it reads. An error that nobody
+    expected is raised.
+    """
     gone: dict[str, str | None] = dict.fromkeys(os.environ)
-    return CliRunner().invoke(main, arguments, env=gone | environ, catch_exceptions=False)
+    return CliRunner().invoke(main, arguments, input=given, env=gone | environ, catch_exceptions=False)
 
 
 @contextmanager

@@ -7,28 +7,18 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.domain.knowledge.nudge import NUDGE
-from tests.cli.support import MNEMOSYNE, environ_for, serving
-from tests.waiting import DEADLINE
+from tests.cli.support import environ_for, invoked, serving
 
 
 def ask(environ: dict[str, str], event: object) -> tuple[str, str]:
     """What the hook prints, and what it complains about."""
-    done = subprocess.run(
-        [*MNEMOSYNE, "hook"],
-        input=event if isinstance(event, str) else json.dumps(event),
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
-    assert done.returncode == 0
+    done = invoked("hook", environ=environ, given=event if isinstance(event, str) else json.dumps(event))
+    assert done.exit_code == 0
     return done.stdout.rstrip("\n"), done.stderr
 
 
 def remember(environ: dict[str, str], folder: Path, *words: str) -> None:
-    command = [*MNEMOSYNE, "remember", *words, "--project", str(folder)]
-    subprocess.run(command, env=environ, check=True, capture_output=True, timeout=DEADLINE)
+    assert invoked("remember", *words, "--project", str(folder), environ=environ).exit_code == 0
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.cli.support import environ_for, line, mnemosyne, serving, started
+from tests.cli.support import environ_for, invoked, line, serving, started
 from tests.waiting import DEADLINE
 
 
@@ -24,11 +24,11 @@ def test_where_a_server_runs_the_link_is_to_its_pages(dsn: str, tmp_path: Path) 
     environ = environ_for(tmp_path, MNEMOSYNE_DSN=dsn, MNEMOSYNE_UPSTREAM="http://127.0.0.1:9")
     with serving(environ=environ) as url:
         port = str(urlsplit(url).port)
-        done = mnemosyne("open", "--print", "--port", port, environ=environ)
-        assert (done.returncode, done.stdout.startswith(f"{url}/-/?token=")) == (0, True)
+        done = invoked("open", "--print", "--port", port, environ=environ)
+        assert (done.exit_code, done.stdout.startswith(f"{url}/-/?token=")) == (0, True)
         assert enter(done.stdout.strip()) == (303, "/-/")
         assert enter(done.stdout.strip())[0] == 403
-        one = mnemosyne("open", "319a", "--print", "--port", port, environ=environ)
+        one = invoked("open", "319a", "--print", "--port", port, environ=environ)
         assert enter(one.stdout.strip()) == (303, "/-/session/319a")
 
 

@@ -80,7 +80,9 @@ def answers(url: str) -> bool:
 def test_a_server_is_started_serves_the_client_and_ends_with_it(
     environ: dict[str, str], upstream: Provider, home: Path
 ) -> None:
-    """A proxy that swallows everything stands in the environment, and loopback is spared."""
+    """And says nothing where nothing was recorded. A proxy that swallows everything stands in the environment, and
+    loopback is spared.
+    """
     environ |= {"HTTP_PROXY": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
     result = mnemosyne("run", *python(f"{SHOW}\n{ASK}"), environ=environ)
     assert result.returncode == 0, result.stderr
@@ -125,7 +127,15 @@ def test_a_running_server_that_serves_something_else_is_not_joined(
     assert url not in (None, f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}")
 
 
-def test_what_is_asked_for_and_will_not_be_is_said(environ: dict[str, str]) -> None:
+def mode_of(url: str, home: Path) -> str:
+    """What a server was told to do where nobody asks for anything else."""
+    token = (home / "data/token").read_text().strip()
+    asking = urllib.request.Request(f"{url}/-/status", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(asking, timeout=DEADLINE) as reply:
+        return str(json.load(reply)["settings"]["mode"])
+
+
+def test_what_is_asked_for_and_will_not_be_is_said(environ: dict[str, str], home: Path) -> None:
     """Managing that is off, and what a server that runs already does otherwise; and nothing where all is well."""
     nobody = ("--", sys.executable, "-c", "")
     with serving(environ=environ) as url:
@@ -146,7 +156,9 @@ def test_what_is_asked_for_and_will_not_be_is_said(environ: dict[str, str]) -> N
             checked = invoked("doctor", environ=environ).stdout
             assert "database: managing is off since 20" in checked
             with started("serve", "--manage", environ=environ) as server:
-                assert line(server.stdout).startswith("mnemosyne listening on")
+                words = line(server.stdout).split()
+                assert words[:3] == ["mnemosyne", "listening", "on"]
+                assert mode_of(words[3], home) == "manage"
                 server.terminate()
                 assert "managing is off since 20" in server.communicate(timeout=DEADLINE)[1]
         finally:
@@ -210,36 +222,22 @@ def test_what_was_recorded_and_what_the_figures_of_a_client_lack_is_said_when_it
                 assert "recorded 1 turn" in recorded
 
 
-def test_nothing_is_said_of_a_run_that_recorded_nothing(environ: dict[str, str]) -> None:
-    assert "recorded" not in mnemosyne("run", *python("pass"), environ=environ).stderr
-
-
-def test_serve_takes_manage_for_its_mode(environ: dict[str, str], home: Path) -> None:
-    with started("serve", "--manage", environ=environ) as server:
-        url = line(server.stdout).split()[-1]
-        token = (home / "data/token").read_text().strip()
-        asking = urllib.request.Request(f"{url}/-/status", headers={"Authorization": f"Bearer {token}"})
-        with urllib.request.urlopen(asking, timeout=DEADLINE) as reply:
-            assert json.load(reply)["settings"]["mode"] == "manage"
-
-
-def test_a_stranger_on_the_port_is_not_joined(environ: dict[str, str]) -> None:
-    with provider() as stranger:
-        result = mnemosyne("run", "--port", str(stranger.server_port), *python(SHOW), environ=environ)
-        assert json.loads(result.stdout)["ANTHROPIC_BASE_URL"] not in (None, stranger.url)
-
-
-def test_a_directory_full_of_traps_is_not_imported_from_and_options_reach_the_server_that_is_started(
+def test_a_directory_full_of_traps_is_not_imported_from_nor_a_stranger_on_the_port_joined_and_options_reach_the_server(
     environ: dict[str, str], upstream: Provider, tmp_path: Path
 ) -> None:
-    """The agent works in directories that nobody vouches for; the server starts there."""
+    """The agent works in directories that nobody vouches for; the server that is started for it starts there."""
     del environ["MNEMOSYNE_UPSTREAM"]
     (tmp_path / "work").mkdir()
     for name in ("click", "trio", "quart", "mnemosyne"):
         (tmp_path / f"work/{name}.py").write_text("raise SystemExit('trapped')")
-    client = "import sys; sys.path.remove('')\n" + ASK
-    result = mnemosyne("run", "--upstream", upstream.url, *python(client), environ=environ, cwd=tmp_path / "work")
-    assert result.stdout == "{}\n", result.stderr
+    client = f"import sys; sys.path.remove('')\n{SHOW}\n{ASK}"
+    with provider() as stranger:
+        options = ("--upstream", upstream.url, "--port", str(stranger.server_port))
+        result = mnemosyne("run", *options, *python(client), environ=environ, cwd=tmp_path / "work")
+    variables, reply = result.stdout.splitlines()
+    assert reply == "{}", result.stderr
+    assert json.loads(variables)["ANTHROPIC_BASE_URL"] not in (None, stranger.url)
+    assert "GET /v1/x" not in stranger.asked
 
 
 # Codes and signals

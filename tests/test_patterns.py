@@ -21,8 +21,8 @@ import mnemosyne
 
 SIZE = 32_768
 SECONDS = 0.3
-SAMPLE = 16
-"""How much shorter the text is that each pattern reads first."""
+PARTS = (16, 4, 2, 1)
+"""How much shorter the texts are that each pattern reads, one after the other; the last is whole."""
 
 Compiled = re.Pattern[str] | re.Pattern[bytes]
 
@@ -153,17 +153,17 @@ def read(pattern: Any, text: str, *, anchored: bool) -> None:
 def slow_for(pattern: Compiled, *, anchored: bool, size: int = SIZE) -> str | None:
     """The beginning of the first text for which a pattern is slow.
 
-    It reads a short text first. One for which even n² steps would stay far from slow in the whole is not read as a
-    whole.
+    It reads short texts first. Where even n² steps would stay far from slow in the whole, nothing longer is read.
     """
-    for sample, text in zip(hostile(pattern, size // SAMPLE), hostile(pattern, size), strict=True):
+    for texts in zip(*(hostile(pattern, size // part) for part in PARTS), strict=True):
         try:
-            began = time.thread_time()
-            read(pattern, sample, anchored=anchored)
-            if (time.thread_time() - began) * SAMPLE**2 > SECONDS / 2:
+            for part, text in zip(PARTS, texts, strict=True):
+                began = time.thread_time()
                 read(pattern, text, anchored=anchored)
+                if (time.thread_time() - began) * part**2 <= SECONDS / 2:
+                    break
         except TooSlow:
-            return text[:60]
+            return str(texts[-1][:60])
     return None
 
 

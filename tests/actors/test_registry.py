@@ -3,8 +3,9 @@
 import pytest
 import trio
 
+from mnemosyne.actors import registry
 from mnemosyne.actors.messages import Identity
-from mnemosyne.actors.registry import BYTES_HELD, IDLE_SECONDS, SWEEP_SECONDS
+from mnemosyne.actors.registry import IDLE_SECONDS, SWEEP_SECONDS
 from mnemosyne.actors.session import WAITING
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.directory import stream_of
@@ -59,8 +60,11 @@ async def test_an_idle_session_sleeps_and_wakes_where_it_was(autojump_clock: tri
     await rebuilt(log, log)
 
 
-async def test_sessions_that_pause_sleep_sooner_while_too_much_is_held(mock_clock: trio.testing.MockClock) -> None:
-    log, much = StoppableLog(), "x" * (BYTES_HELD * 3 // 10)
+async def test_sessions_that_pause_sleep_sooner_while_too_much_is_held(
+    mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "BYTES_HELD", 1_000_000)
+    log, much = StoppableLog(), "x" * 300_000
     async with open_process(log) as process:
         for number in range(3):
             await process.turn(f"{number} {much}", session=f"long {number}")

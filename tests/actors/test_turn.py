@@ -7,8 +7,8 @@ import attrs
 import pytest
 import trio
 
+from mnemosyne.actors import unnamed
 from mnemosyne.actors.patience import USUAL
-from mnemosyne.actors.unnamed import BYTES_HELD
 from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.domain.wire.messages import MESSAGES
@@ -135,7 +135,8 @@ async def test_a_provider_that_cannot_be_reached_leaves_a_turn_without_a_reply()
     assert (interrupted.status, interrupted.reply) == (None, None)
 
 
-async def test_more_sessions_without_a_name_than_are_held_are_each_found_again() -> None:
+async def test_more_sessions_without_a_name_than_are_held_are_each_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unnamed, "BYTES_HELD", HELD)
     log = StoppableLog()
     async with open_process(log) as process:
         for history in conversations():
@@ -150,11 +151,14 @@ async def test_more_sessions_without_a_name_than_are_held_are_each_found_again()
         assert events[0].external_id.startswith("chain:main:")
 
 
+HELD = 300_000
+
+
 def conversations() -> Iterator[list[str]]:
     """The first turns of more conversations than are held, then their second turns."""
     for more in ([], ["a", "b"]):
         for number in range(4):
-            yield [f"conversation {number}" + "." * (BYTES_HELD // 3), *more]
+            yield [f"conversation {number}" + "." * (HELD // 3), *more]
 
 
 async def test_a_name_that_is_no_text_names_a_session_all_the_same() -> None:

@@ -120,13 +120,13 @@ def test_models_of_a_file_are_known_and_one_that_cannot_be_used_is_named(tmp_pat
     environ = environ_for(tmp_path, MNEMOSYNE_UPSTREAM=upstream.url)
     file = tmp_path / "mine.toml"
     file.write_text("[prices]\nlocal-7b = { input = 1, output = 1, read = 0 }\n")
-    told = json.loads(mnemosyne("doctor", "--json", "--models-file", str(file), environ=environ).stdout)
+    told = json.loads(invoked("doctor", "--json", "--models-file", str(file), environ=environ).stdout)
     found, tariff = (each for each in told if each["check"] == "models")
     assert (found["verdict"], tariff["verdict"]) == ("good", "good")
     assert found["text"] == f"the prices of 15 models are known, with {file}"
     file.write_text("[prices]\nlocal-7b = { input = 1 }\n")
-    result = mnemosyne("doctor", "--models-file", str(file), environ=environ)
-    assert result.returncode == 1
+    result = invoked("doctor", "--models-file", str(file), environ=environ)
+    assert result.exit_code == 1
     assert f"{file}, [prices] local-7b: output is missing" in result.stdout
 
 

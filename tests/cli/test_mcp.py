@@ -65,7 +65,9 @@ async def test_an_agent_remembers_recalls_changes_and_forgets_and_people_see_it(
     assert "We deploy on Mondays" in told
 
 
-async def test_an_agent_looks_into_recorded_sessions(conversation: str, tmp_path: Path) -> None:
+async def test_an_agent_looks_into_recorded_sessions_by_tools_and_by_their_addresses(
+    conversation: str, tmp_path: Path
+) -> None:
     async with agent_in(tmp_path) as agent:
         stats = await call(agent, "memory_stats", session=conversation)
         listed = await call(agent, "memory_objects", session=conversation)
@@ -81,9 +83,6 @@ async def test_an_agent_looks_into_recorded_sessions(conversation: str, tmp_path
         assert window["proven"]
         assert window["blocks"]
 
-
-async def test_resources_are_the_same_by_their_addresses(conversation: str, tmp_path: Path) -> None:
-    async with agent_in(tmp_path) as agent:
         assert [str(each.uri) for each in (await agent.list_resources()).resources] == ["mnemosyne://known"]
         assert len((await agent.list_resource_templates()).resource_templates) == 5
         for path in (

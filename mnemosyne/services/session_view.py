@@ -9,9 +9,10 @@ from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.errors import NotFound
+from mnemosyne.figures import dollars_text
 from mnemosyne.services import savings, timeline
 from mnemosyne.services.context_map import ContextMap, MapObject, read_map
-from mnemosyne.services.money_curve import NANODOLLARS, MoneyCurve, money_curve
+from mnemosyne.services.money_curve import MoneyCurve, money_curve
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.savings import Balance, Rewrite
 from mnemosyne.services.sessions import Archive
@@ -68,7 +69,8 @@ class Miss:
 @attrs.frozen(kw_only=True)
 class SessionView:
     """A session, with one ``branch`` of it in full. ``turns`` are that branch's own, the first first. ``before`` are
-    the windows that this one succeeds, each as far as it was gone on from, the first first.
+    windows that this one succeeds, each as far as it was gone on from, the first first. ``total`` is the ledger's, and
+    ``counted`` what all replies cost, those of side calls too, as the provider counted them (nanodollars).
     """
 
     stream: UUID
@@ -85,6 +87,7 @@ class SessionView:
     turns: Sequence[SessionTurn]
     money: MoneyCurve
     total: Balance
+    counted: int | None
     rewrites: Sequence[Rewrite]
     misses: Sequence[Miss]
     passed: savings.PassedBudget | None
@@ -111,8 +114,8 @@ def _cost_sentence(total: Balance) -> str:
         return f"{total.turns} turns, only observed: what the client sent went upstream, so nothing was saved or lost."
     if not total.is_priced:
         return f"{total.turns} turns of a model without a known price."
-    cost, without = total.nanodollars / NANODOLLARS, total.nanodollars_unmanaged / NANODOLLARS
-    return f"{total.turns} turns cost ${cost:.2f}; without Mnemosyne they would have cost ${without:.2f}."
+    cost, without = dollars_text(total.nanodollars), dollars_text(total.nanodollars_unmanaged)
+    return f"{total.turns} turns cost {cost}; without Mnemosyne they would have cost {without}."
 
 
 async def read_sources(archive: Archive, stream: UUID, objects: Iterable[MapObject]) -> Mapping[str, str]:
@@ -162,6 +165,7 @@ async def read_session_view(
         turns=_turns(whole, chosen, found),
         money=money_curve(used, balances),
         total=sum(balances, Balance()),
+        counted=whole.nanodollars,
         rewrites=savings.find_rewrites(used, epochs),
         misses=misses,
         passed=savings.find_passed(used, budget),

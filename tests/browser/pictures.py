@@ -18,11 +18,13 @@ from tests.browser.chromium import chromium
 from tests.browser.story import moving_invoices
 from tests.cli.support import environ_for, line, started
 from tests.payers.playing import play_turns
+from tests.scenarios import agent
 from tests.scenarios.scene import in_memory
 
 FOLDER = Path(__file__).parents[2] / "docs/pictures"
 SIZE: ViewportSize = {"width": 1280, "height": 900}
 TENANT = "t"
+OPERATOR = "Working directory: /work/billing\nNever push to main.\n"
 WINDOW = 160_000
 
 
@@ -39,6 +41,7 @@ def main() -> None:
 
 async def _play() -> StoppableLog:
     session = moving_invoices()
+    agent.OPERATOR = OPERATOR
     async with in_memory("pictures", window=WINDOW, mode=Mode.MANAGE, curated=True) as scene:
         await play_turns(scene, session)
         assert scene.log is not None

@@ -200,6 +200,7 @@ async def test_a_session_is_shown_where_it_was_talked_to_last_behind_the_windows
     assert len(view.turns) < len(main.turns)
     assert view.before[0] == main.map
     assert overview.context == view.turns[-1].tokens == view.map.turns[-1].tokens
+    assert view.counted == main.counted == sum(each.nanodollars or 0 for each in (*main.turns, *view.turns))
     told = [(each.turn, each.read) for each in main.turns]
     assert told == [(each.turn, each.read) for each in main.map.turns]
     assert [read for _, read in told] == [5_000 * number for number in range(len(told))]

@@ -1,4 +1,5 @@
-"""What the live server is billed under each tariff, beside what `mnemosyne evaluate` says of the same session.
+"""What the live server is billed under each tariff, beside what `mnemosyne evaluate` says of the same session; and what
+the memory tools cost a program with a small head.
 
 Three recorded sessions go through the proxy to the strict stand-in, which tells of what was used by each tariff's own
 rules, at the recorded times. The sessions are no part of the repository; without them there are no rows.
@@ -7,6 +8,7 @@ rules, at the recorded times. The sessions are no part of the repository; withou
 import json
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import trio
@@ -14,7 +16,9 @@ import trio
 from benchmarks.harness import Group, Part, Row, Server, single
 from benchmarks.planning import SESSIONS, TUNED_ON
 from mnemosyne.domain.cost.tariffs import PaidIn
+from mnemosyne.domain.session.round_events import Mode
 from tests.payers.playing import PAYERS, WITHIN, Deviation, hold
+from tests.payers.programs import Program, dearest, run
 
 PLAYED = ("entire-1c38adc0", "entire-19abe528", "entire-880d23f9", "entire-45f2ccfd")
 """Of 46, 54, 73 and 87 requests: clients that did not compact."""
@@ -51,8 +55,32 @@ def _bills(_: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
+HEADS = (100, 1_000, 5_000, 20_000)
+"""Tokens of system prompt of a program."""
+
+
+def _programs(_: Sequence[Server], quick: bool) -> list[Row]:
+    """How much dearer a managed program is than a watched one, at its end and at the worst of all its ends: managed
+    from its first request on whatever its size, and as it is.
+    """
+    rows, payer = [], PAYERS[0]
+    for head, turns, marks in product(HEADS[: 1 if quick else None], (QUICK,) if quick else (8, 60), (True, False)):
+        program = Program(head=head, turns=turns, marks=marks)
+        watched = trio.run(partial(run, program, payer, Mode.OBSERVE))
+        for how, small in (("from the first request", True), ("as it is", False)):
+            managed = trio.run(partial(run, program, payer, Mode.MANAGE, manages_small=small))
+            variant = f"head of {head}, {turns} turns, {'' if marks else 'no '}markers, {how}"
+            ours, theirs = (each.sums(payer, program.model)[-1] for each in (managed, watched))
+            worst = dearest(watched, managed, payer, program.model)
+            rows += [
+                single("managed ÷ watched, billed", variant, "", float(ours / theirs)),
+                single("the dearest end", variant, "", worst, 1 + WITHIN),
+            ]
+    return rows
+
+
 def _percent(deviation: Deviation) -> float:
     return 100 * abs(deviation.share)
 
 
-GROUP = Group("bills", (), (Part("tariffs", _bills),))
+GROUP = Group("bills", (), (Part("tariffs", _bills), Part("programs", _programs)))

@@ -183,6 +183,14 @@ SETTINGS: tuple[Setting, ...] = (
         "TOKENS",
     ),
     Setting(
+        "manage_small",
+        False,
+        "Manage conversations from their first request on, however small: the memory tools may then cost more than 2 % "
+        "of it. Else such a conversation is observed until they do not.",
+        values.parse_boolean,
+        "true|false",
+    ),
+    Setting(
         "manage_tool_budget",
         None,
         "An experiment: about how many tokens a managed conversation spends on its client's tool definitions. Beyond, "
@@ -415,6 +423,7 @@ class Config:
     dsn: str | None
     mode: str
     manage_window: int
+    manage_small: bool
     manage_tool_budget: int | None
     memory_tokens: int
     memory_learning: bool

@@ -75,7 +75,9 @@ Contents = tuple[tuple[bytes, bytes], ...]
 
 @attrs.frozen
 class AsItCame:
-    """The client's own bytes."""
+    """The client's own bytes; ``late`` says that its session did not answer in time what else might go."""
+
+    late: bool = False
 
 
 @attrs.frozen

@@ -213,6 +213,7 @@ class OwedWork:
             client=client,
             rounds=sent,
             cache=rules_of(self._tariff),
+            scaled=self._state.taken is not None and self._state.taken.settings.scaled,
         )
 
     @property

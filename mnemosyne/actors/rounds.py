@@ -36,7 +36,7 @@ from mnemosyne.domain.session.state import Branch, Session, evolve_all
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.memory_tools import LONGEST_REASON, MemoryQuery
-from mnemosyne.domain.window import epochs, rounds, upstream_history
+from mnemosyne.domain.window import epochs, late_tools, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
@@ -112,14 +112,52 @@ class ManagedRounds:
         mode, command = rounds.choose_mode(opening, self._settings)
         switched = decide(command, opening.session) if command is not None else ()
         if mode is Mode.OBSERVE:
-            return Planned(mode=mode, events=opening.events, more=switched)
-        branch = opening.branch
+            return await self._join(opening) or Planned(mode=mode, events=opening.events, more=switched)
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
         history, hour, more = await self._history(opening, prior, mode, switched=command is not None)
         if prior is None and mode is Mode.MANAGE:
             history, told = await self._tell_knowledge(opening, history)
             more += told
         happened = (*switched, *more) if opening.is_last else ()
+        budget = command.tool_budget if command is not None else opening.branch.tool_budget
+        return await self._plan_turn(opening, mode, history, happened, prior, hour=hour, tool_budget=budget)
+
+    async def _join(self, opening: Opening) -> Planned | None:
+        """What goes upstream where the memory tools come into a conversation that waited for them."""
+        late = late_tools.find(opening, self._settings)
+        if late is None:
+            return None
+        rewritten, note = await self._epochs.begin_epoch(late.asked, late.session)
+        if rewritten is None and not late.are_free:
+            return None
+        branch = opening.branch
+        sent = attrs.evolve(opening.read, recipe=branch.body)
+        return await self._plan_turn(
+            opening,
+            Mode.MANAGE,
+            late.asked.history if rewritten is None else rewritten.history,
+            (
+                *decide(late.command, opening.session),
+                *(rewritten.events if rewritten is not None else ()),
+                *(decide(note, opening.session) if note is not None else ()),
+            ),
+            Prior(late.asked.before, sent, branch.body_version),
+            hour=rewritten is not None and rewritten.hour,
+            tool_budget=late.command.tool_budget,
+        )
+
+    async def _plan_turn(
+        self,
+        opening: Opening,
+        mode: Mode,
+        history: UpstreamHistory,
+        happened: tuple[Event, ...],
+        prior: Prior | None,
+        *,
+        hour: bool,
+        tool_budget: int | None,
+    ) -> Planned:
+        """The turn that this history begins, and what is brought unasked for it."""
         if mode is Mode.MANAGE:
             after = evolve_all(opening.session, happened)
             history, brought = await self._prefetch.bring(
@@ -128,14 +166,13 @@ class ManagedRounds:
             happened += brought
             if self._settings.tell_repeats and opening.is_last and opening.began.attempt == 1:
                 history = guards.tell_repetition(opening.read, history)
-        budget = command.tool_budget if command is not None else branch.tool_budget
         turn = TurnUnderWay(
             read=opening.read,
             history=history,
             mode=mode,
             hour=hour,
-            tool_budget=budget,
-            by_prefix=self._goes_by_prefix(branch, opening.read),
+            tool_budget=tool_budget,
+            by_prefix=self._goes_by_prefix(opening.branch, opening.read),
             prior=prior,
         )
         body = await make_beside(lambda: turn.body(opening.began.attempt), in_thread=len(opening.read.raw) >= HUGE)

@@ -364,9 +364,10 @@ class SessionActor:
         if fallback is not None:
             left, contents = await self._fallback(address, version, opening, fallback)
         left_something = not isinstance(message.leaving, NothingLeft)
-        mode = rounds.mode_without_us(opening) if left_something else None
+        mode = rounds.mode_without_us(opening, self._settings) if left_something else None
         modes = decide(mode, opening.session) if mode is not None else ()
-        more = (*self._grounds(opening, _ground(message.leaving)), *modes, *left)
+        noted = _ground(message.leaving, waits=opening.branch.late)
+        more = (*self._grounds(opening, noted), *modes, *left)
         ticket = await self._append_all(
             ((opening.events, BeginTurn.__name__), (more, Begin.__name__)),
             request.correlation_id,
@@ -574,10 +575,14 @@ async def _settle(ticket: Ticket) -> None:
         await ticket.durable()
 
 
-def _ground(leaving: Leaving) -> GroundsSoFar:
-    """What is noted of that which leaves, where the actor did not plan it."""
+def _ground(leaving: Leaving, *, waits: bool = False) -> GroundsSoFar:
+    """What is noted of that which leaves, where the actor did not plan it. ``waits``: its branch might have begun to be
+    managed with it.
+    """
     match leaving:
         case Continuation():
+            return GroundsSoFar(late=(Awaited.ACTOR,))
+        case AsItCame(late=True) if waits:
             return GroundsSoFar(late=(Awaited.ACTOR,))
         case NothingLeft():
             return GroundsSoFar(late=(Awaited.LEAVING,))

@@ -470,7 +470,7 @@ class Turn:
             raw = self._request.raw
             read = (await read_beside(raw, lane=self._request.lane)).transcript
             body = await make_beside(lambda: rounds.without_thinking(read), in_thread=is_much(raw))
-        self._leaving = AsItCame() if body is None else Fallback(body, rounds.NO_ANSWER)
+        self._leaving = AsItCame(late=True) if body is None else Fallback(body, rounds.NO_ANSWER)
         return Prepared(body)
 
     def _next_round(self, address: Address, body: bytes) -> NextRound:

@@ -21,6 +21,7 @@ def settings_of(config: Config) -> ServerSettings:
         strict=config.grounding == "strict",
         tariff=config.tariff,
         tell_repeats=config.tell_repeats,
+        manages_small=config.manage_small,
         host=urlsplit(config.upstream).hostname or "",
     )
 

@@ -227,7 +227,7 @@ async def foresee(
         asked = await _next_request(archive, stream, events, found, now, settings)
         if why_not := rounds.obstacle(found.session.branches[found.branch].kind, asked.read):
             return Stay(why_not)
-        session = foresight.assume_managed(found, events, asked)
+        session = foresight.assume_managed(found, asked)
         sizes = Sizes()
         decision = epochs.consider(asked, session, sizes)
         if isinstance(decision, Stay):

@@ -216,6 +216,7 @@ async def open_process(
     tool_budget: int | None = None,
     strict: bool = False,
     tell_repeats: bool = False,
+    manages_small: bool = True,
     patience: Patience = PATIENT,
     questions: HelperQuestions | None = None,
     memory_tokens: int | None = None,
@@ -238,7 +239,12 @@ async def open_process(
                 new_salt=salt,
                 index=index,
                 settings=ServerSettings(
-                    window=window, tariff=tariff, tool_budget=tool_budget, strict=strict, tell_repeats=tell_repeats
+                    window=window,
+                    tariff=tariff,
+                    tool_budget=tool_budget,
+                    strict=strict,
+                    tell_repeats=tell_repeats,
+                    manages_small=manages_small,
                 ),
                 patience=patience,
                 questions=questions,

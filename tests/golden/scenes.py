@@ -409,6 +409,23 @@ async def repeated(log: DatabaseLog) -> None:
         await stage.rounds()
 
 
+async def waited(log: DatabaseLog) -> None:
+    """A small conversation waits for its memory tools, which come after a break."""
+    clock = Clock()
+    async with (
+        open_standin(clock=lambda: clock.now / 1e6) as standin,
+        open_stage(standin=standin, log=log, clock=clock, index=Index(log), manages_small=False) as stage,
+    ):
+        standin.script = script({"replies": [said(think(), text(f"Answer {number}.")) for number in range(3)]})
+        client = Client(stage.url)
+        await client.turn(text("Look."))
+        clock.now += 10 * MINUTES
+        await client.turn(text(long_text("parser", 80_000)))
+        await client.turn(text("Thanks."))
+        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # our tools came
+        assert [len(each.json()["tools"]) > len(client.tools) for each in standin.messages] == [False, True, True]
+
+
 async def named_turns(log: DatabaseLog) -> None:
     """A person gives turns of two sessions names, and one of the sessions is forgotten."""
     clock = Clock()
@@ -430,6 +447,7 @@ async def named_turns(log: DatabaseLog) -> None:
 SCENES = {
     "named-turns": named_turns,
     "repeated": repeated,
+    "waited": waited,
     "requested": requested,
     "told": told_of_before,
     "observed": observed,

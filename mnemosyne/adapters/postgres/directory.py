@@ -7,7 +7,7 @@ from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.domain.session.directory import Alias, modes_by_branch, off_since, operator_stream
-from mnemosyne.domain.session.events import EVENT_NAMES, BranchOpened
+from mnemosyne.domain.session.events import BranchOpened, names_of
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 from mnemosyne.errors import LogFailed, LogUnavailable
 from mnemosyne.projections.directory import ALIASES, DIRECTORY, MANAGED_WITH, ROOT_OF, UNNAMED_WITH
@@ -15,8 +15,8 @@ from mnemosyne.projections.projection import Query
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import Tail
 
-_OF_MODES = [name for name, event in EVENT_NAMES.items() if event in (BranchOpened, BranchModeSet)]
-_OF_OPERATOR = [name for name, event in EVENT_NAMES.items() if event is ManagingSwitched]
+_OF_MODES = names_of(BranchOpened, BranchModeSet)
+_OF_OPERATOR = names_of(ManagingSwitched)
 
 _SELECT = """
 select topic, state from mnemosyne.stored_events

@@ -4,21 +4,16 @@ Nothing of it is recorded: whoever asks has the planner itself decide, for the h
 account in which the session cost as much as unmanaged, because that is what it was.
 """
 
-from collections.abc import Iterable, Mapping
-from fractions import Fraction
+from collections.abc import Mapping
 
 import attrs
 
-from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.history.memory_travel import Moment
 from mnemosyne.domain.objects.events import ObjectDegraded
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.grounds import ServerSettings
-from mnemosyne.domain.session.ledger import equivalents
-from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from mnemosyne.domain.session.ledger import count_observed
+from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.session.state import Session, Wire
 from mnemosyne.domain.window import epochs, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Decision
@@ -61,10 +56,8 @@ def next_request(found: Moment, read: Transcript, at: int, settings: ServerSetti
     )
 
 
-def assume_managed(found: Moment, events: Iterable[Recorded[Event]], asked: PendingRequest) -> Session:
-    """The session of a moment with a branch that was managed from the start and never rewritten. ``events`` are the
-    session's, up to the moment and beyond.
-    """
+def assume_managed(found: Moment, asked: PendingRequest) -> Session:
+    """The session of a moment with a branch that was managed from the start and never rewritten."""
     session = found.session
     branch = session.branches[found.branch]
     sent = Wire(
@@ -74,21 +67,10 @@ def assume_managed(found: Moment, events: Iterable[Recorded[Event]], asked: Pend
         body_version=branch.body_version,
         at=found.began.at,
     )
-    happened = [each.envelope.event for each in events if each.version <= session.version]
-    observed = [each for each in happened if isinstance(each, TurnAccounted) and each.mode is Mode.OBSERVE]
-    spent = sum((equivalents(each.actual, each.model) for each in observed), Fraction(0))
-    used = sum((each.actual for each in observed), Tokens())
-    ledger = session.ledger
     return attrs.evolve(
         session,
         branches={**session.branches, branch.name: attrs.evolve(branch, wire=sent)},
-        ledger=attrs.evolve(
-            ledger,
-            billed=ledger.billed + spent,
-            unmanaged=ledger.unmanaged + spent,
-            sent=ledger.sent + used,
-            unsent=ledger.unsent + used,
-        ),
+        ledger=count_observed(session.ledger),
     )
 
 

@@ -160,13 +160,14 @@ class NameCheckpoint:
 
 @attrs.frozen(kw_only=True)
 class SetMode:
-    """From here on a branch sends this upstream. ``tool_budget`` as in BranchModeSet."""
+    """From here on a branch sends this upstream. ``tool_budget`` and ``late`` as in BranchModeSet."""
 
     at: int
     branch: str
     mode: Mode
     why: str
     tool_budget: int | None = None
+    late: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -251,18 +251,32 @@ def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
     return {**began, "speaker": {**speaker, "credential": None} if speaker else None}
 
 
+_OF_BEFORE = {"manages_small": True, "scaled": False}
+"""How servers of before decided, which had no choice in it."""
+
 EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "session.round_finished.v1": ("session.round_finished.v2", lambda fields: {**fields, "faults": 0, "tokens": 0}),
     "object.created.v1": ("object.created.v2", lambda fields: {**fields, "by_user": []}),
     "object.summarized.v1": ("object.summarized.v2", _upcast_unchecked),
     "session.turn_assessed.v1": ("session.turn_assessed.v2", _without_wishes),
+    "session.branch_mode_set.v1": ("session.branch_mode_set.v2", lambda fields: {**fields, "late": False}),
     "session.settings_taken.v1": (
-        "session.settings_taken.v3",
-        lambda fields: {**fields, "tariff": API, "models": "", "tell_repeats": False},
+        "session.settings_taken.v4",
+        lambda fields: {**fields, "tariff": API, "models": "", "tell_repeats": False, **_OF_BEFORE},
     ),
-    "session.settings_taken.v2": ("session.settings_taken.v3", lambda fields: {**fields, "tell_repeats": False}),
+    "session.settings_taken.v2": (
+        "session.settings_taken.v4",
+        lambda fields: {**fields, "tell_repeats": False, **_OF_BEFORE},
+    ),
+    "session.settings_taken.v3": ("session.settings_taken.v4", lambda fields: {**fields, **_OF_BEFORE}),
     "session.turn_finished.v1": ("session.turn_finished.v2", lambda fields: {**fields, "limits": {}}),
     "session.turn_interrupted.v1": ("session.turn_interrupted.v2", lambda fields: {**fields, "limits": {}}),
     "session.turn_began.v1": ("session.turn_began.v2", _without_credential),
 }
 """Of each stored name that is written no more, its successor, and what makes that one's fields of the old ones."""
+
+
+def names_of(*kinds: type[Event]) -> list[str]:
+    """The stored names of some kinds of events, those of before among them."""
+    names = [name for name, event in EVENT_NAMES.items() if event in kinds]
+    return [*names, *(old for old, (name, _) in EVENT_UPCASTS.items() if name in names)]

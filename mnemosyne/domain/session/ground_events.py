@@ -17,7 +17,9 @@ class SettingsTaken:
 
     ``mode`` is that of a branch that begins. A managed prompt may hold ``window`` tokens. ``tool_budget`` is that of a
     branch that begins, as in BranchModeSet; ``strict`` says that the model is told to keep to what memory says,
-    ``tell_repeats`` that it is told when it calls the same thing over and over.
+    ``tell_repeats`` that it is told when it calls the same thing over and over; ``manages_small`` that a branch is
+    managed from its first request on, however small that is. ``scaled`` says that the ledger compares the smallest size
+    that is cached with estimates at the provider's scale.
     ``tariff`` is the name of the one that was weighed with, and ``models`` the digest of the table that it, the prices
     and the models come from; empty where the log does not say.
     """
@@ -30,6 +32,8 @@ class SettingsTaken:
     tariff: str
     models: bytes
     tell_repeats: bool
+    manages_small: bool
+    scaled: bool
 
 
 class Awaited(Enum):
@@ -127,6 +131,6 @@ GroundEvent = SettingsTaken | GroundsNoted | HelperAsked
 
 GROUND_EVENT_NAMES: Mapping[str, type[GroundEvent]] = {
     "session.helper_asked.v1": HelperAsked,
-    "session.settings_taken.v3": SettingsTaken,
+    "session.settings_taken.v4": SettingsTaken,
     "session.grounds_noted.v1": GroundsNoted,
 }

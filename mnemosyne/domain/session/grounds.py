@@ -36,6 +36,8 @@ class ServerSettings:
     tariff: str | None = None
     models: bytes = b""
     tell_repeats: bool = False
+    manages_small: bool = True
+    scaled: bool = True
     host: str = ""
 
 
@@ -122,6 +124,8 @@ def decide(command: TakeSettings | NoteGrounds | NoteAsked, taken: TakenSettings
                     tariff=settings.tariff or API,
                     models=settings.models,
                     tell_repeats=settings.tell_repeats,
+                    manages_small=settings.manages_small,
+                    scaled=settings.scaled,
                 ),
             )
         case NoteGrounds():
@@ -145,6 +149,8 @@ def after(taken: TakenSettings | None, event: GroundEvent) -> TakenSettings | No
         tariff=event.tariff,
         models=event.models,
         tell_repeats=event.tell_repeats,
+        manages_small=event.manages_small,
+        scaled=event.scaled,
     )
     return TakenSettings(mode=event.mode, settings=settings)
 

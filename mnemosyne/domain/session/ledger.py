@@ -18,6 +18,7 @@ What is assumed, because nobody can see it:
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from math import ceil
 
 import attrs
 
@@ -84,7 +85,8 @@ class Account:
 @attrs.frozen(kw_only=True)
 class Ledger:
     """A session's ledger. ``billed`` and ``unmanaged`` are input-token equivalents of the turns that did not go
-    upstream as they came, at list prices; ``sent`` and ``unsent`` are the tokens of both. ``recent`` are, for the last
+    upstream as they came, at list prices; ``sent`` and ``unsent`` are the tokens of both. ``observed`` and ``as_came``
+    are what the others cost, in equivalents and in tokens. ``recent`` are, for the last
     turns that the provider counted, the equivalents of what was expected and of what was recorded, input side only.
     ``compacts_at`` is the size at which the client was last seen to compact, None if it was not.
     """
@@ -96,6 +98,8 @@ class Ledger:
     unmanaged: Fraction = Fraction(0)
     sent: Tokens = attrs.field(factory=Tokens)
     unsent: Tokens = attrs.field(factory=Tokens)
+    observed: Fraction = Fraction(0)
+    as_came: Tokens = attrs.field(factory=Tokens)
     recent: tuple[tuple[Fraction, Fraction], ...] = ()
     compacts_at: int | None = None
 
@@ -149,7 +153,7 @@ class Sent:
 @attrs.frozen(kw_only=True)
 class AccountTurn:
     """A turn is over. ``client`` is its request as the client sent it, ``rounds`` what went upstream for it, at least
-    one. ``cache`` is how its provider remembers.
+    one. ``cache`` is how its provider remembers; ``scaled`` as in SettingsTaken.
     """
 
     at: int
@@ -161,6 +165,7 @@ class AccountTurn:
     client: PromptLayout
     rounds: Sequence[Sent]
     cache: CacheRules = MARKED
+    scaled: bool = False
 
 
 def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
@@ -209,9 +214,9 @@ def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, To
     expected, actual, assumed = Tokens(), Tokens(), False
     ends = [each.at for each in command.rounds[1:]] + [command.at]
     for sent, end in zip(command.rounds, ends, strict=True):
-        cache, tokens = _bill(cache, sent.layout.prompt, sent.layout.markers, sent.at, end, command)
-        told = _credible(sent)
-        size = told or tokens.prompt * known.counted // max(1, known.estimated) or tokens.prompt
+        prompt, told = sent.layout.prompt, _credible(sent)
+        size = told or prompt.tokens * known.counted // max(1, known.estimated) or prompt.tokens
+        cache, tokens = _bill(cache, prompt, sent.layout.markers, sent.at, end, command, size)
         output = sent.usage.output if sent.usage else 0
         wanted = attrs.evolve(_scale(tokens, size), output=output)
         expected += wanted
@@ -236,9 +241,12 @@ def _credible(sent: Sent) -> int:
 
 
 def _bill(
-    cache: Cache, prompt: Prompt, markers: Markers, at: int, readable_at: int, command: AccountTurn
+    cache: Cache, prompt: Prompt, markers: Markers, at: int, readable_at: int, command: AccountTurn, size: int
 ) -> tuple[Cache, Tokens]:
+    """The cache after a request, and what the prompt used in it, in estimates; its ``size`` is the provider's."""
     minimum = model_of(command.model).cache_minimum
+    if command.scaled and size:
+        minimum = ceil(Fraction(minimum * prompt.tokens, size))
     cache, bill = prompt_cache.bill(
         cache, prompt, markers, started_at=at, minimum=minimum, readable_at=readable_at, rules=command.cache
     )
@@ -290,8 +298,9 @@ class _Shadow:
 
     def _bill(self, prompt: Prompt, markers: Markers) -> Tokens:
         at = self._command.rounds[0].at
-        self.cache, tokens = _bill(self.cache, prompt, markers, at, self._command.at, self._command)
-        return _scale(tokens, round(prompt.tokens * self._scale))
+        size = round(prompt.tokens * self._scale)
+        self.cache, tokens = _bill(self.cache, prompt, markers, at, self._command.at, self._command, size)
+        return _scale(tokens, size)
 
     def _from(self, since: int) -> tuple[Prompt, Markers]:
         """The prompt whose history was compacted before message ``since``."""
@@ -358,8 +367,21 @@ def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
         unmanaged=ledger.unmanaged + (equivalents(event.shadow, event.model) if managed else 0),
         sent=ledger.sent + event.actual if managed else ledger.sent,
         unsent=ledger.unsent + event.shadow if managed else ledger.unsent,
+        observed=ledger.observed + (0 if managed else equivalents(event.actual, event.model)),
+        as_came=ledger.as_came if managed else ledger.as_came + event.actual,
         recent=recent,
         compacts_at=ledger.compacts_at,
+    )
+
+
+def count_observed(ledger: Ledger) -> Ledger:
+    """The ledger with what was only observed on both sides: without us it would have cost the same."""
+    return attrs.evolve(
+        ledger,
+        billed=ledger.billed + ledger.observed,
+        unmanaged=ledger.unmanaged + ledger.observed,
+        sent=ledger.sent + ledger.as_came,
+        unsent=ledger.unsent + ledger.as_came,
     )
 
 

@@ -27,6 +27,9 @@ class Mode(Enum):
 class BranchModeSet:
     """What a branch sends upstream from here on, and ``why``. ``tool_budget`` is that of ``tool_paging``, in tokens;
     None where no tool is paged.
+
+    ``late`` says that its memory tools do not come with its first request: while it observes, that it waits for one
+    with which they cost next to nothing; once it is managed, that it waited.
     """
 
     at: int
@@ -34,6 +37,7 @@ class BranchModeSet:
     mode: Mode
     why: str
     tool_budget: int | None = None
+    late: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -199,7 +203,7 @@ RoundEvent = (
 )
 
 ROUND_EVENT_NAMES: Mapping[str, type[RoundEvent]] = {
-    "session.branch_mode_set.v1": BranchModeSet,
+    "session.branch_mode_set.v2": BranchModeSet,
     "session.epoch_began.v1": EpochBegan,
     "session.window_filled.v1": WindowFilled,
     "session.round_began.v1": RoundBegan,

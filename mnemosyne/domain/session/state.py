@@ -144,9 +144,10 @@ class Branch:
     ``chains`` are the chain hashes of the last turn's history; ``counts[t]`` is how many messages the request of turn
     t + 1 had, and ``attempts[t]`` how often it was sent (of an inherited turn, how often when this branch was opened:
     its owner goes on counting). ``body`` is the recipe of the last body sent, recorded by the event of version
-    ``body_version``; 0 where there is none to build on. ``speaker`` is whoever spoke on it last. ``mode`` and
-    ``tool_budget`` are as in BranchModeSet, ``decided`` says whether there was one. ``began`` is the event with which
-    its last turn began, without body and chains; ``replies`` are those to this turn by attempt, as the log holds them.
+    ``body_version``; 0 where there is none to build on. ``speaker`` is whoever spoke on it last. ``mode``,
+    ``tool_budget`` and ``late`` are as in BranchModeSet, ``decided`` says whether there was one. ``began`` is the event
+    with which its last turn began, without body and chains; ``replies`` are those to this turn by attempt, as the log
+    holds them.
     ``exchanges`` are the attempts at its last turns that are under way, or over and not accounted yet. ``told`` is what
     it was told of what is known beyond sessions.
     """
@@ -167,6 +168,7 @@ class Branch:
     mode: Mode = Mode.OBSERVE
     decided: bool = False
     tool_budget: int | None = None
+    late: bool = False
     wire: Wire | None = None
     rounds: Rounds = attrs.field(factory=Rounds)
     began: TurnBegan | None = None
@@ -281,8 +283,7 @@ def evolve(session: Session, event: Event) -> Session:
             known = _with_branch(session, attrs.evolve(branch, rounds=branch.rounds.after(event)))
             return _use_round(known, event)
         case BranchModeSet():
-            branch = attrs.evolve(session.branches[event.branch], mode=event.mode, tool_budget=event.tool_budget)
-            return _with_branch(session, attrs.evolve(branch, decided=True))
+            return _with_branch(session, _set_mode(session.branches[event.branch], event))
         case KnowledgeTold():
             return _with_branch(session, attrs.evolve(session.branches[event.branch], told=event))
         case EpochBegan():
@@ -323,6 +324,7 @@ def _open_branch(session: Session, event: BranchOpened) -> Branch:
         attempts=parent.attempts[: event.forked_at],
         mode=parent.mode,
         tool_budget=parent.tool_budget,
+        late=parent.late,
         wire=attrs.evolve(parent.wire, ends=parent.wire.ends[: event.kept]) if parent.wire else None,
         rounds=parent.rounds if shows_reply else Rounds(),
         told=parent.told if parent.told is not None and parent.told.message < event.kept else None,
@@ -471,6 +473,19 @@ def _after_round(session: Session, branch: Branch, event: RoundBegan) -> Session
         session,
         memory=memory.show_in_full(session.memory, branch.name),
         eviction_turns=session.eviction_turns.clear(branch.name),
+    )
+
+
+def _set_mode(branch: Branch, event: BranchModeSet) -> Branch:
+    """The branch in another mode. One that waited for its memory tools goes on from its client's own request."""
+    begins = event.late and event.mode is Mode.MANAGE
+    return attrs.evolve(
+        branch,
+        mode=event.mode,
+        tool_budget=event.tool_budget,
+        late=event.late,
+        decided=True,
+        wire=Wire(epoch=0, ends=(), body=branch.body, body_version=branch.body_version) if begins else branch.wire,
     )
 
 

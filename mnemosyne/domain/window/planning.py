@@ -44,7 +44,8 @@ class Situation:
     ``write`` and ``read`` are prices relative to plain input. ``window`` is the most that a prompt may hold. ``billed``
     and ``shadow`` are what the session has cost so far and what it would have cost unmanaged; ``last_epoch`` is the
     turn of the last rewrite. ``exchange`` is the turn in which the user last typed something. ``also`` are other units
-    in which the session must not become dearer either.
+    in which the session must not become dearer either. ``joining`` are the tokens of the memory tools where they come
+    into a prompt that was sent without them: then all that is in front of the history is written again, too.
     """
 
     turn: int
@@ -61,6 +62,7 @@ class Situation:
     last_epoch: int | None
     exchange: int
     also: tuple[CostSoFar, ...] = ()
+    joining: int = 0
 
     @property
     def cold(self) -> bool:
@@ -356,8 +358,9 @@ def price_of_rewrite(
     provider holds without one it does not find. What is new is written in any case.
     """
     goes = _sum_freed(objects, fidelities) + _thinking(situation, objects)
-    stays = max(0, situation.prompt - situation.fixed - situation.new - goes)
-    return stays * (situation.write - situation.read) - goes * situation.read
+    held = 0 if situation.joining else situation.fixed
+    stays = max(0, situation.prompt - held - situation.new - goes)
+    return stays * (situation.write - situation.read) + (situation.joining - goes) * situation.read
 
 
 def regret(

@@ -11,20 +11,20 @@ import attrs
 
 from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.cost.catalogue import model_of
-from mnemosyne.domain.cost.tariffs import Tariff
+from mnemosyne.domain.cost.tariffs import Caching, Tariff
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.segmentation.ingest import head_of
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
 from mnemosyne.domain.session.grounds import ServerSettings
-from mnemosyne.domain.session.ledger import why_to_stop
+from mnemosyne.domain.session.ledger import count_observed, why_to_stop
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session, evolve_all
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.epochs import NO_LONGER_FITS, may_drop_thinking
-from mnemosyne.domain.window.planning import WINDOW
-from mnemosyne.domain.window.situation import Sizes
+from mnemosyne.domain.window.planning import RULE, WINDOW
+from mnemosyne.domain.window.situation import OWN_TOOLS, Sizes, costs_of
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.markers import asks_for_an_hour
@@ -37,6 +37,7 @@ ASKED_FOR = "it was asked for"
 TURNED_OFF = "managing was turned off"
 TOOLS_REFUSED = "the provider refuses the memory tools"
 ITS_CLIENT_PAGES = "tools are not paged, since its client loads them itself when it needs them"
+TOO_SMALL = "the memory tools would be too large a part of it, so they wait until it has grown"
 NO_ANSWER = "its session did not answer in time"
 
 RESERVE = 10
@@ -47,7 +48,8 @@ it was sent and refused there would be nothing left to go on from.
 
 @attrs.frozen(kw_only=True, slots=False)
 class Opening:
-    """A request whose turn begins with these ``events``. ``session`` is as they leave it.
+    """A request whose turn begins with these ``events``. ``session`` is as they leave it, ``last`` the event with which
+    the turn before it began, also on another branch that it goes on from; None where it goes on from none.
 
     ``wanted`` is the mode that the client or its user asks for, None if they do not say; ``default`` is that of a
     branch that begins.
@@ -59,6 +61,7 @@ class Opening:
     events: tuple[Event, ...]
     read: Transcript = attrs.field(repr=False)
     session: Session = attrs.field(repr=False)
+    last: TurnBegan | None = None
 
     @property
     def began(self) -> TurnBegan:
@@ -120,7 +123,9 @@ def opening_of(
 ) -> Opening:
     """The request that leads to these events in a session that stood so ``before``."""
     after = evolve_all(before, events)
-    return Opening(at=at, wanted=wanted, default=default, events=tuple(events), read=read, session=after)
+    opening = Opening(at=at, wanted=wanted, default=default, events=tuple(events), read=read, session=after)
+    known = before.branches.get(opening.goes_on_from)
+    return attrs.evolve(opening, last=known.began if known is not None else None)
 
 
 # Whom it costs what
@@ -152,7 +157,8 @@ def stands_on_settings(opening: Opening) -> bool:
 
 
 def choose_mode(opening: Opening, settings: ServerSettings) -> tuple[Mode, SetMode | None]:
-    """The branch's mode, and the command to set it where this request decides that.
+    """The branch's mode, and the command to set it where this request decides that. Of one that waits for its memory
+    tools ``late_tools`` says whether they come.
 
     A branch that is managed stays so until somebody asks for something else, whatever the server's ``default`` is. It
     has its tool budget for good: its tools stay what they are whatever a later server is told.
@@ -161,23 +167,60 @@ def choose_mode(opening: Opening, settings: ServerSettings) -> tuple[Mode, SetMo
     if opening.session.off:
         wanted = Mode.BYPASS
 
-    def set_to(mode: Mode, why: str) -> tuple[Mode, SetMode]:
-        budget = settings.tool_budget if mode is Mode.MANAGE else None
-        if budget is not None and tool_paging.loads_tools_itself(tool_paging.tools_of(opening.read)):
-            budget, why = None, f"{why}; {ITS_CLIENT_PAGES}"
-        return mode, SetMode(at=opening.at, branch=branch.name, mode=mode, why=why, tool_budget=budget)
+    def set_to(mode: Mode, why: str, *, late: bool = False) -> tuple[Mode, SetMode]:
+        return mode, set_mode(opening, settings, mode, why, late=late)
 
     if opening.begins_branch:
         if (wanted or opening.default) is Mode.OBSERVE:
             return Mode.OBSERVE, None
         off = TURNED_OFF if wanted is Mode.BYPASS else ""
-        why_not = _obstacle_at_first(opening) or off or _why_too_dear(opening, settings)
-        return set_to(Mode.OBSERVE, why_not) if why_not else set_to(Mode.MANAGE, ASKED_FOR)
+        why_not = _obstacle_at_first(opening) or off or why_too_dear(opening, settings)
+        if why_not:
+            return set_to(Mode.OBSERVE, why_not)
+        return (
+            set_to(Mode.OBSERVE, TOO_SMALL, late=True)
+            if _is_small(opening, settings)
+            else set_to(Mode.MANAGE, ASKED_FOR)
+        )
     if branch.mode is Mode.MANAGE and may_drop_thinking(opening.read):
-        why = _why_no_longer(opening, wanted) or _why_too_dear(opening, settings)
+        why = _why_no_longer(opening, wanted) or why_too_dear(opening, settings)
         if why is not None:
             return set_to(Mode.BYPASS, why if opening.fits else f"{why}; {NO_LONGER_FITS}")
     return branch.mode, None
+
+
+def set_mode(opening: Opening, settings: ServerSettings, mode: Mode, why: str, *, late: bool) -> SetMode:
+    """The command to set the mode of a request's branch. Managed, it has the tool budget of the settings."""
+    budget = settings.tool_budget if mode is Mode.MANAGE else None
+    if budget is not None and tool_paging.loads_tools_itself(tool_paging.tools_of(opening.read)):
+        budget, why = None, f"{why}; {ITS_CLIENT_PAGES}"
+    return SetMode(at=opening.at, branch=opening.branch.name, mode=mode, why=why, tool_budget=budget, late=late)
+
+
+def _is_small(opening: Opening, settings: ServerSettings) -> bool:
+    """Whether the session would be dearer by the memory tools than it may be, should it end with this request, of which
+    the provider holds nothing.
+    """
+    if settings.manages_small:
+        return False
+    read, ledger, tariff = opening.read, count_observed(opening.session.ledger), tariff_of(opening, settings)
+    prompt, tools = count_with_tools(opening)
+    for each in costs_of(tariff, read.fields.model, ledger, hour=asks_for_an_hour(read)):
+        write = each.write if is_remembered(read, tariff) else 1
+        if each.billed + (prompt + tools) * write > RULE.margin * (each.shadow + prompt * write):
+            return True
+    return False
+
+
+def count_with_tools(opening: Opening) -> tuple[int, int]:
+    """About how many tokens a request has, without the thinking in it, and how many the memory tools."""
+    estimator = opening.session.memory.view_of(opening.goes_on_from).estimator(opening.read.fields.model)
+    return count_tokens(opening.read, estimator), estimator.tokens(OWN_TOOLS)
+
+
+def is_remembered(read: Transcript, tariff: Tariff) -> bool:
+    """Whether the provider's cache takes anything of a request."""
+    return tariff.caching is Caching.PREFIX or bool(read.marked)
 
 
 def _why_no_longer(opening: Opening, wanted: Mode | None) -> str | None:
@@ -189,21 +232,21 @@ def _why_no_longer(opening: Opening, wanted: Mode | None) -> str | None:
     return None
 
 
-def _why_too_dear(opening: Opening, settings: ServerSettings) -> str | None:
+def why_too_dear(opening: Opening, settings: ServerSettings) -> str | None:
     """Why the bill so far speaks against managing; None if it does not, or nobody sends one."""
     why = why_to_stop(opening.session.ledger)
     return why if why is not None and tariff_of(opening, settings).is_billed else None
 
 
-def mode_without_us(opening: Opening) -> SetMode | None:
+def mode_without_us(opening: Opening, settings: ServerSettings) -> SetMode | None:
     """The command to set the mode of a branch whose first request leaves as it came, or as a fallback: it is never
     managed. None where nothing is decided with this request, or nobody asked for it.
     """
     if not opening.begins_branch:
         return None
-    mode, command = choose_mode(opening, SETTINGS)
+    mode, command = choose_mode(opening, settings)
     if command is not None and mode is Mode.MANAGE:
-        return attrs.evolve(command, mode=Mode.OBSERVE, why=TOO_LATE)
+        return attrs.evolve(command, mode=Mode.OBSERVE, why=TOO_LATE, tool_budget=None)
     return command
 
 
@@ -211,6 +254,11 @@ def obstacle(kind: BranchKind, read: Transcript) -> str:
     """Why a branch with such a request is not managed, wherever it stands; empty if it may be."""
     if kind not in MANAGEABLE or read.opaque is not None:
         return "it is not a conversation of an agent with tools"
+    return obstacle_in(read)
+
+
+def obstacle_in(read: Transcript) -> str:
+    """The same of the request of a conversation: why no branch with such a one is managed."""
     if why := read.dialect.find_obstacle(read.member):
         return why
     if read.marked and not read.dialect.marks_cache:

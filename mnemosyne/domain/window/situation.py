@@ -16,7 +16,7 @@ from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.losses import render_counts, render_need
 from mnemosyne.domain.objects.memory import BranchView
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
-from mnemosyne.domain.session.ledger import equivalents, weighing_price
+from mnemosyne.domain.session.ledger import Ledger, count_observed, equivalents, weighing_price
 from mnemosyne.domain.session.state import Branch, Session, Wire
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window.assembly import Message
@@ -32,13 +32,16 @@ from mnemosyne.domain.wire.transcript import Transcript
 SIZES_HELD = 8192
 """Of how many objects the sizes are kept."""
 
-_OWN_TOOLS = sum((features_of_block(tool) for tool in memory_tools.TOOLS), Features())
+OWN_TOOLS = sum((features_of_block(tool) for tool in memory_tools.TOOLS), Features())
 
 
 @attrs.frozen(kw_only=True)
 class PendingRequest:
     """A request of a managed branch that is about to be sent at the time ``at``: as the client sent it, what was sent
     ``before``, the ``history`` that would go if nothing is rewritten, and what tokens weigh for whoever pays.
+
+    ``joins`` says that the memory tools come with it into a conversation that was sent without them, ``forgotten`` that
+    the provider holds nothing of it, whenever it was sent.
     """
 
     at: int
@@ -49,6 +52,8 @@ class PendingRequest:
     history: UpstreamHistory
     window: int
     tariff: Tariff
+    joins: bool = False
+    forgotten: bool = False
 
     def message(self, number: int) -> Message:
         """One of the client's messages, without markers, its content a list."""
@@ -126,23 +131,13 @@ def _size(each: MemoryObject, asked: PendingRequest) -> Size | None:
 def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Sizes) -> Situation:
     """What a plan depends on beside the objects."""
     branch, shown = session.branches[asked.branch], session.memory.view_of(asked.branch)
-    head = shown.measure.head + _OWN_TOOLS
+    head = shown.measure.head + OWN_TOOLS
     held = sizes.history(asked.history.messages, asked.dialect) + head
     estimator = _estimator(asked, session)
     sent = len(asked.before.messages) if _goes_on(asked) else 0
-    hour, ledger = markers.asks_for_an_hour(asked.read), session.ledger
-    weights = asked.tariff.weights(weighing_price(asked.model))
-    in_dollars = CostSoFar(
-        read=equivalents(Tokens(read=1), asked.model),
-        write=equivalents(Tokens(write_1h=1) if hour else Tokens(write_5m=1), asked.model),
-        billed=ledger.billed,
-        shadow=ledger.unmanaged,
-    )
-    in_first = CostSoFar(
-        read=weights.read,
-        write=weights.write_1h if hour else weights.write_5m,
-        billed=ledger.billed if asked.tariff.is_in_dollars else weights.equivalents(ledger.sent),
-        shadow=ledger.unmanaged if asked.tariff.is_in_dollars else weights.equivalents(ledger.unsent),
+    hour = markers.asks_for_an_hour(asked.read)
+    in_first, *also = costs_of(
+        asked.tariff, asked.model, count_observed(session.ledger) if branch.late else session.ledger, hour=hour
     )
     return Situation(
         turn=asked.turn,
@@ -150,16 +145,37 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         fixed=estimator.tokens(head),
         new=estimator.tokens(sizes.of(asked.history.messages[sent:], asked.dialect)),
         idle=asked.at - wire.at if wire.at else None,
-        ttl=asked.tariff.life(hour=hour),
+        ttl=0 if asked.forgotten else asked.tariff.life(hour=hour),
         write=in_first.write,
         read=in_first.read,
         window=min(asked.window, model_of(asked.model).window),
         billed=in_first.billed,
         shadow=in_first.shadow,
-        also=tuple(in_dollars for unit in asked.tariff.units[1:] if unit is PaidIn.DOLLARS),
+        also=tuple(also),
         last_epoch=wire.since,
         exchange=_turn_of(branch, _find_typed(asked, shown)),
+        joining=estimator.tokens(OWN_TOOLS) if asked.joins else 0,
     )
+
+
+def costs_of(tariff: Tariff, model: str | None, ledger: Ledger, *, hour: bool) -> list[CostSoFar]:
+    """What tokens weigh, and what a session has cost, in the units of a tariff that are weighed: the first, then
+    dollars where they are another. ``hour``: its markers ask for one.
+    """
+    weights = tariff.weights(weighing_price(model))
+    in_first = CostSoFar(
+        read=weights.read,
+        write=weights.write_1h if hour else weights.write_5m,
+        billed=ledger.billed if tariff.is_in_dollars else weights.equivalents(ledger.sent),
+        shadow=ledger.unmanaged if tariff.is_in_dollars else weights.equivalents(ledger.unsent),
+    )
+    in_dollars = CostSoFar(
+        read=equivalents(Tokens(read=1), model),
+        write=equivalents(Tokens(write_1h=1) if hour else Tokens(write_5m=1), model),
+        billed=ledger.billed,
+        shadow=ledger.unmanaged,
+    )
+    return [in_first, *(in_dollars for unit in tariff.units[1:] if unit is PaidIn.DOLLARS)]
 
 
 def _estimator(asked: PendingRequest, session: Session) -> Estimator:

@@ -297,8 +297,8 @@ class _Judge:
         late, left = _find_grounds(decision).late, sent or fallback
         if Awaited.LEAVING in late:
             return NothingLeft()
-        if Awaited.ACTOR in late and left is not None:
-            return Continuation(body=await self._body(left.version))
+        if Awaited.ACTOR in late:
+            return AsItCame(late=True) if left is None else Continuation(body=await self._body(left.version))
         if fallback is not None and isinstance(fallback.envelope.event, FallbackSent):
             return await self._fallback(fallback.version, fallback.envelope.event.why, read)
         if sent is not None and mode is Mode.OBSERVE and decided is not None and decided.mode is Mode.BYPASS:

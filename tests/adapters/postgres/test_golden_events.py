@@ -167,7 +167,7 @@ SAMPLES: Mapping[str, Event] = {
     ),
     "session.turn_assessed.v1": ASSESSED,
     "session.turn_assessed.v2": ASSESSED,
-    "session.branch_mode_set.v1": BranchModeSet(
+    "session.branch_mode_set.v2": BranchModeSet(
         at=AT, branch="main", mode=Mode.MANAGE, why="it was asked for", tool_budget=4_000
     ),
     "session.epoch_began.v1": EpochBegan(
@@ -266,7 +266,7 @@ SAMPLES: Mapping[str, Event] = {
         wire_entries=(Held(digest=bytes(range(32, 64)), hour=True, expires=AT + 3_600_000_001, readable_at=AT + 2),),
         deviates=False,
     ),
-    "session.settings_taken.v3": SettingsTaken(
+    "session.settings_taken.v4": SettingsTaken(
         at=AT,
         mode=Mode.MANAGE,
         window=160_000,
@@ -275,6 +275,8 @@ SAMPLES: Mapping[str, Event] = {
         tariff="api",
         models=b"",
         tell_repeats=False,
+        manages_small=True,
+        scaled=False,
     ),
     "session.grounds_noted.v1": GroundsNoted(
         at=AT,

@@ -46,14 +46,14 @@ def test_the_session_has_cost_what_it_would_have_cost_unmanaged() -> None:
         assert 0 < len(before) < len(turns) or turn is None
         spent = sum((equivalents(each.actual, each.model) for each in before), Fraction(0))
         assert spent > 0
-        managed = foresight.assume_managed(found, events, asked)
+        managed = foresight.assume_managed(found, asked)
         assert managed.ledger.billed == managed.ledger.unmanaged == spent
         assert found.session.ledger.billed == found.session.ledger.unmanaged == 0
 
 
 def test_the_branch_was_sent_when_its_last_turn_began_and_nothing_else_of_the_session_changes() -> None:
-    events, found, asked = told()
-    managed = foresight.assume_managed(found, events, asked)
+    _, found, asked = told()
+    managed = foresight.assume_managed(found, asked)
     wire = managed.branches["main"].wire
     assert wire is not None
     assert (wire.at, wire.epoch, wire.rewritten, wire.since) == (found.began.at, 1, 0, None)

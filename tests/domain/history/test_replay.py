@@ -68,7 +68,16 @@ FAULTED = ObjectFaulted(
 )
 MODE = BranchModeSet(at=1, branch="main", mode=Mode.MANAGE, why="it was asked for", tool_budget=None)
 SETTINGS = SettingsTaken(
-    at=1, mode=Mode.MANAGE, window=9, tool_budget=None, strict=True, tariff="api", models=b"", tell_repeats=False
+    at=1,
+    mode=Mode.MANAGE,
+    window=9,
+    tool_budget=None,
+    strict=True,
+    tariff="api",
+    models=b"",
+    tell_repeats=False,
+    manages_small=False,
+    scaled=True,
 )
 
 

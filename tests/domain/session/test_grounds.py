@@ -27,7 +27,13 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Session, evolve
 
 SETTINGS = ServerSettings(
-    window=60_000, tool_budget=400, strict=True, tariff="subscription", models=b"table", tell_repeats=True
+    window=60_000,
+    tool_budget=400,
+    strict=True,
+    tariff="subscription",
+    models=b"table",
+    tell_repeats=True,
+    manages_small=False,
 )
 TAKEN = TakenSettings(mode=Mode.MANAGE, settings=SETTINGS)
 NOTE = NoteGrounds(at=7, branch="main", turn=3, attempt=1, round=1, noted=GroundsSoFar())
@@ -45,6 +51,8 @@ def test_settings_are_recorded_when_they_are_others_than_before_and_then_hold() 
         tariff="subscription",
         models=b"table",
         tell_repeats=True,
+        manages_small=False,
+        scaled=True,
     )
     after = evolve(Session(), event)
     assert (after.taken, after.version) == (TAKEN, 1)

@@ -342,3 +342,25 @@ def test_a_compaction_that_was_seen_corrects_the_guess_and_a_small_one_tells_not
     command = turn(6, grown, layout(body(history(1, "short"))), mode=Mode.MANAGE)
     assert (account(command, held).compacted, account(command, seen).compacted) == (False, True)
     assert after(seen, account(command, seen)).compacts_at == 120_000
+
+
+def test_the_smallest_size_that_is_cached_is_held_against_what_the_provider_counts_and_in_older_logs_not() -> None:
+    """The estimate is too small for the cache, the prompt is not: then the shadow writes it, as the provider says."""
+    minimum = model_of(MODEL).cache_minimum
+    said = {"type": "text", "text": WORDS[: len(WORDS) * 2 // 3], "cache_control": MARKER}
+    client = layout(dumps({"model": MODEL, "messages": [{"role": "user", "content": [said]}]}))
+    assert client.prompt.tokens < minimum
+    usage = Tokens(input=3, output=50, write_5m=minimum + 100)
+    command = turn(1, client, usage=usage, mode=Mode.MANAGE)
+    assert account(command, Ledger()).shadow.write_5m == 0
+    scaled = account(attrs.evolve(command, scaled=True), Ledger())
+    assert scaled.shadow.write_5m == scaled.expected.write_5m > minimum
+
+
+def test_what_was_only_observed_can_be_counted_on_both_sides() -> None:
+    usage = Tokens(input=3, output=50, write_5m=13_000)
+    _, held = told([turn(1, layout(body(history(1))), usage=usage)])
+    assert held.billed == held.unmanaged == 0
+    both = ledger.count_observed(held)
+    assert both.billed == both.unmanaged == equivalents(usage, MODEL)
+    assert both.sent == both.unsent == usage

@@ -138,10 +138,10 @@ def test_a_managed_branch_stays_so_until_somebody_asks_for_something_else() -> N
 
 def test_a_first_request_that_left_without_us_is_never_managed() -> None:
     first = opening(Story(), body(PROMPT))
-    command = mode_without_us(first)
+    command = mode_without_us(first, SETTINGS)
     assert isinstance(command, SetMode)
     assert (command.mode, command.why) == (Mode.OBSERVE, TOO_LATE)
-    assert mode_without_us(opening(managed(), body(PROMPT, SAID, ANSWERED))) is None
+    assert mode_without_us(opening(managed(), body(PROMPT, SAID, ANSWERED)), SETTINGS) is None
 
 
 def test_an_opening_knows_its_branch_and_whether_it_goes_on() -> None:

@@ -1,0 +1,154 @@
+"""The memory tools wait where they would be too large a part of a conversation, and come when nothing is lost by it."""
+
+from typing import Any
+
+import attrs
+import pytest
+
+from mnemosyne.domain.session.decide import SetMode
+from mnemosyne.domain.session.grounds import ServerSettings
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.window import epochs, late_tools
+from mnemosyne.domain.window.planning import WINDOW, Stay, price_of_rewrite
+from mnemosyne.domain.window.rounds import TOO_SMALL, Opening, choose_mode, mode_without_us, opening_of
+from mnemosyne.domain.window.situation import Sizes, situation_of
+from mnemosyne.domain.wire.transcript import read
+from tests.domain.recorded import dumps
+from tests.domain.stories import Story
+
+SETTINGS = ServerSettings(window=WINDOW, manages_small=False)
+TOOL = {"name": "Bash", "input_schema": {"type": "object"}}
+MARK = {"cache_control": {"type": "ephemeral"}}
+MINUTE = 60_000_000
+WORDS = "the parser reads its table and says what it found there "
+
+
+def body(*sizes: int, marked: bool = True, **members: Any) -> bytes:
+    """A request of a conversation whose prompts have about so many tokens, each but the last one answered."""
+    messages: list[dict[str, Any]] = []
+    for number, size in enumerate(sizes):
+        block = {"type": "text", "text": f"{number} " + WORDS * (size // 10)}
+        messages.append({"role": "user", "content": [block]})
+        messages.append({"role": "assistant", "content": [{"type": "text", "text": "ok"}]})
+    del messages[-1]
+    if marked:
+        messages[-1]["content"][-1] |= MARK
+    return dumps({"model": "claude-opus-4-5", "tools": [TOOL], "messages": messages, **members})
+
+
+def opening(story: Story, raw: bytes, at: int, wanted: Mode | None = None) -> Opening:
+    before, known = story.state, len(story.events)
+    story.began = at - 1
+    story.begin(raw=raw)
+    return opening_of(at, wanted, Mode.MANAGE, story.events[known:], read(raw).transcript, before)
+
+
+def waiting(*sizes: int, **options: Any) -> Story:
+    """A session whose first request was too small."""
+    story = Story()
+    first = opening(story, body(*sizes, **options), MINUTE)
+    mode, command = choose_mode(first, SETTINGS)
+    assert (mode, command) == (Mode.OBSERVE, _late(first))
+    assert command is not None
+    story.do(command)
+    return story
+
+
+def _late(first: Opening) -> SetMode:
+    return SetMode(at=first.at, branch="main", mode=Mode.OBSERVE, why=TOO_SMALL, late=True)
+
+
+@pytest.mark.parametrize("size", [100, 5_000, 13_000])
+def test_a_first_request_of_which_the_tools_are_more_than_a_fiftieth_is_observed(size: int) -> None:
+    waiting(size)
+
+
+def test_a_large_first_request_is_managed_as_any_was_before() -> None:
+    first = opening(Story(), body(20_000), MINUTE)
+    assert choose_mode(first, SETTINGS) == choose_mode(first, attrs.evolve(SETTINGS, manages_small=True))
+    small = opening(Story(), body(100), MINUTE)
+    assert choose_mode(small, attrs.evolve(SETTINGS, manages_small=True))[0] is Mode.MANAGE
+
+
+def test_where_the_client_could_not_wait_a_small_first_request_waits_for_its_tools_all_the_same() -> None:
+    first = opening(Story(), body(100), MINUTE)
+    assert mode_without_us(first, SETTINGS) == _late(first)
+
+
+def test_tools_come_after_a_break_in_which_the_cache_forgot_and_not_before() -> None:
+    for after, come in ((4 * MINUTE, False), (5 * MINUTE, True)):
+        found = late_tools.find(opening(waiting(100), body(100, 20_000), MINUTE + after), SETTINGS)
+        assert found is not None
+        assert found.are_free is come
+        assert (found.command.mode, found.command.late) == (Mode.MANAGE, True)
+
+
+@pytest.mark.parametrize("seconds", [1, 1_000])
+def test_tools_wait_on_in_a_small_prompt_however_long_the_break_was(seconds: int) -> None:
+    story = waiting(100)
+    assert late_tools.find(opening(story, body(100, 5_000), (60 + seconds) * 1_000_000), SETTINGS) is None
+
+
+def test_tools_come_at_once_where_nothing_is_cached_or_another_model_is_asked() -> None:
+    unmarked = opening(waiting(100, marked=False), body(100, 20_000, marked=False), MINUTE + 1)
+    same = opening(waiting(100), body(100, 20_000), MINUTE + 1)
+    assert same.last is not None
+    other = attrs.evolve(same, last=attrs.evolve(same.last, model="claude-sonnet-4-5"))
+    for each in (unmarked, other):
+        found = late_tools.find(each, SETTINGS)
+        assert found is not None
+        assert found.are_free
+
+
+def test_tools_do_not_come_where_managing_is_off_nobody_asks_or_thinking_must_stay() -> None:
+    at = 10 * MINUTE
+    ripe = opening(waiting(100), body(100, 20_000), at)
+    assert late_tools.find(ripe, SETTINGS) is not None
+    for each in (
+        attrs.evolve(ripe, wanted=Mode.OBSERVE),
+        attrs.evolve(ripe, default=Mode.OBSERVE),
+        attrs.evolve(ripe, session=attrs.evolve(ripe.session, off=True)),
+    ):
+        assert late_tools.find(each, SETTINGS) is None
+    observed = Story()
+    opening(observed, body(100), MINUTE, Mode.OBSERVE)
+    assert late_tools.find(opening(observed, body(100, 20_000), at), SETTINGS) is None
+
+
+def test_a_fork_waits_as_the_branch_did_that_it_left() -> None:
+    story = waiting(100)
+    opening(story, body(100, 200), 2 * MINUTE)
+    fork = opening(story, body(100, 20_000), 10 * MINUTE)
+    assert fork.opened is not None
+    found = late_tools.find(fork, SETTINGS)
+    assert found is not None
+    assert found.are_free
+
+
+def test_what_goes_on_from_there_is_what_the_client_sent() -> None:
+    ripe = opening(waiting(100), body(100, 20_000), 10 * MINUTE)
+    found = late_tools.find(ripe, SETTINGS)
+    assert found is not None
+    wire = found.session.branches["main"].wire
+    assert wire is not None
+    branch = ripe.session.branches["main"]
+    assert (wire.epoch, wire.ends, wire.body_version, wire.at) == (0, (), branch.body_version, MINUTE)
+    assert (found.asked.before.epoch, found.asked.history.epoch) == (0, 1)
+    assert found.asked.history.messages[: len(found.asked.before.messages)] == found.asked.before.messages
+    assert len(found.asked.before.messages) == 1
+
+
+def test_with_the_tools_all_of_the_prompt_is_written_again() -> None:
+    ripe = opening(waiting(100), body(100, 20_000), 2 * MINUTE)
+    found = late_tools.find(ripe, SETTINGS)
+    assert found is not None
+    wire = found.session.branches["main"].wire
+    assert wire is not None
+    situation = situation_of(found.asked, found.session, wire, Sizes())
+    assert situation.joining > 0
+    held = situation.prompt - situation.new - situation.joining
+    dearer = situation.write - situation.read
+    assert price_of_rewrite(situation, (), {}) == held * dearer + situation.joining * situation.write
+    managed = attrs.evolve(situation, joining=0)
+    assert price_of_rewrite(managed, (), {}) == (situation.prompt - situation.fixed - situation.new) * dearer
+    assert isinstance(epochs.consider(found.asked, found.session, Sizes()), Stay)

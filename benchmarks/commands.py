@@ -1,0 +1,87 @@
+"""Processor time of commands on a large log, each as a process of its own with all that it started and waited for.
+
+A server runs on the same directory. Wall time would say how busy the machine is.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import trio
+
+from benchmarks.harness import Group, Part, Row, Server, spread
+from benchmarks.history import History, history, kind_of
+from benchmarks.inside import open_log, record
+from benchmarks.variants import OURS, VARIANTS, data_dir
+
+TURNS, SESSIONS, SESSION_TURNS = 2_100, 45, 20
+"""The turns of the long session, and how many short ones stand beside it, of how many turns."""
+
+QUICK_TURNS, QUICK_SESSIONS, QUICK_SESSION_TURNS = 12, 3, 2
+ROUNDS, QUICK_ROUNDS = 10, 1
+
+LONG, SHORT = "long", "short-0"
+
+COMMANDS: Sequence[tuple[str, tuple[str, ...], float | None]] = (
+    ("--version", ("--version",), None),
+    ("--help", ("--help",), 0.15),
+    ("statusline", ("statusline",), 0.1),
+    ("hook", ("hook",), 0.1),
+    ("sessions", ("sessions",), 0.35),
+    ("context, the last turn of a short session", ("context", SHORT), 0.35),
+    ("context, turn 10 of the long session", ("context", LONG, "--turn", "10"), 0.35),
+    ("context, the last turn of the long session", ("context", LONG), 0.35),
+    ("search in a short session", ("search", SHORT, "pool"), 0.35),
+    ("search in the long session", ("search", LONG, "pool"), 0.35),
+)
+"""What is measured, its arguments, and at most how many seconds it may take."""
+
+TOLD = b'{"hook_event_name": "UserPromptSubmit", "session_id": "a", "cwd": "/", "prompt": "Go on."}'
+"""What a client says on stdin to those that ask for it."""
+
+
+def times(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """Seconds of processor time, the commands one after the other, over and over."""
+    (ours,) = servers
+    directory = data_dir(ours.own)
+    trio.run(_fill, directory, history(kind_of(quick)), quick)
+    environ = {**os.environ, "MNEMOSYNE_DATA_DIR": str(directory), "MNEMOSYNE_PORT": str(ours.address.port)}
+    taken: dict[str, list[float]] = {name: [] for name, _, _ in COMMANDS}
+    # The first round is not counted: it brings up to date what the worker has not done yet.
+    for counted in (False, *[True] * (QUICK_ROUNDS if quick else ROUNDS)):
+        for name, arguments, _ in COMMANDS:
+            seconds = _processor_seconds(arguments, environ)
+            if counted:
+                taken[name].append(seconds)
+    return [spread(name, OURS, "s", taken[name], goal) for name, _, goal in COMMANDS]
+
+
+async def _fill(directory: Path, whole: History, quick: bool) -> None:
+    turns, sessions, each = (
+        (QUICK_TURNS, QUICK_SESSIONS, QUICK_SESSION_TURNS) if quick else (TURNS, SESSIONS, SESSION_TURNS)
+    )
+    async with open_log(directory) as log:
+        await record(log, whole, LONG, 1, turns)
+        for number in range(sessions):
+            await record(log, whole, f"short-{number}", 1, each)
+
+
+def _processor_seconds(arguments: Sequence[str], environ: dict[str, str]) -> float:
+    """Those of a command, in user and system mode. Raises RuntimeError if it failed."""
+    command = (sys.executable, "-m", "mnemosyne", *arguments)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(TOLD)
+        process.stdin.close()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"mnemosyne {' '.join(arguments)} failed")
+    return used.ru_utime + used.ru_stime
+
+
+GROUP = Group("commands", [each for each in VARIANTS if each.name == OURS], (Part("times", times),), by_default=False)

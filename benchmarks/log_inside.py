@@ -137,13 +137,13 @@ async def _appends(directory: Path, counts: Sequence[int], seconds: float, round
                 async with trio.open_nursery() as nursery:
                     for session in range(count):
                         name = f"appends-{number}-{count}-{session}"
-                        nursery.start_soon(_append_repeatedly, log, name, started + seconds, done)
+                        nursery.start_soon(append_repeatedly, log, name, started + seconds, done)
                 rates.append(len(done) / (trio.current_time() - started))
                 waits += done
     return taken
 
 
-async def _append_repeatedly(log: Log, session: str, until: float, done: list[float]) -> None:
+async def append_repeatedly(log: Log, session: str, until: float, done: list[float]) -> None:
     """Append one event with new content after the other; note how many milliseconds each took."""
     stream = log.identity(session).stream
     rng = random.Random(session)

@@ -33,6 +33,9 @@ VERSION_SECONDS = 20.0
 LATE_SECONDS = 30.0
 """What is derived may be so old before it is worth a word."""
 
+HELD_SECONDS = 1.0
+"""An append may take so long while others wait for it before it is worth a word."""
+
 CREDENTIALS = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -417,7 +420,8 @@ def _worker(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     if (found := find_server(config)) is not None and found.worker:
         state, seconds = found.worker["state"], found.worker["seconds"]
         if state in ("working", "standing by", "starting"):
-            yield _lag(f"it is {state}", found.worker.get("events_behind"), found.worker.get("seconds_behind"))
+            told = (found.worker.get(name) for name in ("events_behind", "seconds_behind", "seconds_held"))
+            yield _lag(f"it is {state}", *told)
         else:
             since = f"{'it hangs' if state == 'hung' else 'it is not running'}, for {seconds:g} s"
             yield Finding("bad", since, "the server starts another one, and its log says why; no turn waits for it")
@@ -439,15 +443,21 @@ def _worker(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     except MnemosyneError:
         yield Finding("open", "not checked: the database cannot be used")
     else:
-        yield _lag("one works" if standing.led else "none runs", standing.events, standing.seconds)
+        yield _lag("one works" if standing.led else "none runs", standing.events, standing.seconds, standing.held)
 
 
-def _lag(how: str, events: int | None, seconds: float | None) -> Finding:
+def _lag(how: str, events: int | None, seconds: float | None, held: float | None = None) -> Finding:
     if events is None or seconds is None:
         return Finding("open", f"{how}; how far it is behind, the database does not say")
     if not events:
         return Finding("good", f"{how}; all that is derived from the log is there")
     behind = f"{how}; what is derived is {events} events behind the log, the oldest {seconds:g} s old"
+    if held is not None and held >= HELD_SECONDS:
+        return Finding(
+            "open",
+            f"{behind}; an append that began {held:g} s ago has not ended, and what came after it waits",
+            "the database ends it 30 s after its server stood still; a transaction begun by hand ends with its session",
+        )
     if seconds < LATE_SECONDS:
         return Finding("good", behind)
     return Finding(

@@ -12,10 +12,11 @@ import trio
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.adapters.postgres.batches import prepare
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
-from mnemosyne.adapters.postgres.database import Database, Timeouts
+from mnemosyne.adapters.postgres.database import Connection, Database, Timeouts
 from mnemosyne.adapters.postgres.event_codec import EventCodec
-from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog, _append_all
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Recorded
 from tests.waiting import DEADLINE
@@ -125,11 +126,27 @@ async def running(journal: GroupJournal) -> AsyncIterator[GroupJournal]:
         await journal.close(within=DEADLINE)
 
 
+def begin_append(connection: Connection, append: Append) -> int:
+    """Append in a transaction that the test ends when it likes, as one does whose server stands still before it
+    commits; the last position.
+    """
+    return _append_all(connection, [prepare(append, CODEC)], {append.stream: append.expected})
+
+
 def query(dsn: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
     """The rows of a query on a connection of its own, behind everybody's back."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         cursor = connection.execute(sql.encode(), parameters or None)
         return cursor.fetchall() if cursor.description else []
+
+
+def waiting_for_a_lock(dsn: str) -> int:
+    """How many wait for a lock in a database."""
+    ((number,),) = query(
+        dsn,
+        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+    )
+    return int(number)
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -116,9 +116,10 @@ async def test_without_a_worker_and_a_database_it_still_tells_how_it_does(
         monkeypatch.setattr(supervising, "FIRST_PAUSE", 1000.0)
         await until(lambda: bool(starts(tmp_path)))
         told = await supervisor.describe()
-        assert {"events_behind", "seconds_behind"} <= told.keys()
+        of_the_database = {"events_behind", "seconds_behind", "seconds_held"}
+        assert of_the_database <= told.keys()
         supervisor._log = ReconnectingLog()
-        assert not {"events_behind", "seconds_behind"} & (await supervisor.describe()).keys()
+        assert not of_the_database & (await supervisor.describe()).keys()
 
 
 async def test_one_that_is_told_to_begin_anew_is_followed_by_another(

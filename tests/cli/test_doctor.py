@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from mnemosyne.app import doctor
 from mnemosyne.app.doctor import CHECKS, Check, Circumstances, Finding, examine
 from mnemosyne.config import Config, load
-from tests.adapters.log_support import query
+from tests.adapters.log_support import begin_append, query, said, stream
 from tests.cli.support import Provider, environ_for, invoked, line, mnemosyne, provider, serving, started
 from tests.waiting import DEADLINE
 
@@ -178,6 +179,19 @@ def test_the_worker_works_hangs_or_is_not_there(tmp_path: Path, upstream: Provid
         process.communicate(timeout=DEADLINE)
     (finding,) = look("worker", at)
     assert finding.text.startswith("none runs; what is derived is 1 events behind the log, the oldest ")
+
+
+def test_an_append_that_stands_still_is_told_as_the_reason(
+    tmp_path: Path, upstream: Provider, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "HELD_SECONDS", 0.0)
+    with psycopg.connect(dsn) as stalled:
+        begin_append(stalled, said(stream(2), 0, "late"))
+        query(dsn, SAID_LONG_AGO)
+        (finding,) = look("worker", circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn))
+        stalled.rollback()
+    assert finding.verdict == "open"
+    assert finding.text.endswith(" s ago has not ended, and what came after it waits")
 
 
 SAID_LONG_AGO = """insert into mnemosyne.stored_events (originator_id, originator_version, topic, state) values

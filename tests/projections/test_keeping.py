@@ -153,8 +153,8 @@ async def test_a_batch_costs_one_reading_and_one_writing_transaction_however_man
     assert len(merges) == MERGES, "one for each set of columns of each table"
 
 
-READING = 1
-"""The events, once for all."""
+READING = 2
+"""Up to where nothing is under way, and the events, once for all."""
 
 WRITING = 3
 """Beside the rows: that nobody waits for the disk, who has come how far, and how far now."""

@@ -14,11 +14,18 @@ from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import Projection, Query
 from mnemosyne.projections.rebuilding import rebuild
 from mnemosyne.projections.store import Switch
-from tests.adapters.log_support import COMMIT, open_database, open_wire, query, stream, until
+from tests.adapters.log_support import (
+    COMMIT,
+    begin_append,
+    open_database,
+    open_wire,
+    query,
+    said,
+    stream,
+    until,
+    waiting_for_a_lock,
+)
 from tests.projections.support import OTHER, POSTGRES, SAMPLE, World, open_postgres, open_world, rebuilt_dump
-
-INSERT = """insert into mnemosyne.stored_events (originator_id, originator_version, topic, state) values
-    (%s, 1, 'thing.said.v1', '{"data":{"text":"late"},"correlation":"c","causation":null}')"""
 
 
 def position(dsn: str, projection: Projection = SAMPLE) -> int:
@@ -30,21 +37,21 @@ async def reached(dsn: str, wanted: int, projections: Iterable[Projection] = (SA
     await until(lambda: all(position(dsn, each) >= wanted for each in projections))
 
 
-async def test_a_transaction_that_stalls_while_others_commit_is_not_skipped(dsn: str) -> None:
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+async def test_an_append_that_stalls_while_others_commit_is_not_skipped(dsn: str, ends: str) -> None:
     async with open_world(POSTGRES, dsn) as world:
         with psycopg.connect(dsn) as stalled:
-            stalled.execute("lock table mnemosyne.stored_events in exclusive mode")
-            stalled.execute(INSERT.encode(), (stream(9),))  # it has taken the first position
+            begin_append(stalled, said(stream(9), 0, "late"))  # it has taken the first position
+            await world.say(1, "soon")
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(world.keeping().run, world.journal.committed)
-                nursery.start_soon(world.say, 1, "soon")
-                await trio.testing.wait_all_tasks_blocked(0.2)
+                await until(lambda: waiting_for_a_lock(dsn) == 1)
                 assert position(dsn) == 0
-                stalled.commit()
+                await trio.to_thread.run_sync(getattr(stalled, ends))
                 await reached(dsn, 2)
                 nursery.cancel_scope.cancel()
         assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
-        assert len(await world.dump()) == 4
+        assert len(await world.dump()) == (4 if ends == "commit" else 2)
 
 
 async def test_a_database_that_was_away_is_gone_on_with(dsn: str) -> None:

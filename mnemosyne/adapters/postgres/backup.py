@@ -164,7 +164,6 @@ def _read(connection: Connection, file: IO[bytes], progress: Progress) -> None:
         "select setval(pg_get_serial_sequence('mnemosyne.stored_events', 'notification_id'), max(notification_id)) "
         "from mnemosyne.stored_events having count(*) > 0"
     )
-    connection.execute("notify mnemosyne_events")
 
 
 def _refuse_rows(connection: Connection) -> None:

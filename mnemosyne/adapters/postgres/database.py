@@ -437,6 +437,7 @@ _HUNG = {
     "25P03": "a transaction stood still for too long",
     "40P01": "transactions waited for each other",
     "40001": "transactions disturbed each other",
+    "MN002": "an append was under way for too long, and what came after it in the log waits for it",
 }
 _UNFIT = {
     "28000": "it does not let this user in",

@@ -1,11 +1,10 @@
 """The event log in PostgreSQL: eventsourcing's recorder, our codec, and a commit that takes many sessions at once.
 
 This is the only module that imports eventsourcing, and of it only the recorder: rows of (stream, version, name, state)
-with one position over all of them. A writing transaction holds an EXCLUSIVE lock on the table until it commits, so the
-order of positions is the order of commits and a reader that follows them never skips one. Ours is the append, one
-function in the database (0007_append.sql): theirs uses psycopg's pipeline, which hangs for ever with a megabyte of
-parameters, and sends hex text; it takes version 99 after 1; and it knows no content, which is to be in the same
-transaction as the events that name it.
+with one position over all of them. Ours is the append, one function in the database (0009_append_beside_others.sql):
+theirs locks the table for each, uses psycopg's pipeline, which hangs for ever with a megabyte of parameters, and sends
+hex text; it takes version 99 after 1; and it knows no content, which is to be in the same transaction as the events
+that name it. Ours too is the tail (tail.py), which misses nothing that commits late.
 """
 
 import threading
@@ -30,13 +29,11 @@ from mnemosyne.adapters.postgres.content_store import (
 )
 from mnemosyne.adapters.postgres.database import SCHEMA, Connection, Database, DoesNotFit, rows_as_dicts
 from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.tail import last_position, read_tail
 from mnemosyne.domain.knowledge.events import OPENED
 from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.errors import LogFailed
-
-CHANNEL = "mnemosyne_events"
-"""What each commit notifies, without a payload, so that other processes may LISTEN and then tail."""
 
 # As many rows as one read takes into memory at once.
 _PAGE = 1_000
@@ -118,7 +115,7 @@ class PostgresEventLog:
 
     async def last_position(self) -> int:
         """The position of the log's last event; 0 for an empty log."""
-        return await self._database.run(self._last_position)
+        return await self._database.run(last_position)
 
     async def _append(self, batch: Sequence[EncodedAppend]) -> int:
         """All of the batch, or raise DoesNotFit; the last position."""
@@ -179,13 +176,10 @@ class PostgresEventLog:
         return not isinstance(began, SessionStarted) or began.tenant == self._tenant
 
     def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded[Any]]:
-        with self._connections.lending(connection):
-            rows = self._recorder.select_notifications(after, limit, inclusive_of_start=False)
-        return [self._decode(row) for row in rows]
-
-    def _last_position(self, connection: Connection) -> int:
-        with self._connections.lending(connection):
-            return self._recorder.max_notification_id() or 0
+        return [
+            Recorded(stream, version, position, self._codec.decode(name, bytes(state)))
+            for stream, version, position, name, state in read_tail(connection, after, limit)
+        ]
 
     def _forget(self, connection: Connection, stream: UUID, redacted: Callable[[Any], object]) -> int:
         """Content before events, as commits do it, so that neither waits for the other in a circle."""
@@ -233,7 +227,7 @@ def _heads(batch: Sequence[EncodedAppend]) -> dict[UUID, int]:
 
 
 def _append_all(connection: Connection, batch: Sequence[EncodedAppend], heads: Mapping[UUID, int]) -> int:
-    """In the worker thread: all of the batch; the last position. Hashing and compressing come before the lock."""
+    """In the worker thread: all of the batch; the last position. Hashing and compressing come before any lock."""
     *parts, last = slices(pack_contents(batch))
     for part in parts:
         _send(connection, part, {}, ())
@@ -245,7 +239,7 @@ def _append_all(connection: Connection, batch: Sequence[EncodedAppend], heads: M
 def _send(
     connection: Connection, contents: Sequence[Packed], heads: Mapping[UUID, int], batch: Sequence[EncodedAppend]
 ) -> int | None:
-    """One call of the function that appends (0007_append.sql)."""
+    """One call of the function that appends (0009_append_beside_others.sql)."""
     events = [
         (append.stream, version, name, state)
         for append in batch

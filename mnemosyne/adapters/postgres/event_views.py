@@ -15,15 +15,11 @@ import attrs
 
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_codec import Data, EventCodec
+from mnemosyne.adapters.postgres.tail import last_position, read_tail
 from mnemosyne.domain.ports import Recorded
 
 _AS_JSON = (str, int, bool, str | None, int | None, bool | None)
 """Types that JSON holds as they are."""
-
-_SELECT = b"""
-select originator_id, originator_version, notification_id, topic, state from mnemosyne.stored_events
-where notification_id > %s order by notification_id limit %s
-"""
 
 
 class ViewedLog:
@@ -34,7 +30,7 @@ class ViewedLog:
         self._views = views
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
-        """See projections.Tail. That no late commit is skipped is the writers' doing; see event_log.py."""
+        """See projections.Tail."""
         return await self._database.run(self._tail, after, limit)
 
     async def last_position(self) -> int:
@@ -45,14 +41,8 @@ class ViewedLog:
         decode = self._views.decode
         return [
             Recorded(stream, version, position, decode(name, state))
-            for stream, version, position, name, state in connection.execute(_SELECT, (after, limit), binary=True)
+            for stream, version, position, name, state in read_tail(connection, after, limit)
         ]
-
-
-def last_position(connection: Connection) -> int:
-    """The position of the log's last event; 0 for an empty log."""
-    row = connection.execute("select max(notification_id) from mnemosyne.stored_events").fetchone()
-    return int(row[0] or 0) if row else 0
 
 
 class EventViews(EventCodec):

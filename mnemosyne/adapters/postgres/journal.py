@@ -1,10 +1,9 @@
 """Group commit: one task commits the appends of all sessions, many in one transaction, in the order in which they came.
 
-The event log admits one writing transaction at a time (that is what lets readers follow it without gaps), so the way
-to be fast is few transactions with much in each: while one commits, the next gathers, and what nobody waits for waits a
-moment for company. While the database is away, the queue keeps what came, up to a bound in bytes, and nobody is told
-anything: a caller puts its own deadline around ``Ticket.durable`` and may go on, and the append still becomes durable,
-in its order, when the database is back.
+The way to be fast is few transactions with much in each: while one commits, the next gathers, and what nobody waits for
+waits a moment for company. Other processes append beside it. While the database is away, the queue keeps what came,
+up to a bound in bytes, and nobody is told anything: a caller puts its own deadline around ``Ticket.durable`` and may go
+on, and the append still becomes durable, in its order, when the database is back.
 """
 
 import logging

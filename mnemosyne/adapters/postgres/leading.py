@@ -1,8 +1,8 @@
 """One process of all that share a database keeps what is derived: whoever holds a lock in it, for as long as it lives.
 
-The lock belongs to a connection, which also listens to the log. Where the connection breaks, both are gone at once, and
-whoever asks next leads. Behind a pool it belongs to a transaction of half a minute, and then to the next one. Nothing
-is wrong where two believe for a moment that they lead: checkpoints keep their order.
+The lock belongs to a connection, by which it also looks how far the log has come. Where the connection breaks, both are
+gone at once, and whoever asks next leads. Behind a pool it belongs to a transaction of half a minute, and then to the
+next one. Nothing is wrong where two believe for a moment that they lead: checkpoints keep their order.
 """
 
 import logging
@@ -16,9 +16,8 @@ import orjson
 import trio
 
 from mnemosyne.adapters.postgres.database import Connection, Database, is_shared
-from mnemosyne.adapters.postgres.event_log import CHANNEL
-from mnemosyne.adapters.postgres.event_views import last_position
 from mnemosyne.adapters.postgres.journal import LogProgress
+from mnemosyne.adapters.postgres.tail import last_position, wait_seconds
 from mnemosyne.domain.ports import Progress
 from mnemosyne.errors import LogFailed
 from mnemosyne.projections.catalog import ALL
@@ -28,17 +27,17 @@ log = logging.getLogger(__name__)
 LOCK = int.from_bytes(b"mnemosyn")
 """The advisory lock of whoever leads."""
 
-LISTEN_SECONDS = 30.0
-"""How long one wait for notifications may take."""
+WATCH_SECONDS = 30.0
+"""How long one call watches the log."""
 
 LOOK_SECONDS = 0.25
-"""How often one that cannot be notified looks where the log is."""
+"""How often it looks where the log is. Whoever appends tells nobody: that would be a lock that all appends share."""
 
 PAUSE_SECONDS = 1.0
 """How often one that does not lead looks whether it may, and whether the database is back."""
 
 Follow = Callable[[Progress], Awaitable[None]]
-"""What whoever leads does for as long as it leads, woken by the log."""
+"""What whoever leads does for as long as it leads, woken as the log grows."""
 
 
 class Leader:
@@ -76,7 +75,7 @@ class Leader:
         async with trio.open_nursery() as nursery:
             led = False
             try:
-                while await self._database.run(_hear, advance, deadline=2 * LISTEN_SECONDS):
+                while await self._database.run(_hear, advance, deadline=2 * WATCH_SECONDS):
                     led = True
             except LogFailed as error:
                 failure = error
@@ -100,7 +99,7 @@ def _hear(connection: Connection, advance: Callable[[int], None]) -> bool:
     (leads,) = connection.execute(ask, (LOCK,)).fetchone() or (False,)
     if not leads:
         return False
-    _listen(connection, advance)
+    _watch(connection, advance)
     return True
 
 
@@ -109,24 +108,15 @@ async def tell_progress(database: Database, progress: LogProgress) -> Never:
     where it is away.
     """
     while True:
-        await database.run(_listen, progress.advance, deadline=2 * LISTEN_SECONDS)
+        await database.run(_watch, progress.advance, deadline=2 * WATCH_SECONDS)
 
 
-def _listen(connection: Connection, advance: Callable[[int], None]) -> None:
-    """Tell where the log is, for a while, as often as it moves. Behind a pool nobody is notified, so one looks."""
-    shared = is_shared(connection)
-    if not shared:
-        connection.commit()  # notifications come between transactions only
-        connection.execute(f"listen {CHANNEL}".encode())
-    end = time.monotonic() + LISTEN_SECONDS
-    while (left := end - time.monotonic()) > 0:
-        # What was committed before we listened is found by looking.
+def _watch(connection: Connection, advance: Callable[[int], None]) -> None:
+    """Tell where the log is, for a while, as often as it moves."""
+    end = time.monotonic() + WATCH_SECONDS
+    while time.monotonic() < end:
         trio.from_thread.run_sync(advance, _look(connection))
-        if shared:
-            time.sleep(LOOK_SECONDS)
-        else:
-            for _ in connection.notifies(timeout=left, stop_after=1):
-                pass
+        time.sleep(LOOK_SECONDS)
 
 
 def _look(connection: Connection) -> int:
@@ -145,13 +135,14 @@ class Lag:
     """How far what is derived is behind the log: ``events``, and ``seconds`` since the oldest of them.
 
     ``led`` says whether any process leads; ``still``, for how many seconds nothing was taken in though there was
-    something.
+    something; ``held``, for how many an append has been under way that what came after it waits for.
     """
 
     led: bool
     events: int
     seconds: float
     still: float
+    held: float
 
 
 async def lag(database: Database) -> Lag:
@@ -179,7 +170,8 @@ def _lag(connection: Connection) -> Lag:
     ).fetchone() or (0,)
     seconds = _seconds_behind(connection, position) if events else 0.0
     moved = min((seconds_ago for *_, seconds_ago in held), default=seconds)
-    return Lag(led=led, events=events, seconds=seconds, still=min(seconds, moved))
+    held_for = wait_seconds(connection) if events else 0.0
+    return Lag(led=led, events=events, seconds=seconds, still=min(seconds, moved), held=held_for)
 
 
 def _seconds_behind(connection: Connection, position: int) -> float:

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from mnemosyne.adapters.postgres.database import Connection
 from mnemosyne.adapters.postgres.event_codec import EventCodec
-from mnemosyne.adapters.postgres.event_log import CHANNEL, PostgresEventLog
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.errors import ContentMissing, LogFailed, UnknownEvent, VersionConflict
 from tests.adapters.log_support import (
@@ -33,6 +33,7 @@ from tests.adapters.log_support import (
     stream,
     texts,
     until,
+    waiting_for_a_lock,
 )
 from tests.waiting import DEADLINE
 
@@ -224,34 +225,6 @@ class TestTailUnderConcurrentWriters:
             mine = texts(each for each in seen if each.stream == stream(number))
             assert mine == [f"{number}.{version}" for version in range(appends)]
 
-    async def test_later_appends_wait_for_a_transaction_that_stalls_with_lower_positions(self, dsn: str) -> None:
-        async with open_postgres(dsn) as world, open_postgres(dsn) as other:
-            await world.journal.append(said(stream(1), 0, "first"))
-            with psycopg.connect(dsn) as stalled:
-                stalled.execute("lock table mnemosyne.stored_events in exclusive mode")
-                stalled.execute(
-                    "insert into mnemosyne.stored_events select %s, 1, topic, state from mnemosyne.stored_events",
-                    (stream(2),),
-                )
-                ticket = other.journal.submit(said(stream(3), 0, "last"))
-                await until(lambda: waiting_for_a_lock(dsn) == 1)
-                # The stalled one has taken a position already; a reader must not get past it.
-                assert texts(await follow(world)) == ["first"]
-                assert not ticket.settled
-                stalled.commit()
-            with trio.fail_after(DEADLINE):
-                await ticket.durable()
-            assert texts(await follow(world)) == ["first", "first", "last"]
-
-
-def waiting_for_a_lock(dsn: str) -> int:
-    ((number,),) = query(
-        dsn,
-        "select count(*) from pg_locks join pg_database d on d.oid = database"
-        " where not granted and datname = current_database()",
-    )
-    return int(number)
-
 
 class TestPostgresEventLog:
     async def test_an_event_that_this_version_does_not_know_is_named(self, dsn: str) -> None:
@@ -259,16 +232,6 @@ class TestPostgresEventLog:
             await world.journal.append(said(stream(1), 0, "a"))
             with pytest.raises(UnknownEvent, match=r"thing\.said v1"):
                 await PostgresEventLog(database, EventCodec({})).tail(after=0, limit=1)
-
-    async def test_each_commit_notifies_other_processes(self, dsn: str) -> None:
-        async with open_postgres(dsn) as world:
-            with psycopg.connect(dsn, autocommit=True) as listener:
-                listener.execute(f"listen {CHANNEL}".encode())
-                await world.journal.append(said(stream(1), 0, "a"))
-                notified = await trio.to_thread.run_sync(
-                    lambda: list(listener.notifies(timeout=DEADLINE, stop_after=1))
-                )
-        assert [each.channel for each in notified] == [CHANNEL]
 
     async def test_the_library_reads_our_table_and_would_make_the_same(self, dsn: str) -> None:
         async with open_postgres(dsn) as world:

@@ -17,7 +17,7 @@ from mnemosyne.domain.session.events import SessionForgotten
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projector import Projector
 from tests.adapters.counting import asked_of_the_database
-from tests.adapters.log_support import open_wire, query, stream, until
+from tests.adapters.log_support import begin_append, open_wire, query, said, stream, until
 from tests.projections.support import POSTGRES, World, open_world
 
 
@@ -59,15 +59,15 @@ async def test_what_any_process_appends_is_heard_of_and_what_was_there_before(ds
             await until(lambda: one.heard[-1] == 3)
 
 
-async def test_hearing_of_a_commit_costs_one_statement(dsn: str) -> None:
-    async with open_world(POSTGRES, dsn) as world, following(dsn) as one:
+async def test_hearing_of_commits_costs_one_statement_each_time_that_it_looks(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leading, "LOOK_SECONDS", 0.01)
+    async with open_world(POSTGRES, dsn), following(dsn) as one:
         await until(lambda: one.times == 1)
-        for number in range(3):
-            with asked_of_the_database() as asked:
-                await world.say(number, "a")
-                await until(lambda: one.heard[-1:] == [number + 1])  # noqa: B023
-            assert len(asked.of("select max(notification_id)")) <= 2, "one here, and one of whoever appends"
-            assert asked.of("listen") == []
+        with asked_of_the_database() as asked:
+            await until(lambda: len(asked.statements) > 2)
+    assert set(asked.statements) == {"select max(notification_id) from mnemosyne.stored_events"}
 
 
 async def test_one_leads_and_another_when_that_one_ends(dsn: str) -> None:
@@ -105,7 +105,7 @@ async def test_a_leader_whose_database_was_away_leads_again(dsn: str, monkeypatc
 async def test_the_lag_is_counted_in_events_and_in_seconds_since_the_first_of_them(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
-        assert attrs.astuple(await lag(world.database)) == (False, 0, 0.0, 0.0)
+        assert attrs.astuple(await lag(world.database)) == (False, 0, 0.0, 0.0, 0.0)
         now = 1_000_000 * int(query(dsn, "select floor(extract(epoch from now()))::bigint")[0][0])
         for number, ago in enumerate((100, 50)):
             await forgotten(world, number, now - ago * 1_000_000)
@@ -122,6 +122,17 @@ async def test_the_lag_is_counted_in_events_and_in_seconds_since_the_first_of_th
         assert found.events == 1
         assert 30 <= found.seconds < 130
         assert found.still < found.seconds, "something was taken in just now"
+
+
+async def test_the_lag_says_for_how_long_an_append_has_been_waited_for(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world:
+        assert world.database is not None
+        with psycopg.connect(dsn) as stalled:
+            begin_append(stalled, said(stream(1), 0, "late"))
+            assert (await lag(world.database)).held == 0, "nothing waits for it"
+            await world.say(2, "soon")
+            assert (await lag(world.database)).held > 0
+        assert (await lag(world.database)).held == 0
 
 
 async def forgotten(world: World, number: int, at: int) -> None:

@@ -31,7 +31,9 @@ def describe_command(exchange: ToolExchange) -> Description:
     if failed:
         return failure(exchange, key, tags=(RUN,) if runs else (), alone=runs)
     if deed is not None and deed.what == "read":
-        return file_read(exchange, deed.path, deed.lines, whole=deed.whole)
+        return file_read(
+            exchange, deed.path, deed.lines, whole=deed.whole, asked=f"{exchange.name} {plain(command, 140)}"
+        )
     if deed is not None:
         return describe_change(exchange, deed.path, deed.what)
     return Description(

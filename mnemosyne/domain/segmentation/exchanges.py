@@ -66,7 +66,8 @@ def failure(
     alone: bool = False,
 ) -> Description:
     """What a failed call is about; it is told as ``asked``, else by its ``key``."""
-    told = test_counts(exchange.said) or plain(outcomes.find_failure(exchange.said), 70)
+    counts = test_counts(exchange.said)
+    told = "" if counts else plain(outcomes.find_failure(exchange.said), 70)
     asked = shorten(asked or key or "", 140)
     what = asked if asked.startswith(exchange.name) else f"{exchange.name} {asked}".strip()
     return Description(
@@ -76,7 +77,7 @@ def failure(
         tags=("error", *tags),
         group=failures_of(key),
         alone=alone,
-        stub=stub(f"{what} failed: {told}" if told else f"{what} failed", amount(len(exchange.said))),
+        stub=stub(f"{what} failed: {told}" if told else f"{what} failed", counts, amount(len(exchange.said))),
         text=exchange.text,
     )
 
@@ -85,14 +86,13 @@ def render_answered(what: str, exchange: ToolExchange) -> str:
     """The stub of an answer: what was asked, and what came of it."""
     if not exchange.said.strip():
         return stub(f"{what}: no output")
-    counts = test_counts(exchange.said)
     found = _FOUND.match(exchange.said)
     if found is not None:
-        return stub(f"{what}: {plain(exchange.said.splitlines()[0], 40).lower()}")
+        return stub(what, f"{found[1]} {found[2]}") if found[1] else stub(f"{what}: {found[0].lower()}")
     if len(exchange.said) <= 60 and "\n" not in exchange.said.strip():
         return stub(f"{what}: {plain(exchange.said, 60)}")
     size = "" if len(exchange.said) < 200 else amount(len(exchange.said))
-    return stub(f"{what}: {counts}" if counts else what, render_count(lines_in(exchange.said), "line"), size)
+    return stub(what, test_counts(exchange.said), render_count(lines_in(exchange.said), "line"), size)
 
 
 def lines_in(text: str) -> int:

@@ -48,7 +48,10 @@ def read_file(exchange: ToolExchange) -> Description:
     return file_read(exchange, path, lines, whole=not part and (lines is None or lines[1] < _MOST_LINES))
 
 
-def file_read(exchange: ToolExchange, path: str, lines: tuple[int, int] | None, *, whole: bool) -> Description:
+def file_read(
+    exchange: ToolExchange, path: str, lines: tuple[int, int] | None, *, whole: bool, asked: str = ""
+) -> Description:
+    """A file that was read, by its path and the lines that were shown, or by the command that ``asked`` for it."""
     whole = whole and not outcomes.cut_short(exchange.said)
     tags = ("read", *(("whole",) if whole else ()), *((f"lines:{lines[0]}-{lines[1]}",) if lines and not whole else ()))
     shown = lines[1] - lines[0] + 1 if lines else exchange.said.count("\n") + bool(exchange.said)
@@ -62,7 +65,7 @@ def file_read(exchange: ToolExchange, path: str, lines: tuple[int, int] | None, 
         key=path,
         tags=tags,
         group=reads_of(path),
-        stub=stub(f"Read {plain(path, 110)}{where}", *facts),
+        stub=stub(asked or f"Read {plain(path, 110)}{where}", *facts),
         text=exchange.text,
     )
 

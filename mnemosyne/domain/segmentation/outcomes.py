@@ -39,6 +39,11 @@ _PLACED = re.compile(
 )
 """A line that says of a place what is wrong there."""
 
+_LINTED = re.compile(r"^[^\S\n]*+[^\s:]{1,200}:\d{1,7}:\d{1,7}: .{1,200}", re.MULTILINE)
+"""A line that says something of a place, as linters do."""
+
+_FOLDERS = re.compile(r"\A[^\s:]*/(?=[^\s:/]+:\d)")
+
 _WRAPPER = re.compile(r"</?(?:tool_use_error|output|warning|returncode)>|(?<=<returncode>)-?\d+|^Exit code -?\d+")
 _CUT_SHORT = re.compile(
     r"<persisted-output>|output of your last command was too long|\(File has more lines|\btruncated\b|PARTIAL view"
@@ -76,16 +81,16 @@ def was_refused_by_user(text: str) -> bool:
 
 
 def find_failure(text: str) -> str:
-    """The line that says best what went wrong: the last that names an error, else the first that says it of a place,
-    else the first that says anything.
+    """The line that says best what went wrong: the last that names an error, else the first that says it of a place
+    (by the name of its file), else the first that says anything.
     """
     both_ends = text if len(text) <= 2 * _END else f"{text[:_END]}\n{text[-_END:]}"
     named = _NAMED.findall(both_ends)
     if named:
         return str(named[-1])
-    placed = _PLACED.search(both_ends)
+    placed = _PLACED.search(both_ends) or _LINTED.search(both_ends)
     if placed:
-        return placed[0].strip()
+        return _FOLDERS.sub("", placed[0].strip())
     lines = (_WRAPPER.sub("", line).strip() for line in both_ends.splitlines())
     code = exit_code(text)
     return next((line for line in lines if line), "" if code is None else f"exit code {code}")

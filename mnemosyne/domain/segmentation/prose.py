@@ -106,7 +106,7 @@ def _prompt(text: str, block: Mapping[str, Any]) -> Description:
     if _SUMMARY.match(text):
         return _phase(text, ("summary", "user"), _quote("Summary of what came before", text), alone=True)
     kind = ObjectKind.PLAN if _is_plan(text) else ObjectKind.DESIGN_DECISION if _DIRECTIVE.match(text[:200]) else None
-    said = _quote("User", text)
+    said = _quote("User", _with_question(text), of=len(text))
     tags = ("user", *(blocks.type_of(block) for _ in blocks.attachments(block)))
     if kind is None:
         return _phase(text, tags, said)
@@ -155,6 +155,18 @@ def _quote(who: str, text: str, *, of: int = 0) -> str:
     size = max(of, len(text))
     return stub(f"{who}: {plain(text, _QUOTED)}", amount(size) if size > _QUOTED else "")
 
+
+def _with_question(text: str) -> str:
+    """What a user typed as it is quoted: of a long one the beginning and the first question behind it."""
+    shown = plain(text[:_LOOKED_AT], _LOOKED_AT)
+    asked = next((each for each in _QUESTION.finditer(shown) if each.end() > _QUOTED), None)
+    if asked is None:
+        return text
+    question = plain(asked[1], _QUOTED // 2)
+    return f"{plain(shown[: asked.start(1)], _QUOTED - len(question) - 1)} {question}"
+
+
+_QUESTION = re.compile(r"(?:\A|(?<=[.!?:]\s))([^.!?:]{8,400}\?)(?=\s|\Z)")
 
 _QUOTED = 170
 """Characters by which a text is known."""

@@ -6,6 +6,7 @@ look like an object's id (``#a1b2``) as a stub on the wire begins with one.
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from mnemosyne.domain.text.media_sizes import count_pages, image_size
@@ -112,22 +113,24 @@ MOST_PARTS = 5
 _TOLD_ONCE = 12
 """Characters of a word that is told but once where several things share it, such as the path of a project."""
 
-_FACTS = re.compile(r" \([^()]*\)\Z")
+_SIZE = r"(?:[\d,]+(?: → [\d,]+)? lines?|[\d.]+ [KM]?B)"
+_SIZES = re.compile(rf" \({_SIZE}(?:, {_SIZE})?\)\Z|(?:, {_SIZE})+(?=\)\Z)")
+"""Facts that several things in one object have no room for."""
 
 
 def parts(stubs: Sequence[str], thing: str, telling: Collection[int] = ()) -> str:
     """The stub of several things in one object. Those that are ``telling``, by number, have twice the room of others;
     what needs less than its share leaves the rest to those that need more.
 
-    A long word that one before has, too, is told once, so are the folders that two paths share, and who speaks on. So
-    what tells them apart has room.
+    A long word that one before has, too, is told once, so are the folders that two paths share, and who speaks on or
+    which tool is called again. So what tells them apart has room. How long each was is left out.
     """
     if len(stubs) == 1:
         return stubs[0]
     shown = stubs[:MOST_PARTS]
     more = f"; {len(stubs) - len(shown)} more" if len(stubs) > len(shown) else ""
     head = f"{render_count(len(stubs), thing)}: "
-    lines = _tell_once([_FACTS.sub("", each) for each in shown])
+    lines = _tell_once([_SIZES.sub("", each) for each in shown])
     room = LONGEST - len(head) - len(more) - len(_BETWEEN) * (len(lines) - 1)
     # Where later ones lean on the first, which tells in full what they share, it has twice the room, too.
     wide = {*telling, 0} if any("…" in each for each in lines[1:]) else telling
@@ -151,27 +154,37 @@ def _share_out(room: int, needed: Sequence[int], shares: Sequence[int]) -> list[
 
 
 def _tell_once(lines: Sequence[str]) -> list[str]:
-    """The lines without what one before them told: a mark stands for long words, and for folders of a path."""
+    """The lines without what one before them told: a mark stands for long words, for folders of a path and for
+    commands before another; who speaks or which tool was called is left out.
+    """
     known: set[str] = set()
     folders: set[str] = set()
-    speaker = ""
+    before: list[str] = []
     told: list[str] = []
     for line in lines:
         words = line.split(" ")
+        words, before = _without_lead(words, before), words
         names = [word.rstrip(":,") for word in words]
         marked = [
             "…" + word[len(name) :] if name in known else _under(word, folders)
             for word, name in zip(words, names, strict=True)
         ]
         once = [word for n, word in enumerate(marked) if word != "…" or n == 0 or marked[n - 1] != "…"]
-        told.append(" ".join(once[1:] if words[0] == speaker and len(once) > 1 else once))
-        speaker = words[0] if words[0] in _SPEAKERS else ""
+        told.append(" ".join(once))
         known.update(name for name in names if len(name) >= _TOLD_ONCE)
         folders.update(folder for name in names if _PATH.fullmatch(name) for folder in _folders(name))
     return told
 
 
-_SPEAKERS = ("Assistant:", "User:")
+def _without_lead(words: list[str], before: list[str]) -> list[str]:
+    """The words of a line without who speaks or which tool was called, and without the folder that it goes to first,
+    where the line ``before`` begins with the same.
+    """
+    same = [word for word, _ in takewhile(lambda pair: pair[0] == pair[1], zip(words, before, strict=False))]
+    if "&&" in same:
+        return ["…", *words[len(same) - same[::-1].index("&&") :]]
+    return words[1:] if same and len(words) > 1 else words
+
 
 _PATH = re.compile(r"(?:[~.]{1,2}|[A-Za-z]:)?(?:/[\w.@+-]+){2,}/?")
 

@@ -62,6 +62,11 @@ def test_what_failed_at_a_place_comes_before_the_first_line() -> None:
     assert find_failure(said) == "do_test.go:14: Expected 2 files, got 1"
 
 
+def test_a_place_is_told_by_the_name_of_its_file_so_that_what_is_wrong_there_has_room() -> None:
+    said = "Exit code 1\n[lint] $ golangci-lint run\n\npackage/deep/do_test.go:112:11: elseif: can replace else {if}"
+    assert find_failure(said) == "do_test.go:112:11: elseif: can replace else {if}"
+
+
 def test_what_was_cut_short_and_what_was_refused_say_so() -> None:
     assert cut_short("a\n… output truncated")
     assert not cut_short("all of it")

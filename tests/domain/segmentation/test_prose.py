@@ -42,6 +42,15 @@ def test_a_decision_is_quoted_from_its_sentence_on() -> None:
     assert describe("assistant", said("It is slow. I decided to use a cache.")).stub.startswith("Decision: I decided")
 
 
+def test_of_a_long_prompt_the_question_is_quoted_that_stands_behind_its_beginning() -> None:
+    asked = "Could we ask for a confirmation before the newer one is replaced?"
+    told = describe(
+        "user", said(f"There is a log for each branch. {'It was written long ago. ' * 20}{asked} Thanks.")
+    ).stub
+    assert told.startswith("User: There is a log for each branch.")
+    assert asked in told
+
+
 def test_what_is_merely_said_collects_and_what_was_settled_stands_alone() -> None:
     assert (describe("assistant", said("I'll look.")).group, thoughts().group) == (GROUP, GROUP)
     assert describe("assistant", said(PLAN)).alone

@@ -352,6 +352,22 @@ def test_a_call_of_an_unknown_tool_is_told_by_its_short_arguments_before_the_lon
     assert draft.stub.startswith('update_ticket {"ticket": "ENG-4711", "body": "many words many')
 
 
+def test_a_stub_names_the_call_that_was_made_and_in_brackets_what_came_of_it() -> None:
+    """A file that a shell showed was read by that command: who has no other tool knows of no other reading."""
+
+    def told(tool: str, given: Mapping[str, Any], result: str, kind: ObjectKind = ObjectKind.TOOL_RESULT) -> str:
+        return draft_of(made(Talk().user("go").call(tool, given, result)), kind).stub
+
+    shown = told("bash", {"command": "sed -n '3,4p' src/a.py"}, "x = 1\ny = 2", ObjectKind.FILE_CONTEXT)
+    assert shown == "bash sed -n '3,4p' src/a.py (2 lines)"
+    assert told("Grep", {"pattern": "x"}, "Found 2 files\na.py\nb.py") == 'Grep "x" (2 files)'
+    assert told("Grep", {"pattern": "x"}, "No files found") == 'Grep "x": no files found'
+    run = told(
+        "Bash", {"command": "pytest"}, "E   assert 1\n==== 1 failed, 2 passed in 0.1s ====", ObjectKind.ERROR_CONTEXT
+    )
+    assert run == "Bash pytest failed (1 failed, 2 passed, 49 B)"
+
+
 def test_an_image_that_was_read_is_told_in_the_stub() -> None:
     """Its data is not part of the text."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 4_000}}

@@ -298,3 +298,11 @@ def test_the_role_follows_from_where_a_text_came_from_and_how_it_looks(
     kind: ObjectKind, tool: str | None, about: str, text: str, role: TextRole
 ) -> None:
     assert role_of(kind, tool, about, text.split("\n")) is role
+
+
+def test_that_the_client_went_back_to_its_folder_is_no_last_line_of_a_log() -> None:
+    said = "".join(f"step {number} of the build took {number} ms\n" for number in range(200)) + "Built 7 parts\n"
+    parts = [*call("Bash", "command: make", f"{said}Shell cwd was reset to /home/someone/code")]
+    text = short(ObjectKind.TOOL_RESULT, parts, 0.05, tool="Bash").text
+    assert "Built 7 parts" in text
+    assert "Shell cwd" not in text

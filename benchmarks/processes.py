@@ -92,7 +92,7 @@ async def _quiet(servers: Sequence[Server]) -> None:
 def _managed(url: str, own: Path) -> Sequence[str]:
     (command,) = (each.command for each in VARIANTS if each.name == OURS)
     assert command is not None
-    return (*command(url, own), "--mode", "manage", "--manage-small")
+    return (*command(url, own), "--mode", "manage")
 
 
 GROUP = Group(

@@ -31,5 +31,5 @@ PEERS = (
     Variant(BARE, lambda url, _: (sys.executable, "-m", "benchmarks.bare_relay", url)),
     Variant(LITELLM, lambda url, own: (sys.executable, "-m", "benchmarks.litellm_server", url, str(own))),
     Variant(OURS, _serve),
-    Variant(MANAGING, lambda url, own: _serve(url, own, "--manage", "--manage-small")),
+    Variant(MANAGING, lambda url, own: _serve(url, own, "--manage")),
 )

@@ -184,9 +184,9 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "manage_small",
-        False,
-        "Manage conversations from their first request on, however small: the memory tools may then cost more than 2 % "
-        "of it. Else such a conversation is observed until they do not.",
+        True,
+        "Manage conversations from their first request on, however small: below some 15,000 tokens the memory tools "
+        "cost more than 2 % of it at first. Else such a conversation is observed until they do not.",
         values.parse_boolean,
         "true|false",
     ),

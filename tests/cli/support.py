@@ -71,7 +71,7 @@ def environ_for(home: Path, **variables: str) -> dict[str, str]:
         for name in ("PATH", "LANG", "PYTHONPATH", "COVERAGE_PROCESS_START")
         if name in os.environ
     }
-    own = {"MNEMOSYNE_DATA_DIR": str(home / "data"), "MNEMOSYNE_PORT": "0", "MNEMOSYNE_MANAGE_SMALL": "true"}
+    own = {"MNEMOSYNE_DATA_DIR": str(home / "data"), "MNEMOSYNE_PORT": "0"}
     return kept | {"HOME": str(home)} | own | variables
 
 

@@ -63,7 +63,7 @@ def serving(standin: Standin, *options: str, data_dir: Path | None = None) -> It
         home = Path(folder)
         data_dir, errors = data_dir or home / "data", home / "stderr"
         command = [*MNEMOSYNE, "serve", "--port", "0", "--data-dir", str(data_dir), "--upstream", standin.url]
-        command.extend(("--manage-small", *options))
+        command.extend(options)
         with (
             errors.open("wb") as stderr,
             subprocess.Popen(

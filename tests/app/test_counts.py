@@ -22,15 +22,15 @@ EXPECTED = """
                    statements transactions appends events rows event_bytes content_bytes hops parses parsed copies
 observe: plain              4            4       4      5    7        2980           833    4     22   2994      4
 observe: tool               4            4       4      5    8        3231         23223    4     22  70149      4
-manage: plain               5            5       4      7   10        4187          1108    6     47   5519      5
-manage: tool                5            5       4      7   11        4495         23599    6     45 162069      5
-manage: hidden              7            7       6      9   16        5729          3436    8     74  98799      7
-manage: epoch               5            5       4      9   12        4467          3259    7    121 194463      4
+manage: plain               5            5       4      7   10        4059          1108    6     47   5519      5
+manage: tool                5            5       4      7   11        4367         23599    6     45 162069      5
+manage: hidden              7            7       6      9   16        5601          3436    8     74  98799      7
+manage: epoch               5            5       4      9   12        4339          3259    7    121 194463      4
 observe: turn 103           4            4       4      4    6        2241           708    4     17 158435      4
 observe: turn 203           4            4       4      4    6        2241           708    4     17 158436      4
 observe: turn 2003          4            4       4      4    6        2258           709    4     17 158439      1
-manage: turn 103            5            5       4      6    9        3456           947    6     47 317203      4
-manage: turn 2003           5            5       4      6    9        3472           947    6     47 317217      1
+manage: turn 103            5            5       4      6    9        3328           947    6     47 317203      4
+manage: turn 2003           5            5       4      6    9        3344           947    6     47 317217      1
 """
 """What the columns count is told in ``doors.Counts``. The conversation has 80 KB. A tool turn brings a result of 20 KB,
 a hidden round searches memory, and an epoch rewrites what goes upstream. Turns 103 to 2003 are those of a long session;

@@ -57,10 +57,10 @@ async def managed() -> Managed:
         await client.work("And now?")
         del client.history[2:]
         await client.turn(*results({"content": client.history[1]["content"]}), text("Never mind."))
-        (stream,) = await stage.log.streams()
-        recorded = await stage.log.read(stream)
-        sent = [each.body for each in stage.standin.messages]
-        return Managed(Plain(stage.log), stream, recorded, sent, client.bodies)
+    (stream,) = await stage.log.streams()
+    recorded = await stage.log.read(stream)
+    sent = [each.body for each in stage.standin.messages]
+    return Managed(Plain(stage.log), stream, recorded, sent, client.bodies)
 
 
 async def test_every_round_and_every_request_is_verified(managed: Managed) -> None:

@@ -60,8 +60,8 @@ async def told(
         message = await reads(client, stage, {"content": []}, turns, size=size)
         clock.now += idle
         await reads(client, stage, message, more, first=turns, size=size)
-        (stream,) = await stage.log.streams()
-        return Session(Plain(stage.log), stream, await stage.log.read(stream))
+    (stream,) = await stage.log.streams()
+    return Session(Plain(stage.log), stream, await stage.log.read(stream))
 
 
 async def test_after_a_break_the_epoch_is_foreseen_that_a_managed_session_begins() -> None:

@@ -64,13 +64,13 @@ def _say(text: str) -> list[Json]:
 
 
 def _steps(part: str, work: int, chance: random.Random) -> list[tuple[str, Json, str]]:
-    path = f"/work/billing/{part}.py"
+    path = f"/home/ada/billing/{part}.py"
     code = "\n".join(
         f"{line:6}\tdef {part}_{line}(day: str) -> Date:\n{line + 1:6}\t    return parse(day, century={1900 + line})"
         for line in range(1, chance.randint(60, 500), 2)
     )
     calls = "\n".join(
-        f"/work/billing/{each}.py:{chance.randint(1, 400)}: old_parse({part})" for each in PARTS for _ in range(3)
+        f"/home/ada/billing/{each}.py:{chance.randint(1, 400)}: old_parse({part})" for each in PARTS for _ in range(3)
     )
     tests = "\n".join(f"test_{part}_{number} ... ok" for number in range(chance.randint(10, 60)))
     steps = [
@@ -78,6 +78,6 @@ def _steps(part: str, work: int, chance: random.Random) -> list[tuple[str, Json,
         ("Edit", {"file_path": path, "old_string": "old_parse", "new_string": "parse_date"}, "The file was updated."),
     ]
     if work == 0:
-        steps.insert(1, ("Grep", {"pattern": f"old_parse.*{part}", "path": "/work/billing"}, calls))
+        steps.insert(1, ("Grep", {"pattern": f"old_parse.*{part}", "path": "/home/ada/billing"}, calls))
     steps.append(("Bash", {"command": f"python -m pytest tests/test_{part}.py"}, f"{tests}\n\nOK"))
     return steps

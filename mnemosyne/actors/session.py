@@ -205,7 +205,7 @@ class SessionActor:
         last = self._last
         if last is None or last.settled:
             return None
-        return await self.mailbox.next_before(lambda: _settle(last))
+        return await self.mailbox.next_before(lambda: _wait_for_outcome(last))
 
     async def _do_owed(self) -> None:
         if await self._owed.do():
@@ -553,7 +553,7 @@ class SessionActor:
         self._correlation = correlation_id
         envelopes = tuple(Envelope(event, correlation_id, command) for events, command in decided for event in events)
         stored = tuple(Content(digest, data) for digest, data in dict(contents).items())
-        append = Append(self.identity.stream, self.state.version, envelopes, stored, may_wait)
+        append = Append(self.identity.stream, self.state.version, envelopes, stored, may_wait=may_wait)
         self._last = self._journal.submit(append)
         await self._memory.note_all([event for events, _ in decided for event in events])
         return self._last
@@ -570,7 +570,8 @@ class SessionActor:
                 raise VersionConflict(f"an append before this one failed: {error}") from None
 
 
-async def _settle(ticket: Ticket) -> None:
+async def _wait_for_outcome(ticket: Ticket) -> None:
+    """Whatever it is: who asked for the append is told, and the next message finds out."""
     with suppress(LogFailed):
         await ticket.durable()
 

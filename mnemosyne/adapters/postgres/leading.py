@@ -116,7 +116,7 @@ def _watch(connection: Connection, advance: Callable[[int], None]) -> None:
     end = time.monotonic() + WATCH_SECONDS
     while time.monotonic() < end:
         trio.from_thread.run_sync(advance, _look(connection))
-        time.sleep(LOOK_SECONDS)
+        time.sleep(LOOK_SECONDS)  # in the thread that has the connection: its lock is held while that lives
 
 
 def _look(connection: Connection) -> int:

@@ -26,6 +26,7 @@ from trio.testing import MockClock
 
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.domain.cost.catalogue import in_force, use
 from tests.profiles import load_profile
 
 load_profile()  # before the first property is imported
@@ -38,12 +39,17 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _log_level() -> Iterator[None]:
-    """A command that a test runs in its own process may silence the log; the next test hears it again."""
+def _as_before() -> Iterator[None]:
+    """A command that a test runs in its own process may silence the log, know other models and look for garbage rarely;
+    the next test begins as this one did.
+    """
     log = logging.getLogger("mnemosyne")
-    level = log.level
+    level, models, collections = log.level, in_force(), gc.get_threshold()
     yield
     log.setLevel(level)
+    gc.set_threshold(*collections)
+    if in_force() is not models:
+        use(models)
 
 
 @attrs.frozen

@@ -143,17 +143,13 @@ async def test_a_database_that_hangs_is_said_not_to_answer_and_since_when(
         nursery.cancel_scope.cancel()
 
 
-PYTHONS_OWN = (700, 10, 10)
-
-
 def test_a_look_at_all_that_is_held_is_rare_and_leaves_out_what_was_imported() -> None:
     before = gc.get_threshold()
     try:
-        gc.set_threshold(*PYTHONS_OWN)  # a command that ran in this process has set its own
         collect_rarely()
         assert gc.get_threshold() == COLLECTIONS
         assert gc.get_freeze_count() > 0
-        rare, usual = (each[0] * each[1] * each[2] for each in (COLLECTIONS, PYTHONS_OWN))
+        rare, usual = (each[0] * each[1] * each[2] for each in (COLLECTIONS, before))
         assert rare >= 20 * usual
     finally:
         gc.set_threshold(*before)

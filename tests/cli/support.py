@@ -63,16 +63,13 @@ def provider() -> Iterator[Provider]:
 
 
 def environ_for(home: Path, **variables: str) -> dict[str, str]:
-    """An environment in which nothing of the developer's own can be seen, and conversations as small as ours in tests
-    are managed.
-    """
+    """An environment in which nothing of the developer's own can be seen."""
     kept = {
         name: os.environ[name]
         for name in ("PATH", "LANG", "PYTHONPATH", "COVERAGE_PROCESS_START")
         if name in os.environ
     }
-    own = {"MNEMOSYNE_DATA_DIR": str(home / "data"), "MNEMOSYNE_PORT": "0"}
-    return kept | {"HOME": str(home)} | own | variables
+    return kept | {"HOME": str(home), "MNEMOSYNE_DATA_DIR": str(home / "data"), "MNEMOSYNE_PORT": "0"} | variables
 
 
 def mnemosyne(*arguments: str, environ: dict[str, str], cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":

@@ -17,7 +17,7 @@ import pytest
 from mnemosyne.lab.provider import Standin, from_data
 from mnemosyne.lab.provider.reading import Json
 from tests.clients.agents import Agent, Said
-from tests.clients.record import Conversation, conversations
+from tests.clients.record import OPEN, Conversation, conversations
 from tests.waiting import DEADLINE
 
 MNEMOSYNE = (sys.executable, "-P", "-m", "mnemosyne")
@@ -25,6 +25,9 @@ CLIENT_SECONDS = 5.0 * DEADLINE
 """A client with many rounds, each of which starts programs."""
 
 SERVER_SECONDS = DEADLINE
+
+LOOKS = 100
+"""How often the log is looked at until all is there; each takes a fifth of a second or more."""
 
 NOWHERE = "http://127.0.0.1:9"
 """A proxy that is not there: what an agent sends to anybody but this machine fails at once."""
@@ -99,11 +102,24 @@ class Visit:
         self.standin.script = from_data({"rules": list(rules)})
 
     def recorded(self, data_dir: Path | None = None) -> Conversation:
-        """The one conversation of the log since then, whose requests are those that the provider saw."""
-        (found,) = conversations(data_dir or self.server.data_dir, since=self.since)
-        assert sorted(turn.body for turn in found.turns) == sorted(each.body for each in self.standin.messages)
+        """The one conversation of the log since then, whose requests are those that the provider saw. It is waited for:
+        where the database is slow, a client has its answer before that is on record.
+        """
+        sent = sorted(each.body for each in self.standin.messages)
+        (found,) = self._conversations(data_dir or self.server.data_dir)
+        assert sorted(turn.body for turn in found.turns) == sent
         assert found.history.gaps == []
         assert self.standin.violations == []
+        return found
+
+    def _conversations(self, data_dir: Path) -> list[Conversation]:
+        """Those of the log since then, once all that the provider saw is among them and has ended."""
+        found: list[Conversation] = []
+        for _ in range(LOOKS):
+            found = conversations(data_dir, since=self.since)
+            turns = [turn for each in found for turn in each.turns]
+            if len(turns) >= len(self.standin.messages) and all(turn.outcome != OPEN for turn in turns):
+                break
         return found
 
     def conversation(self, data_dir: Path | None = None) -> Conversation:

@@ -16,6 +16,9 @@ from mnemosyne.domain.session.events import TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe
 
+OPEN = "open"
+"""The outcome of a turn of which no end is on record."""
+
 
 @attrs.frozen
 class Turn:
@@ -106,4 +109,4 @@ def _outcome(attempt: Attempt) -> str:
         case TurnInterrupted(reason=reason):
             return f"interrupted: {reason}"
         case None:
-            return "open"
+            return OPEN

@@ -29,6 +29,7 @@ from mnemosyne.adapters.postgres.content_store import (
 )
 from mnemosyne.adapters.postgres.database import SCHEMA, Connection, Database, DoesNotFit, rows_as_dicts
 from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.object_index_rows import hold_sessions
 from mnemosyne.adapters.postgres.tail import last_position, read_tail
 from mnemosyne.domain.knowledge.events import OPENED
 from mnemosyne.domain.ports import Recorded, StreamSizes
@@ -183,6 +184,7 @@ class PostgresEventLog:
 
     def _forget(self, connection: Connection, stream: UUID, redacted: Callable[[Any], object]) -> int:
         """Content before events, as commits do it, so that neither waits for the other in a circle."""
+        hold_sessions(connection, (stream,), "update")
         changed = list(self._find_redactions(self._read(connection, stream, 0, None), redacted))
         erased = erase_contents(connection, stream)
         _erase_index(connection, stream)  # words and vectors tell what was said

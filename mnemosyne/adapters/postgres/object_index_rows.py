@@ -5,8 +5,9 @@ holds them as they are.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from typing import Literal
 from uuid import UUID
 
 import attrs
@@ -55,6 +56,8 @@ class IndexEntry:
     tags: Sequence[str]
     turns: tuple[int, int]
     cuts: Sequence[IndexedPassage]
+    digest: bytes | None
+    """Of one of the contents that it was cut from, None where there are none: once that is erased, nothing goes in."""
 
 
 @attrs.frozen
@@ -203,12 +206,17 @@ def put_words(
     if not move(connection, after, made[-1]):
         return
     keys = [each.stream for each in made], [each.object for each in made]
+    hold_sessions(connection, keys[0], "share")
     _take_out(connection, *keys)
-    # Looked at again under the cursor's lock, so that nothing comes back after it was tidied away.
+    # Looked at again under these locks, so that nothing comes back after it was tidied away, or erased: what tells of
+    # the sessions that were forgotten comes later than the erasing.
+    digests = [entry.digest if isinstance(entry, IndexEntry) else None for entry in entries]
     there = connection.execute(
-        f"select place from unnest(%s::uuid[], %s::text[], %s::bigint[])"
-        f" with ordinality as m (stream, object, version, place) where not {_FORGOTTEN}".encode(),
-        (*keys, [each.version for each in made]),
+        f"select place from unnest(%s::uuid[], %s::text[], %s::bigint[], %s::bytea[])"
+        f" with ordinality as m (stream, object, version, digest, place) where not {_FORGOTTEN} and not exists ("
+        "  select from mnemosyne.content c where c.stream = m.stream and c.digest = m.digest"
+        "  and c.data is null)".encode(),
+        (*keys, [each.version for each in made], digests),
     )
     for (place,) in sorted(there.fetchall()):
         each, entry = made[place - 1], entries[place - 1]
@@ -220,6 +228,15 @@ def put_words(
                 " last_turn, skipped) values (%s, %s, 0, 0, '', '{}', 0, 0, %s)",
                 (each.stream, each.object, entry.reason),
             )
+
+
+def hold_sessions(connection: Connection, streams: Iterable[UUID], strength: Literal["share", "update"]) -> None:
+    """Until the transaction ends, no session is both erased ("update") and taken into the index ("share")."""
+    connection.execute(
+        "select from mnemosyne.stored_events where originator_id = any(%s) and originator_version = 1"
+        f" order by originator_id for {strength}".encode(),
+        (list(set(streams)),),
+    )
 
 
 def _put_in(connection: Connection, made: IndexedObject, entry: IndexEntry) -> None:

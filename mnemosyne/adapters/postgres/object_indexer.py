@@ -250,7 +250,10 @@ class ObjectIndexer:
         found = await self._contents.fetch(stream, digests)
         contents = {each: recipe.assemble(pieces[each], found.__getitem__) for each in created}
         return await self._in_thread(
-            lambda: {each: _Said(event, text_in_index(event, contents[each])) for each, event in created.items()}
+            lambda: {
+                each: _Said(event, text_in_index(event, contents[each]), min(digests_in(pieces[each]), default=None))
+                for each, event in created.items()
+            }
         )
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
@@ -259,10 +262,11 @@ class ObjectIndexer:
 
 @attrs.frozen
 class _Said:
-    """An object's event, and what it says."""
+    """An object's event, what it says, and the digest of one of the contents that it says it with."""
 
     created: ObjectCreated
     text: str
+    digest: bytes | None
 
 
 def _check_created(made: IndexedObject, event: object) -> ObjectCreated:
@@ -283,6 +287,7 @@ def _entry(made: IndexedObject, said: "_Said | Exception | None") -> IndexEntry 
             tags=said.created.tags,
             turns=(said.created.first_turn, said.created.last_turn),
             cuts=cut(made.stream, said.text),
+            digest=said.digest,
         )
     except Exception as error:
         return _skip(made, error)

@@ -272,6 +272,26 @@ async def test_what_an_indexer_wrote_while_a_session_was_forgotten_is_tidied_awa
         assert rows(dsn) == {table: [] for table in TABLES}
 
 
+class ForgettingMeanwhile(PostgresObjectIndex):
+    """An index into which nothing is put before a session was forgotten."""
+
+    forget: Callable[[], Awaitable[object]]
+
+    async def put_words(self, *words: Any) -> None:
+        await self.forget()
+        await super().put_words(*words)
+
+
+async def test_what_was_read_before_a_session_was_forgotten_is_not_put_in_after_it(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        gone, kept = await world.add("gone", *FILES), await world.add("kept", *FILES)
+        await world.project()
+        index = ForgettingMeanwhile(world.database, [HashedLexical()])
+        index.forget = lambda: world.events.forget(gone, lambda event: event)
+        await ObjectIndexer(index, world.events, world.contents).catch_up()
+        assert {row[0] for table in rows(dsn).values() for row in table} == {kept}
+
+
 async def created_event(world: Indexed, stream: UUID, text: str) -> tuple[int, ObjectCreated]:
     """The version and the event of the object of a session that says something."""
     for recorded in await world.events.read(stream):

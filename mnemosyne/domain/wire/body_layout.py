@@ -3,7 +3,8 @@ one.
 
 The walk goes from left to right, so everything that ends before the first different byte is where it was; and once it
 stands, in the same state, on a boundary of the previous body that lies in the common ending, the rest is as it was,
-too.
+too. In between, a long member that has the bytes of the previous body's is taken as it was: tools and a system prompt
+stay, whatever changes before and behind them.
 """
 
 import json
@@ -54,13 +55,22 @@ class ReadMember:
         )
 
 
+@attrs.frozen
+class KeptRange:
+    """What stands at ``[start, end)`` stood in the previous body from ``was`` on."""
+
+    start: int
+    end: int
+    was: int
+
+
 @attrs.frozen(kw_only=True)
 class Before:
-    """The layout of the previous body: its length, members, the offset of its history array and the elements in
+    """The layout of the previous body: its bytes, members, the offset of its history array and the elements in
     it.
     """
 
-    length: int
+    raw: bytes = attrs.field(repr=False)
     members: tuple[ReadMember, ...]
     array_start: int
     elements: Sequence[Spanned]
@@ -72,7 +82,8 @@ class BodyLayout:
     ``moved`` bytes on.
 
     ``new`` and ``moved`` count from the ``[`` of the array at ``array_start``. ``lexed`` is the range that was looked
-    at; it begins and ends outside strings. ``opaque`` says why this is no Messages body, or is None.
+    at, but for the ``unchanged`` in it, which are in order; each begins and ends outside strings. ``opaque`` says why
+    this is no Messages body, or is None.
     """
 
     members: tuple[ReadMember, ...] = ()
@@ -82,6 +93,7 @@ class BodyLayout:
     resumed: int | None = None
     moved: int = 0
     lexed: Range
+    unchanged: tuple[KeptRange, ...] = ()
     opaque: str | None = None
     withheld: tuple[Range, ...] = ()
 
@@ -105,6 +117,7 @@ def lay_out(raw: bytes, before: Before | None, head: int, tail: int, dialect: Di
         resumed=walk.resumed,
         moved=walk.moved,
         lexed=(walk.lexed_from, walk.lexed_to),
+        unchanged=tuple(walk.unchanged),
         opaque=_opaque_members(dialect, walk.members, walk.array_start),
         withheld=withheld,
     )
@@ -133,7 +146,7 @@ class _Walk:
         self.before = before
         self.head = head
         self.common_from = len(raw) - tail if before else len(raw) + 1
-        self.shift = len(raw) - before.length if before else 0
+        self.shift = len(raw) - len(before.raw) if before else 0
         self.members: list[ReadMember] = []
         self.array_start = 0
         self.kept = 0
@@ -142,6 +155,7 @@ class _Walk:
         self.moved = 0
         self.lexed_from = 0
         self.lexed_to = len(raw)
+        self.unchanged: list[KeptRange] = []
 
     def run(self) -> bool:
         """Walk the whole body; False if it is not one JSON object, as far as that was looked at."""
@@ -196,6 +210,9 @@ class _Walk:
         if head is None:
             return None
         key, value_start = head
+        unchanged = self._find_unchanged(at, key)
+        if unchanged is not None:
+            return unchanged
         if key == self.dialect.array and not self.array_start and self.raw[value_start : value_start + 1] == b"[":
             self.array_start = value_start
             array_end = self._elements()
@@ -210,6 +227,25 @@ class _Walk:
         return ReadMember(
             key, at, value_start, value_end, facts, tuple((start - at, end - at) for start, end in withheld)
         )
+
+    def _find_unchanged(self, at: int, key: str) -> ReadMember | None:
+        """The member as the previous body has it, if it is long and these are its bytes."""
+        before = self.before
+        if before is None or key == self.dialect.array:
+            return None
+        view = memoryview(before.raw)
+        for member in before.members:
+            # A quote or a bracket ends the value whatever follows.
+            if (
+                member.key == key
+                and member.value_end - member.start >= json_spans.LONG
+                and before.raw[member.value_end - 1] in b'"}]'
+                and self.raw.startswith(view[member.start : member.value_end], at)
+            ):
+                moved = member.move(at - member.start)
+                self.unchanged.append(KeptRange(at, moved.value_end, member.start))
+                return moved
+        return None
 
     def _elements(self) -> int | None:
         """The end of the history array, after noting its elements; None if it never ends."""

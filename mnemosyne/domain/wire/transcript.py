@@ -13,7 +13,7 @@ in no change.
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import takewhile
@@ -27,7 +27,7 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import MAIN, dialect_of
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.normal_form import THINKING, Block, Echo, content_blocks
-from mnemosyne.domain.wire.recipe import BodyChange, Piece, Recipe, Withheld
+from mnemosyne.domain.wire.recipe import BodyChange, Piece, Pieces, Recipe, Withheld
 
 _PARSED_HELD = 16
 
@@ -291,7 +291,7 @@ def _before(previous: Transcript | None) -> Before | None:
     if previous is None:
         return None
     return Before(
-        length=len(previous.raw),
+        raw=previous.raw,
         members=previous.members,
         array_start=previous._array_start,
         elements=previous.messages,
@@ -383,12 +383,19 @@ def _parse(raw: bytes) -> Any:
 
 
 def _cuts(raw: bytes, layout: BodyLayout) -> list[Range]:
-    """What is cut out of the skeleton, in order: withheld ranges, and the long literals that meet none of them."""
-    cuts = sorted(layout.withheld)
-    for literal in json_spans.long_literals(raw, *layout.lexed):
-        if all(literal[1] <= start or end <= literal[0] for start, end in layout.withheld):
-            cuts.append(literal)
-    return sorted(cuts)
+    """What is cut out of the skeleton, in order: what is unchanged; elsewhere withheld ranges, and the long literals
+    that meet none of them.
+    """
+    unchanged = [(each.start, each.end) for each in layout.unchanged]
+    start, end = layout.lexed
+    gaps = zip([start, *(to for _, to in unchanged)], [*(at for at, _ in unchanged), end], strict=True)
+    withheld = [each for each in layout.withheld if not _meets(each, unchanged)]
+    literals = [literal for gap in gaps for literal in json_spans.long_literals(raw, *gap)]
+    return sorted([*unchanged, *withheld, *(each for each in literals if not _meets(each, withheld))])
+
+
+def _meets(span: Range, others: Iterable[Range]) -> bool:
+    return any(span[0] < end and start < span[1] for start, end in others)
 
 
 _Texts = dict[int, list[tuple[bytes, int, Piece]]]
@@ -417,14 +424,21 @@ class _Store:
         """The change against the previous body, keeping at most ``head`` and ``tail`` bytes of it."""
         raw = self.raw
         head, tail = self._agreeing(layout.withheld, head, tail)
-        withheld = set(layout.withheld)
         cuts = [cut for cut in _cuts(raw, layout) if cut[1] > head and cut[0] < len(raw) - tail]
         # A literal that is partly old counts as new: half a text would never be found again as a whole.
         if cuts and cuts[0][0] < head:
             head = cuts[0][0]
         end = max(len(raw) - tail, cuts[-1][1]) if cuts else len(raw) - tail
-        pieces = self._pieces(head, end, cuts, withheld, self._old_texts(head, len(raw) - end))
+        taken = self._find_stored(layout) | {each: (Withheld(each[1] - each[0]),) for each in layout.withheld}
+        pieces = self._pieces(head, end, cuts, taken, self._old_texts(head, len(raw) - end))
         return recipe.change_of(head, pieces, len(raw) - end)
+
+    def _find_stored(self, layout: BodyLayout) -> dict[Range, Pieces]:
+        """How what is unchanged is stored already."""
+        if self.previous is None:
+            return {}
+        stored = self.previous.recipe.between
+        return {(each.start, each.end): stored(each.was, each.was + each.end - each.start) for each in layout.unchanged}
 
     def _agreeing(self, withheld: Sequence[Range], head: int, tail: int) -> Range:
         """Head and tail shortened so that the same bytes are withheld there in both bodies."""
@@ -440,8 +454,9 @@ class _Store:
         return head, tail
 
     def _pieces(
-        self, start: int, end: int, cuts: Sequence[Range], withheld: set[Range], old: _Texts
+        self, start: int, end: int, cuts: Sequence[Range], taken: Mapping[Range, Pieces], old: _Texts
     ) -> list[Piece | Withheld]:
+        """The pieces of ``[start, end)``: of each cut those that are ``taken``, or else a text."""
         gaps = list(zip([start, *(cut[1] for cut in cuts)], [*(cut[0] for cut in cuts), end], strict=True))
         skeleton = b"".join(self.raw[left:right] for left, right in gaps)
         digest = self._keep(skeleton) if skeleton else b""
@@ -451,7 +466,7 @@ class _Store:
             pieces.append(Piece(digest, offset, right - left))
             offset += right - left
             if cut is not None:
-                pieces.append(Withheld(cut[1] - cut[0]) if cut in withheld else self._text(*cut, old))
+                pieces += taken.get(cut) or (self._text(*cut, old),)
         return [piece for piece in pieces if piece.length]
 
     def _old_texts(self, head: int, tail: int) -> _Texts:

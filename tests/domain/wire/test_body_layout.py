@@ -8,9 +8,7 @@ from mnemosyne.domain.wire.transcript import Message
 def before(raw: bytes) -> body_layout.Before:
     layout = body_layout.lay_out(raw, None, 0, 0, MESSAGES)
     elements = [Message(start, end, "user", b"", b"") for start, end in layout.new]
-    return body_layout.Before(
-        length=len(raw), members=layout.members, array_start=layout.array_start, elements=elements
-    )
+    return body_layout.Before(raw=raw, members=layout.members, array_start=layout.array_start, elements=elements)
 
 
 def again(old: bytes, new: bytes) -> body_layout.BodyLayout:
@@ -46,6 +44,17 @@ def test_a_new_first_message_keeps_those_after_the_next() -> None:
     # The new message begins as the old first one did, so the common ending begins within that.
     found = again(OLD, OLD.replace(b'[{"a"', b'[{"z":0},{"a"'))
     assert (found.kept, len(found.new), found.resumed, found.moved) == (0, 2, 1, 8)
+
+
+def test_a_long_member_between_two_changes_is_taken_as_it_was() -> None:
+    tools = b'"tools":["' + b"t" * 300 + b'"]'
+    old = b'{"model":"m",' + tools + b',"user":1}'
+    new = b'{"model":"other",' + tools + b',"user":2}'
+    found = again(old, new)
+    (unchanged,) = found.unchanged
+    assert new[unchanged.start : unchanged.end] == tools == old[unchanged.was :][: len(tools)]
+    assert not again(old, new.replace(b'tt"]', b'tu"]')).unchanged
+    assert not again(old, new.replace(b'"tools"', b'"other"')).unchanged
 
 
 def test_a_number_that_goes_on_is_not_kept() -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.wire import recipe, stored_reply, transcript
+from mnemosyne.domain.wire import body_layout, recipe, stored_reply, transcript
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Piece, Recipe
 from mnemosyne.domain.wire.transcript import StoredBytes, Transcript, read
@@ -95,7 +96,9 @@ def a_body(draw: st.DrawFn) -> dict[str, Any]:
         "messages": draw(st.lists(a_message(), max_size=5)),
         "system": draw(texts),
         "tools": [{"name": "n", "description": draw(texts)}],
-        "mcp_servers": [{"url": "u", "authorization_token": draw(st.sampled_from([SECRET, SECRET[:9], ""]))}],
+        "mcp_servers": [
+            {"url": "u", "name": draw(texts), "authorization_token": draw(st.sampled_from([SECRET, SECRET[:9], ""]))}
+        ],
         "thread": {"type": "continue"},
     }
     keys = draw(st.permutations(["model", "messages", "system", "tools", "mcp_servers"]))
@@ -110,7 +113,7 @@ def two_bodies(draw: st.DrawFn) -> tuple[bytes, bytes]:
     first = draw(a_body())
     second = dict(first)
     messages = list(first.get("messages", []))
-    match draw(st.integers(0, 8)):
+    match draw(st.integers(0, 9)):
         case 0:
             second["messages"] = messages + draw(st.lists(a_message(), max_size=3))
         case 1:
@@ -128,6 +131,8 @@ def two_bodies(draw: st.DrawFn) -> tuple[bytes, bytes]:
             second["system"] = draw(texts)
         case 6:
             second = draw(a_body())
+        case 7:
+            second = {"first": draw(texts), **first, "last": draw(texts)}
         case _:
             return _damaged(draw, dumps(first), dumps(first))
     return dumps(first), dumps(second)
@@ -286,6 +291,25 @@ def test_a_moved_marker_and_a_flip_to_a_string_store_no_text_again() -> None:
     log.turn(body([{"role": "user", "content": [block, {"type": "text", "text": LONG}]}, user(LONG), user("x")]))
     literal = json.dumps(LONG, ensure_ascii=False)[1:-1].encode()
     assert sum(content.count(literal) for content in log.contents.values()) == 1
+
+
+def test_what_stays_between_two_changes_is_neither_read_nor_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    servers = [{"name": LONG, "authorization_token": SECRET}]
+    kept: dict[str, Any] = {"tools": [{"name": "n", "description": LONG}], "mcp_servers": servers}
+    log.turn(body([user("a")], **kept, metadata={"user_id": "1"}))
+    stored, looked_at, facts = len(log.contents), [], body_layout._facts
+
+    def noting(dialect: Dialect, key: str, value: bytes) -> Any:
+        looked_at.append(key)
+        return facts(dialect, key, value)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(body_layout, "_facts", noting)
+        found = log.turn(body([user("a"), assistant("b")], **kept, metadata={"user_id": "2"}))
+    assert looked_at == ["system", "metadata"]
+    assert len(log.contents) - stored == 1
+    assert log.rebuilt() == found.raw.replace(SECRET.encode(), b"*" * len(SECRET))
 
 
 def test_a_text_that_comes_back_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:

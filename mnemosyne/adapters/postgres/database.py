@@ -19,7 +19,7 @@ from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 from psycopg import errors as pg
 from psycopg import pq, sql
-from psycopg.rows import TupleRow, dict_row
+from psycopg.rows import TupleRow
 
 from mnemosyne.adapters.postgres.migrations import Migration, list_migrations, migrate
 from mnemosyne.errors import BadConfiguration, BadOption, DatabaseUnfit, LogFailed, LogUnavailable
@@ -306,18 +306,6 @@ def tell_refusals() -> Iterator[None]:
         raise BadOption(f"The database refuses the query: {why}.") from None
 
 
-@contextmanager
-def rows_as_dicts(connection: Connection) -> Iterator[Any]:
-    """The connection with rows as dicts, sent in binary form, as eventsourcing's recorders expect them."""
-    kept = connection.row_factory, connection.cursor_factory
-    as_dicts: Any = connection
-    as_dicts.row_factory, as_dicts.cursor_factory = dict_row, _BinaryCursor
-    try:
-        yield as_dicts
-    finally:
-        as_dicts.row_factory, as_dicts.cursor_factory = kept
-
-
 def halfvecs(connection: Connection, vectors: Iterable[Sequence[float]]) -> list[HalfVector]:
     """Vectors in the half precision in which they are stored, as parameters for a statement of this connection.
 
@@ -326,17 +314,6 @@ def halfvecs(connection: Connection, vectors: Iterable[Sequence[float]]) -> list
     if connection.adapters.types.get("halfvec") is None:
         register_vector(connection)
     return [HalfVector(list(vector)) for vector in vectors]
-
-
-class _BinaryCursor(psycopg.Cursor[Any]):
-    """A cursor that asks for binary results, which halves the bytes of every bytea."""
-
-    def __init__(self, connection: Any, *, row_factory: Any = None) -> None:
-        if row_factory is None:
-            super().__init__(connection)
-        else:
-            super().__init__(connection, row_factory=row_factory)
-        self.format = pq.Format.BINARY
 
 
 @attrs.frozen(eq=False)

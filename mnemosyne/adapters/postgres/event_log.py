@@ -1,22 +1,16 @@
-"""The event log in PostgreSQL: eventsourcing's recorder, our codec, and a commit that takes many sessions at once.
+"""The event log in PostgreSQL: our codec, and a commit that takes many sessions at once.
 
-This is the only module that imports eventsourcing, and of it only the recorder: rows of (stream, version, name, state)
-with one position over all of them. Ours is the append, one function in the database (0009_append_beside_others.sql):
-theirs locks the table for each, uses psycopg's pipeline, which hangs for ever with a megabyte of parameters, and sends
-hex text; it takes version 99 after 1; and it knows no content, which is to be in the same transaction as the events
-that name it. Ours too is the tail (tail.py), which misses nothing that commits late.
+The table is one of the library eventsourcing, whose recorder reads it: rows of (stream, version, name, state) with one
+position over all of them. The append is one function in the database (0009_append_beside_others.sql), and the tail
+(tail.py) misses nothing that commits late. Why its recorder is not used: ADR 45.
 """
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, LiteralString, cast
+from typing import Any, Literal, LiteralString
 from uuid import UUID
 
 import attrs
 import trio
-from eventsourcing.persistence import Notification
-from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
 from mnemosyne.adapters.postgres.batches import Assessment, Committed, EncodedAppend, assess
 from mnemosyne.adapters.postgres.content_store import (
@@ -27,9 +21,8 @@ from mnemosyne.adapters.postgres.content_store import (
     pack_contents,
     slices,
 )
-from mnemosyne.adapters.postgres.database import SCHEMA, Connection, Database, DoesNotFit, rows_as_dicts
+from mnemosyne.adapters.postgres.database import Connection, Database, DoesNotFit
 from mnemosyne.adapters.postgres.event_codec import EventCodec
-from mnemosyne.adapters.postgres.object_index_rows import hold_sessions
 from mnemosyne.adapters.postgres.tail import last_position, read_tail
 from mnemosyne.domain.knowledge.events import OPENED
 from mnemosyne.domain.ports import Recorded, StreamSizes
@@ -45,6 +38,14 @@ _FORGETTING_SECONDS = 120.0
 # The largest bigint.
 _LAST_VERSION = 2**63 - 1
 
+_OF_STREAM = """
+select originator_version, notification_id, topic, state from mnemosyne.stored_events
+where originator_id = %s and """
+
+_PAGE_OF = "originator_version > %s and originator_version <= %s order by originator_version limit %s"
+_WITH_VERSIONS = "originator_version = any(%s) order by originator_version"
+_WITH_NAMES = "topic = any(%s) order by originator_version"
+
 
 class PostgresEventLog:
     """The log in a prepared ``Database`` (ports.EventLog), and what the journal commits to (batches.Committer)."""
@@ -58,8 +59,6 @@ class PostgresEventLog:
         self._database = database
         self._codec = codec
         self._tenant = tenant
-        self._connections = _BorrowedConnections()
-        self._recorder = _Recorder(self._connections)
         self._deadline = commit_deadline
         # Readers may keep every connection busy; the one writer never queues behind them.
         self._writer = trio.CapacityLimiter(1)
@@ -128,32 +127,27 @@ class PostgresEventLog:
 
     def _read(self, connection: Connection, stream: UUID, after: int, upto: int | None) -> list[Recorded[Any]]:
         recorded: list[Recorded[Any]] = []
-        with self._connections.lending(connection):
-            while True:
-                page = self._recorder.select_page(stream, after=after, upto=upto)
-                recorded += [self._decode(row) for row in page]
-                if len(page) < _PAGE:
-                    return recorded
-                after = page[-1].originator_version
+        last = _LAST_VERSION if upto is None else upto
+        while True:
+            page = self._find(connection, stream, _PAGE_OF, (after, last, _PAGE))
+            recorded += page
+            if len(page) < _PAGE:
+                return recorded
+            after = page[-1].version
 
     def _pick(self, connection: Connection, stream: UUID, versions: Collection[int]) -> list[Recorded[Any]]:
-        return self._find(connection, stream, "originator_version = any(%s)", list(versions))
+        return self._find(connection, stream, _WITH_VERSIONS, (list(versions),))
 
     def _select(self, connection: Connection, stream: UUID, names: Sequence[str]) -> list[Recorded[Any]]:
-        return self._find(connection, stream, "topic = any(%s)", names)
+        return self._find(connection, stream, _WITH_NAMES, (names,))
 
     def _find(
         self, connection: Connection, stream: UUID, which: LiteralString, values: Sequence[object]
     ) -> list[Recorded[Any]]:
-        """The events of a stream that have one of these values, in order."""
-        rows = connection.execute(
-            "select originator_version, notification_id, topic, state from mnemosyne.stored_events"
-            f" where originator_id = %s and {which} order by originator_version",
-            (stream, values),
-            binary=True,
-        )
+        """The events of a stream that a condition with these values chooses, in order."""
+        rows = connection.execute(_OF_STREAM + which, (stream, *values), binary=True)
         return [
-            Recorded(stream, version, position, self._codec.decode(name, bytes(state)))
+            Recorded(stream, version, position, self._codec.decode(name, state))
             for version, position, name, state in rows
         ]
 
@@ -178,7 +172,7 @@ class PostgresEventLog:
 
     def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded[Any]]:
         return [
-            Recorded(stream, version, position, self._codec.decode(name, bytes(state)))
+            Recorded(stream, version, position, self._codec.decode(name, state))
             for stream, version, position, name, state in read_tail(connection, after, limit)
         ]
 
@@ -205,9 +199,14 @@ class PostgresEventLog:
             if event != each.envelope.event:
                 yield each.version, *self._codec.encode(attrs.evolve(each.envelope, event=event))
 
-    def _decode(self, row: Notification) -> Recorded[Any]:
-        envelope = self._codec.decode(row.topic, row.state)
-        return Recorded(cast("UUID", row.originator_id), row.originator_version, row.id, envelope)
+
+def hold_sessions(connection: Connection, streams: Iterable[UUID], strength: Literal["share", "update"]) -> None:
+    """Until the transaction ends, no session is both erased ("update") and taken into the index ("share")."""
+    connection.execute(
+        "select from mnemosyne.stored_events where originator_id = any(%s) and originator_version = 1"
+        f" order by originator_id for {strength}".encode(),
+        (list(set(streams)),),
+    )
 
 
 def _erase_index(connection: Connection, stream: UUID) -> None:
@@ -330,59 +329,3 @@ def _sizes(connection: Connection, stream: UUID | None) -> dict[UUID, StreamSize
         )
         found[owner] = found.get(owner, StreamSizes()) + contained
     return found
-
-
-class _BorrowedConnections(PostgresDatastore):
-    """What eventsourcing's recorder takes for its pool: it lends the connection of the ``Database.run`` at hand."""
-
-    def __init__(self) -> None:
-        # Not super().__init__: that would make a pool of its own, with threads.
-        self.schema = SCHEMA
-        self.lock_timeout = 0
-        self.originator_id_type = "uuid"
-        self.enable_db_functions = False
-        self.db_type_names = set()
-        self.psycopg_type_adapters = {}
-        self.psycopg_python_types = {}
-        self._lent = threading.local()
-
-    @contextmanager
-    def lending(self, connection: Connection) -> Iterator[None]:
-        """Within, the recorder's calls in this thread use ``connection``."""
-        with rows_as_dicts(connection) as self._lent.connection:
-            yield
-
-    @contextmanager
-    def get_connection(self) -> Iterator[Any]:
-        """The borrowed connection. Errors pass as they are, so the recorder's own retries (ten) never begin."""
-        yield self._lent.connection
-
-    def register_type_adapters(self) -> None:
-        """Nothing to register: our insert sends columns, not composite values."""
-
-    def close(self) -> None:
-        """Nothing to close: the connections are the Database's."""
-
-
-class _Recorder(PostgresApplicationRecorder):
-    """eventsourcing's recorder with positions in what it selects."""
-
-    def select_page(self, stream: UUID, *, after: int, upto: int | None) -> list[Notification]:
-        """Up to a page of a stream's events, in order. ``select_events`` would leave the positions out."""
-        with self.datastore.get_connection() as connection:
-            rows = connection.execute(
-                "select originator_version, topic, state, notification_id from mnemosyne.stored_events"
-                " where originator_id = %s and originator_version > %s and originator_version <= %s"
-                " order by originator_version limit %s",
-                (stream, after, _LAST_VERSION if upto is None else upto, _PAGE),
-            )
-            return [
-                Notification(
-                    originator_id=stream,
-                    originator_version=row["originator_version"],
-                    topic=row["topic"],
-                    state=bytes(row["state"]),
-                    id=row["notification_id"],
-                )
-                for row in rows
-            ]

@@ -5,14 +5,14 @@ holds them as they are.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Literal
 from uuid import UUID
 
 import attrs
 
 from mnemosyne.adapters.postgres.database import Connection, halfvecs
+from mnemosyne.adapters.postgres.event_log import hold_sessions
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.text.passages import Passage, passages
 from mnemosyne.domain.text.words import words
@@ -228,15 +228,6 @@ def put_words(
                 " last_turn, skipped) values (%s, %s, 0, 0, '', '{}', 0, 0, %s)",
                 (each.stream, each.object, entry.reason),
             )
-
-
-def hold_sessions(connection: Connection, streams: Iterable[UUID], strength: Literal["share", "update"]) -> None:
-    """Until the transaction ends, no session is both erased ("update") and taken into the index ("share")."""
-    connection.execute(
-        "select from mnemosyne.stored_events where originator_id = any(%s) and originator_version = 1"
-        f" order by originator_id for {strength}".encode(),
-        (list(set(streams)),),
-    )
 
 
 def _put_in(connection: Connection, made: IndexedObject, entry: IndexEntry) -> None:

@@ -192,9 +192,11 @@ def _empty(connection: psycopg.Connection, keep: frozenset[str]) -> None:
     names = {name: sql.Identifier("mnemosyne", name) for name in _list_tables(connection)}
     if others := [each for name, each in names.items() if name not in keep]:
         connection.execute(sql.SQL("drop table {} cascade").format(sql.SQL(", ").join(others)))
-    kept = [each for name, each in names.items() if name in keep]
-    connection.execute(sql.SQL("truncate {} restart identity").format(sql.SQL(", ").join(kept)))
-    connection.execute("alter sequence mnemosyne.projection_numbers restart")
+    # To truncate them all takes ten times as long as to see which of them anybody wrote to.
+    written = connection.execute("select relname from pg_class where relkind = 'r' and pg_relation_size(oid) > 0")
+    if kept := [names[name] for (name,) in written if name in names and name in keep]:
+        connection.execute(sql.SQL("truncate {}").format(sql.SQL(", ").join(kept)))
+    connection.execute("select setval(seqrelid, seqstart, false) from pg_sequence")
 
 
 def _list_tables(connection: psycopg.Connection) -> list[str]:

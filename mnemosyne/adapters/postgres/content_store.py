@@ -16,6 +16,7 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 from uuid import UUID
 
 import attrs
@@ -122,6 +123,15 @@ def slices(packed: Sequence[Packed]) -> list[Sequence[Packed]]:
             found.append(packed[start:end])
             start, weight = end, len(content.data)
     return [*found, packed[start:]]
+
+
+def hold_sessions(connection: Connection, streams: Iterable[UUID], strength: Literal["share", "update"]) -> None:
+    """Until the transaction ends, no session is both erased ("update") and taken into the index ("share")."""
+    connection.execute(
+        "select from mnemosyne.stored_events where originator_id = any(%s) and originator_version = 1"
+        f" order by originator_id for {strength}".encode(),
+        (list(set(streams)),),
+    )
 
 
 def erase_contents(connection: Connection, stream: UUID) -> int:

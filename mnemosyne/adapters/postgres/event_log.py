@@ -18,6 +18,7 @@ from mnemosyne.adapters.postgres.content_store import (
     STATEMENT_BYTES,
     Packed,
     erase_contents,
+    hold_sessions,
     pack_contents,
     slices,
 )

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.adapters.postgres.content_store import hold_sessions
 from mnemosyne.adapters.postgres.database import Connection, halfvecs
 from mnemosyne.adapters.postgres.event_log import hold_sessions
 from mnemosyne.domain.objects.kinds import ObjectKind

@@ -16,7 +16,7 @@ from mnemosyne.domain.summaries.extractive.declaring import declare, lines_cut, 
 from mnemosyne.domain.summaries.extractive.facets import Extractor, Facet
 from mnemosyne.domain.summaries.extractive.rendering import WORDS, longest_mark, render
 from mnemosyne.domain.summaries.extractive.roles import TextRole
-from mnemosyne.domain.summaries.extractive.sections import Section, Sections
+from mnemosyne.domain.summaries.extractive.sections import SAID, Section, Sections
 from mnemosyne.domain.summaries.extractive.selecting import Selection, items_of
 from mnemosyne.domain.summaries.extractive.units import TextUnit
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest
@@ -24,8 +24,10 @@ from mnemosyne.domain.text.entities import key_entities, without_colours
 from mnemosyne.domain.text.parts import SPEAKERS, Voice
 from mnemosyne.domain.text.stubs import plain
 
-NAME = "extractive/2"
-"""What a rendition's ``helper`` says. The first was ``extractive``: it kept what had most specifics."""
+NAME = "extractive/3"
+"""What a rendition's ``helper`` says: it changes with what is kept of the same text. Those on record stay as they were
+made. The first, ``extractive``, kept what had most specifics; the second went through all calls of an object at once.
+"""
 
 MINIMUM_CHARS = 16
 """From this target on, the text is a true one; below, there is no room to say what was cut, and it is empty."""
@@ -63,19 +65,24 @@ def summarize(request: RenditionRequest) -> ProposedRendition:
     budget = request.target_chars - WORDS
     for index in _find_protected(request.protected, units):
         selection.keep((index,), budget)
-    selection.keep_facets(facets, _answers(sections.found), budget)
-    filled = [section for section in sections.found if section.role in _FILLED and not section.asks]
-    if filled or not any(selection.kept[:-1]):
-        within = {n for section in filled or sections.found for n in section.within}
-        selection.fill(items_of(units, within), budget)
-        selection.go_on(within, budget)
+    filled = _list_filled(sections)
+    items = items_of(units, {n for within in filled.values() for n in within})
+    for call, room in selection.share_out(_sizes(sections), budget):
+        selection.keep_facets(facets[call], room)
+        selection.fill(items, filled[call], room)
+        selection.go_on(filled[call], room)
+    if not any(selection.kept[:-1]):
+        every = list(range(len(units)))
+        selection.fill(items_of(units, every), every, budget)
+        selection.go_on(every, budget)
     selection.fill_gaps(budget)
     rendered = render(units, selection.kept, numbered=sections.numbered)
     main = _main(sections.found)
     about = plain(_about(request, main), _LONGEST_ABOUT)
     answer = "\n".join(units[n].text or "" for section in sections.found if not section.asks for n in section.within)
     cut = lines_cut(units, selection.kept)
-    said = declare(main.role, about, answer, rendered, tallies(facets, selection.kept), cut)
+    counted = tallies([facet for found in facets.values() for facet in found], selection.kept)
+    said = declare(main.role, about, answer, rendered, counted, cut)
     return ProposedRendition(rendered, said)
 
 
@@ -95,24 +102,42 @@ def _about(request: RenditionRequest, main: Section) -> str:
     return about if " " in about else about.rstrip("/").rpartition("/")[2] or about
 
 
-def _facets(sections: Sections) -> list[Facet]:
+def _facets(sections: Sections) -> dict[int, list[Facet]]:
+    """The facets of each call, those of all that was said under ``SAID``."""
     units, spoken = sections.units, [section for section in sections.found if _is_spoken(section)]
-    found = _weigh_spoken(sections, spoken) if spoken else []
+    found: dict[int, list[Facet]] = {section.call: [] for section in sections.found}
+    if spoken:
+        found[SAID] += _weigh_spoken(sections, spoken)
     for section in sections.found:
         if section.asks and section.asked is not None:
-            found += asking(units, section.within, section.asked, section.first_line)
+            found[section.call] += asking(
+                units, section.within, section.asked, section.first_line, several=len(found) > 1
+            )
         elif not _is_spoken(section):
-            found += [
+            found[section.call] += [
                 *listings.list_sought(units, section.within, section.about),
                 *_EXTRACTORS[section.role](units, section.within),
+                *(listings.pages(units, section.within) if section.role is TextRole.PROSE else []),
             ]
-            found += listings.pages(units, section.within) if section.role is TextRole.PROSE else []
     return found
 
 
-def _answers(found: Sequence[Section]) -> int:
-    """How many calls were answered; what was said counts as one."""
-    return sum(not section.asks and not _is_spoken(section) for section in found)
+def _list_filled(sections: Sections) -> dict[int, list[int]]:
+    """Of each call the units of which any specific may be asked for."""
+    filled: dict[int, list[int]] = {section.call: [] for section in sections.found}
+    for section in sections.found:
+        if section.role in _FILLED and not section.asks:
+            filled[section.call] += section.within
+    return filled
+
+
+def _sizes(sections: Sections) -> dict[int, int]:
+    """The characters of each call with its answer."""
+    sizes: dict[int, int] = {}
+    for section in sections.found:
+        size = sum(len(sections.units[n].text or "") + 1 for n in section.within)
+        sizes[section.call] = sizes.get(section.call, 0) + size
+    return sizes
 
 
 def _is_spoken(section: Section) -> bool:

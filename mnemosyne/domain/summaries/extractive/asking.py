@@ -16,6 +16,12 @@ _INPUT = re.compile(
     r"patchText): ?(.*)",
     re.DOTALL,
 )
+_HERE_DOCUMENT = re.compile(r"<<-?\s{0,4}[\"']?[A-Za-z_]\w{0,40}[\"']?(?:\s|$|>)")
+"""What a shell reads to a command from the lines below."""
+
+_SHORTEST_DOCUMENT = 8
+"""Lines of such a text that has a form of its own."""
+
 _SAYS = re.compile(r"[^\W\d_]{3}")
 _ANY_INPUT = re.compile(r"([A-Za-z_]\w{0,40}): ?(.*)", re.DOTALL)
 _TELLING = ("command", "cmd", "script", "pattern", "query", "regex", "url", "subject", "taskId", "questions", "skill")
@@ -53,6 +59,9 @@ def find_asked(said: Sequence[str]) -> Asked:
         if match[1] in _TEXTS:
             carries, lead = index, f"{match[1]}: "
             break
+        if _HERE_DOCUMENT.search(match[2]) and len(said) - index > _SHORTEST_DOCUMENT:
+            carries = index + 1
+            break
     about = next((values[name] for name in (*_PLACES[:5], *_TELLING) if values.get(name)), "")
     if "command" in values:
         about = values["command"]
@@ -61,18 +70,24 @@ def find_asked(said: Sequence[str]) -> Asked:
     return Asked(names, about.strip(), carries, lead)
 
 
-def shorten(asked: Asked, said: Sequence[str], room: int) -> list[str]:
-    """The lines of a call with the ends of paths that are longer than their room."""
+def shorten(asked: Asked, said: Sequence[str], room: int, told: set[str]) -> list[str]:
+    """The lines of a call with the ends of paths that are longer than their room, and with the last part of those that
+    were ``told`` before.
+    """
     found = list(said)
     for index, name in asked.names.items():
         if name in _PLACES and index < len(found):
             lead = f"{name}: "
-            found[index] = lead + end_of_path(found[index].removeprefix(lead), room)
+            path = found[index].removeprefix(lead)
+            found[index] = lead + end_of_path(path, len(path.rstrip("/").rpartition("/")[2]) if path in told else room)
+            told.add(path)
     return found
 
 
-def asking(units: Sequence[TextUnit], within: range, asked: Asked, first: int) -> list[Facet]:
-    """The facets of what a call asked; its lines count from ``first``."""
+def asking(units: Sequence[TextUnit], within: range, asked: Asked, first: int, *, several: bool) -> list[Facet]:
+    """The facets of what a call asked; its lines count from ``first``. Where ``several`` calls stand in one text, only
+    this tells whose answer is below.
+    """
     by_line = {units[n].line - first: n for n in reversed(within) if begins_line(units, n)}
     telling = [by_line[line] for line, name in asked.names.items() if _tells(name) and line in by_line]
     sought = [by_line[line] for line, name in asked.names.items() if name in _SOUGHT and line in by_line]
@@ -84,7 +99,7 @@ def asking(units: Sequence[TextUnit], within: range, asked: Asked, first: int) -
     ]
     return [
         lines("pattern", units, sought, within, rank=-1, share=0.4, told=False),
-        lines("question", units, telling, within, rank=1, share=0.3, told=False),
+        lines("question", units, telling, within, rank=-1 if several else 1, share=0.35, told=False),
         lines("place", units, places, within, rank=2 if sought else 0, share=0.6, told=False),
         Facet(noun="input", entries=each([*titles, *long]), rank=5, share=0.3, told=False),
         Facet(

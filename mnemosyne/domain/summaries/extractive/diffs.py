@@ -19,6 +19,8 @@ _SIGNATURE = re.compile(
 )
 _CHANGED = re.compile(r"[-+](?![-+]{2} )\s{0,200}\S")
 _TELLS = re.compile(r"[-+]\s{0,200}\S{0,200}\w{3}")
+_ADDS = re.compile(r"\+\s{0,200}(?!//|#|/?\*|--|<!--|\"\"\")\S{0,200}\w{3}")
+"""A line that is there now and says more than a comment."""
 
 
 def diffs(units: Sequence[TextUnit], within: range) -> list[Facet]:
@@ -30,13 +32,14 @@ def diffs(units: Sequence[TextUnit], within: range) -> list[Facet]:
     signatures = [n for n, text in heads.items() if _SIGNATURE.match(text)]
     known = {*stats, *files, *hunks, *signatures}
     changed = [n for n, text in heads.items() if n not in known and _CHANGED.match(text) and not _FILE.match(text)]
+    added = [n for n in changed if _ADDS.match(heads[n])]
     telling = [n for n in changed if _TELLS.match(heads[n])]
     return [
         Facet(noun="file", entries=whole_lines(units, files, within), rank=0),
         Facet(noun="line of totals", entries=each([*stats[-1:], *stats[:-1]]), rank=1, told=False, share=0.6),
         Facet(noun="changed signature", entries=each(signatures), rank=3, share=0.4),
         Facet(noun="hunk", entries=each(hunks), rank=3, share=0.6),
-        Facet(noun="changed line", entries=each([*_first_of_hunks(telling, hunks), *changed]), rank=4),
+        Facet(noun="changed line", entries=each(_best_first(added, telling, changed, hunks)), rank=4),
     ]
 
 
@@ -59,6 +62,14 @@ def _files(heads: dict[int, str]) -> list[int]:
 
 def _is_head(heads: dict[int, str], number: int) -> bool:
     return heads.get(number + 1, "").startswith("+++ ")
+
+
+def _best_first(
+    added: Sequence[int], telling: Sequence[int], changed: Sequence[int], hunks: Sequence[int]
+) -> list[int]:
+    """What each hunk adds first, or else changes first; then what else is added, then the others."""
+    of_hunks = {bisect_right(hunks, n): n for n in [*_first_of_hunks(telling, hunks), *_first_of_hunks(added, hunks)]}
+    return list(dict.fromkeys([*(of_hunks[hunk] for hunk in sorted(of_hunks)), *added, *telling, *changed]))
 
 
 def _first_of_hunks(changed: Sequence[int], hunks: Sequence[int]) -> list[int]:

@@ -84,3 +84,8 @@ def lines(noun: str, units: Sequence[TextUnit], numbers: Iterable[int], within: 
 def begins_line(units: Sequence[TextUnit], number: int) -> bool:
     """Whether a unit is the first piece of its line."""
     return number == 0 or units[number - 1].line != units[number].line
+
+
+def ends_line(units: Sequence[TextUnit], number: int) -> bool:
+    """Whether a unit is the last piece of its line."""
+    return number + 1 == len(units) or units[number + 1].line != units[number].line

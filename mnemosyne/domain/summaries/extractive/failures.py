@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from mnemosyne.domain.summaries.extractive.facets import Facet, each, head_of, lines
-from mnemosyne.domain.summaries.extractive.units import TextUnit
+from mnemosyne.domain.summaries.extractive.facets import Facet, begins_line, each, head_of, lines
+from mnemosyne.domain.summaries.extractive.units import MARK, SourceLine, TextUnit, find_root
 
 ERROR = re.compile(
     r"<tool_use_error>"
@@ -64,6 +64,12 @@ _FRAME = re.compile(
 _WARNS = re.compile(r"(?:.{0,200}[\s.])?\w{0,60}[Ww]arning(?:: | \[|$)")
 """A line that only warns."""
 
+_PACKAGE = re.compile(r"(?P<lead>(?:ok|FAIL|\?|---)\s{1,8})(?P<name>[\w.@-]{1,200}(?:/[\w.@-]{1,200}){2,40})(?=\s|$)")
+"""A package by the path of its module, and how it went."""
+
+_LONG_ROOT = 12
+"""Characters of a path from which on it is told once."""
+
 _MOST_FRAMES = 3
 """Frames above an error that lead to it."""
 
@@ -73,6 +79,22 @@ _RAISED = re.compile(r"E {2,}[\w.]{1,200}(?:Error|Exception)\b")
 """What a test runner marks as the exception."""
 
 _TRACEBACK_END = re.compile(r"[^\W\d][\w.]{0,200}(?:: |$)")
+
+
+def by_module(lines: Sequence[SourceLine]) -> list[SourceLine]:
+    """The lines of a test run with the path that all its packages share only in the first that tells it; of the others
+    the last two parts stay, behind a mark.
+    """
+    told = {n: match for n, line in enumerate(lines) if line.text and (match := _PACKAGE.match(line.text[:4_000]))}
+    root = find_root([match["name"] for match in told.values()])
+    if len(root) < _LONG_ROOT:
+        return list(lines)
+    found = list(lines)
+    for n, match in list(told.items())[1:]:
+        end = "/".join(match["name"].removeprefix(root).split("/")[-2:])
+        text = f"{match['lead']}{MARK}/{end}{(found[n].text or '')[match.end() :]}"
+        found[n] = found[n]._replace(text=text)
+    return found
 
 
 def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
@@ -85,7 +107,7 @@ def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
     taken = set(tests)
     errors = _distinct(heads, [n for n in heads if n not in taken and _is_error(heads[n], failed=failed)])
     ends = _ends_of_tracebacks(heads, within)
-    errors = _telling(heads, sorted({*errors, *ends}))
+    errors = _telling(heads, sorted({*errors, *ends}), tests)
     taken.update(errors)
     counts = [n for n, text in heads.items() if n not in taken and COUNTS.match(text)]
     packages = [n for n, text in heads.items() if n not in taken and FAILED_PACKAGE.match(text)]
@@ -93,7 +115,7 @@ def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
     taken.update(counts, packages, verdicts)
     passed = [n for n, text in heads.items() if n not in taken and PASSED_TEST.match(text)]
     taken.update(passed)
-    passed = _distinct(heads, passed)
+    passed = sorted(_distinct(heads, passed), key=lambda n: heads[n][:1].isspace(), reverse=True)
     other = [n for n, text in heads.items() if n not in taken and _speaks_of_errors(text)]
     taken.update(other)
     noted = [n for test in outer for n in _find_last_note(heads, test, frozenset(errors))]
@@ -110,21 +132,20 @@ def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
         Facet(noun="verdict", entries=each(_last_of_each(heads, verdicts)), rank=3, told=False, share=0.3),
         Facet(noun="frame", entries=each(frames), rank=4, told=False, share=0.4),
         Facet(noun="line about an error", entries=each(_distinct(heads, other)), rank=5, told=False),
-        Facet(noun="line beside an error", entries=each(_beside(heads, errors, taken, within)), rank=6, told=False),
+        Facet(noun="line beside an error", entries=each(_beside(units, heads, errors, taken)), rank=6, told=False),
         Facet(
             noun="passing test", entries=each(reversed(passed)), rank=7 if failed else 2, share=0.4 if failed else 0.6
         ),
     ]
 
 
-def _telling(heads: dict[int, str], errors: Sequence[int]) -> list[int]:
-    """The errors without warnings and what a test only noted with its place, where others say what is wrong."""
-    found = [
-        n
-        for n in errors
-        if not _WARNS.match(heads[n]) and (not _PLACE.match(heads[n]) or _ERROR_WITHIN.match(heads[n]))
-    ]
-    return found or list(errors)
+def _telling(heads: dict[int, str], errors: Sequence[int], tests: Sequence[int]) -> list[int]:
+    """The errors without warnings and what a test only noted with its place, where others, or failing ``tests``, say
+    what is wrong.
+    """
+    wrong = [n for n in errors if not _WARNS.match(heads[n])]
+    found = [n for n in wrong if not _PLACE.match(heads[n]) or _ERROR_WITHIN.match(heads[n])]
+    return found or wrong or ([] if tests else list(errors))
 
 
 def has_failure(units: Sequence[TextUnit], within: range) -> bool:
@@ -144,7 +165,7 @@ def _is_error(text: str, *, failed: bool) -> bool:
 
 
 def _speaks_of_errors(text: str) -> bool:
-    return _ERROR_WITHIN.match(text) is not None and _PROGRESS.match(text) is None
+    return _ERROR_WITHIN.match(text) is not None and not (_PROGRESS.match(text) or _WARNS.match(text))
 
 
 def _find_last_note(heads: dict[int, str], test: int, errors: frozenset[int]) -> list[int]:
@@ -226,7 +247,7 @@ def _frames(heads: dict[int, str], error: int) -> list[int]:
     return found
 
 
-def _beside(heads: dict[int, str], errors: Sequence[int], taken: set[int], within: range) -> list[int]:
-    """What stands right behind errors."""
-    near = [n for error in errors for n in (error + 1, error + 2) if n in heads and n in within]
+def _beside(units: Sequence[TextUnit], heads: dict[int, str], errors: Sequence[int], taken: set[int]) -> list[int]:
+    """What stands on the lines right behind errors."""
+    near = [n for error in errors for n in (error + 1, error + 2) if n in heads and begins_line(units, n)]
     return [n for n in dict.fromkeys(near) if n not in taken and not _PROGRESS.match(heads[n])]

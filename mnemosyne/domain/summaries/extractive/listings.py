@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mnemosyne.domain.summaries.extractive.code import SIGNATURE
 from mnemosyne.domain.summaries.extractive.facets import Entry, Facet, LineSigns, head_of, whole_lines
-from mnemosyne.domain.summaries.extractive.units import MARK, SourceLine, TextUnit, end_of_path
+from mnemosyne.domain.summaries.extractive.units import MARK, SourceLine, TextUnit, end_of_path, find_root
 
 SIGNS = LineSigns(
     re.compile(
@@ -38,9 +38,20 @@ _BETWEEN = re.compile(r"\\?\||\.\*|[\\^$()\[\]+?]{1,20}")
 _PAGES = "Links: "
 _ADDRESS = re.compile(r"[^\n]{0,300}? https?://\S{1,2000}$")
 _PATH = re.compile(r"\S{0,400}/\S{1,400}$")
-_MANY = 5
 _LONG_ROOT = 12
-"""Paths, and characters of what they have in common, from which on that stands above them."""
+"""Characters that paths have in common, from which on that stands above them."""
+
+_ROW = re.compile(
+    r"(?P<mode>[-dlbcps])[-rwxsStT]{9}[.+@]?\s{1,9}\d{1,9}\s{1,20}\S{1,40}\s{1,20}\S{1,40}\s{1,20}(?P<size>\d{1,15}[.\d]{0,4}[KMGT]?)\s{1,9}"
+    r"(?:[A-Z][a-z]{2}\s{1,4}\d{1,2}\s{1,4}[\d:]{4,5}|\d{4}-\d\d-\d\d(?: [\d:.]{5,20})?(?: [-+]\d{4})?)\s(?P<name>\S.*)"
+)
+"""A row of ``ls -l``."""
+
+_CHANGED = re.compile(r"\s{0,8}(?:modified|new file|deleted|renamed|both modified|typechange):\s|[ MADRCU?]{2} \S")
+"""A file that ``git status`` tells of."""
+
+_HINT = re.compile(r"\s{0,8}\(use \"git ")
+"""What ``git status`` says of its own commands."""
 
 _MOST_NUMBERS = 12
 """Numbers of lines behind the path of a file."""
@@ -83,10 +94,12 @@ def by_file(lines: Sequence[SourceLine], room: int) -> list[SourceLine]:
     return found
 
 
-def by_root(lines: Sequence[SourceLine]) -> list[SourceLine]:
-    """The lines of a list of paths with the folder that all are in once, above them; each keeps the last folder."""
+def by_root(lines: Sequence[SourceLine], room: int) -> list[SourceLine]:
+    """The lines of a list of paths with the folder that all are in once, above them; each keeps the last folder. Of a
+    folder that is longer than its ``room`` there is the end.
+    """
     paths = [line.text for line in lines if line.text and _PATH.match(line.text)]
-    root = _root(paths) if len(paths) >= _MANY else ""
+    root = find_root(paths)
     if len(root) < _LONG_ROOT:
         return list(lines)
     found: list[SourceLine] = []
@@ -94,18 +107,25 @@ def by_root(lines: Sequence[SourceLine]) -> list[SourceLine]:
     for line in lines:
         if line.text and _PATH.match(line.text) and line.text.startswith(root):
             if not told:
-                found.append(SourceLine(root, 0, "", heading=True))
+                found.append(SourceLine(end_of_path(root, room), 0, "", heading=True))
                 told = True
             line = line._replace(text=line.text.removeprefix(root))
         found.append(line)
     return found
 
 
-def _root(paths: Sequence[str]) -> str:
-    """The folder above the one that all paths are in."""
-    first, last = min(paths), max(paths)
-    same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    return first[: first[:same].rpartition("/")[0].rfind("/") + 1]
+def by_name(lines: Sequence[SourceLine]) -> list[SourceLine]:
+    """The rows of ``ls -l`` as ``ls -s -F`` has them: the size and the name of a file, the name of a folder with a
+    slash. Who owns it, who may read it and since when is seldom asked.
+    """
+    return [line._replace(text=_name_row(line.text)) if line.text else line for line in lines]
+
+
+def _name_row(text: str) -> str:
+    row = _ROW.match(text[:800])
+    if row is None or len(text) > 800:
+        return text
+    return f"{row['name']}/" if row["mode"] == "d" else f"{row['size']} {row['name']}"
 
 
 def _same_file(path: str, current: str) -> bool:
@@ -116,24 +136,30 @@ def _same_file(path: str, current: str) -> bool:
 def listings(units: Sequence[TextUnit], within: range) -> list[Facet]:
     """The facets of a listing, be it of places in files or of names."""
     heads = {number: head_of(units[number]) for number in within if units[number].text}
-    told = [n for n, text in heads.items() if _TOLD.match(text) or _TROUBLE.match(text)]
-    numbered = sum(NUMBERED_HIT.match(text) is not None for text in heads.values())
-    if numbered * 2 > len(heads) - len(told):
-        return [_totals(told), *_hits(units, heads, set(told))]
+    numbered = {n for n, text in heads.items() if NUMBERED_HIT.match(text)}
+    own = {n: text for n, text in heads.items() if n not in numbered and not units[n].heading}
+    told = [n for n, text in own.items() if _TOLD.match(text) or _TROUBLE.match(text)]
+    if len(numbered) * 2 > len(heads) - len(told):
+        return [_totals(told), *_hits(units, heads)]
     above = _headings(units, heads)
-    taken = {*told, *(n for n, text in heads.items() if _FOLDER_ITSELF.match(text) or units[n].heading)}
-    names = [n for n, text in heads.items() if n not in taken and _SAYS.match(text)]
-    entries = tuple(_entry(n, above) for n in _spread(heads, names))
-    return [_totals(told), Facet(noun="name", entries=entries, rank=0, share=0.7)]
+    changed = [n for n, text in own.items() if _CHANGED.match(text)]
+    taken = {*told, *(n for n, text in own.items() if _FOLDER_ITSELF.match(text) or _HINT.match(text))}
+    names = [n for n, text in heads.items() if n not in taken and not units[n].heading and _SAYS.match(text)]
+    entries = tuple(_entry(n, above) for n in [*changed, *_spread(heads, names)])
+    return [
+        Facet(noun="name", entries=entries[:1], rank=0, share=0.7),
+        _totals(told),
+        Facet(noun="name", entries=entries, rank=0, share=0.7),
+    ]
 
 
 def _totals(told: Sequence[int]) -> Facet:
     return Facet(noun="line of totals", entries=tuple((n,) for n in told), rank=0, share=0.3, told=False)
 
 
-def _hits(units: Sequence[TextUnit], heads: dict[int, str], told: set[int]) -> list[Facet]:
+def _hits(units: Sequence[TextUnit], heads: dict[int, str]) -> list[Facet]:
     above = _headings(units, heads)
-    hits = [n for n, text in heads.items() if n not in told and _HIT.match(text) and not units[n].heading]
+    hits = [n for n, text in heads.items() if _HIT.match(text) and not units[n].heading]
     around = {n for n, text in heads.items() if _AROUND.match(text) and _SAYS.match(text)}
     files = [n for n in dict.fromkeys(above.get(n) for n in hits) if n is not None]
     defined = [n for n in hits if SIGNATURE.match(heads[n].lstrip().partition(":")[2])]
@@ -192,7 +218,7 @@ def _spread(heads: dict[int, str], names: Sequence[int]) -> list[int]:
     seen: set[str] = set()
     first = []
     for number in names:
-        folder = heads[number].strip().rpartition("/")[0]
+        folder = heads[number].strip().rstrip("/").rpartition("/")[0]
         if folder not in seen:
             seen.add(folder)
             first.append(number)

@@ -25,7 +25,8 @@ _DONE = re.compile(
     r"\s{0,8}(?:\[[\w/. -]{1,80} [0-9a-f]{7,40}\]|\d{1,9} files? changed|(?:Created|Updated|Deleted|Removed|"
     r"Added|Wrote|"
     r"Saved|Installed|Successfully|Switched|Merged|Committed|Pushed|Restored|Repository|Done|Built|Fixed|Total|total|"
-    r"Finished|Generated|Copied|Moved)\b|commit [0-9a-f]{7,40}|Date: |Author: |Merge: )"
+    r"Finished|Generated|Copied|Moved)\b|modified:|new file:|deleted:|renamed:|"
+    r"commit [0-9a-f]{7,40}|Date: |Author: |Merge: )"
 )
 _RUN = re.compile(r"\s{0,40}=== |\s{0,40}--- PASS")
 

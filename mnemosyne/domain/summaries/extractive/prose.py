@@ -1,14 +1,21 @@
 """Prose: conclusions, findings and questions, each a whole sentence, under the heading that it stands below."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from mnemosyne.domain.summaries.extractive.facets import Facet, begins_line, each, head_of
+from mnemosyne.domain.summaries.extractive.facets import Entry, Facet, begins_line, each, ends_line, head_of
 from mnemosyne.domain.summaries.extractive.units import TextUnit
 from mnemosyne.domain.text import entities
 
-HEADING = re.compile(r"\s{0,3}#{1,6}\s{1,4}\S|\s{0,8}(?:\d{1,2}\.\s)?\*\*[^*]{1,120}\*\*:?\s{0,4}$|\S[^.!?]{8,60}:$")
+_SECTION = r"\s{0,3}#{1,6}\s{1,4}\S|\s{0,8}(?:\d{1,2}\.\s)?\*\*[^*]{1,120}\*\*:?\s{0,4}$"
+_LEADS = re.compile(r".*[:\uff1a][*_]{0,3}\s{0,4}$")
+"""Words that lead to what stands below them: a list, a quotation, a reason."""
+
+HEADING = re.compile(rf"{_SECTION}|\S[^.!?]{{8,60}}:$")
+_HEADS_SECTION = re.compile(_SECTION)
+_LONGEST_LEAD = 60
+"""Characters up to which words that lead to others say nothing without them."""
 _TELLING_HEADING = re.compile(
     r".{0,60}?(?i:summary|conclusion|recommend|finding|result|cause|decision|fix|next step|problem|issue|critical|"
     r"verdict|answer|pending|current work|blocker|risk|bug|todo|open question)"
@@ -40,10 +47,14 @@ _FILLER = re.compile(
     r"i'm going to|i should|i can)(?: now| also| first| just| start by)? (?:check|look|read|run|see|search|"
     r"examine|verify|"
     r"explore|find|start|view|list|inspect|continue|think)|"
-    r"(?:good|great|perfect|excellent|sure|ok|okay|alright|done|thanks?|you're right)\b[^.!?]{0,20}[.!,]?$|"
+    r"(?:good|great|perfect|excellent|sure|ok|okay|alright|done|thanks?|"
+    r"you.re (?:absolutely |completely |quite )?right)\b[^.!?]{0,20}[.!,]?$|"
     r"here(?:'s| is| are)\b.{0,60}:$|reminder: you must|"
     r"you can now continue with the user's answers)"
 )
+_REFERS = re.compile(r"\W{0,4}(?:(?:So|And|But|Then|Thus) )?(?i:this|that|these|those|it|which|both|neither)\b")
+"""A sentence about what stands right before it."""
+
 _QUESTION = re.compile(r".*[?\uff1f][\"')\]*_]{0,3}\s{0,8}$")
 _SHORTEST = 25
 """Characters of a sentence that says something by itself."""
@@ -71,14 +82,13 @@ def list_said(
     that are the user's.
     """
     scored = _Scored(units, within)
-    ordered = sorted(scored.scores, key=lambda number: -scored.scores[number])
+    telling = [number for number, score in scored.scores.items() if score >= 0 or number in by_user]
+    ordered = sorted(telling or scored.scores, key=lambda number: -scored.scores[number])
 
     def facet(noun: str, numbers: Sequence[int], **how: Any) -> Facet:
-        less = [(*((labels[number],) if number in labels else ()), number) for number in numbers]
-        entries = [
-            (scored.headings[number], *entry) if number in scored.headings else entry
-            for number, entry in zip(numbers, less, strict=True)
-        ]
+        bare = [(*_of(number, labels, scored.before), number) for number in numbers]
+        entries = [(*_of(number, scored.headings), *entry) for number, entry in zip(numbers, bare, strict=True)]
+        less = [() if number in scored.short else entry for number, entry in zip(numbers, bare, strict=True)]
         return Facet(noun=noun, entries=tuple(entries), less=tuple(less), **how)
 
     own = [number for number in ordered if number not in by_user]
@@ -92,11 +102,22 @@ def list_said(
         facet("sentence of the user", asked[:1], rank=0, share=0.75, told=False),
         facet("conclusion", conclusions, rank=0, share=0.6),
         facet("question", questions, rank=1, share=0.3),
-        Facet(noun="numbered point", entries=each(points), rank=1, share=0.4, told=False),
+        Facet(noun="numbered point", entries=_list_points(units, scored, points), rank=1, share=0.4, told=False),
         facet("sentence of the user", asked, rank=1, share=0.5, told=False),
         facet("sentence", [*own, *users], rank=3, told=False),
         Facet(noun="code line", entries=each(scored.code), rank=6, share=0.3),
     ]
+
+
+def _list_points(units: Sequence[TextUnit], scored: "_Scored", points: Sequence[int]) -> tuple[Entry, ...]:
+    """Points below the few words that lead to them; what has a title of its own needs none."""
+    leads = {n: above for n, above in scored.headings.items() if len(units[above].text or "") <= _LONGEST_LEAD}
+    return tuple((n,) if n in scored.titles else (*_of(n, leads), n) for n in points)
+
+
+def _of(number: int, *told: Mapping[int, int]) -> list[int]:
+    """What belongs to a unit in each of these."""
+    return [each[number] for each in told if number in each]
 
 
 class _Scored:
@@ -110,28 +131,45 @@ class _Scored:
         self.code: list[int] = []
         self.points: list[int] = []
         self.titles: set[int] = set()
-        self._heading: int | None = None
+        self.short: set[int] = set()
+        self.before: dict[int, int] = {}
+        self._last: int | None = None
+        self._section: int | None = None
+        self._lead: int | None = None
         self._bonus = 0.0
-        fenced = False
+        fenced = led = blank = False
         last_line = units[within[-1]].line if within else 0
         first_line = units[within[0]].line if within else 0
         for number in within:
             text = head_of(units[number])
             if not text.strip():
+                blank = True
                 continue
-            if not fenced and _POINT.match(text) and begins_line(units, number):
+            if blank and led and not (_ITEM.match(text) or _TABLE.match(text) or text[0].isspace()):
+                self._lead, led = None, False
+            blank = False
+            begins, ends = begins_line(units, number), ends_line(units, number)
+            if not fenced and _POINT.match(text) and begins:
                 self.points.append(number)
             if _FENCE.match(text):
                 fenced = not fenced
             elif fenced:
                 self.code += [number] if _LETTER.search(text) else []
-            elif HEADING.match(text) and begins_line(units, number):
+            elif begins and _HEADS_SECTION.match(text):
                 self.titles.add(number)
-                self._heading = number
+                self._section, self._lead, self._last = number, None, None
                 self._bonus = 1.5 if _TELLING_HEADING.match(text) else 0.0
+            elif ends and _LEADS.match(text):
+                if begins:
+                    self.titles.add(number)
+                if len(text) > _LONGEST_LEAD:
+                    self._add(number, text, _edge(units[number].line, first_line, last_line))
+                elif begins and HEADING.match(text):
+                    self._bonus = 1.5 if _TELLING_HEADING.match(text) else 0.0
+                self._lead, self._last, led = number, number, False
             elif not _BROKEN.match(text):
-                edge = (units[number].line - first_line < 3) * 0.7 + (last_line - units[number].line < 5) * 1.4
-                self._add(number, text, edge)
+                self._add(number, text, _edge(units[number].line, first_line, last_line))
+                self._last, led = number, True
 
     def _add(self, number: int, text: str, edge: float) -> None:
         strong = _STRONG.match(text) is not None
@@ -139,19 +177,28 @@ class _Scored:
         score = edge + self._bonus + 2.0 * strong + 1.5 * question + 0.8 * (_WEAK.match(text) is not None)
         score += 0.4 * min(4, len(set(entities.tokens(text)) & _telling(text)))
         score += 1.0 * (_PLACE.match(text) is not None)
-        if _FILLER.match(text):
+        if _FILLER.match(text.rstrip()):
             score -= 3.0
         if _TABLE.match(text):
             score -= 0.7
         if len(text) < _SHORTEST and not _ITEM.match(text):
             score -= 1.0
         self.scores[number] = score / (1 + len(text) / 400)
-        if self._heading is not None:
-            self.headings[number] = self._heading
+        if _REFERS.match(text) and self._last is not None:
+            self.before[number] = self._last
+        heading = self._section if self._lead is None else self._lead
+        if heading is not None:
+            self.headings[number] = heading
+            self.short |= {number} if len(text) < _SHORTEST else set()
         if question:
             self.questions.add(number)
         elif score >= 2.0 and (strong or self._bonus):
             self.conclusions.add(number)
+
+
+def _edge(line: int, first: int, last: int) -> float:
+    """What a sentence is worth by its place: it opens a text, or ends it."""
+    return (line - first < 3) * 0.7 + (last - line < 5) * 1.4
 
 
 def _telling(text: str) -> set[str]:

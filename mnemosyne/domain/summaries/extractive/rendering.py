@@ -40,7 +40,8 @@ def render(units: Sequence[TextUnit], kept: Sequence[bool], *, numbered: bool) -
                 lines -= _rest_of_line(cut, previous.line)
             if previous:
                 out.append("\n")
-            if lines or any(unit.text is None for unit in cut):
+            beside = {units[n].line for n in (last, index) if 0 <= n < len(units)}
+            if lines or any(_is_hidden(unit) and unit.line not in beside for unit in cut):
                 bare = not lines or (numbered and not at_end)
                 out.append(f"{MARK}\n" if bare else f"{MARK} {lines}{'' if told else _noun(lines)}\n")
                 told = told or not bare
@@ -51,6 +52,11 @@ def render(units: Sequence[TextUnit], kept: Sequence[bool], *, numbered: bool) -
             out.append(f"{unit.number}→{unit.text}" if unit.number else unit.text or "")
         last = index
     return "".join(out).removesuffix("\n")
+
+
+def _is_hidden(unit: TextUnit) -> bool:
+    """Whether a unit that ends no line of the source leaves a gap: an earlier cut, or a part of a broken line."""
+    return unit.text is None or (unit.lines == 0 and not unit.heading)
 
 
 def _rest_of_line(cut: Sequence[TextUnit], line: int) -> int:

@@ -7,10 +7,13 @@ import attrs
 
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.summaries.extractive.asking import Asked, find_asked, shorten
-from mnemosyne.domain.summaries.extractive.listings import by_file, by_page, by_root, is_placed
+from mnemosyne.domain.summaries.extractive.data import by_record
+from mnemosyne.domain.summaries.extractive.failures import by_module
+from mnemosyne.domain.summaries.extractive.listings import by_file, by_name, by_page, by_root, is_placed
 from mnemosyne.domain.summaries.extractive.plans import by_answer, by_step
 from mnemosyne.domain.summaries.extractive.roles import TextRole, role_of
 from mnemosyne.domain.summaries.extractive.units import (
+    MARK,
     SourceLine,
     TextUnit,
     is_numbered,
@@ -25,11 +28,18 @@ from mnemosyne.domain.text.entities import without_colours
 from mnemosyne.domain.text.parts import SPEAKERS, TextPart, Voice
 
 _SHOWS_LINES = re.compile(r"(?:cd \S{1,300} && )?(?:cat (?![<|>])|sed -n '?(\d{1,7})(?:,\d{1,7})?p'? )\S{1,400}$")
+_GOES_TO = re.compile(r"command: (cd [^\s;&|]{1,400} && )")
 _BEGINS_CALL = re.compile(
     r"(?:command|pattern|file_path|query|url|taskId|subject|user_id|todos|prompt|subagent_type|plan|skill|"
     r"replace_all): ?\S"
 )
 
+
+_RECORDS = frozenset({TextRole.DATA, TextRole.LOG})
+"""Roles of texts that hold records, one on a line."""
+
+_RUNS = frozenset({TextRole.TEST_RUN, TextRole.FAILURE})
+"""Roles of what commands print that tell of packages."""
 
 _SHORTEST_PATH = 48
 """Characters of a path that always stay, its name besides."""
@@ -38,15 +48,20 @@ _SHORTEST_HEADING = 32
 """The same of a path above the hits in its file."""
 
 
+SAID = 0
+"""The number of what was said, which no call answered."""
+
+
 @attrs.frozen(kw_only=True)
 class Section:
-    """Units that have one role. ``asked`` is what the call asked that they are of, ``asks`` that they are that call
-    itself; ``voice`` is whose words they are.
+    """Units that have one role. ``call`` is the number, from 1, of the call that they are of, ``asked`` what it asked,
+    ``asks`` that they are that call itself; ``voice`` is whose words they are.
     """
 
     within: range
     role: TextRole
     voice: Voice
+    call: int
     asks: bool = False
     asked: Asked | None = None
     first_line: int = 0
@@ -68,6 +83,9 @@ class Sections:
         self.labels: dict[int, int] = {}
         self._request = request
         self._line = 0
+        self._calls = SAID
+        self._lead = ""
+        self._told: set[str] = set()
         self._room_of_path = max(_SHORTEST_PATH, request.target_chars // 5)
         parts = request.parts or _guess(request)
         self._several_speak = len({part.voice for part in parts} & SPEAKERS.keys()) > 1
@@ -75,6 +93,7 @@ class Sections:
         for part in parts:
             text = without_colours(part.text)
             lines = lines_of(without_reminder(text)) if text else []
+            self._calls += part.voice is Voice.CALL or (part.voice is Voice.RESULT and asked is None)
             if part.voice is Voice.CALL:
                 asked = self._call(part, lines)
             elif part.voice is Voice.RESULT:
@@ -90,7 +109,8 @@ class Sections:
 
     def _call(self, part: TextPart, lines: Sequence[str]) -> Asked:
         asked = find_asked(lines)
-        lines = shorten(asked, lines, self._room_of_path)
+        lines = shorten(asked, lines, self._room_of_path, self._told)
+        lines = self._without_lead(lines)
         if asked.carries is None:
             self._add(part, lines, TextRole.PROSE, asked, asks=True)
             return asked
@@ -99,6 +119,14 @@ class Sections:
         role = role_of(self._request.kind, part.tool, asked.about, carried)
         self._add(part, carried, role, asked, start=1 if role is TextRole.CODE else None)
         return asked
+
+    def _without_lead(self, lines: Sequence[str]) -> Sequence[str]:
+        """The lines of a call without the folder that its command goes to first, where the one before went, too."""
+        match = _GOES_TO.match(lines[0]) if lines else None
+        lead, self._lead = self._lead, match[1] if match else ""
+        if match is None or match[1] != lead:
+            return lines
+        return [f"command: {MARK} {lines[0][match.end() :]}", *lines[1:]]
 
     def _result(self, part: TextPart, lines: Sequence[str], asked: Asked | None) -> None:
         about = asked.about if asked else self._request.source_key or ""
@@ -121,10 +149,15 @@ class Sections:
     ) -> None:
         numbered = not asks and is_numbered(lines)
         source: list[SourceLine] = source_lines(lines, numbered=numbered)
+        room = max(_SHORTEST_HEADING, self._request.target_chars // 40)
         if role is TextRole.LISTING and sum(map(is_placed, lines)) * 2 > len(lines):
-            source = by_file(source, max(_SHORTEST_HEADING, self._request.target_chars // 40))
+            source = by_file(source, room)
         elif role is TextRole.LISTING:
-            source = by_root(source)
+            source = by_root(by_name(source), room)
+        elif role in _RECORDS:
+            source = by_record(source)
+        elif role in _RUNS:
+            source = by_module(source)
         elif role is TextRole.PROSE and part.voice is Voice.RESULT and len(lines) > 1:
             source = by_page(source)
         elif part.voice is Voice.RESULT and len(lines) == 1:
@@ -146,8 +179,11 @@ class Sections:
             self.units.append(TextUnit(SPEAKERS[part.voice], self._line - 1, 0, "", heading=True))
             self.labels.update((label + 1 + number, label) for number in range(len(made)))
         within = range(len(self.units), len(self.units) + len(made))
+        call = SAID if part.voice in SPEAKERS else self._calls
         self.found.append(
-            Section(within=within, role=role, voice=part.voice, asks=asks, asked=asked, first_line=self._line)
+            Section(
+                within=within, role=role, voice=part.voice, call=call, asks=asks, asked=asked, first_line=self._line
+            )
         )
         self.units += made
         self._line += len(source)

@@ -8,7 +8,7 @@ islands.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from mnemosyne.domain.summaries.extractive.code import is_import
@@ -35,9 +35,6 @@ def items_of(units: Sequence[TextUnit], within: Collection[int]) -> list[set[str
 
 WANTED = 4
 """The last rank of what takes all the room that is left."""
-
-_FAIR = 1.5
-"""Of an object with so many answers each has its whole share, of one with more a part of it."""
 
 _MOST_MISSED = 200
 """Entries of a facet in a row that do not fit, before the rest of it is left."""
@@ -68,16 +65,22 @@ class Selection:
             self.kept[index] = False
         return False
 
-    def keep_facets(self, facets: Sequence[Facet], answers: int, budget: int) -> None:
-        """Keep what the facets name, rank by rank: of one rank each facet has its share first, an entry at a time. Of
-        several ``answers`` each has less.
+    def share_out(self, sizes: Mapping[int, int], budget: int) -> Iterator[tuple[int, int]]:
+        """Each call, by its number, with the cost up to which it may be kept, one after the other, the smallest first:
+        all have the same share, and what one leaves goes to those behind it.
         """
-        fair = min(1.0, _FAIR / max(1, answers))
+        for left, call in zip(
+            range(len(sizes), 0, -1), sorted(sizes, key=lambda call: (sizes[call], call)), strict=True
+        ):
+            yield call, self.cost + (budget - self.cost) // left
+
+    def keep_facets(self, facets: Sequence[Facet], budget: int) -> None:
+        """Keep what the facets name, rank by rank: of one rank each facet has its share first, an entry at a time."""
         for rank in sorted({facet.rank for facet in facets}):
-            ranked = [facet for facet in facets if facet.rank == rank]
             room = budget - self.cost
-            for facet in ranked:
-                self._keep_each(facet, min(budget, self.cost + int(facet.share * fair * room)))
+            for facet in facets:
+                if facet.rank == rank:
+                    self._keep_each(facet, min(budget, self.cost + int(facet.share * room)))
         for facet in sorted(facets, key=lambda facet: facet.rank):
             if facet.rank <= WANTED:
                 self._keep_each(facet, budget)
@@ -94,14 +97,14 @@ class Selection:
                 if missed > _MOST_MISSED:
                     return
 
-    def fill(self, items: Sequence[set[str]], budget: int) -> None:
-        """Keep those of the others that have most ``items`` which nothing that is kept has."""
-        units, kept = self._units, self.kept
-        known: set[str] = set().union(*(found for found, there in zip(items, kept, strict=False) if there))
+    def fill(self, items: Sequence[set[str]], within: Sequence[int], budget: int) -> None:
+        """Keep those of the others ``within`` that have most ``items`` which nothing that is kept has."""
+        units, kept, inside = self._units, self.kept, frozenset(within)
+        known: set[str] = set().union(*(items[index] for index in within if kept[index]))
         heap = [
-            (-len(found) / (len(unit.text) + self._gap + 1), index)
-            for index, (unit, found) in enumerate(zip(units, items, strict=True))
-            if unit.text and found and not kept[index]
+            (-len(items[index]) / (len(units[index].text or "") + self._gap + 1), index)
+            for index in within
+            if units[index].text and items[index] and not kept[index]
         ]
         heapify(heap)
         while heap and self.cost < budget:
@@ -118,7 +121,7 @@ class Selection:
                 self._keep(index)
                 known |= items[index]
                 for near in (index - 1, index + 1):  # they have become cheaper
-                    if 0 <= near < len(units) and not kept[near] and items[near]:
+                    if near in inside and not kept[near] and items[near]:
                         heappush(heap, (rank, near))
 
     def fill_gaps(self, budget: int) -> None:
@@ -128,13 +131,12 @@ class Selection:
             if unit.text is not None and not self.kept[index] and near and self._price(index) <= 0:
                 self._keep(index)
 
-    def go_on(self, within: Collection[int], budget: int) -> None:
+    def go_on(self, within: Sequence[int], budget: int) -> None:
         """Go on ``within`` some units from the kept ones in both directions, as far as the budget reaches."""
-        for order in (range(len(self._units)), range(len(self._units) - 1, -1, -1)):
+        for order, step in ((within, 1), (within[::-1], -1)):
             for index in order:
-                near = index - 1 if order.step > 0 else index + 1
                 text = self._units[index].text
-                if text is None or self.kept[index] or not self.kept[near] or index not in within:
+                if text is None or self.kept[index] or not self.kept[index - step]:
                     continue
                 price = self._price(index)
                 # A bracket or a blank line is worth keeping only where its mark would be as long.

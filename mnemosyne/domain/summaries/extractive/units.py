@@ -126,6 +126,15 @@ def end_of_path(path: str, room: int) -> str:
     return MARK + path[cut if cut >= 0 else max(0, path.rfind("/")) :]
 
 
+def find_root(paths: Sequence[str]) -> str:
+    """The folder above the one that all paths are in, with its slash; empty where there is none."""
+    if len(paths) < 2:
+        return ""
+    first, last = min(paths), max(paths)
+    same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[: first[:same].rpartition("/")[0].rfind("/") + 1]
+
+
 def number_lines(lines: Sequence[SourceLine], start: int) -> list[SourceLine]:
     """The lines of a file from line ``start`` on, with their numbers."""
     found: list[SourceLine] = []

@@ -1,6 +1,7 @@
 """The extractive helper keeps to its budget, cuts and never writes, says what it cut, and keeps what it was told to."""
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -39,6 +40,7 @@ PROSE = (
     + "We chose `jwt_cookie` because of src/auth.ts. "
 )
 LISTING = "Found 90 files\n" + "".join(f"src/module_{i % 9}/part_{i}.ts\n" for i in range(90))
+WORDS = "name_of_it, " * 900
 JSON = '[{"id": "a-1", "state": "open"}' + "".join(f', {{"id": "a-{i}", "state": "open"}}' for i in range(200)) + "]"
 KINDS = {"code": PYTHON, "test run": LOG, "diff": DIFF, "prose": PROSE * 4, "listing": LISTING, "data": JSON}
 
@@ -101,7 +103,7 @@ def test_the_same_request_gives_the_same_rendition(text: str, target: int) -> No
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_cut_is_counted_in_lines_and_adds_up(kind: str) -> None:
-    text = KINDS[kind]
+    text = KINDS[kind].replace("}, {", "},\n{")
     for target in (len(text) * 3 // 10, len(text) // 20):
         rendition = summarize(asked(text, target)).text
         lines = rendition.split("\n")
@@ -119,10 +121,20 @@ def test_the_role_is_known_by_the_texts_shape(kind: str) -> None:
 
 
 def test_a_cut_within_one_line_says_so_and_counts_no_lines() -> None:
-    text = summarize(asked(JSON, len(JSON) // 20)).text
+    text = summarize(asked(WORDS, len(WORDS) // 20)).text
     assert "⋯" in text
     assert " 0" not in text
     assert "\n" not in text.replace("⋯ 1 line\n", "")
+
+
+def test_a_line_of_json_is_broken_at_its_records_and_what_is_cut_among_them_is_marked() -> None:
+    lines = summarize(asked(JSON, len(JSON) // 20)).text.split("\n")
+    kept = [n for n, line in enumerate(lines) if line.strip("[],") and "⋯" not in line]
+    assert all(lines[n].count('"id"') == 1 for n in kept)
+    numbers = [int(re.search(r"a-(\d+)", lines[n])[1]) for n in kept]  # type: ignore[index]
+    assert all(
+        b == a + 1 or "⋯" in lines[m - 1] for (n, a), (m, b) in pairwise(zip(kept[1:], numbers[1:], strict=True))
+    )
 
 
 def test_code_keeps_its_signatures() -> None:

@@ -306,3 +306,145 @@ def test_that_the_client_went_back_to_its_folder_is_no_last_line_of_a_log() -> N
     text = short(ObjectKind.TOOL_RESULT, parts, 0.05, tool="Bash").text
     assert "Built 7 parts" in text
     assert "Shell cwd" not in text
+
+
+def test_files_that_a_short_search_found_are_not_crowded_out_by_other_calls_of_the_object() -> None:
+    long = "Found 60 files\n" + "\n".join(f"some/deep/folder/module_{n}.py" for n in range(60))
+    found = "Found 2 files\nsome/deep/folder/found_here.py\nsome/deep/folder/and_there.py"
+    parts = [part for n in range(4) for part in call("Grep", f"pattern: common_{n}", long)]
+    text = short(ObjectKind.TOOL_RESULT, [*parts, *call("Grep", "pattern: rare", found)], 0.08, tool="Grep").text
+    assert "found_here.py" in text
+    assert "and_there.py" in text
+
+
+def test_of_several_commands_each_answer_stands_below_its_command() -> None:
+    rows = "\n".join(f"-rw-r--r--  1 ada  staff  192 Jan 20 16:19 part_{number}.go" for number in range(60))
+    status = "On branch main\nChanges not staged for commit:\n\tmodified:   letter.rb\n\nno changes added to commit"
+    parts = [part for n in range(4) for part in call("Bash", f"command: ls -la src/{n}", rows)]
+    parts += call("Bash", "command: git status", status)
+    lines = short(ObjectKind.TOOL_RESULT, parts, 0.07, tool="Bash").text.split("\n")
+    assert lines.index("command: git status") < lines.index("\tmodified:   letter.rb")
+
+
+def test_rows_of_ls_are_names_and_sizes() -> None:
+    said = "total 8\ndrwxr-xr-x@ 8 ada  staff  256 Jan 20 15:39 src\n" + "\n".join(
+        f"-rw-r--r--  1 ada  staff  {n} Jan 20 16:19 part {n}.go" for n in range(40)
+    )
+    lines = short(ObjectKind.TOOL_RESULT, call("Bash", "command: ls -la", said), 0.3, tool="Bash").text.split("\n")
+    assert "src/" in lines
+    assert "7 part 7.go" in lines
+
+
+def test_a_folder_or_a_file_that_several_calls_share_is_told_once() -> None:
+    folder = "/home/ada/work/some/project"
+    parts = [
+        part
+        for name in ("left", "right")
+        for part in call(
+            "Bash", f"command: cd {folder} && ls -F {name}", "\n".join(f"{name}_{n}.py" for n in range(30))
+        )
+    ]
+    text = short(ObjectKind.TOOL_RESULT, parts, 0.7, tool="Bash").text
+    assert text.count(folder) == 1
+    assert "command: ⋯ ls -F right" in text
+
+
+def test_a_hit_that_speaks_of_an_error_stands_below_its_file() -> None:
+    said = "\n".join(
+        f"src/some/folder/module_{n // 10}.py{sep}{n}{sep}{'class ReadError' if n % 10 == 5 else 'other line'}"
+        for n in range(40)
+        for sep in (":" if n % 10 == 5 else "-",)
+    )
+    lines = short(ObjectKind.TOOL_RESULT, call("Grep", "pattern: ReadError", said), 0.2, tool="Grep").text.split("\n")
+    at = next(n for n, line in enumerate(lines) if line.startswith("15:class ReadError"))
+    assert [line for line in lines[:at] if line.endswith(".py:5") or line.endswith(".py:15")][-1].endswith("_1.py:15")
+
+
+def test_of_a_patch_what_is_added_is_kept_before_comments_and_what_went() -> None:
+    hunks = "".join(
+        f"@@ -{n}0,9 +{n}0,9 @@\n"
+        + " the same line\n" * 6
+        + f"+# a comment on {n}\n-    taken_out_{n} = old\n+    put_in_{n} = new\n"
+        for n in range(8)
+    )
+    parts = call("Bash", "command: git diff", f"diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n{hunks}")
+    text = short(ObjectKind.TOOL_RESULT, parts, 0.4, tool="Bash").text
+    assert all(f"+    put_in_{n} = new" in text for n in range(8))
+    assert "a comment on" not in text
+
+
+def test_packages_that_passed_have_the_path_that_they_share_once() -> None:
+    said = "".join(f"ok  \texample.org/ada/project/part_{n}\t(cached)\n" for n in range(30))
+    text = short(ObjectKind.TOOL_RESULT, call("Bash", "command: go test ./...", said), 0.6, tool="Bash").text
+    assert text.count("example.org/ada") <= 1
+    assert all(f"⋯/project/part_{n}\t(cached)" in text for n in range(20, 30))
+
+
+def test_warnings_do_not_stand_for_a_test_that_failed_without_a_word() -> None:
+    warned = "".join(f"  /lib/module_{n}.py:{n}: DeprecationWarning: name_{n} should go\n" for n in range(40))
+    said = (
+        f"____ test_one ____\n\n{warned}FAILED tests/test_it.py::test_one - AssertionError\n== 1 failed, 3 passed ==\n"
+    )
+    text = short(ObjectKind.ERROR_CONTEXT, call("Bash", "command: pytest", said), 0.3, tool="Bash").text
+    assert "FAILED tests/test_it.py::test_one" in text
+    assert "DeprecationWarning" not in text
+
+
+def test_of_a_run_that_passed_the_outer_tests_come_first() -> None:
+    said = "".join(
+        f"--- PASS: TestOuter{n} (0.0{n}s)\n"
+        + "".join(f"    --- PASS: TestOuter{n}/with_some_case_{k} (0.00s)\n" for k in range(8))
+        for n in range(6)
+    )
+    text = short(
+        ObjectKind.TOOL_RESULT, call("Bash", "command: go test -v", said + "PASS\nok  \tx/y\t0.2s\n"), 0.3
+    ).text
+    assert all(f"--- PASS: TestOuter{n} " in text for n in range(6))
+
+
+def test_records_in_json_on_one_line_are_kept_whole() -> None:
+    listed = ", ".join(
+        f'{{"flight_number": "HAT{n:03}", "date": "2024-05-{n:02}", "price": {n}7}}' for n in range(1, 25)
+    )
+    said = f'{{"reservation_id": "OWZ4XL", "origin": "EWR", "cabin": "economy", "flights": [{listed}]}}'
+    lines = short(ObjectKind.TOOL_RESULT, call("get_it", "reservation_id: OWZ4XL", said), 0.3).text.split("\n")
+    assert '{"reservation_id": "OWZ4XL", "origin": "EWR", "cabin": "economy",' in lines
+    assert any(line.endswith('"date": "2024-05-01", "price": 17},') for line in lines)
+    assert all(line.count("{") == line.count("}") for line in lines if line.startswith('{"flight'))
+
+
+def test_a_file_that_a_shell_writes_from_a_here_document_keeps_its_signatures() -> None:
+    body = "\n".join(f"def step_{n}(x):\n    y = x\n    y += {n}\n    y -= 1\n    return y" for n in range(12))
+    parts = call("Bash", f"command: cat <<'EOF' > steps.py\n{body}\nEOF", "")
+    text = short(ObjectKind.FILE_CONTEXT, parts, 0.5, tool="Bash").text
+    assert all(f"def step_{n}(x):" in text for n in range(12))
+
+
+def test_a_reason_is_not_cut_from_what_it_leads_to() -> None:
+    said = (
+        "It rained and nothing else happened on that day. "
+        * 12
+        + "\n\nNothing whatever of all that anybody wrote is lost. So the conclusion is as it is because:\n\n"
+        "- Every file is written beside the old one, and then it is renamed once all of it is whole and on disk\n\n"
+        + "It rained again and nothing else happened on that day. "
+        * 12
+    )
+    for target in range(100, 600, 20):
+        text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], target / len(said)).text
+        assert "because:" not in text or "- Every file is written beside the old one" in text
+
+
+def test_a_sentence_about_the_one_before_it_brings_that_along() -> None:
+    said = (
+        "It rained, but only the note in `rain.md` says so. " * 12
+        + "\n\nThe hook writes its state before the lock is taken, whoever asks for it.\n\nThis is the root cause.\n\n"
+        + "It rained again, and only `rain.md` should say so. " * 12
+    )
+    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], 0.1).text
+    assert "The hook writes its state before the lock is taken, whoever asks for it.\n\nThis is the root cause." in text
+
+
+def test_what_says_nothing_does_not_fill_the_room_that_is_left() -> None:
+    said = "Excellent. " + "The worker reads the journal and keeps its place in `place.json` for the next time. " * 20
+    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], 0.3).text
+    assert "Excellent" not in text

@@ -17,6 +17,7 @@ from quart_trio import QuartTrio
 
 from mnemosyne import __version__
 from mnemosyne.adapters.embedding.entry_meaning import EntryMeaning
+from mnemosyne.adapters.postgres.cached_event_log import CachedEventLog
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.adapters.postgres.leading import lag, tell_progress
@@ -28,6 +29,7 @@ from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS
 from mnemosyne.config import SETTINGS, Config
 from mnemosyne.data_dir import local_token, prepare_data_dir
+from mnemosyne.domain.history.context_view import KnownBlocks, no_blocks
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
@@ -78,6 +80,7 @@ class OpenHoldings:
         self.session_budget = session_budget(config)
         self.observations: Observations = no_observations()
         self.openings: Openings = {}
+        self.blocks: KnownBlocks = no_blocks()
         self.simulations = simulations
         self.now = now
         self.new_id = new_id
@@ -169,7 +172,10 @@ class OpenHoldings:
             await trio.sleep(AGAIN_SECONDS)
 
     async def _hold_open(self) -> None:
-        async with open_read_models(self._config, log.info) as models, trio.open_nursery() as nursery:
+        async with (
+            open_read_models(self._config, log.info, event_log=CachedEventLog) as models,
+            trio.open_nursery() as nursery,
+        ):
             await nursery.start(models.archive.journal.run)
             ear = Database(models.database.dsn, connections=1)
             self._progress.advance(await models.log.last_position())

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext
 
 from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import Storage, open_database, open_views, storage_of
 from mnemosyne.config import Config
@@ -26,8 +27,15 @@ class OpenReadModels:
     out of the ordinary.
     """
 
-    def __init__(self, config: Config, database: Database, say: Callable[[str], None], bars: Bars) -> None:
-        self.archive: Storage = storage_of(database, config.tenant)
+    def __init__(
+        self,
+        config: Config,
+        database: Database,
+        say: Callable[[str], None],
+        bars: Bars = no_bars,
+        event_log: type[PostgresEventLog] = PostgresEventLog,
+    ) -> None:
+        self.archive: Storage = storage_of(database, config.tenant, event_log=event_log)
         """The log in the same database, which is read; a helper's answer to a question is recorded there."""
         self.log = open_views(database)
         self.store = PostgresProjections(database)
@@ -83,8 +91,11 @@ class OpenReadModels:
 
 @asynccontextmanager
 async def open_read_models(
-    config: Config, say: Callable[[str], None], bars: Bars = no_bars
+    config: Config,
+    say: Callable[[str], None],
+    bars: Bars = no_bars,
+    event_log: type[PostgresEventLog] = PostgresEventLog,
 ) -> AsyncIterator[OpenReadModels]:
     """Open the database for as long as the context lasts. Raises what ``open_database`` raises."""
     async with open_database(config) as database:
-        yield OpenReadModels(config, database, say, bars)
+        yield OpenReadModels(config, database, say, bars, event_log)

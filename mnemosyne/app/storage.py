@@ -104,12 +104,18 @@ async def open_storage(config: Config) -> AsyncIterator[Storage]:
                 await storage.journal.close(LAST_COMMIT_SECONDS)
 
 
-def storage_of(database: Database, tenant: str | None = None, *, ours_alone: bool = False) -> Storage:
+def storage_of(
+    database: Database,
+    tenant: str | None = None,
+    *,
+    ours_alone: bool = False,
+    event_log: type[PostgresEventLog] = PostgresEventLog,
+) -> Storage:
     """The log in an open database, of one tenant or of all; ``ours_alone`` as in ``DatabaseFiles``. Nobody runs its
     journal: what only reads needs none.
     """
     codec = event_codec()
-    events = PostgresEventLog(database, codec, tenant=tenant)
+    events = event_log(database, codec, tenant=tenant)
     journal = GroupJournal(events, codec)
     directory = PostgresDirectory(database, codec, open_views(database))
     files = DatabaseFiles(database, ours_alone)

@@ -1,13 +1,13 @@
 """What a context window was at a turn: its bytes, its proof, its blocks, and the reply to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from uuid import UUID
 
 import attrs
 
 from mnemosyne.domain.history import context_view, time_travel
-from mnemosyne.domain.history.context_view import Comparison, ContextBlock, View
+from mnemosyne.domain.history.context_view import Comparison, ContextBlock, KnownBlocks, View
 from mnemosyne.domain.history.time_travel import Attempt, History
 from mnemosyne.domain.session.events import GapRecorded
 from mnemosyne.domain.session.round_events import BranchModeSet
@@ -101,11 +101,13 @@ async def compare_turns(archive: Archive, session: str, branch: str, turns: Sequ
     return context_view.compare(await view_at(before), await view_at(after))
 
 
-async def context_of(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> SessionContext:
-    """What was in the window, and what came back."""
+async def context_of(
+    archive: Archive, stream: UUID, history: History, attempt: Attempt, known: KnownBlocks | None = None
+) -> SessionContext:
+    """What was in the window, and what came back; ``known`` as in ``context_view.view``."""
     rebuilt = await rebuild(archive, stream, history, attempt)
     reply = await read_reply(archive, stream, attempt)
-    view, client = await _views_of(archive, stream, history, rebuilt)
+    view, client = await _views_of(archive, stream, history, rebuilt, known)
     return SessionContext(
         stream=stream,
         rebuilt=rebuilt,
@@ -118,40 +120,45 @@ async def context_of(archive: Archive, stream: UUID, history: History, attempt: 
     )
 
 
-async def view_of(archive: Archive, stream: UUID, history: History, rebuilt: Rebuilt) -> View:
-    """The blocks of a rebuilt body, each with the turn that it is from."""
-    view, _ = await _views_of(archive, stream, history, rebuilt)
+async def view_of(
+    archive: Archive, stream: UUID, history: History, rebuilt: Rebuilt, known: KnownBlocks | None = None
+) -> View:
+    """The blocks of a rebuilt body, each with the turn that it is from; ``known`` as in ``context_view.view``."""
+    view, _ = await _views_of(archive, stream, history, rebuilt, known)
     return view
 
 
-async def _views_of(archive: Archive, stream: UUID, history: History, rebuilt: Rebuilt) -> tuple[View, View | None]:
+async def _views_of(
+    archive: Archive, stream: UUID, history: History, rebuilt: Rebuilt, known: KnownBlocks | None
+) -> tuple[View, View | None]:
     """The same, and what the client had sent, where that was something else."""
-    view, attempt = _own_view(history, rebuilt), rebuilt.attempt
+    view, attempt = _own_view(history, rebuilt, known), rebuilt.attempt
     if attempt.round is None or view.opaque is not None:
         return view, None
-    client = _own_view(history, await rebuild(archive, stream, history, attrs.evolve(attempt, round=None)))
+    client = _own_view(history, await rebuild(archive, stream, history, attrs.evolve(attempt, round=None)), known)
     return context_view.with_origins_of(view, client, rebuilt.body, history.objects), client
 
 
-def _own_view(history: History, rebuilt: Rebuilt) -> View:
+def _own_view(history: History, rebuilt: Rebuilt, known: KnownBlocks | None) -> View:
     attempt, body = rebuilt.attempt, rebuilt.body
     if attempt.began.opaque is not None:
         return View(blocks=(), settings={}, size=len(body), opaque=attempt.began.opaque)
-    view = context_view.view(body, time_travel.wire_turns(history, attempt), history.dialect_of(attempt.began.branch))
-    named = time_travel.find_first_names(history, attempt)
+    dialect = history.dialect_of(attempt.began.branch)
+    view = context_view.view(body, time_travel.wire_turns(history, attempt), dialect, known)
+    pieces = {each.span: _largest(rebuilt.recipe, each.span) for each in view.blocks if each.section != "messages"}
+    named = time_travel.find_first_names(history, attempt, {each for each in pieces.values() if each is not None})
+    # What came with another branch's body was there from the start.
+    origins = {span: 1 if piece is None else named.get(piece, 1) for span, piece in pieces.items()}
     blocks = (
-        block if block.section == "messages" else attrs.evolve(block, origin=_origin(rebuilt.recipe, block.span, named))
-        for block in view.blocks
+        attrs.evolve(each, origin=origins[each.span]) if each.section != "messages" else each for each in view.blocks
     )
     return attrs.evolve(view, blocks=tuple(blocks))
 
 
-def _origin(made_of: Recipe, span: Range, named: Mapping[bytes, int]) -> int:
-    """The turn that first named the largest piece of these bytes; what came with another branch's body was there from
-    the start.
-    """
+def _largest(made_of: Recipe, span: Range) -> bytes | None:
+    """The content that the largest piece of these bytes is cut from, if there is one."""
     largest = max(made_of.between(*span), key=lambda piece: piece.length, default=None)
-    return named.get(largest.digest, 1) if isinstance(largest, Piece) else 1
+    return largest.digest if isinstance(largest, Piece) else None
 
 
 async def read_reply(archive: Archive, stream: UUID, attempt: Attempt) -> bytes | None:

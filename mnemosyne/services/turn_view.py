@@ -10,7 +10,7 @@ import attrs
 
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.history import context_view, time_travel
-from mnemosyne.domain.history.context_view import ContextBlock, View
+from mnemosyne.domain.history.context_view import ContextBlock, KnownBlocks, View
 from mnemosyne.domain.history.memory_travel import Moved
 from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace
 from mnemosyne.domain.history.unsupported import UnsupportedSentence
@@ -110,12 +110,22 @@ class TurnView:
         return sum(each.block.tokens or 0 for each in self.blocks)
 
 
-async def read_turn_view(archive: Archive, models: ReadModels, stream: UUID, branch: str, place: TurnPlace) -> TurnView:
-    """The view of a turn; without a turn, of the last. Raises NotFound, ContentForgotten, LogFailed."""
+async def read_turn_view(
+    archive: Archive,
+    models: ReadModels,
+    stream: UUID,
+    branch: str,
+    place: TurnPlace,
+    known_blocks: KnownBlocks | None = None,
+) -> TurnView:
+    """The view of a turn; without a turn, of the last. ``known_blocks`` as in ``context_view.view``.
+
+    Raises NotFound, ContentForgotten, LogFailed.
+    """
     events = await archive.events.read(stream)
     history = time_travel.history_of(str(stream), events)
     attempt = history.at(branch, place)
-    found = await contexts.context_of(archive, stream, history, attempt)
+    found = await contexts.context_of(archive, stream, history, attempt, known_blocks)
     turn, line = attempt.began.turn, history.line(branch)
     standing = (await read_map(models, stream, branch)).standing_at(turn)
     known = _objects(events, attempt, standing)
@@ -136,11 +146,18 @@ async def read_turn_view(archive: Archive, models: ReadModels, stream: UUID, bra
     )
 
 
-async def read_block(archive: Archive, stream: UUID, branch: str, place: TurnPlace, number: int) -> bytes:
+async def read_block(
+    archive: Archive,
+    stream: UUID,
+    branch: str,
+    place: TurnPlace,
+    number: int,
+    known_blocks: KnownBlocks | None = None,
+) -> bytes:
     """The JSON of a block of a turn's request. Raises what ``read_turn_view`` raises."""
     history = time_travel.history_of(str(stream), await archive.events.read(stream))
     rebuilt = await contexts.rebuild(archive, stream, history, history.at(branch, place))
-    blocks = context_view.view(rebuilt.body, (), history.dialect_of(branch)).blocks
+    blocks = context_view.view(rebuilt.body, (), history.dialect_of(branch), known_blocks).blocks
     if not 0 <= number < len(blocks):
         raise NotFound(f"The request has {len(blocks)} blocks, and not number {number}.")
     return rebuilt.body[slice(*blocks[number].span)]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import attrs
 
+from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block
 from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.wire import json_spans, normal_form
@@ -65,13 +66,26 @@ class View:
     opaque: str | None = None
 
 
-def view(body: bytes, origins: Sequence[int], dialect: Dialect) -> View:
+KnownBlocks = Lru[tuple[str, str | None, bytes], tuple[ContextBlock, ...]]
+"""The blocks of elements of histories that were seen already, by their dialect, their model and the hash of their
+bytes; each as if its element stood alone. Next to all of a request stood in the one before.
+"""
+
+_KNOWN_BLOCKS = 20_000
+
+
+def no_blocks() -> KnownBlocks:
+    """A place for them, 10 MB at most."""
+    return Lru(_KNOWN_BLOCKS, lambda blocks: 1 + len(blocks))
+
+
+def view(body: bytes, origins: Sequence[int], dialect: Dialect, known: KnownBlocks | None = None) -> View:
     """The blocks of a request body in the order in which the provider reads them: tools, system, messages.
 
     ``origins`` are the turns in which each message was first sent; where none is given, the body was not read as a
-    conversation.
+    conversation. What is ``known`` is not read again, and what is read is known then.
     """
-    members = json_spans.members(body)
+    members = json_spans.members(body, array=dialect.array)
     if members is None:
         return View(blocks=(), settings={}, size=len(body), opaque="not a JSON object")
     by_key = {member.key: member for member in members}
@@ -79,11 +93,12 @@ def view(body: bytes, origins: Sequence[int], dialect: Dialect) -> View:
     settings = {
         member.key: _parse(body[member.value_start : member.value_end]) for member in members if member.key not in held
     }
-    estimator = Estimator.of(_text(settings.get("model")))
+    model = _text(settings.get("model"))
+    estimator = Estimator.of(model)
     blocks = [
         *_plain("tools", body, by_key.get("tools"), estimator),
         *_plain("system", body, by_key.get(dialect.system or ""), estimator),
-        *_of_messages(body, by_key.get(dialect.array), origins, dialect, estimator),
+        *_of_messages(body, by_key.get(dialect.array), origins, dialect, model, known),
     ]
     return View(
         blocks=tuple(blocks),
@@ -126,7 +141,7 @@ def reply_blocks(reply: bytes, dialect: Dialect) -> tuple[ContextBlock, ...]:
     estimator = Estimator.of(_text(message.get("model")))
     spans = dialect.reply_ranges(reply)
     blocks = zip(dialect.reply_content(message), spans, strict=False)
-    return tuple(_block("reply", block, span, None, "assistant", None, estimator) for block, span in blocks)
+    return tuple(_block("reply", block, span, "assistant", estimator) for block, span in blocks)
 
 
 def _plain(section: Section, body: bytes, member: Member | None, estimator: Estimator) -> Iterator[ContextBlock]:
@@ -136,37 +151,53 @@ def _plain(section: Section, body: bytes, member: Member | None, estimator: Esti
     for start, end in [(member.value_start, member.value_end)] if spans is None else spans:
         value = _parse(body[start:end])
         block = value if isinstance(value, dict) else read_block(value)
-        yield _block(section, block, (start, end), None, None, None, estimator)
+        yield _block(section, block, (start, end), None, estimator)
 
 
 def _of_messages(
-    body: bytes, member: Member | None, origins: Sequence[int], dialect: Dialect, estimator: Estimator
+    body: bytes,
+    member: Member | None,
+    origins: Sequence[int],
+    dialect: Dialect,
+    model: str | None,
+    known: KnownBlocks | None,
 ) -> Iterator[ContextBlock]:
-    spans = json_spans.elements(body, member.value_start) if member is not None else None
-    for index, (start, end) in enumerate(spans or ()):
-        value = _parse(body[start:end])
-        message = dialect.read_message(value) if isinstance(value, dict) else {}
+    estimator = Estimator.of(model)
+    for index, (start, end) in enumerate((member.elements if member is not None else None) or ()):
+        raw = body[start:end]
+        key = (dialect.name, model, sha256(raw).digest())
+        blocks = known.get(key) if known is not None else None
+        if blocks is None:
+            blocks = tuple(_of_message(raw, dialect, estimator))
+            if known is not None:
+                known.put(key, blocks)
         origin = origins[index] if index < len(origins) else None
-        content = message.get("content")
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        for block, span in zip(blocks or (), dialect.block_ranges(body, start), strict=False):
-            held = block if isinstance(block, dict) else read_block(block)
-            yield _block("messages", held, span, index, _text(message.get("role")), origin, estimator)
+        for each in blocks:
+            span = each.span[0] + start, each.span[1] + start
+            yield attrs.evolve(each, message=index, origin=origin, span=span)
+
+
+def _of_message(raw: bytes, dialect: Dialect, estimator: Estimator) -> Iterator[ContextBlock]:
+    """The blocks of an element of a history that stands alone."""
+    value = _parse(raw)
+    message = dialect.read_message(value) if isinstance(value, dict) else {}
+    content = message.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    for block, span in zip(blocks or (), dialect.block_ranges(raw, 0), strict=False):
+        held = block if isinstance(block, dict) else read_block(block)
+        yield _block("messages", held, span, _text(message.get("role")), estimator)
 
 
 def _block(
     section: Section,
     block: dict[str, Any],
     span: Range,
-    message: int | None,
     role: str | None,
-    origin: int | None,
     estimator: Estimator,
 ) -> ContextBlock:
     kind = "tool" if section == "tools" else str(block.get("type", "unknown"))
     return ContextBlock(
         section=section,
-        message=message,
         role=role,
         kind=kind,
         name=name_of_tool(block) if section == "tools" else _text(block.get("name")),
@@ -174,7 +205,6 @@ def _block(
         size=span[1] - span[0],
         tokens=_tokens(block, estimator),
         marker=_marker(block),
-        origin=origin,
         preview=_preview(block),
         digest=_digest(section, block),
         span=span,

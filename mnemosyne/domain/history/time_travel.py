@@ -6,7 +6,7 @@ each earlier body that are still wanted, so that the last turn of a long session
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import accumulate, chain
 
@@ -488,14 +488,19 @@ def _ends(history: History, attempt: Attempt) -> Sequence[int]:
     return ends
 
 
-def find_first_names(history: History, attempt: Attempt) -> dict[bytes, int]:
-    """For each content that requests of the branch named up to ``attempt``, the turn that did so first."""
+def find_first_names(history: History, attempt: Attempt, wanted: Collection[bytes]) -> dict[bytes, int]:
+    """For each of the wanted contents that requests of the branch named up to ``attempt``, the turn that did so
+    first.
+    """
     named: dict[bytes, int] = {}
     for turn in range(1, attempt.began.turn + 1):
+        if len(named) == len(wanted):
+            break
         for each in history.turn(attempt.began.branch, turn):
             if each.version <= attempt.version:
                 for digest in digests_of(each.began):
-                    named.setdefault(digest, turn)
+                    if digest in wanted:
+                        named.setdefault(digest, turn)
     return named
 
 

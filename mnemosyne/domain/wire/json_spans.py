@@ -53,12 +53,15 @@ class NextItem(Enum):
 
 @attrs.frozen
 class Member:
-    """A member of an object: ``start`` is its key's opening quote, the value is ``[value_start, value_end)``."""
+    """A member of an object: ``start`` is its key's opening quote, the value is ``[value_start, value_end)``.
+    ``elements`` are those of an array that was asked for.
+    """
 
     key: str
     start: int
     value_start: int
     value_end: int
+    elements: tuple[Range, ...] | None = None
 
 
 def skip_space(raw: bytes, at: int) -> int:
@@ -137,8 +140,10 @@ def elements_of(raw: bytes, at: int, key: str) -> tuple[Range, ...]:
     return next((elements(raw, each.value_start) or () for each in members(raw, at) or () if each.key == key), ())
 
 
-def members(raw: bytes, at: int = 0) -> tuple[Member, ...] | None:
-    """The members of the object at ``at`` in order, duplicates included; None if there is no whole object."""
+def members(raw: bytes, at: int = 0, *, array: str | None = None) -> tuple[Member, ...] | None:
+    """The members of the object at ``at`` in order, duplicates included; None if there is no whole object. Where one
+    is called as the ``array``, its elements are found on the way.
+    """
     at = skip_space(raw, at)
     if raw[at : at + 1] != b"{":
         return None
@@ -148,18 +153,22 @@ def members(raw: bytes, at: int = 0) -> tuple[Member, ...] | None:
         kind, at = next_item(raw, at, first=not found)
         if kind is not NextItem.ITEM:
             return tuple(found) if kind is NextItem.CLOSE else None
-        member = member_at(raw, at)
+        member = member_at(raw, at, array=array)
         if member is None:
             return None
         found.append(member)
         at = member.value_end
 
 
-def member_at(raw: bytes, at: int) -> Member | None:
-    """The member whose key starts at ``at``, or None if there is none or it never ends."""
+def member_at(raw: bytes, at: int, *, array: str | None = None) -> Member | None:
+    """The member whose key starts at ``at``, or None if there is none or it never ends; ``array`` as in ``members``."""
     head = member_head(raw, at)
     if head is None:
         return None
+    inner = elements(raw, head[1]) if head[0] == array else None
+    if inner is not None:
+        bracket = skip_space(raw, inner[-1][1] if inner else head[1] + 1)
+        return Member(head[0], at, head[1], bracket + 1, inner)
     end = value_end(raw, head[1])
     return Member(head[0], at, head[1], end) if end is not None else None
 

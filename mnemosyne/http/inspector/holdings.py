@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import UUID
 
+from mnemosyne.domain.history.context_view import KnownBlocks
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.session.grounds import ServerSettings
@@ -56,6 +57,9 @@ class Holdings(Protocol):
     observations: Observations
     openings: Openings
     """Those of the sessions that were shown."""
+
+    blocks: KnownBlocks
+    """Those of the requests that were shown."""
 
     @property
     def simulations(self) -> "SimulationDesk": ...

@@ -79,7 +79,7 @@ async def show_objects(holdings: Holdings, session: str) -> tuple[str, Mapping[s
 async def show_turn(holdings: Holdings, session: str, turn: str) -> tuple[str, Mapping[str, Any]]:
     """A turn: what went upstream; with ``?sent=client``, what the client sent."""
     stream, branch, place = await _place(holdings, session, turn)
-    view = await turn_view.read_turn_view(holdings.archive, holdings.models, stream, branch, place)
+    view = await turn_view.read_turn_view(holdings.archive, holdings.models, stream, branch, place, holdings.blocks)
     left_out = 0 if "all" in request.args or request.path.endswith(".json") else max(0, len(view.blocks) - SHOWN_BLOCKS)
     return "turn.html", {"view": view, "branch": branch, "place": turn, "left_out": left_out}
 
@@ -87,7 +87,7 @@ async def show_turn(holdings: Holdings, session: str, turn: str) -> tuple[str, M
 async def show_block(holdings: Holdings, session: str, turn: str, number: int) -> tuple[str, Mapping[str, Any]]:
     """One block of a turn's request, as JSON text."""
     stream, branch, place = await _place(holdings, session, turn)
-    data = await turn_view.read_block(holdings.archive, stream, branch, place, number)
+    data = await turn_view.read_block(holdings.archive, stream, branch, place, number, holdings.blocks)
     return "block.html", {
         "text": data[:SHOWN_BYTES].decode("utf-8", "replace"),
         "size": len(data),
@@ -110,7 +110,7 @@ async def show_difference(holdings: Holdings, session: str, turn: str, other: st
     views = []
     for each in (turn, other):
         rebuilt = await contexts.rebuild(holdings.archive, stream, history, history.at(branch, place_of(each)))
-        views.append(await contexts.view_of(holdings.archive, stream, history, rebuilt))
+        views.append(await contexts.view_of(holdings.archive, stream, history, rebuilt, holdings.blocks))
     found = compare(*views)
     return "difference.html", {"stream": stream, "branch": branch, "before": turn, "after": other, "found": found}
 

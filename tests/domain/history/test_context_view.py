@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block
-from mnemosyne.domain.history.context_view import compare, reply_blocks, view
+from mnemosyne.domain.history.context_view import compare, no_blocks, reply_blocks, view
 from mnemosyne.domain.wire.messages import MESSAGES
 from tests.domain.recorded import captures, dumps
 
@@ -63,6 +63,17 @@ def test_sizes_are_those_of_the_bytes_and_tokens_those_of_the_text() -> None:
     estimator = Estimator.of("m")
     assert [block.tokens for block in blocks[:-1]] == [estimator.tokens(features_of_block(each)) for each in content]
     assert blocks[-1].tokens is None  # an image is no text
+
+
+def test_what_is_known_of_one_request_is_not_read_again_in_another_and_says_the_same() -> None:
+    known = no_blocks()
+    grown = _body([TALK[0], *TALK, TALK[0]], system="Be brief.")
+    for body, origins in ((_body(TALK), [1, 2, 2]), (grown, [1, 1, 2, 2, 3]), (_body(TALK, model="n"), [4, 4, 4])):
+        assert view(body, origins, MESSAGES, known) == view(body, origins, MESSAGES)
+        read = len(known.values())
+        assert view(body, origins, MESSAGES, known) == view(body, origins, MESSAGES)
+        assert len(known.values()) == read
+    assert read == 2 * len(TALK)  # for each model: a message that stands at two places is one
 
 
 def test_a_terminal_is_told_nothing_that_it_would_obey() -> None:

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,20 @@ def test_elements_are_where_a_parser_finds_them(value: list[Any], layout: Any) -
     found = json_spans.elements(raw, 0)
     assert found is not None
     assert [json.loads(raw[start:end]) for start, end in found] == value
+
+
+@given(st.lists(json_values, max_size=5) | json_values, st.dictionaries(st.text(), json_values, max_size=3), layouts)
+def test_the_elements_of_an_array_that_is_asked_for_are_found_with_the_members(
+    asked: Any, others: dict[str, Any], layout: Any
+) -> None:
+    raw = written({**others, "asked": asked, "last": 1}, layout, True)
+    plain, found = json_spans.members(raw), json_spans.members(raw, array="asked")
+    assert plain is not None
+    assert found is not None
+    assert [attrs.evolve(each, elements=None) for each in found] == list(plain)
+    for each in found:
+        wanted = json_spans.elements(raw, each.value_start) if each.key == "asked" else None
+        assert each.elements == wanted
 
 
 def literals(value: Any) -> list[str]:

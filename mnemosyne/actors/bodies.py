@@ -235,9 +235,15 @@ class Histories:
         messages = tuple(
             sent.dialect.history.bare(sent.message_bytes(number)) for number in range(len(sent.messages))[: reach + 1]
         )
-        replies = {
-            attempt: tuple([await self._round(each, sent.dialect) for each in rounds if each.usage or each.stop_reason])
+        # Of an attempt that was refused every time, nothing was said.
+        said = {
+            attempt: [each for each in rounds if each.usage or each.stop_reason]
             for attempt, rounds in branch.rounds.finished.items()
+        }
+        replies = {
+            attempt: tuple([await self._round(each, sent.dialect) for each in rounds])
+            for attempt, rounds in said.items()
+            if rounds
         }
         history = UpstreamHistory(
             messages=sent.dialect.history.without_replies(messages[:reach], replies),

@@ -334,7 +334,8 @@ def _failure(reply: ReadReply, last: ReadReply, expected: list[Json]) -> Iterato
         yield f"the provider's reply was whole, the client got {reply.status} {reply.error}"
     if reply.error is not None and last.error is not None and reply.error != last.error:
         yield f"the provider said {last.error}, the client was told {reply.error}"
-    if reply.status != 200 and last.status != 200 and reply.status != last.status:
+    unreachable = last.status == 0 and reply.status in OUR_ERRORS
+    if reply.status != 200 and last.status != 200 and reply.status != last.status and not unreachable:
         yield f"the provider's status was {last.status}, the client's {reply.status}"
     said = [*expected, *(bare(block) for block in last.content if not is_hidden(block))]
     shown = bare(reply.content)

@@ -24,7 +24,7 @@ from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne
 from tests.http.managing import Stage, open_stage
 from tests.scenarios.agent import Agent, says, text, think
 from tests.scenarios.judge import Archive, Judge, Record
-from tests.scenarios.messages import Json
+from tests.scenarios.messages import MEMORY_TOOLS, Json
 from tests.waiting import DEADLINE, until
 
 WINDOW = 8_000
@@ -95,14 +95,25 @@ Story = Callable[[Scene], Awaitable[None]]
 
 @attrs.define
 class Casting:
-    """Whose turn it is to speak: the replies by the name of the agent that is in its system prompt."""
+    """Whose turn it is to speak: the replies by the name of the agent that is in its system prompt. A ``sober`` model
+    calls no tool of memory that it was not offered.
+    """
 
     replies: dict[str, list[ScriptedReply]] = attrs.field(factory=dict)
+    sober: bool = False
 
     def model(self, body: Any) -> ScriptedReply:
         (name,) = re.findall(r"Claude Code\. \[([\w/-]+)\]", " ".join(each["text"] for each in body["system"]))
         waiting = self.replies.get(name, [])
-        return waiting.pop(0) if waiting else DONE
+        reply = waiting.pop(0) if waiting else DONE
+        return _sober(reply, {tool["name"] for tool in body.get("tools", [])}) if self.sober else reply
+
+
+def _sober(reply: ScriptedReply, offered: set[str]) -> ScriptedReply:
+    content = [block for block in reply.content if block.get("name") not in MEMORY_TOOLS - offered]
+    if len(content) == len(reply.content):
+        return reply
+    return attrs.evolve(reply, content=content or [text("Well.")])
 
 
 @asynccontextmanager
@@ -114,11 +125,12 @@ async def in_memory(
     tariff: str | None = None,
     local: LocalServer | None = None,
     curated: bool = False,
+    sober: bool = False,
 ) -> AsyncIterator[Scene]:
     """The real application on a real socket, and a log in memory. Afterwards all is proven by that. It is ``curated``
-    if objects get their short forms, as a server's do by and by.
+    if objects get their short forms, as a server's do by and by. ``sober``: see ``Casting``.
     """
-    clock, casting, log = Clock(), Casting(), StoppableLog()
+    clock, casting, log = Clock(), Casting(sober=sober), StoppableLog()
     async with (
         open_standin(Script(), clock=lambda: clock.now / 1e6, model=casting.model, local=local) as standin,
         AsyncExitStack() as stack,

@@ -6,7 +6,7 @@ position over all of them. The append is one function in the database (0009_appe
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, LiteralString
+from typing import Any, LiteralString
 from uuid import UUID
 
 import attrs
@@ -199,15 +199,6 @@ class PostgresEventLog:
             event = redacted(each.envelope.event)
             if event != each.envelope.event:
                 yield each.version, *self._codec.encode(attrs.evolve(each.envelope, event=event))
-
-
-def hold_sessions(connection: Connection, streams: Iterable[UUID], strength: Literal["share", "update"]) -> None:
-    """Until the transaction ends, no session is both erased ("update") and taken into the index ("share")."""
-    connection.execute(
-        "select from mnemosyne.stored_events where originator_id = any(%s) and originator_version = 1"
-        f" order by originator_id for {strength}".encode(),
-        (list(set(streams)),),
-    )
 
 
 def _erase_index(connection: Connection, stream: UUID) -> None:

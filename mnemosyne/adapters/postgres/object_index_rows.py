@@ -13,7 +13,6 @@ import attrs
 
 from mnemosyne.adapters.postgres.content_store import hold_sessions
 from mnemosyne.adapters.postgres.database import Connection, halfvecs
-from mnemosyne.adapters.postgres.event_log import hold_sessions
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.text.passages import Passage, passages
 from mnemosyne.domain.text.words import words

@@ -173,6 +173,24 @@ async def a_conversation_that_is_resumed(scene: Scene) -> None:
     await writes(agent, 3, first=10)
 
 
+@story()
+async def a_turn_that_is_refused_and_fails_before_a_restart(scene: Scene) -> None:
+    """The first attempt is refused for its thinking, sent again without, and fails: nothing was said in it."""
+    agent = scene.agent()
+    for words in ("First.", "Second."):
+        agent.hears([think(), text("Done.")])
+        await agent.prompt_with(words)
+    agent.tools = [*agent.tools, tool("mcp__db__query")]
+    rewind(agent, 1)
+    agent.hears(fails(429))
+    agent.say(text("Otherwise."))
+    assert (await agent.send()).status == 429
+    assert saying(agent.take(await agent.send())) == "Done."
+    await scene.restart()
+    agent.hears([think(), ask()])
+    assert saying(await agent.prompt_with("And on.")) == "Done."
+
+
 @story(long=True)
 async def forks_of_forks(scene: Scene) -> None:
     agent = scene.agent()

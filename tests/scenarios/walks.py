@@ -1,0 +1,379 @@
+"""Walks: stories that nobody told. Each is a list of steps, drawn by a generator, that one client takes after another.
+
+A step may be taken in any state and leaves every conversation at the end of an exchange, so that whatever is left of a
+walk is one, too: a generator can make a walk that fails shorter. How things must end is the judge's to say.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import attrs
+from hypothesis import strategies as st
+
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.lab.provider.script import ScriptedReply
+from tests.scenarios.agent import (
+    TOOLS,
+    Agent,
+    ask,
+    call,
+    fails,
+    file_of,
+    look_up,
+    marks_in,
+    read,
+    redacted,
+    release,
+    restore,
+    says,
+    text,
+    think,
+    tool,
+)
+from tests.scenarios.messages import MEMORY_TOOLS, THINKING, Json, ReadReply
+from tests.scenarios.scene import Scene
+from tests.scenarios.stories.clients import after_compaction, rewind
+
+MODELS = ("claude-opus-5-5", "claude-opus-5", "claude-fable-5-2", "claude-opus-4-8")
+"""Those whose histories may hold messages of the operator."""
+
+MARKERS: tuple[tuple[str | None, Json | None], ...] = ((None, None), ("1h", None), ("1h", {"type": "ephemeral"}))
+"""The life of an entry, and the marker of the last messages where it is another."""
+
+PAUSES = (1, 200, 400, 3_700, 4_000)
+"""Seconds: within the life of every entry, around five minutes, around an hour."""
+
+MORE_TOOLS: tuple[list[Json], ...] = ([], [tool("mcp__db__query")], [tool("mcp__db__query"), tool("mcp__db__schema")])
+
+FAULTS: tuple[Json, ...] = (
+    {"kind": "cut", "at": 0},
+    {"kind": "cut", "at": 3},
+    {"kind": "cut", "at": "content_block_delta", "inside": 20},
+    {"kind": "cut", "at": "message_delta"},
+    {"kind": "cut_before_reply"},
+    {"kind": "error_event", "at": "content_block_start"},
+    {"kind": "error_event", "at": "content_block_stop"},
+    {"kind": "error_event", "at": "message_delta"},
+)
+
+CUT_OFF = "Your response above was cut off mid-stream. Resume directly from where it stopped."
+
+SUMMARIZE = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools. Write a <summary> of all of it."
+
+FRAME = {"model", "tools", "prompt"}
+"""What signed thinking is bound to, besides the history before it."""
+
+TRIES = 8
+"""How often a client sends a request that fails before its user says something else."""
+
+Block = tuple[str, int]
+"""What the model says, and which."""
+
+Said = tuple[Sequence[Block], Json | int | None]
+"""A reply of the model, and what goes wrong with it: a fault of the stream, or a status."""
+
+
+@attrs.define
+class Walk:
+    """A walk under way: its conversations, and the one that speaks."""
+
+    scene: Scene
+    agents: list[Agent]
+    at: int = 0
+    words: int = 0
+    settled: set[str] = attrs.field(factory=set)
+    """The sessions whose last request had the tools and the system prompt that the next will have."""
+
+    @property
+    def agent(self) -> Agent:
+        return self.agents[self.at % len(self.agents)]
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether the last request offered tools of memory."""
+        tools = self.scene.sent[-1].get("tools", []) if self.scene.sent else []
+        return any(tool["name"] in MEMORY_TOOLS for tool in tools)
+
+    def word(self) -> str:
+        """What the user types next."""
+        self.words += 1
+        return f"Now do number {self.words} of it."
+
+    def hears(self, agent: Agent, replies: Sequence[Said]) -> None:
+        """The model is to say this, and nothing that it had yet to say."""
+        self.scene.replies.pop(agent.name, None)
+        agent.hears(*(self._reply(blocks, fault) for blocks, fault in replies))
+
+    def _reply(self, blocks: Sequence[Block], fault: Json | int | None) -> ScriptedReply:
+        if isinstance(fault, int):
+            return fails(fault, retry_after=0.01)
+        content = [self._block(kind, number) for kind, number in blocks]
+        if not content or content[-1]["type"] in THINKING:  # a client that marks two messages cannot mark it
+            content.append(text("Well."))
+        return says(*content, faults=[fault] if fault else [])
+
+    def _block(self, kind: str, number: int) -> Json:
+        match kind:
+            case "think":
+                return think(f"Number {number}, let me see.")
+            case "redacted":
+                return redacted()
+            case "text":
+                return text(f"I look at number {number}.")
+            case "read":
+                return read(f"/src/part_{number}.py")
+            case "write":
+                return call("Write", file_path=f"/src/part_{number}.py", content="x = 1\n" * number)
+            case "ask":
+                return ask(f"What is value_{number}?")
+            case "look_up":
+                return look_up(f"part_{number}")
+            case _:
+                marks = marks_in(self.scene.sent[-1]["messages"]) if self.scene.sent else []
+                mark = marks[number % len(marks)] if marks else "abc1234"
+                return restore(mark) if kind == "restore" else release(mark)
+
+    async def until_whole(self, agent: Agent) -> ReadReply:
+        """A request until it is answered whole, as Claude Code tries it again."""
+        for _ in range(TRIES):
+            reply = agent.take(await agent.send())
+            if reply.ended:
+                self.settled.add(agent.session)
+                return reply
+            partial = [block for block in reply.content if block["type"] == "text" and block["text"]]
+            if partial:
+                agent.history.append({"role": "assistant", "content": partial})
+                agent.say(text(CUT_OFF))
+        raise AssertionError(f"the provider fails {TRIES} times in a row: {agent.last}")
+
+    async def work(self, agent: Agent, words: str, lines: int = 20) -> None:
+        """A prompt, and every result that is asked for, to the end."""
+        agent.say(text(words))
+        reply = await self.until_whole(agent)
+        while reply.message.get("stop_reason") == "tool_use":
+            agent.say(*agent.results(reply, lambda given: file_of(given, lines)))
+            reply = await self.until_whole(agent)
+
+
+Step = Callable[[Walk], Awaitable[None]]
+
+
+@attrs.frozen
+class Works:
+    """The user types, and the model says this, one reply after the other; files have so many lines."""
+
+    replies: Sequence[Said]
+    lines: int = 20
+
+    async def __call__(self, walk: Walk) -> None:
+        walk.hears(walk.agent, self.replies)
+        await walk.work(walk.agent, walk.word(), self.lines)
+
+
+@attrs.frozen
+class LosesReply:
+    """A reply does not reach the client, who asks again and is told something else."""
+
+    replies: Sequence[Said]
+
+    async def __call__(self, walk: Walk) -> None:
+        agent = walk.agent
+        agent.say(text(walk.word()))
+        walk.hears(agent, self.replies)
+        await agent.send()
+        reply = await walk.until_whole(agent)
+        while reply.message.get("stop_reason") == "tool_use":
+            agent.say(*agent.results(reply))
+            reply = await walk.until_whole(agent)
+
+
+@attrs.frozen
+class Interrupts:
+    """The user stops the model at its first calls, and says something else."""
+
+    replies: Sequence[Said]
+
+    async def __call__(self, walk: Walk) -> None:
+        agent = walk.agent
+        walk.hears(agent, self.replies)
+        agent.say(text(walk.word()))
+        reply = await walk.until_whole(agent)
+        stopped = [{**each, "content": "[Request interrupted by user]"} for each in agent.results(reply)]
+        agent.say(*stopped, text("[Request interrupted by user for tool use]"), text(walk.word()))
+        reply = await walk.until_whole(agent)
+        while reply.message.get("stop_reason") == "tool_use":
+            agent.say(*agent.results(reply))
+            reply = await walk.until_whole(agent)
+
+
+@attrs.frozen
+class Leaves:
+    """The client goes away while a reply comes, and asks again."""
+
+    replies: Sequence[Said]
+
+    async def __call__(self, walk: Walk) -> None:
+        agent = walk.agent
+        walk.hears(agent, [])
+        agent.hears(says(think(), text("A long story."), pace={"between": 3600, "characters": 4}))
+        agent.say(text(walk.word()))
+        await agent.leave(shown=b"content_block_start")
+        walk.hears(agent, self.replies)
+        reply = await walk.until_whole(agent)
+        while reply.message.get("stop_reason") == "tool_use":
+            agent.say(*agent.results(reply))
+            reply = await walk.until_whole(agent)
+
+
+@attrs.frozen
+class Rewinds:
+    """The user goes back to an earlier prompt and types another."""
+
+    prompt: int
+    replies: Sequence[Said]
+
+    async def __call__(self, walk: Walk) -> None:
+        agent = walk.agent
+        typed = sum(
+            message["role"] == "user" and message["content"][0]["type"] != "tool_result" for message in agent.history
+        )
+        if typed:
+            rewind(agent, self.prompt % typed)
+        walk.hears(agent, self.replies)
+        await walk.work(agent, walk.word())
+
+
+async def fork(walk: Walk) -> None:
+    """The conversation goes on under another name as well; the new one speaks."""
+    if walk.agent.history:
+        walk.agents.append(walk.agent.fork(f"{walk.agent.session}-{len(walk.agents)}"))
+        walk.at = len(walk.agents) - 1
+
+
+async def compact(walk: Walk) -> None:
+    """The client has its history summarized, and goes on from that. It keeps no thinking, which is
+    bound to what is gone.
+    """
+    agent = walk.agent
+    if len(agent.history) < 2:
+        return
+    agent.history.append({"role": "user", "content": [text(SUMMARIZE)]})
+    walk.hears(agent, [([("think", 0), ("text", 0)], None)])
+    await walk.until_whole(agent)
+    after_compaction(agent, _without_thinking(agent.history[-3]))
+    await walk.work(agent, walk.word())
+
+
+def _without_thinking(message: Json) -> Json:
+    content = [block for block in message["content"] if block["type"] not in THINKING]
+    return {**message, "content": content or [text("(no content)")]}
+
+
+async def look_around(walk: Walk) -> None:
+    """A sub-agent works beside the conversation."""
+    sub = walk.agent.sub_agent(f"sub{walk.words}")
+    sub.hears([think(), ask(), read("/src/part_1.py")], [think(), look_up("part_1")])
+    await walk.work(sub, walk.word())
+
+
+async def count_tokens(walk: Walk) -> None:
+    """The client asks how long its next request would be. One that has just changed its tools would be refused for its
+    signed thinking, with or without us.
+    """
+    if walk.agent.session in walk.settled:
+        await walk.agent.count(text("How long is this?"))
+
+
+async def turn_off(walk: Walk) -> None:
+    """The user has the session managed no longer."""
+    if walk.agent.history:
+        await walk.scene.turn_off(walk.agent.session)
+
+
+@attrs.frozen
+class Speaks:
+    """Another conversation goes on."""
+
+    number: int
+
+    async def __call__(self, walk: Walk) -> None:
+        walk.at = self.number
+
+
+@attrs.frozen
+class Changes:
+    """The client sends something else from now on."""
+
+    members: dict[str, Any]
+
+    async def __call__(self, walk: Walk) -> None:
+        agent = walk.agent
+        walk.settled.discard(agent.session)
+        if not walk.is_managed and self.members.keys() & FRAME:  # managed, the proxy knows what is bound to what
+            agent.history = [_without_thinking(each) if each["role"] == "assistant" else each for each in agent.history]
+        for name, value in self.members.items():
+            setattr(agent, name, value)
+
+
+@attrs.frozen
+class Pauses:
+    """Time passes."""
+
+    seconds: int
+
+    async def __call__(self, walk: Walk) -> None:
+        walk.scene.pause(self.seconds)
+
+
+@attrs.frozen
+class Restarts:
+    """The proxy ends and starts anew."""
+
+    mode: Mode
+
+    async def __call__(self, walk: Walk) -> None:
+        await walk.scene.restart(self.mode)
+
+
+_numbers = st.integers(0, 7)
+_shown = st.tuples(st.sampled_from(["text", "read", "write"]), _numbers)
+_hidden = st.tuples(st.sampled_from(["ask", "look_up", "restore", "release"]), _numbers)
+_thoughts = st.tuples(st.sampled_from(["think", "think", "redacted"]), _numbers)
+_blocks = st.builds(
+    lambda thoughts, said: [*thoughts, *said],
+    st.lists(_thoughts, max_size=1),
+    st.lists(st.one_of(_shown, _shown, _hidden), max_size=4),
+)
+_faults = st.one_of(*([st.none()] * 9), st.sampled_from(FAULTS), st.sampled_from([429, 500, 529]))
+_replies = st.lists(st.tuples(_blocks, _faults), min_size=1, max_size=5)
+_works = st.builds(Works, _replies, st.sampled_from([5, 20, 120]))
+_changes: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.sampled_from(MODELS).map(lambda model: {"model": model}),
+    st.sampled_from(MORE_TOOLS).map(lambda more: {"tools": [*TOOLS, *more]}),
+    st.sampled_from(MARKERS).map(lambda pair: {"ttl": pair[0], "tail": pair[1]}),
+    st.booleans().map(lambda stream: {"stream": stream}),
+    st.sampled_from([1, 2]).map(lambda marks: {"marks": marks}),
+    st.just({"prompt": "You are an interactive agent; today is another day. "}),
+)
+_steps: st.SearchStrategy[Step] = st.one_of(
+    *([_works] * 6),
+    st.builds(LosesReply, _replies),
+    st.builds(Interrupts, _replies),
+    st.builds(Leaves, _replies),
+    st.builds(Rewinds, _numbers, _replies),
+    st.builds(Speaks, _numbers),
+    st.builds(Changes, _changes),
+    st.builds(Pauses, st.sampled_from(PAUSES)),
+    st.builds(Restarts, st.sampled_from([Mode.MANAGE, Mode.MANAGE, Mode.OBSERVE])),
+    st.sampled_from([fork, compact, look_around, count_tokens, turn_off]),
+)
+
+walks = st.lists(_steps, min_size=1, max_size=16)
+"""Walks of one client and its forks."""
+
+
+async def take(scene: Scene, steps: Sequence[Step]) -> None:
+    """One walk, from the beginning."""
+    walk = Walk(scene, [scene.agent()])
+    for step in steps:
+        await step(walk)

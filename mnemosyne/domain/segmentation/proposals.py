@@ -174,14 +174,20 @@ update add start started continue would like issue issues one ones work some wel
 """
 _EMPTY = frozenset(_SAYS_NOTHING.split())
 _ALTERNATIVE = re.compile(r",? or (?!leave|not\b|keep it|should I leave|skip)", re.IGNORECASE)
+_FEWEST_NAMES = 2
 _LETTERS = re.compile(r"[A-Za-z_][\w.]+")
 
 
 def _proposal(answer: str) -> tuple[int, int] | None:
-    """Where the answer says what it would do: in what it offers last, or beside that, or in what it recommends."""
-    tail = _after_fences(answer)
+    """Where the answer says what it would do: first of all in the list behind an offer that leads to one, else in what
+    it offers last, or beside that, or in what it recommends.
+    """
+    last = list(_last_paragraphs(answer, _after_fences(answer)))
+    listed = _find_listed(last)
+    if listed is not None:
+        return listed
     own = paragraphs(answer, Speaker.ASSISTANT)
-    offered = [each for each in _last_paragraphs(answer, tail) if _OFFER.search(each.said)]
+    offered = [each for each in last if _OFFER.search(each.said)]
     for paragraph in (*offered[-1:], *reversed(own[-4:])):
         for start, end in reversed(list(sentences(paragraph))):
             said = paragraph.said[start - paragraph.start : end - paragraph.start]
@@ -193,6 +199,15 @@ def _proposal(answer: str) -> tuple[int, int] | None:
             if tells and _names_something(answer[at:end]) and not said.endswith(":"):
                 return start, end
     return None
+
+
+def _find_listed(last: Sequence[Paragraph]) -> tuple[int, int] | None:
+    """The first item behind an offer that names nothing itself: "Want me to fix this? It would:"."""
+    offers = [
+        n for n, each in enumerate(last) if (match := _OFFER.search(each.said)) and not _is_telling(match["what"])
+    ]
+    items = last[offers[-1] + 1 :] if offers and last[offers[-1]].said.rstrip().endswith(":") else []
+    return next(sentences(items[0]), None) if items and items[0].is_item else None
 
 
 def _after_fences(answer: str) -> int:
@@ -207,5 +222,9 @@ def _last_paragraphs(answer: str, tail: int) -> Iterator[Paragraph]:
 
 
 def _names_something(said: str) -> bool:
-    words = {word.lower() for word in _LETTERS.findall(said)}
-    return len(words - _EMPTY) >= 2 and plain(said) != ""
+    return _is_telling(said) and plain(said) != ""
+
+
+def _is_telling(said: str) -> bool:
+    """Whether words say what is meant."""
+    return len({word.lower() for word in _LETTERS.findall(said)} - _EMPTY) >= _FEWEST_NAMES

@@ -64,6 +64,16 @@ def test_consent_is_to_what_was_offered_last(said: str) -> None:
     assert agreed(said, answer) == ["Want me to remove the trivial tests and merge the edge cases?"]
 
 
+def test_an_offer_that_names_nothing_stands_for_the_list_that_it_leads_to() -> None:
+    answer = "It fits.\n\n**Want me to implement this?** It would:\n- Move the check to the session\n- Drop the old"
+    assert agreed("yes, please do", answer) == ["Move the check to the session"]
+    assert agreed("yes, please do", answer.replace("It would:", "It is small.")) == []
+
+
+def test_a_number_that_ends_a_sentence_picks_what_it_says() -> None:
+    assert agreed("let's do 2. Or better: wait for the release", OFFERED) == agreed("let's do 2", OFFERED) != []
+
+
 def test_an_offer_that_names_nothing_stands_for_what_was_recommended() -> None:
     answer = "I'd suggest moving the check into the session package. It fits there. Want me to do that?"
     assert agreed("yes", answer) == ["I'd suggest moving the check into the session package."]

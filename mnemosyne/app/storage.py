@@ -8,7 +8,6 @@ import attrs
 import trio
 
 from mnemosyne.adapters.embedded.server import open_embedded
-from mnemosyne.adapters.postgres import vacuum
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
@@ -73,10 +72,14 @@ class DatabaseFiles:
 
     async def disk_bytes(self) -> int:
         """See services.footprints.Disk."""
+        from mnemosyne.adapters.postgres import vacuum  # few commands look at the files
+
         return await vacuum.disk_bytes(self.database)
 
     async def rewrite_content(self) -> None:
         """See services.footprints.Disk."""
+        from mnemosyne.adapters.postgres import vacuum
+
         await vacuum.rewrite_content(self.database, ours_alone=self.ours_alone)
 
 

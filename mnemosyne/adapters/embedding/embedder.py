@@ -1,4 +1,5 @@
-"""Embedders: all-MiniLM-L6-v2 where it is installed, hashed words elsewhere. The only import of onnxruntime.
+"""Embedders: all-MiniLM-L6-v2 where it is installed, hashed words elsewhere. The only import of onnxruntime, which is
+installed on request: ``pip install 'mnemosyne-proxy[embedding]'``.
 
 Embedding takes milliseconds a text (17 ms for 256 word pieces on one core), so it runs in threads of its own number,
 some texts at a time: a cancelled caller waits for these few only, and what else needs a thread is not kept waiting.
@@ -73,7 +74,9 @@ class HashedLexical:
 
 
 def open_embedder(data_dir: Path, *, threads: int = 1) -> MiniLM | HashedLexical:
-    """The model if it is installed and whole; else hashed words, with a warning in the log if it is damaged."""
+    """The model if it is installed and whole; else hashed words, with a warning in the log if it is damaged, or if what
+    runs it is missing.
+    """
     try:
         files = model_files.find_installed(data_dir)
         return MiniLM(files, threads=threads) if files else HashedLexical()

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import attrs
@@ -55,6 +56,12 @@ GRAPH_FILE, TOKENIZER_FILE, HASHES_FILE = "model.onnx", "tokenizer.json", "sha25
 
 INSTALL_AGAIN = "`mnemosyne model install` puts it in order"
 
+RUNTIME = "onnxruntime"
+NO_RUNTIME = (
+    "The library that runs the embedding model is not installed: `pip install 'mnemosyne-proxy[embedding]'` in the"
+    " environment of mnemosyne."
+)
+
 
 @attrs.frozen
 class ModelFiles:
@@ -70,11 +77,20 @@ def model_folder(data_dir: Path) -> Path:
     return data_dir / "models" / NAME.replace("/", "-")
 
 
+def check_runtime() -> None:
+    """Raises BadConfiguration where nothing can run a model."""
+    if find_spec(RUNTIME) is None:
+        raise BadConfiguration(NO_RUNTIME)
+
+
 def find_installed(data_dir: Path) -> ModelFiles | None:
-    """The installed model; None if there is none. Raises BadConfiguration if it is not what was installed."""
+    """The installed model; None if there is none. Raises BadConfiguration if it is not what was installed, or if
+    nothing can run it.
+    """
     folder = model_folder(data_dir)
     if not folder.exists():
         return None
+    check_runtime()
     try:
         hashes = (folder / HASHES_FILE).read_text(encoding="utf-8")
         files = {name: (folder / name).read_bytes() for name in (GRAPH_FILE, TOKENIZER_FILE)}

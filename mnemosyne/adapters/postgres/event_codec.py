@@ -61,10 +61,8 @@ class EventCodec:
         self._upcasts = dict(upcasts or {})
         _check_registry(self._classes, self._upcasts)
         self._names = {cls: name for name, cls in self._classes.items()}
-        tags = dict(tags or {})
-        self._converter = _make_converter(tags, explain=False)
-        # Slow, but it knows which field was wrong; used only to word an error.
-        self._explainer = _make_converter(tags, explain=True)
+        self._tags = dict(tags or {})
+        self._converter = _make_converter(self._tags, explain=False)
 
     def prepare(self) -> None:
         """Build all now, so that no turn waits for it, and a class that cannot be stored fails at start.
@@ -139,7 +137,8 @@ class EventCodec:
 
     def _reason(self, data: Data, cls: type) -> str:
         try:
-            self._explainer.structure(data, cls)
+            # Slow, but it knows which field was wrong.
+            _make_converter(self._tags, explain=True).structure(data, cls)
         except Exception as error:
             reasons = transform_error(error, format_exception=lambda inner, _type: type(inner).__name__)
             return re.sub(r"\['.*?'\]", "[…]", "; ".join(reasons))

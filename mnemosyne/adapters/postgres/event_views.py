@@ -51,10 +51,13 @@ class EventViews(EventCodec):
     def __init__(self, names: Mapping[str, type], *args: Any) -> None:
         """See EventCodec."""
         super().__init__(names, *args)
-        self._makers = {name: self._maker(cls) for name, cls in self._classes.items()}
+        self._makers: dict[str, Callable[[Data], object]] = {}
 
     def _structure(self, name: str, data: Data) -> object:
-        return self._makers[name](data)
+        make = self._makers.get(name)
+        if make is None:
+            make = self._makers[name] = self._maker(self._classes[name])
+        return make(data)
 
     def _maker(self, cls: type) -> Callable[[Data], object]:
         """What makes a view of an event of this class."""

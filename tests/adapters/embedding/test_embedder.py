@@ -1,6 +1,7 @@
 """Embedders: one text, one vector, of length 1, whatever stands beside it and whatever it is."""
 
 import math
+import sys
 from array import array
 from pathlib import Path
 
@@ -67,6 +68,15 @@ async def test_a_cancelled_caller_does_not_wait_for_the_rest(embedder: Embedder)
 
 def test_without_a_model_words_are_hashed(tmp_path: Path) -> None:
     assert isinstance(open_embedder(tmp_path), HashedLexical)
+
+
+def test_a_model_that_nothing_here_can_run_leaves_hashed_words_and_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model_files.put_in_place(tmp_path, {"model.onnx": b"a graph", "tokenizer.json": b"{}"})
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert isinstance(open_embedder(tmp_path), HashedLexical)
+    assert "mnemosyne-proxy[embedding]" in caplog.text
 
 
 def test_a_damaged_model_is_not_used_and_the_log_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -67,7 +67,7 @@ def test_the_help_of_a_command_reads_nothing_that_it_needs() -> None:
     assert len(modules) <= 170
 
 
-@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 100), ("context SESSION", 105)])
+@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 100), ("context SESSION", 106)])
 def test_what_was_sent_and_when_is_told_without_what_decides(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & (SERVING | DECIDING) == set()

@@ -60,10 +60,13 @@ class WholeReply:
         return [end, EndOfReply(self._rules.cut_tools(reply.body, self._hidden))]
 
     def cut(self) -> list[Output]:
-        """The round's body broke off: what there is of it, and no end."""
+        """The round's body broke off: what there is of it, and no end. Nobody can use that; where it names a tool of
+        ours, nothing leaves.
+        """
         if self._rounds:
             return self.fail(cut_error(self._rules.dialect))
-        return [ToClient(output.raw) for output in self.close() if output.raw]
+        left = [ToClient(output.raw) for output in self.close() if output.raw]
+        return [] if any(name.encode() in output.raw for output in left for name in self._hidden) else left
 
     def ping(self) -> bytes:
         """Nothing can be said before the body."""

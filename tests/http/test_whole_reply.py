@@ -54,6 +54,16 @@ def test_nothing_leaves_between_rounds_and_the_call_keeps_its_numbers() -> None:
     assert not reading.visible().complete
 
 
+@given(st.data())
+def test_what_is_left_of_a_body_that_broke_off_names_no_tool_of_ours(data: st.DataObject) -> None:
+    said = [text("I look."), data.draw(st.sampled_from([READ, RECALL]))]
+    body = Round(said, "tool_use").whole()
+    reading, reach = WholeReply(RULES, HIDDEN), data.draw(st.integers(1, len(body) - 1))
+    reading.feed(body[:reach])
+    left = b"".join(output.raw for output in reading.cut())
+    assert left == (b"" if any(name.encode() in body[:reach] for name in HIDDEN) else body[:reach])
+
+
 ERROR = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
 
 

@@ -65,7 +65,7 @@ class WholeReply:
         """
         if self._rounds:
             return self.fail(cut_error(self._rules.dialect))
-        left = [ToClient(output.raw) for output in self.close() if output.raw]
+        left: list[Output] = [ToClient(output.raw) for output in self.close() if output.raw]
         return [] if any(name.encode() in output.raw for output in left for name in self._hidden) else left
 
     def ping(self) -> bytes:

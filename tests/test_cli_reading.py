@@ -9,7 +9,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from mnemosyne.app.storage import open_storage
 from mnemosyne.services import sessions
 from tests.cli.support import ended, environ_for, invoked, line, started
 from tests.services.talking import assistant, body, user
-from tests.waiting import DEADLINE
+from tests.waiting import DEADLINE, LOOKS
 
 ONE = [user("Where is the parser? " * 30)]
 TWO = [*ONE, assistant("In parser.py."), user("And its tests?")]
@@ -47,6 +48,8 @@ class World:
     environ: dict[str, str]
     url: str
     process: "subprocess.Popen[str]"
+    answered: Counter[str] = attrs.field(factory=Counter)
+    """How many replies of each session were read."""
 
     def run(self, *arguments: str, code: int = 0) -> Result:
         """A command, which must end with this exit code."""
@@ -63,9 +66,22 @@ class World:
         return self.run(*arguments).stdout_bytes
 
     def post(self, raw: bytes, session: str) -> bytes:
-        """Send a request as Claude Code does, and read the reply."""
+        """Send a request as Claude Code does, and read the reply. That its turn is on record is waited for: where the
+        database is slow, a client has its answer before.
+        """
         with _asked(self.url, raw, session) as response:
-            return response.read()
+            reply = response.read()
+        self.answered[session] += 1
+        self.wait_for(session, lambda turns: sum(status != "open" for status in turns) >= self.answered[session])
+        return reply
+
+    def wait_for(self, session: str, is_there: Callable[[list[str]], bool]) -> None:
+        """Wait until the log holds such turns of a session; how each of them ended is looked at."""
+        for _ in range(LOOKS):
+            done = invoked("branches", session, "--turns", "--json", environ=self.environ)
+            branches = json.loads(done.stdout) if done.exit_code == 0 else []
+            if is_there([turn["status"] for branch in branches for turn in branch["taken"]]):
+                return
 
 
 @contextmanager
@@ -384,6 +400,7 @@ def test_commands_work_after_the_server_was_killed_in_mid_reply(tmp_path: Path) 
         world.post(body(ONE), "cut-short")
         with _asked(world.url, body([*ONE, assistant("x"), user("slowly")], stream=True), "cut-short") as response:
             assert response.readline().startswith(b"event:")
+            world.wait_for("cut-short", lambda turns: len(turns) == 2)
             world.process.send_signal(signal.SIGKILL)
             assert ended(world.process.pid)
         assert world.json("branches", "cut-short", "--turns")[0]["taken"][1]["status"] == "open"

@@ -8,6 +8,9 @@ import trio
 DEADLINE = 120
 """Seconds after which what a test waits for will not come any more, however busy the machine is."""
 
+LOOKS = 100
+"""How often the log of another process is looked at until all is there; each look takes a while by itself."""
+
 
 @attrs.frozen
 class _AfterEachStep(trio.abc.Instrument):

@@ -18,16 +18,13 @@ from mnemosyne.lab.provider import Standin, from_data
 from mnemosyne.lab.provider.reading import Json
 from tests.clients.agents import Agent, Said
 from tests.clients.record import OPEN, Conversation, conversations
-from tests.waiting import DEADLINE
+from tests.waiting import DEADLINE, LOOKS
 
 MNEMOSYNE = (sys.executable, "-P", "-m", "mnemosyne")
 CLIENT_SECONDS = 5.0 * DEADLINE
 """A client with many rounds, each of which starts programs."""
 
 SERVER_SECONDS = DEADLINE
-
-LOOKS = 100
-"""How often the log is looked at until all is there; each takes a fifth of a second or more."""
 
 NOWHERE = "http://127.0.0.1:9"
 """A proxy that is not there: what an agent sends to anybody but this machine fails at once."""

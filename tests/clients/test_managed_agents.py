@@ -43,6 +43,7 @@ def loop(desk: Desk, last: str) -> list[Json]:
     ]
 
 
+@pytest.mark.parametrize("agent", ONE_IN_CI)
 def test_an_agent_works_to_the_end_and_never_sees_a_memory_tool(desk: Desk) -> None:
     desk.script(
         {"when": {"prompt": "Change the notes"}, "replies": loop(desk, "It is changed.")},

@@ -91,7 +91,6 @@ def test_a_session_is_told_once_what_is_known_and_writes_what_the_next_is_told(p
     assert run(plugged, "Remember that deploys are on Mondays.") == "I will."
     told = openings(plugged)
     assert len(told) == 2
-    assert len(told) == 2
     assert all(each.count(KNOWN) == 1 and each.count("MEMORY TRIGGER DETECTED") == 1 for each in told)
     (written,) = [each for each in memory(plugged, "memory", "list") if each["content"] == WANTED]
     assert (written["source"], written["kind"], written["scope"]) == ("agent", "progress", "project")
@@ -110,6 +109,9 @@ def test_a_session_is_told_once_what_is_known_and_writes_what_the_next_is_told(p
     assert plugged.standin.violations == []
 
 
+@pytest.mark.parametrize(
+    "plugged", [PLUGGED[0], pytest.param(PLUGGED[1], marks=pytest.mark.soak)], indirect=True, ids=[*REMEMBER]
+)
 def test_where_a_server_manages_the_plugin_leaves_the_telling_to_it(plugged: Desk) -> None:
     plugged.script({"when": {"prompt": "port"}, "reply": {"text": "8443."}})
     assert run(plugged, "Remember the port?", options=MANAGE) == "8443."

@@ -62,20 +62,22 @@ RECALL = "What did we decide about the retries of the upload queue?"
 OURS = "Not the user's words"
 
 
-def result(call: Json, holds: str) -> Json:
+def result(call: Json, holds: str, size: int = 300) -> Json:
     """A long file that has to do with nothing that anybody asks, but for one line."""
-    lines = [f"{number:6}\tlike a line of a long and dull column, and of no use" for number in range(300)]
+    lines = [f"{number:6}\tlike a line of a long and dull column, and of no use" for number in range(size)]
     lines[150] = f"   150\t{holds}"
     return {"type": "tool_result", "tool_use_id": call["id"], "content": "\n".join(lines)}
 
 
-async def exchange(client: Client, stage: Stage, prompt: str, *replies: Sequence[Json], holds: str = "") -> Json:
+async def exchange(
+    client: Client, stage: Stage, prompt: str, *replies: Sequence[Json], holds: str = "", size: int = 300
+) -> Json:
     """The prompt, and every result that the model asks for; its last reply is the last of these."""
     answer(stage, *replies)
     message = await client.turn(text(prompt))
     while message.get("stop_reason") == "tool_use":
         calls = [block for block in message["content"] if block["type"] == "tool_use"]
-        message = await client.turn(*(result(call, holds) for call in calls))
+        message = await client.turn(*(result(call, holds, size) for call in calls))
     assert "error" not in message, message
     return message
 
@@ -84,8 +86,7 @@ async def read_and_gone(client: Client, stage: Stage, holds: str = DECIDED) -> N
     """A file that holds something, and so much after it that the window was rewritten without it."""
     done = [think(), text("Done.")]
     await exchange(client, stage, "Read the notes.", [think(), read("/docs/notes.md")], done, holds=holds)
-    for number in range(3):
-        await exchange(client, stage, f"Read part {number}.", [think(), read(f"/src/part_{number}.py")], done)
+    await exchange(client, stage, "Read the large part.", [think(), read("/src/part.py")], done, size=900)
     assert await epochs_of(stage)
     assert holds not in json.dumps(stage.upstream[-1]["messages"])
 

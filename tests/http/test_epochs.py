@@ -106,12 +106,14 @@ LARGE = 900
 """Lines of a file that is old after a few turns without use."""
 
 
-async def reads(client: Client, stage: Stage, message: Json, count: int, *, first: int = 0, size: int = 300) -> Json:
+async def reads(
+    client: Client, stage: Stage, message: Json, count: int, *, first: int = 0, size: int = 300, folder: str = "/src"
+) -> Json:
     """So many turns in which the agent gets what it asked for and reads another file, of so many lines."""
     for number in range(first, first + count):
         # Once something was written, what is read is no longer gathered for an answer.
         first_call = [] if results_of(message) else [WRITTEN]
-        answer(stage, [think(), *first_call, read(f"/src/part_{number}.py")])
+        answer(stage, [think(), *first_call, read(f"{folder}/part_{number}.py")])
         message = await client.turn(*(results_of(message, size) or [text("Go on.")]))
         assert "error" not in message, message
     return message
@@ -484,11 +486,11 @@ async def test_a_planner_that_fails_costs_nothing_but_its_epoch(
 async def test_what_left_long_ago_is_counted_in_notes_so_that_their_lines_do_not_fill_the_window() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
-        await reads(client, stage, {"content": []}, 80)
+        await reads(client, stage, {"content": []}, 30, folder="/src" + "/a/folder/in/a/folder" * 4)  # long lines
         blocks = [block for message in stage.upstream[-1]["messages"] for block in message["content"]]
         notes = [block["text"] for block in blocks if block.get("text", "").startswith(NOTE)]
         lines = [line for words in notes for line in words.splitlines() if line.startswith("#")]
-        assert 10 < len(lines) < 70
+        assert 5 < len(lines) < 25
         assert any(LONG_GONE.partition("{}")[2] in words for words in notes)
         assert sum(map(len, lines)) * 0.366 < SMALL / 8
         assert violations(stage) == []

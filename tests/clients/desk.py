@@ -103,17 +103,17 @@ class Visit:
         where the database is slow, a client has its answer before that is on record.
         """
         sent = sorted(each.body for each in self.standin.messages)
-        (found,) = self._conversations(data_dir or self.server.data_dir)
+        (found,) = self.conversations(data_dir)
         assert sorted(turn.body for turn in found.turns) == sent
         assert found.history.gaps == []
         assert self.standin.violations == []
         return found
 
-    def _conversations(self, data_dir: Path) -> list[Conversation]:
+    def conversations(self, data_dir: Path | None = None) -> list[Conversation]:
         """Those of the log since then, once all that the provider saw is among them and has ended."""
         found: list[Conversation] = []
         for _ in range(LOOKS):
-            found = conversations(data_dir, since=self.since)
+            found = conversations(data_dir or self.server.data_dir, since=self.since)
             turns = [turn for each in found for turn in each.turns]
             if len(turns) >= len(self.standin.messages) and all(turn.outcome != OPEN for turn in turns):
                 break

@@ -167,11 +167,15 @@ def test_an_error_event_in_the_stream_is_raised_and_the_turn_is_on_record_with_w
 
 
 def test_what_the_library_retries_are_attempts_at_one_turn() -> None:
+    """It sends again at once, and so it is held back until what failed is on record: a slow database takes longer."""
     overloaded = {"failure": {"status": 529, "headers": [["retry-after-ms", "1"]]}}
     with standin_in_a_thread() as standin, serving(standin) as server:
         at = visit(server)
         at.script({"times": 2, "reply": overloaded}, {"reply": {"text": "At last."}})
-        with synchronous(at) as client:
+        holding = anthropic.DefaultHttpxClient(
+            event_hooks={"response": [lambda reply: reply.is_error and at.conversations()]}
+        )
+        with anthropic.Anthropic(base_url=server.url, api_key="k", http_client=holding) as client:
             message = client.messages.create(model=MODEL, max_tokens=9, messages=typed("once more"))
         assert last_words(message) == "At last."
         attempts = [(turn.turn, turn.attempt, turn.outcome) for turn in at.recorded().turns]

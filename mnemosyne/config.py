@@ -178,7 +178,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "manage_window",
         160_000,
-        "The most tokens that a managed conversation sends; near it, its context is rewritten whatever that costs.",
+        "The most tokens that a managed conversation sends; near it, its context is rewritten whatever that costs. "
+        "Near the default it is rewritten once that can be paid for, or where its client would compact.",
         values.parse_positive,
         "TOKENS",
     ),

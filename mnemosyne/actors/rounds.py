@@ -40,7 +40,7 @@ from mnemosyne.domain.window import epochs, late_tools, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
-from mnemosyne.domain.window.situation import PendingRequest
+from mnemosyne.domain.window.situation import PendingRequest, find_limit
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import recipe, stored_reply
 from mnemosyne.domain.wire.billing import begins_with_billing
@@ -446,7 +446,8 @@ class ManagedRounds:
         if not end.calls:
             return Answers(spent=spent)
         used, settings = window_of(end.reply.usage), grounds.in_force(self._state.taken, self._settings)
-        room = settings.window - used.prompt - used.output if used is not None else None
+        most = find_limit(settings.window, turn.read.fields.model, self._state.ledger)
+        room = most - used.prompt - used.output if used is not None else None
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
         return await self._tools.answer(
             self._state, address, end.calls, at, spent, room, tools, strict=settings.strict, helped=helped

@@ -133,7 +133,7 @@ async def test_planning_looks_at_what_stands_in_the_window_however_long_the_sess
     counted = Counted(monkeypatch)
     log = await played(250, counted)
     assert len([event for event in await events_of(log) if isinstance(event, EpochBegan)]) > 3
-    check(counted, (60, 100), (210, 250))
+    check(counted, (40, 140), (150, 250))
 
 
 @pytest.mark.soak

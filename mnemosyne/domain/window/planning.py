@@ -6,11 +6,12 @@ grows again. Between epochs nothing changes, because the provider caches and sig
 
 What to show is a matter of how an agent works, and of what was done to a file since (``keeping``). When to show it is a
 matter of money: for next to nothing when the provider's cache has forgotten the session, else when what a rewrite would
-have saved since the last one exceeds its price, and then only if that does not make the session dearer than without us;
-but before the window overflows, whatever it costs. `docs/planning.md` tells what was tried.
+have saved since the last one exceeds its price, and then only if that does not make the session dearer than without us.
+But before the client would compact, or the prompt be refused, it comes whatever it costs, and leaves no more than can
+be paid for. `docs/planning.md` tells what was tried.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
@@ -21,7 +22,7 @@ from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.window.keeping import AGES, EDITED, WRITTEN, Ages, Candidate, WindowAges
 
 WINDOW = 160_000
-"""The most that a managed prompt may hold, in tokens: recorded clients compacted at 155,000 to 176,000."""
+"""The most that a managed prompt should hold, in tokens: recorded clients compacted at 155,000 to 176,000."""
 
 
 @attrs.frozen(kw_only=True)
@@ -41,11 +42,12 @@ class Situation:
     ``turn`` is the request that is about to be sent. ``prompt`` is its size if nothing is changed, ``fixed`` the part
     of it that is system prompt and tools, ``new`` the part that no earlier request held. ``idle`` is the time since the
     last request started and ``ttl`` the life of a cache entry, both in µs (``idle`` is None for the first request);
-    ``write`` and ``read`` are prices relative to plain input. ``window`` is the most that a prompt may hold. ``billed``
-    and ``shadow`` are what the session has cost so far and what it would have cost unmanaged; ``last_epoch`` is the
-    turn of the last rewrite. ``exchange`` is the turn in which the user last typed something. ``also`` are other units
-    in which the session must not become dearer either. ``joining`` are the tokens of the memory tools where they come
-    into a prompt that was sent without them: then all that is in front of the history is written again, too.
+    ``write`` and ``read`` are prices relative to plain input. ``window`` is the most that a prompt should hold,
+    ``limit`` the most that it can (``limit_of``). ``billed`` and ``shadow`` are what the session has cost so far and
+    what it would have cost unmanaged; ``last_epoch`` is the turn of the last rewrite. ``exchange`` is the turn in which
+    the user last typed something. ``also`` are other units in which the session must not become dearer either.
+    ``joining`` are the tokens of the memory tools where they come into a prompt that was sent without them: then all
+    that is in front of the history is written again, too.
     """
 
     turn: int
@@ -57,6 +59,7 @@ class Situation:
     write: Fraction
     read: Fraction
     window: int
+    limit: int
     billed: Fraction
     shadow: Fraction
     last_epoch: int | None
@@ -68,6 +71,19 @@ class Situation:
     def cold(self) -> bool:
         """Whether the provider's cache has forgotten the session, so that a rewrite costs next to nothing."""
         return self.idle is not None and self.idle >= self.ttl
+
+    def in_each_unit(self) -> Iterator["Situation"]:
+        """The same as it is weighed in each unit in which the session must not become dearer."""
+        yield self
+        for other in self.also:
+            yield attrs.evolve(self, **attrs.asdict(other))
+
+
+def limit_of(window: int, ends_at: int) -> int:
+    """The most that a prompt can hold, in tokens, where its client compacts or its model refuses it at a size. That is
+    its ``window``, which a server holds or its user wants; but nobody wanted the usual one.
+    """
+    return max(window, ends_at) if window == WINDOW else window
 
 
 @attrs.frozen(kw_only=True)
@@ -134,7 +150,7 @@ class Rule:
     hurry: int = 2
     """… and drop everything, so it goes deeper: everything is old so many times sooner."""
     overflow: Fraction = Fraction(96, 100)
-    """The share of the window from which on a rewrite happens whatever it costs."""
+    """The share of the limit from which on a rewrite happens whatever it costs."""
     reread: int = 3_000
     """Where nothing costs but what is read anew, an overflow leaves so much of the history, if it may: about as much as
     a client's own compaction does.
@@ -170,19 +186,23 @@ def weigh(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Pl
     """
     if situation.idle is None:
         return Stay("nothing was sent yet")
-    if situation.prompt > rule.overflow * situation.window:
-        objects = candidates()
-        fidelities = _want_to_fit(situation, objects, rule)
-        freed = _sum_freed(objects, fidelities)
-        saves_the_turn = situation.prompt - freed <= situation.window < situation.prompt
-        if not (situation.cold or saves_the_turn or freed >= _gain(situation, rule)):
-            # The next turn would be as near to the end, and pay for the next rewrite.
-            return Stay(f"the window overflows, but a rewrite would free only {freed} tokens")
-        price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
-        return _plan(fidelities, "the window overflows", price)
+    if situation.prompt > rule.overflow * (situation.window if situation.cold else situation.limit):
+        return _overflow(situation, candidates(), rule)
     if situation.cold:
         return _plan(want(situation, candidates(), rule), "the provider's cache has forgotten the session")
     return _warm(situation, candidates(), rule)
+
+
+def _overflow(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | Stay:
+    """The epoch without which the next prompt might be refused, or compacted by the client."""
+    fidelities = _want_to_fit(situation, objects, rule)
+    freed = _sum_freed(objects, fidelities)
+    saves_the_turn = situation.prompt - freed <= situation.limit < situation.prompt
+    if not (situation.cold or saves_the_turn or freed >= _gain(situation, rule)):
+        # The next turn would be as near to the end, and pay for the next rewrite.
+        return Stay(f"the window overflows, but a rewrite would free only {freed} tokens")
+    price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
+    return _plan(fidelities, "the window overflows", price)
 
 
 def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | Stay:
@@ -197,10 +217,9 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
     if not saved:
         return Stay("what is read again costs nothing, so a rewrite saves nothing before the window is full")
     payback = max(1, ceil(price / saved))
-    for each in (situation, *(attrs.evolve(situation, **attrs.asdict(other)) for other in situation.also)):
-        refused = _find_refusal(each, price_of_rewrite(each, objects, fidelities), freed * each.read, rule)
-        if refused is not None:
-            return refused
+    refused = _find_refusal(situation, objects, fidelities, rule)
+    if refused is not None:
+        return refused
     behind = _is_behind(situation, rule)
     if full and not behind:
         return _plan(fidelities, "the window is nearly full", price, payback)
@@ -215,15 +234,20 @@ def _is_behind(situation: Situation, rule: Rule) -> bool:
     return situation.billed > rule.margin * situation.shadow
 
 
-def _find_refusal(situation: Situation, price: Fraction, saved: Fraction, rule: Rule) -> Stay | None:
-    """Why a warm rewrite cannot be paid; None if it can."""
-    if _is_behind(situation, rule):
-        if price > rule.soon * saved:
-            return Stay(
-                f"the session is dearer than unmanaged, and a rewrite would not pay within {rule.soon} requests"
-            )
-    elif price > rule.margin * situation.shadow - situation.billed:
-        return Stay(f"a rewrite costs {ceil(price)} tokens of input: the session could end dearer than unmanaged")
+def _find_refusal(
+    situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity], rule: Rule
+) -> Stay | None:
+    """Why a warm rewrite cannot be paid, in one of the units; None if it can."""
+    freed = _sum_freed(objects, fidelities)
+    for each in situation.in_each_unit():
+        price = price_of_rewrite(each, objects, fidelities)
+        if _is_behind(each, rule):
+            if price > rule.soon * freed * each.read:
+                return Stay(
+                    f"the session is dearer than unmanaged, and a rewrite would not pay within {rule.soon} requests"
+                )
+        elif price > rule.margin * each.shadow - each.billed:
+            return Stay(f"a rewrite costs {ceil(price)} tokens of input: the session could end dearer than unmanaged")
     return None
 
 
@@ -250,9 +274,10 @@ def _want_in_a_hurry(situation: Situation, objects: Sequence[Candidate], rule: R
 
 
 def _want_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> dict[str, Fidelity]:
-    """The same as in a hurry; and where the window would overflow still, whatever may go, what was used longest ago
-    first, until there is room for the next rewrite to be worth its price: files and answers, then what was said. Where
-    reading from the cache costs nothing, all that stays is paid for now and would cost nothing later, so little stays.
+    """The same as in a hurry; and where the window would overflow still, or that could not be paid, whatever may go,
+    what was used longest ago first, until there is room for the next rewrite to be worth its price: files and answers,
+    then what was said. Where reading from the cache costs nothing, all that stays is paid for now and would cost
+    nothing later, so little stays.
     """
     found = _want_in_a_hurry(situation, objects, rule)
     left = _size_after(situation, objects, found)
@@ -260,6 +285,9 @@ def _want_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule)
     room = limit - _gain(situation, rule)
     if not situation.read:
         limit = room = min(room, Fraction(situation.fixed + rule.reread))
+    elif not situation.cold:
+        limit = min(limit, _find_largest_paid(situation, rule))
+        room = min(room, limit)
     if left <= limit:
         return found
     free = [each for each in objects if not _stays(situation, each, rule)]
@@ -272,6 +300,24 @@ def _want_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule)
             found[each.key] = Fidelity.EVICTED
             left -= here - tokens
     return found
+
+
+def _find_largest_paid(situation: Situation, rule: Rule) -> Fraction:
+    """The largest prompt, in tokens, that a warm rewrite may leave if the session is to be no dearer than it may be:
+    its ``price_of_rewrite`` is what may still be spent, in each unit.
+    """
+    sizes = [
+        (
+            rule.margin * each.shadow
+            - each.billed
+            + (_count_held(each) + each.new) * (each.write - each.read)
+            + (each.prompt - each.joining) * each.read
+        )
+        / each.write
+        for each in situation.in_each_unit()
+        if each.write
+    ]
+    return min(sizes, default=Fraction(situation.prompt))
 
 
 def _size_after(situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
@@ -358,9 +404,13 @@ def price_of_rewrite(
     provider holds without one it does not find. What is new is written in any case.
     """
     goes = _sum_freed(objects, fidelities) + _thinking(situation, objects)
-    held = 0 if situation.joining else situation.fixed
-    stays = max(0, situation.prompt - held - situation.new - goes)
+    stays = max(0, situation.prompt - _count_held(situation) - situation.new - goes)
     return stays * (situation.write - situation.read) + (situation.joining - goes) * situation.read
+
+
+def _count_held(situation: Situation) -> int:
+    """The tokens of system prompt and tools that the provider still holds after a rewrite."""
+    return 0 if situation.joining else situation.fixed
 
 
 def regret(

@@ -16,13 +16,13 @@ from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.losses import render_counts, render_need
 from mnemosyne.domain.objects.memory import BranchView
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
-from mnemosyne.domain.session.ledger import Ledger, count_observed, equivalents, weighing_price
+from mnemosyne.domain.session.ledger import Ledger, compaction_point, count_observed, equivalents, weighing_price
 from mnemosyne.domain.session.state import Branch, Session, Wire
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window.assembly import Message
 from mnemosyne.domain.window.keeping import WRITTEN, Candidate, Later, later_of
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
-from mnemosyne.domain.window.planning import CostSoFar, Situation
+from mnemosyne.domain.window.planning import CostSoFar, Situation, limit_of
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers
 from mnemosyne.domain.wire.blocks import has_results
@@ -149,6 +149,7 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         write=in_first.write,
         read=in_first.read,
         window=min(asked.window, model_of(asked.model).window),
+        limit=find_limit(asked.window, asked.model, session.ledger),
         billed=in_first.billed,
         shadow=in_first.shadow,
         also=tuple(also),
@@ -156,6 +157,12 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         exchange=_turn_of(branch, _find_typed(asked, shown)),
         joining=estimator.tokens(OWN_TOOLS) if asked.joins else 0,
     )
+
+
+def find_limit(window: int, model: str | None, ledger: Ledger) -> int:
+    """The most tokens that a prompt of a session can hold in a ``window`` (``limit_of``)."""
+    most = model_of(model).window
+    return limit_of(min(window, most), min(ledger.compacts_at or compaction_point(model), most))
 
 
 def costs_of(tariff: Tariff, model: str | None, ledger: Ledger, *, hour: bool) -> list[CostSoFar]:

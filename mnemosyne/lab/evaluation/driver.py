@@ -23,12 +23,13 @@ from mnemosyne.domain.objects.followed_plan import LARGEST, find_followed_plan
 from mnemosyne.domain.objects.kinds import is_operators
 from mnemosyne.domain.objects.protection import Now, why_recent
 from mnemosyne.domain.segmentation.ingest import LAST_TYPED
-from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS
+from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS, Ledger
 from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window import assembly
 from mnemosyne.domain.window.assembly import Message, Sights
 from mnemosyne.domain.window.keeping import Candidate, Later, later_of
 from mnemosyne.domain.window.planning import WINDOW, CostSoFar, Plan, Situation
+from mnemosyne.domain.window.situation import find_limit
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.lab.evaluation.demand import Demand, Outcome, ShownObject, outcome
@@ -109,6 +110,8 @@ class _Run:
             if message["role"] == "user" and not has_results(message["content"])
         ]
         # The window
+        self._window = sized.settings.window or WINDOW
+        self._limit = find_limit(self._window, sized.settings.model, Ledger())
         sends_tools = sized.settings.memory_tools and policy.has_memory
         self._fixed = sized.head_with(TOOLS) if sends_tools else sized.head
         self._prompt = self._fixed
@@ -251,7 +254,8 @@ class _Run:
             ttl=self._settings.tariff.forgets_after,
             write=self._write,
             read=self._read,
-            window=self._settings.window or WINDOW,
+            window=self._window,
+            limit=self._limit,
             billed=self._billed,
             shadow=self._shadow,
             last_epoch=self._epochs[-1].turn if self._epochs else None,

@@ -20,6 +20,7 @@ from mnemosyne.domain.window.planning import (
     Situation,
     Stay,
     head_lasts_an_hour,
+    limit_of,
     planner,
     price_of_rewrite,
     regret,
@@ -45,6 +46,7 @@ def situation(**changes: object) -> Situation:
         write=Fraction(5, 4),
         read=Fraction(1, 10),
         window=160_000,
+        limit=160_000,
         billed=Fraction(300_000),
         shadow=Fraction(500_000),
         last_epoch=None,
@@ -106,6 +108,7 @@ SITUATIONS = st.builds(
     write=PRICES,
     read=PRICES,
     window=NUMBERS,
+    limit=NUMBERS,
     billed=st.fractions(0, 10**9),
     shadow=st.fractions(0, 10**9),
     last_epoch=st.none() | NUMBERS,
@@ -169,14 +172,48 @@ def test_nothing_is_planned_before_the_first_request(now: Situation, objects: Se
     assert planner(attrs.evolve(now, idle=None), lambda: objects) is None
 
 
-@given(candidates(), st.fractions(0, 10**6), st.fractions(0, 10**6))
-def test_no_warm_rewrite_makes_a_session_dearer_than_it_may_be(
-    objects: Sequence[Candidate], billed: Fraction, shadow: Fraction
+SUMS = st.fractions(0, 10**6)
+READS = st.sampled_from([Fraction(1, 10), Fraction(1)])
+PROMPTS = st.sampled_from([100_000, 159_000, 300_000, 900_000])
+
+
+def may_spend(now: Situation) -> list[tuple[Situation, Fraction]]:
+    """What a session may still spend in each unit until it is dearer than it may be."""
+    return [(each, RULE.margin * each.shadow - each.billed) for each in now.in_each_unit()]
+
+
+@given(candidates(), SUMS, SUMS, SUMS, SUMS, PROMPTS)
+def test_no_warm_rewrite_makes_a_session_dearer_than_it_may_be_while_its_client_would_go_on(
+    objects: Sequence[Candidate], billed: Fraction, shadow: Fraction, in_other: Fraction, other: Fraction, prompt: int
 ) -> None:
-    now = situation(billed=billed, shadow=shadow)
+    also = CostSoFar(read=Fraction(1), write=Fraction(1), billed=in_other, shadow=other)
+    now = situation(billed=billed, shadow=shadow, prompt=prompt, limit=967_000, also=(also,))
     plan = planner(now, lambda: objects)
-    if plan is not None and billed <= RULE.margin * shadow:
-        assert billed + price_of_rewrite(now, objects, plan.fidelities) <= RULE.margin * shadow
+    for each, rest in may_spend(now):
+        if plan is not None and rest >= 0:
+            assert price_of_rewrite(each, objects, plan.fidelities) <= rest
+
+
+@given(candidates(), SUMS, SUMS, READS)
+def test_a_rewrite_that_must_be_is_paid_for_or_has_taken_all_that_may_go(
+    objects: Sequence[Candidate], billed: Fraction, shadow: Fraction, read: Fraction
+) -> None:
+    also = CostSoFar(read=Fraction(1, 20), write=Fraction(2), billed=billed, shadow=shadow)
+    now = holding(objects, billed=billed, shadow=shadow, read=read, also=(also,))
+    now = attrs.evolve(now, window=now.prompt, limit=now.prompt)
+    plan = planner(now, lambda: objects)
+    if plan is None:
+        return
+    is_paid = all(price_of_rewrite(each, objects, plan.fidelities) <= rest for each, rest in may_spend(now))
+    left = [each for each in objects if plan.fidelities.get(each.key, each.fidelity) is not Fidelity.EVICTED]
+    assert is_paid or not any(_may_leave(now, each, plan) for each in left)
+
+
+def _may_leave(now: Situation, each: Candidate, plan: Plan) -> bool:
+    missed = each.last_fault is not None and now.turn - each.last_fault <= RULE.missed
+    shown = each.at(plan.fidelities.get(each.key, each.fidelity))
+    gone = each.at(Fidelity.EVICTED)
+    return not (each.kept or missed) and shown is not None and gone is not None and gone < shown
 
 
 @given(st.fractions(0, 10**6), st.fractions(0, 10**6), st.integers(0, 10**5), st.booleans())
@@ -288,6 +325,38 @@ def test_an_overflowing_window_is_rewritten_whatever_it_costs() -> None:
     plan = planned(situation(prompt=155_000, billed=Fraction(900_000)), *objects)
     assert plan is not None
     assert plan.fidelities == {"id0": Fidelity.EVICTED, "id1": Fidelity.EVICTED}
+
+
+def test_what_an_overflow_leaves_is_as_much_as_can_be_paid_for() -> None:
+    """Nothing here is old. What the window has room for would cost 140,000, and 2 % of the bill are 14,000."""
+    sizes = (2_500, None, None, 40, 20)
+    objects = [candidate(number, last_use=48, tags=("edit",), tokens=sizes) for number in range(56)]
+    now = holding(objects, billed=Fraction(700_000), shadow=Fraction(700_000))
+    rich = planned(attrs.evolve(now, shadow=Fraction(900_000)), *objects)
+    poor = planned(now, *objects)
+    assert rich is not None
+    assert poor is not None
+    assert [*rich.fidelities] == [f"id{number}" for number in range(len(rich.fidelities))]
+    assert [*poor.fidelities] == [f"id{number}" for number in range(len(poor.fidelities))]
+    assert len(rich.fidelities) < 10
+    assert 14_000 - 2_500 * now.write < poor.price <= 14_000
+
+
+def test_in_a_window_that_nobody_wanted_a_rewrite_waits_for_its_money_until_the_client_would_compact() -> None:
+    large = candidate(tokens=(90_000, None, None, 40, 20), kept=True)
+    objects = [*(candidate(number, last_use=30) for number in range(1, 12)), large]
+    poor = {"billed": Fraction(500_000), "limit": 967_000}
+    reason = "a rewrite costs 94975 tokens of input: the session could end dearer than unmanaged"
+    assert weigh(holding(objects, **poor), lambda: objects) == Stay(reason)
+    for changes in ({"shadow": Fraction(600_000)}, {"limit": 160_000}, {"idle": 5 * MINUTE}):
+        assert planned(holding(objects, **{**poor, **changes}), *objects) is not None, changes
+
+
+def test_the_limit_of_the_usual_window_is_where_its_client_would_end_it_and_of_another_itself() -> None:
+    assert limit_of(160_000, 967_000) == 967_000
+    assert limit_of(160_000, 155_000) == 160_000
+    assert limit_of(45_000, 967_000) == 45_000
+    assert limit_of(400_000, 967_000) == 400_000
 
 
 def test_in_a_hurry_everything_is_old_ever_sooner_until_there_is_room() -> None:

@@ -15,7 +15,8 @@ from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window.assembly import Message, Sights
 from mnemosyne.domain.window.keeping import Candidate
-from mnemosyne.domain.window.planning import Candidates, Plan, Situation, price_of_rewrite
+from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Situation, price_of_rewrite
+from mnemosyne.lab.evaluation.comparing import ends_of
 from mnemosyne.lab.evaluation.demand import ShownObject, demands
 from mnemosyne.lab.evaluation.driver import CALL_TOKENS, SUMMARY_REQUEST, simulate
 from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of
@@ -293,6 +294,20 @@ def test_clearing_while_the_user_is_away_keeps_the_last_results() -> None:
         if clears:
             assert found.evictions == 40 - 12
             assert found.wire_violations == 0
+
+
+def test_an_agent_that_only_reads_and_never_compacts_is_dearer_at_none_of_its_ends() -> None:
+    """What it reads for a task under way stays until the window is full, and then nearly all of it would be written
+    again: of a session that is not paid for, that was a tenth.
+    """
+    measured = Sized(traced([("read", number, 20) for number in range(80)]), Settings(fixed=40_000))
+    for tariff in (API_5M, API_1H):
+        under = measured.under(attrs.evolve(measured.settings, tariff=tariff))
+        reality = simulate(under, (), UNMANAGED)
+        found = simulate(under, (), BY_NAME["mnemosyne"], reality)
+        assert max(ends_of(found, reality)) <= RULE.margin, tariff.name
+        assert reality.points[-1].unmanaged_tokens > 160_000
+        assert found.epochs
 
 
 @examples(20)

@@ -78,8 +78,8 @@ def test_two_runs_give_the_same_log_byte_for_byte(tmp_path: Path) -> None:
 
 
 def long_tape(tmp_path: Path) -> Path:
-    """A recording that fills a window, so that epochs begin."""
-    return write_lines(tmp_path / "long.jsonl", session("long", turns=20, size=30))
+    """A recording that fills a window and pays for a rewrite, so that an epoch begins."""
+    return write_lines(tmp_path / "long.jsonl", session("long", turns=45, size=10))
 
 
 def test_two_managed_runs_give_the_same_log_byte_for_byte(tmp_path: Path) -> None:

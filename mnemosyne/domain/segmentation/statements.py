@@ -103,7 +103,7 @@ def sentences(paragraph: Paragraph) -> Iterator[tuple[int, int]]:
     left = _skip_space(said, 0)
     for stop in _STOP.finditer(said):
         end = stop.start() if stop[0] == "\n" else stop.end()
-        if end > left and _ends(said, left, stop):
+        if end > left and _ends(said, stop):
             yield first + left, first + end
             left = _skip_space(said, end)
     rest = said[left:].rstrip()
@@ -111,17 +111,13 @@ def sentences(paragraph: Paragraph) -> Iterator[tuple[int, int]]:
         yield first + left, first + left + len(rest)
 
 
-_ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|incl)\.\Z")
+_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|incl)|\d)\.\Z")
 
 
-def _ends(said: str, left: int, stop: re.Match[str]) -> bool:
-    """Whether a sentence that begins at ``left`` ends at a line end or full stop, which ``e.g.`` and the number of a
-    list before it do not; "let's do 2." does.
-    """
+def _ends(said: str, stop: re.Match[str]) -> bool:
+    """Whether a sentence ends at a line end or full stop, which ``e.g.`` and a number of a list do not."""
     if stop[0] == "\n" or _skip_space(said, stop.end()) == len(said):
         return True
-    if said[left : stop.start()].isdecimal():
-        return False
     return _ABBREVIATION.search(said, max(0, stop.start() - 8), stop.start() + 1) is None
 
 

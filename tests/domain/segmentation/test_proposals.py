@@ -70,10 +70,6 @@ def test_an_offer_that_names_nothing_stands_for_the_list_that_it_leads_to() -> N
     assert agreed("yes, please do", answer.replace("It would:", "It is small.")) == []
 
 
-def test_a_number_that_ends_a_sentence_picks_what_it_says() -> None:
-    assert agreed("let's do 2. Or better: wait for the release", OFFERED) == agreed("let's do 2", OFFERED) != []
-
-
 def test_an_offer_that_names_nothing_stands_for_what_was_recommended() -> None:
     answer = "I'd suggest moving the check into the session package. It fits there. Want me to do that?"
     assert agreed("yes", answer) == ["I'd suggest moving the check into the session package."]

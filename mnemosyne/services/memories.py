@@ -16,6 +16,7 @@ from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session import decide as turns
@@ -82,7 +83,15 @@ async def read_objects(archive: Archive, stream: UUID) -> tuple[Memory, frozense
     """
     events = [each.envelope.event for each in await archive.events.select(stream, REMEMBERED)]
     names = frozenset(each.branch for each in events if isinstance(each, BranchOpened))
-    return reduce(evolve_objects, events, Memory()), names
+    return reduce(_evolve, events, Memory()), names
+
+
+def _evolve(held: Memory, event: Event) -> Memory:
+    """The memory after an event, without the place of segmentation, which would grow: what ends it is not read here."""
+    grown = evolve_objects(held, event)
+    if not isinstance(event, ObjectCreated):
+        return grown
+    return grown.with_view(event.branch, attrs.evolve(grown.view_of(event.branch), known=SegmentationState()))
 
 
 async def read_chosen(

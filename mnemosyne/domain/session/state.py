@@ -9,11 +9,10 @@ import attrs
 
 from mnemosyne.domain.cost.prices import Tokens, tokens_of, window_of
 from mnemosyne.domain.objects import memory
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, ObjectRestored, TurnAssessed
+from mnemosyne.domain.objects.events import ObjectEvent, ObjectRestored, TurnAssessed
 from mnemosyne.domain.objects.faults import EvictionTurns, Spent
 from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.session import grounds, ledger
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import (
@@ -221,18 +220,13 @@ REMEMBERED: tuple[type[Event], ...] = (*get_args(ObjectEvent), BranchOpened, Ses
 
 def evolve_objects(held: Memory, event: Event) -> Memory:
     """The memory after one of the events that ``REMEMBERED`` names. These alone tell of the objects and of those that
-    each branch has. At which fidelity it shows them, how large its prompt is and where segmentation goes on takes all
-    events.
+    each branch has; at which fidelity it shows them, and how large its prompt is, takes all events.
     """
     match event:
         case BranchOpened():
             return _inherit(held, event)
         case SessionForgotten():
             return memory.forget(held)
-        case ObjectCreated():
-            grown = memory.evolve(held, event)
-            # Without the events that end it, the place of segmentation would grow with the session.
-            return grown.with_view(event.branch, attrs.evolve(grown.view_of(event.branch), known=SegmentationState()))
         case _:
             assert isinstance(event, ObjectEvent)
             return memory.evolve(held, event)

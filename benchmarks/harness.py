@@ -174,7 +174,7 @@ def running(variants: Sequence[Variant]) -> Iterator[list[Server]]:
     with ExitStack() as stack:
         base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemosyne-benchmark-")))
         module = [sys.executable, "-m", "benchmarks.upstream_server"]
-        address, _ = stack.enter_context(_process(module, base / "upstream"))
+        address, _ = stack.enter_context(serve_process(module, base / "upstream"))
         url = f"http://{address.host}:{address.port}"
         servers = []
         for number, variant in enumerate(variants):
@@ -182,13 +182,13 @@ def running(variants: Sequence[Variant]) -> Iterator[list[Server]]:
             if variant.command is None:
                 servers.append(Server(variant.name, address, None, own))
                 continue
-            own_address, pid = stack.enter_context(_process(variant.command(url, own), own))
+            own_address, pid = stack.enter_context(serve_process(variant.command(url, own), own))
             servers.append(Server(variant.name, own_address, pid, own))
         yield servers
 
 
 @contextmanager
-def _process(command: Sequence[str], own: Path) -> Iterator[tuple[Address, int]]:
+def serve_process(command: Sequence[str], own: Path) -> Iterator[tuple[Address, int]]:
     """A server process; it says on stdout where it listens, and what it says on stderr is shown if it does not."""
     own.mkdir(mode=0o700)
     with (

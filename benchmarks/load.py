@@ -98,7 +98,12 @@ class Client:
     async def exchange(self, request: bytes, deltas: int) -> Exchange:
         """Send a request, read its reply to the end. Raises ValueError if the reply is not what was asked for."""
         started = perf_counter_ns()
-        await self._stream.send_all(request)
+        try:
+            await self._stream.send_all(request)
+        except trio.BrokenResourceError:  # the server let go of it, as servers do with those that nobody uses
+            await self._reconnect()
+            started = perf_counter_ns()
+            await self._stream.send_all(request)
         held = b""
         scanned = 0
         first_byte: int | None = None
@@ -119,9 +124,12 @@ class Client:
             raise ValueError(f"{len(delays)} of {deltas} deltas arrived: {held[:300]!r}")
         if b"\r\nconnection: close\r\n" in held.partition(b"\r\n\r\n")[0].lower() + b"\r\n":
             # A server may let go of a connection after so many requests; the next one gets a new connection.
-            await self._stream.aclose()
-            self._stream = await trio.open_tcp_stream(self._address.host, self._address.port)
+            await self._reconnect()
         return Exchange(first_byte - started, tuple(delays), arrived - last_sent)
+
+    async def _reconnect(self) -> None:
+        await self._stream.aclose()
+        self._stream = await trio.open_tcp_stream(self._address.host, self._address.port)
 
 
 async def one_stream(address: Address, request: bytes, deltas: int) -> Exchange:

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import trio
 
 from benchmarks.harness import Group, Part, Row, Server, serve_process, single, spread
 from benchmarks.load import SESSION_HEADER, Address
+from benchmarks.processes import wait_until_quiet
 from benchmarks.variants import OURS, data_dir
 
 TURNS, QUICK_TURNS = 60, 4
@@ -28,9 +30,6 @@ SAID = "def add(first: int, second: int) -> int:  # line {} of part {}\n"
 SYSTEM = "You are an agent that helps with software. " * 300
 TOOLS = 12
 GOAL = 1.1
-
-QUIET_SECONDS = 1.0
-"""After the last turn, for what is done behind replies."""
 
 Body = dict[str, Any]
 
@@ -122,10 +121,10 @@ def _turns(_: Sequence[Server], quick: bool) -> list[Row]:
             with _server(mode) as (provider, ours):
                 direct = _play(provider, each, quick)
                 _play(ours.address, each, quick=True)  # what a server does once in its life is none of a turn's
-                time.sleep(QUIET_SECONDS)
+                trio.run(wait_until_quiet, [ours])
                 begun = ours.cpu_seconds()
                 through = _play(ours.address, each, quick, session="measured")
-                time.sleep(QUIET_SECONDS)
+                trio.run(wait_until_quiet, [ours])
                 used[each.name] = (ours.cpu_seconds() - begun) / len(through)
             added = [(one - other) * 1000 for one, other in zip(through, direct, strict=True)]
             rows.append(spread(f"added first byte, {mode}", each.name, "ms", added))

@@ -45,13 +45,13 @@ async def _measure(servers: Sequence[Server], quick: bool) -> list[Row]:
     first = 4 if quick else FIRST
     for each in servers:
         await _play(clients[each.name], whole, range(first, first + 1))
-    await _quiet(servers)
+    await wait_until_quiet(servers)
     begun = {each.name: each.cpu_by_process() for each in servers}
     for turn in range(first + 1, first + turns + 1, BLOCK):
         block = range(turn, min(turn + BLOCK, first + turns + 1))
         for each in servers:
             firsts[each.name] += await _play(clients[each.name], whole, block)
-    await _quiet(servers)
+    await wait_until_quiet(servers)
     name = f"turns {first + 1}-{first + turns}"
     rows = [spread(f"first byte, {name}", variant, "ms", values) for variant, values in firsts.items()]
     for each in servers[1:]:
@@ -79,7 +79,7 @@ async def _play(client: Client, whole: History, turns: range) -> list[float]:
     return taken
 
 
-async def _quiet(servers: Sequence[Server]) -> None:
+async def wait_until_quiet(servers: Sequence[Server]) -> None:
     """Wait until no server does anything."""
     with trio.move_on_after(LONGEST_QUIET):
         while True:

@@ -147,8 +147,12 @@ class Walk:
         raise AssertionError(f"the provider fails {TRIES} times in a row: {agent.last}")
 
     async def work(self, agent: Agent, words: str, lines: int = 20) -> None:
-        """A prompt, and every result that is asked for, to the end."""
+        """A prompt, and all that follows from it."""
         agent.say(text(words))
+        await self.finish(agent, lines)
+
+    async def finish(self, agent: Agent, lines: int = 20) -> None:
+        """What was said last, and every result that is asked for, to the end; files have so many lines."""
         reply = await self.until_whole(agent)
         while reply.message.get("stop_reason") == "tool_use":
             agent.say(*agent.results(reply, lambda given: file_of(given, lines)))
@@ -181,10 +185,7 @@ class LosesReply:
         agent.say(text(walk.word()))
         walk.hears(agent, self.replies)
         await agent.send()
-        reply = await walk.until_whole(agent)
-        while reply.message.get("stop_reason") == "tool_use":
-            agent.say(*agent.results(reply))
-            reply = await walk.until_whole(agent)
+        await walk.finish(agent)
 
 
 @attrs.frozen
@@ -200,10 +201,7 @@ class Interrupts:
         reply = await walk.until_whole(agent)
         stopped = [{**each, "content": "[Request interrupted by user]"} for each in agent.results(reply)]
         agent.say(*stopped, text("[Request interrupted by user for tool use]"), text(walk.word()))
-        reply = await walk.until_whole(agent)
-        while reply.message.get("stop_reason") == "tool_use":
-            agent.say(*agent.results(reply))
-            reply = await walk.until_whole(agent)
+        await walk.finish(agent)
 
 
 @attrs.frozen
@@ -219,10 +217,7 @@ class Leaves:
         agent.say(text(walk.word()))
         await agent.leave(shown=b"content_block_start")
         walk.hears(agent, self.replies)
-        reply = await walk.until_whole(agent)
-        while reply.message.get("stop_reason") == "tool_use":
-            agent.say(*agent.results(reply))
-            reply = await walk.until_whole(agent)
+        await walk.finish(agent)
 
 
 @attrs.frozen

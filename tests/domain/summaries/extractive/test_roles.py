@@ -336,7 +336,7 @@ def test_rows_of_ls_are_names_and_sizes() -> None:
 
 
 def test_a_folder_or_a_file_that_several_calls_share_is_told_once() -> None:
-    folder = "/home/ada/work/some/project"
+    folder = "/home/ada/code/some/project"
     parts = [
         part
         for name in ("left", "right")

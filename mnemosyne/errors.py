@@ -7,6 +7,7 @@ MnemosyneError
 ├── CannotForward           a request that never reached the provider
 │   ├── BodyTooLarge        you: over the configured size
 │   ├── BodyStalled         you: it began, and nothing came for a while
+│   ├── NoModelNamed        you: which of several providers is meant, only the model would say
 │   ├── TooMuchAtOnce       you and others: too many requests are being sent at the same time
 │   └── UpstreamFailed      they: no connection, or it broke before the reply began
 ├── ReplyCut                they: the connection broke in mid-reply
@@ -56,6 +57,10 @@ class BodyTooLarge(CannotForward):
 
 class BodyStalled(CannotForward):
     """A request body of which nothing came for a while."""
+
+
+class NoModelNamed(CannotForward):
+    """A request that names no model, where several providers take some models each."""
 
 
 class TooMuchAtOnce(CannotForward):

@@ -6,11 +6,20 @@ import attrs
 
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.reply import as_json, json_object
-from mnemosyne.errors import BodyStalled, BodyTooLarge, MnemosyneError, ReplyCut, TooMuchAtOnce, UpstreamFailed
+from mnemosyne.errors import (
+    BodyStalled,
+    BodyTooLarge,
+    MnemosyneError,
+    NoModelNamed,
+    ReplyCut,
+    TooMuchAtOnce,
+    UpstreamFailed,
+)
 
 _STATUS: tuple[tuple[type[MnemosyneError], int, str], ...] = (
     (BodyTooLarge, 413, "request_too_large"),
     (BodyStalled, 408, "invalid_request_error"),
+    (NoModelNamed, 400, "invalid_request_error"),
     (TooMuchAtOnce, 503, "api_error"),  # clients try again
     (UpstreamFailed, 502, "api_error"),
     (ReplyCut, 502, "api_error"),

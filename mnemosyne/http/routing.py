@@ -7,7 +7,8 @@ import attrs
 
 from mnemosyne.domain.wire import json_spans
 from mnemosyne.domain.wire.exchange import Upstream, UpstreamReply, UpstreamRequest
-from mnemosyne.http.messages_route import path_dialect, readable_body
+from mnemosyne.errors import NoModelNamed
+from mnemosyne.http.messages_route import path_dialect, readable_body, turn_dialect
 from mnemosyne.upstreams import OPENAI_DIALECTS, NamedUpstream
 
 _OPENAI_PATHS = frozenset(
@@ -24,6 +25,9 @@ _OPENAI_PATHS = frozenset(
 class RoutedUpstream:
     """The provider of all requests (exchange.Upstream), and those that get some of them instead. What is no turn goes
     where the turns of its path go, or of OpenAI's dialects if the key is one of theirs; else to the ``default``.
+
+    A turn that names no model goes where every model goes: else of the Messages API to the ``default``, of OpenAI's
+    dialects to the only one that speaks its own.
     """
 
     default: Upstream
@@ -32,7 +36,9 @@ class RoutedUpstream:
     def exchange(
         self, request: UpstreamRequest, sent: Callable[[], None]
     ) -> AbstractAsyncContextManager[UpstreamReply]:
-        """Send the request to its provider. Raises UpstreamFailed."""
+        """Send the request to its provider. Raises UpstreamFailed, and NoModelNamed where only a model would
+        say which is its provider.
+        """
         return self._choose(request).exchange(request, sent)
 
     def _choose(self, request: UpstreamRequest) -> Upstream:
@@ -42,10 +48,17 @@ class RoutedUpstream:
         if not (self.others and names):
             return self.default
         model = _model_of(readable_body(request.headers, request.body) or request.body)
-        taking = [upstream for named, upstream in self.others if any(named.takes(each, model) for each in names)]
-        if dialect is None or model is None:  # its key is that of its dialects' provider, whatever it asks for
-            taking += [upstream for named, upstream in self.others if set(names) & set(named.dialects)]
-        return taking[0] if taking else self.default
+        for named, upstream in self.others:
+            if any(named.takes(each, model) for each in names):
+                return upstream
+        if dialect is not None and (model is not None or dialect.name not in OPENAI_DIALECTS):
+            return self.default
+        # Its key is that of its dialects' provider, whatever it asks for.
+        speaking = [(named, upstream) for named, upstream in self.others if {*names} & {*named.dialects}]
+        if len(speaking) > 1 and turn_dialect(request) is not None:
+            taken = "; ".join(f"{named.name} ({', '.join(named.models)})" for named, _ in speaking)
+            raise NoModelNamed(f"the request names no model, by which its provider is chosen. There are {taken}.")
+        return speaking[0][1] if speaking else self.default
 
 
 def _has_key_of_openai(request: UpstreamRequest) -> bool:

@@ -1,6 +1,6 @@
 """The real application on a real socket, in the test's own trio run."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,12 @@ from mnemosyne.http.app import create_app
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.inspector.status import ServerParts
+from mnemosyne.http.routing import RoutedUpstream
 from mnemosyne.http.serving import bind, run_hypercorn, url_of
 from mnemosyne.http.traffic import Traffic
 from mnemosyne.http.turn_log import TurnLog, Unrecorded
 from mnemosyne.http.unfinished import Unfinished
+from mnemosyne.upstreams import NamedUpstream
 
 TOKEN = "the-token"
 
@@ -113,15 +115,17 @@ async def open_proxy(
     ca_bundle: Path | None = None,
     mode: Mode = Mode.OBSERVE,
     unfinished: Unfinished | None = None,
+    others: Sequence[NamedUpstream] = (),
     **options: Any,
 ) -> AsyncIterator[Proxy]:
-    """The proxy in front of ``upstream``, for as long as the block runs."""
+    """The proxy in front of ``upstream``, for as long as the block runs; ``others`` are the same one by other names."""
     config = settings(upstream, **options)
     listener = bind(config.host, config.port)
     proxy = Proxy(url_of(listener), RelayProgress(), trio.Event(), Traffic())
     async with HttpUpstream(upstream, ca_bundle=ca_bundle) as provider, trio.open_nursery() as relays:
         room = unfinished or Unfinished()
-        gateway = Gateway(provider, relays, proxy.progress, config.max_body_bytes, turns or NoTurns(), mode, room)
+        routed = RoutedUpstream(provider, tuple((each, provider) for each in others))
+        gateway = Gateway(routed, relays, proxy.progress, config.max_body_bytes, turns or NoTurns(), mode, room)
         gateway = attrs.evolve(gateway, traffic=proxy.traffic)
         async with trio.open_nursery() as server:
             await server.start(

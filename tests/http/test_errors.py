@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import DIALECTS
 from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.errors import UpstreamFailed
 from mnemosyne.http.errors import complete_error, cut_error, error_body_for
 from mnemosyne.lab.provider.server import open_standin
+from mnemosyne.upstreams import NamedUpstream
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import exchange
 
@@ -47,6 +50,20 @@ async def test_a_provider_that_is_not_there_is_told_in_the_form_of_its_path(dial
         reply = await exchange(proxy.url, PATHS[dialect.name], b"{}")
     assert reply.status == 502
     assert assert_form(dialect, reply.body, "api_error").startswith("Mnemosyne: http://127.0.0.1:9 gave no answer")
+
+
+@pytest.mark.parametrize("dialect", [CHAT, RESPONSES], ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("body", [b'{"stream":true}', b'{"model":7}', b"{"], ids=["none", "no name", "no JSON"])
+async def test_a_request_without_a_model_that_two_providers_could_mean_is_sent_to_neither(
+    dialect: Dialect, body: bytes
+) -> None:
+    others = [NamedUpstream(name, "", (dialect.name,), (f"{name}*",)) for name in ("qwen", "gpt")]
+    async with open_standin() as standin, open_proxy(standin.url, others=others) as proxy:
+        reply = await exchange(proxy.url, PATHS[dialect.name], body)
+    assert reply.status == 400
+    assert "names no model" in (told := assert_form(dialect, reply.body, "invalid_request_error"))
+    assert told.endswith("There are qwen (qwen*); gpt (gpt*).")
+    assert not standin.exchanges
 
 
 @EACH

@@ -8,7 +8,7 @@ import pytest
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.domain.wire.exchange import UpstreamRequest
 from mnemosyne.http.routing import RoutedUpstream
-from mnemosyne.upstreams import NamedUpstream
+from mnemosyne.upstreams import OPENAI_DIALECTS, NamedUpstream
 from tests.http.playback import Playback, open_playback
 
 
@@ -21,10 +21,12 @@ def request(path: str, model: object) -> UpstreamRequest:
     ("path", "model", "reached"),
     [
         ("/v1/messages", "claude", "default"),
-        ("/v1/messages?beta=true", "qwen", "default"),
+        ("/v1/messages?beta=true", "qwen", "local"),
+        ("/v1/messages", None, "default"),
         ("/v1/chat/completions", "qwen", "local"),
         ("/v1/chat/completions", "gpt", "openai"),
         ("/v1/chat/completions", 7, "openai"),
+        ("/v1/chat/completions", None, "openai"),
         ("/v1/responses", "gpt", "openai"),
         ("/v1/responses/compact", "gpt", "openai"),
         ("/v1/models", "gpt", "default"),
@@ -42,7 +44,7 @@ async def test_who_gets_a_request(path: str, model: object, reached: str) -> Non
             routed = RoutedUpstream(
                 first,
                 (
-                    (NamedUpstream("local", local.url, models=("qwen*",)), second),
+                    (NamedUpstream("local", local.url, (*OPENAI_DIALECTS, "messages"), ("qwen*",)), second),
                     (NamedUpstream("openai", openai.url), third),
                 ),
             )

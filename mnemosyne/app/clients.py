@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 MODE_HEADER = "x-mnemosyne-mode"
 OPENCODE_CONFIG = "OPENCODE_CONFIG_CONTENT"
 AIDER_BASE = "OPENAI_API_BASE"
+CODEX_EXEC = ("exec", "e")
+"""The command of Codex's that asks once, without a terminal."""
 
 SETTINGS_OPTION = "--settings"
 CHANGING = "Bash|Edit|MultiEdit|Write|NotebookEdit|Task|Agent|mcp__.*"
@@ -52,6 +55,15 @@ class Route:
 
 
 @attrs.frozen
+class Invocation:
+    """A client's command line: the words up to its name, what stands behind that, and the folder that it works in."""
+
+    program: tuple[str, ...]
+    words: tuple[str, ...]
+    folder: Path
+
+
+@attrs.frozen
 class Client:
     """One client. ``names`` are the programs and packages that start it."""
 
@@ -67,10 +79,8 @@ class Client:
     """What its command line needs, directly behind its name."""
     asks_for_mode: bool = True
     """Whether its requests can be made to ask for a mode."""
-    forks: "Callable[[ForkPoint, Mapping[str, str]], list[str]] | None" = None
-    """What its command line needs, directly behind its name, to go on from there under another name; None where it
-    cannot.
-    """
+    forks: "Callable[[ForkPoint, Invocation, Mapping[str, str]], list[str]] | None" = None
+    """What stands behind its name so that it goes on from there under another name; None where it cannot."""
     keeps_files: Callable[[], list[str]] | None = None
     """What its command line needs, directly behind its name, to have files kept before its calls; None where it cannot.
     """
@@ -99,16 +109,19 @@ def command_line(command: Sequence[str], way: Route) -> list[str]:
     return _put_behind_name(command, client.arguments(way) if client is not None else ())
 
 
-def fork_line(command: Sequence[str], point: "ForkPoint", environ: Mapping[str, str]) -> list[str]:
-    """The command line with which ``command`` goes on from a recorded reply, under another name.
+def fork_line(command: Sequence[str], point: "ForkPoint", environ: Mapping[str, str], folder: Path) -> list[str]:
+    """The command line with which ``command`` goes on in ``folder`` from a recorded reply, under another name. What the
+    client needs for that is written where it looks for it.
 
     Raises BadOption for a client that cannot, NotFound where what it would go on from is not there.
     """
     client = recognise(command)
     if client is None or client.forks is None:
-        able = " and ".join(each.title for each in CLIENTS if each.forks is not None)
+        able = ", ".join(each.title for each in CLIENTS if each.forks is not None)
         raise BadOption(f"--fork works with {able}: {command[0]} cannot be told to go on from another session.")
-    return _put_behind_name(command, client.forks(point, environ))
+    at = _find_name(command)
+    program = tuple(command[:at])
+    return [*program, *client.forks(point, Invocation(program, tuple(command[at:]), folder), environ)]
 
 
 def files_line(command: Sequence[str]) -> list[str]:
@@ -125,9 +138,14 @@ def files_line(command: Sequence[str]) -> list[str]:
 
 
 def _put_behind_name(command: Sequence[str], arguments: Sequence[str]) -> list[str]:
-    client = recognise(command)
-    at = next((number for number, word in enumerate(command, 1) if _find_named(word) is client), len(command))
+    at = _find_name(command)
     return [*command[:at], *arguments, *command[at:]]
+
+
+def _find_name(command: Sequence[str]) -> int:
+    """How many words there are up to the client's name, with it."""
+    client = recognise(command)
+    return next((number for number, word in enumerate(command, 1) if _find_named(word) is client), len(command))
 
 
 def is_first_party(upstream: str) -> bool:
@@ -270,11 +288,27 @@ def _hook_claude() -> list[str]:
     return [SETTINGS_OPTION, json.dumps({"hooks": {"PreToolUse": [entry]}})]
 
 
-def _fork_claude(point: "ForkPoint", environ: Mapping[str, str]) -> list[str]:
+def _fork_claude(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> list[str]:
     from mnemosyne.adapters.claude_transcripts import find_entry, list_folders
 
     entry = find_entry(list_folders(environ), point.session, point.message_id)
-    return ["--resume", point.session, "--fork-session", "--resume-session-at", entry]
+    return ["--resume", point.session, "--fork-session", "--resume-session-at", entry, *called.words]
+
+
+def _fork_opencode(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> list[str]:
+    from mnemosyne.adapters.opencode_sessions import import_session, write_session
+
+    session = write_session(point, called.folder, time.time_ns() // 1000)
+    import_session(called.program, session, called.folder, environ)
+    return ["--session", session["info"]["id"], *called.words]
+
+
+def _fork_codex(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> list[str]:
+    from mnemosyne.adapters.codex_rollouts import find_folder, write_rollout
+
+    name = write_rollout(find_folder(environ), point, called.folder, time.time_ns() // 1000)
+    at = next((number for number, word in enumerate(called.words, 1) if word in CODEX_EXEC), 0)
+    return [*called.words[:at], "resume", name, *called.words[at:]]
 
 
 CLIENTS: tuple[Client, ...] = (
@@ -287,7 +321,16 @@ CLIENTS: tuple[Client, ...] = (
         forks=_fork_claude,
         keeps_files=_hook_claude,
     ),
-    Client("opencode", ("opencode", "opencode-ai"), _opencode_variables, _nothing, _nothing),
-    Client("Codex", ("codex",), _codex_variables, _nothing, _nothing, _codex_arguments, asks_for_mode=False),
+    Client("opencode", ("opencode", "opencode-ai"), _opencode_variables, _nothing, _nothing, forks=_fork_opencode),
+    Client(
+        "Codex",
+        ("codex",),
+        _codex_variables,
+        _nothing,
+        _nothing,
+        _codex_arguments,
+        asks_for_mode=False,
+        forks=_fork_codex,
+    ),
     Client("aider", ("aider",), _aider_variables, _aider_obstacles, _nothing, asks_for_mode=False),
 )

@@ -78,8 +78,8 @@ def run(
     (`docs/managing.md`). Claude Code and opencode ask for that themselves, with a header; for any other client it is
     the server that must have been started so.
 
-    With --fork, Claude Code goes on from any turn of a recorded session as a session of its own: the other stays as it
-    is. Where it was managed, the fork goes on from what was sent, so the provider's cache holds.
+    With --fork, Claude Code, opencode and Codex go on from any turn of a recorded session as a session of its own: the
+    other stays as it is. Where it was managed, the fork goes on from what was sent, so the provider's cache holds.
 
     
       mnemosyne run --fork 319a@30 -- claude
@@ -150,7 +150,7 @@ def _go_on_from(command: tuple[str, ...], point: "ForkPoint") -> tuple[str, ...]
     """The command line of a client that goes on from a recorded session."""
     from mnemosyne.app.clients import fork_line
 
-    line = fork_line(command, point, os.environ)
+    line = fork_line(command, point, os.environ, Path.cwd())
     _say(f"going on from turn {point.turn} of session {point.session}, as a session of its own")
     return tuple(line)
 

@@ -1,30 +1,44 @@
 """Where a recorded session can be left, so that its client goes on from there under another name."""
 
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import attrs
 
-from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.domain.history.time_travel import Attempt, History, history_of
 from mnemosyne.domain.session.directory import UNNAMED
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, SessionStarted, TurnFinished
+from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.reply import is_whole
 from mnemosyne.errors import NotFound
 from mnemosyne.services import sessions
+from mnemosyne.services.contexts import read_reply, rebuild
 from mnemosyne.services.sessions import Archive
 
 
 @attrs.frozen
 class ForkPoint:
-    """The reply to a ``turn``, by the id of its message, in what the client calls ``session``."""
+    """The reply to a ``turn``, by the id of its message, in what the client calls ``session``.
+
+    ``request`` is what the client had sent, ``reply`` what it saw of the reply, in the client's own ``dialect``.
+    """
 
     session: str
     turn: int
     message_id: str
+    dialect: Dialect
+    request: Mapping[str, Any]
+    reply: Mapping[str, Any]
 
 
 async def find_fork_point(archive: Archive, wanted: str, turn: int | str | None) -> ForkPoint:
     """The last whole reply up to a turn of a session's main branch, or of the branch that ``wanted`` is the client's
     name of, or up to a checkpoint; None: the last of all.
 
-    Raises NotFound where there is none, or the client gave the session no name.
+    Raises NotFound where there is none, or the client gave the session no name; ContentForgotten where what was said is
+    erased; ContentMissing, LogFailed.
     """
     stream = await sessions.find(archive, wanted)
     recorded = await archive.events.read(stream)
@@ -42,18 +56,25 @@ async def find_fork_point(archive: Archive, wanted: str, turn: int | str | None)
     if isinstance(turn, str):
         began = history.find(branch, turn).began
         branch, turn = began.branch, began.turn
-    replies = [
-        (each.began.turn, each.ended.message_id)
-        for each in history.attempts
-        if each.began.branch == branch
-        and isinstance(each.ended, TurnFinished)
-        and is_whole(each.ended.stop_reason)
-        and each.ended.message_id
-    ]
-    found = [each for each in replies if turn is None or each[0] <= turn]
-    if not found:
-        where = "" if turn is None else f" up to turn {turn}"
-        raise NotFound(f"Session {stream} has no whole reply{where} to go on from.")
-    at, message_id = found[-1]
-    assert message_id is not None
-    return ForkPoint(name, at, message_id)
+    if branch not in history.lines:
+        raise NotFound(f"Session {stream} has no conversation of an agent's to go on from.")
+    dialect = history.dialect_of(branch)
+    for attempt, ended in _whole_before(history, branch, turn):
+        body = await read_reply(archive, stream, attempt)
+        reply = json.loads(body) if body is not None else {}
+        if body is not None and not any(map(is_call, dialect.reply_content(reply))):
+            request = json.loads((await rebuild(archive, stream, history, attempt)).body)
+            return ForkPoint(name, attempt.began.turn, ended.message_id or "", dialect, request, reply)
+    where = "" if turn is None else f" up to turn {turn}"
+    raise NotFound(f"Session {stream} has no whole reply{where} to go on from.")
+
+
+def _whole_before(history: History, branch: str, turn: int | None) -> Iterator[tuple[Attempt, TurnFinished]]:
+    """The turns up to one of a branch, its parent's among them, whose replies the model ended; the last one first."""
+    line = history.line(branch)
+    for number in range(line.last if turn is None else min(turn, line.last), 0, -1):
+        known = number in line.turns or number <= line.inherited
+        for attempt in reversed(history.turn(branch, number) if known else ()):
+            ended = attempt.ended
+            if isinstance(ended, TurnFinished) and is_whole(ended.stop_reason) and ended.message_id:
+                yield attempt, ended

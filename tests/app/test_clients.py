@@ -1,6 +1,7 @@
 """How clients are recognised, and what leads them to us."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from mnemosyne.app.clients import (
     fork_line,
     recognise,
 )
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.services.forks import ForkPoint
 from mnemosyne.upstreams import NamedUpstream
@@ -188,19 +192,43 @@ def test_only_clients_that_can_send_a_header_ask_for_a_mode() -> None:
     assert asking == {"Claude Code": True, "opencode": True, "Codex": False, "aider": False}
 
 
+def fork_point(dialect: Dialect = MESSAGES) -> ForkPoint:
+    return ForkPoint("s", 3, "msg_1", dialect, {}, {})
+
+
 def test_claude_code_goes_on_from_a_reply_and_others_say_that_they_cannot(tmp_path: Path) -> None:
     folder = tmp_path / "projects" / "-app"
     folder.mkdir(parents=True)
     entry = {"type": "assistant", "uuid": "u-1", "message": {"id": "msg_1"}}
     (folder / "s.jsonl").write_text(json.dumps(entry) + "\n")
     environ = {"CLAUDE_CONFIG_DIR": str(tmp_path)}
-    point = ForkPoint("s", 3, "msg_1")
-    line = fork_line(["npx", "claude", "-p", "go on"], point, environ)
+    line = fork_line(["npx", "claude", "-p", "go on"], fork_point(), environ, tmp_path)
     how = ["--resume", "s", "--fork-session", "--resume-session-at", "u-1"]
     assert line == ["npx", "claude", *how, "-p", "go on"]
-    for command in (["codex"], ["python", "agent.py"]):
-        with pytest.raises(BadOption, match="--fork works with Claude Code"):
-            fork_line(command, point, environ)
+    for command in (["aider"], ["python", "agent.py"]):
+        with pytest.raises(BadOption, match="--fork works with Claude Code, opencode, Codex: "):
+            fork_line(command, fork_point(), environ, tmp_path)
+
+
+def test_codex_is_told_to_resume_what_was_written_for_it_with_a_terminal_and_without(tmp_path: Path) -> None:
+    environ = {"CODEX_HOME": str(tmp_path)}
+    for command, behind, rest in (
+        (["codex", "-m", "gpt-5.5", "exec", "go on"], ["codex", "-m", "gpt-5.5", "exec"], ["go on"]),
+        (["npx", "codex", "go on"], ["npx", "codex"], ["go on"]),
+    ):
+        line = fork_line(command, fork_point(RESPONSES), environ, tmp_path)
+        name = line[len(behind) + 1]
+        assert line == [*behind, "resume", name, *rest]
+        assert list(tmp_path.rglob(f"*{name}.jsonl"))
+
+
+def test_opencode_goes_on_in_what_it_took_in(tmp_path: Path) -> None:
+    program = tmp_path / "opencode"
+    program.write_text('#!/bin/sh\nexec cat "$2"\n')
+    program.chmod(0o700)
+    line = fork_line([str(program), "run", "go on"], fork_point(), {"PATH": os.environ["PATH"]}, tmp_path)
+    assert (line[0], line[1], line[3:]) == (str(program), "--session", ["run", "go on"])
+    assert line[2].startswith("ses_")
 
 
 def test_a_client_that_has_files_kept_is_given_a_hook_and_no_other_client_is() -> None:

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -25,14 +26,22 @@ def run(command: str) -> Json:
     return {"type": "tool_use", "name": "exec_command", "input": {"cmd": command}}
 
 
-def codex(server: Server, programs: Path, home: Path, project: Path, prompt: str, *options: str) -> str:
-    """`mnemosyne run -- codex exec`, to its end; what it said last."""
+def codex(
+    server: Server,
+    programs: Path,
+    home: Path,
+    project: Path,
+    prompt: str,
+    *options: str,
+    of_run: Sequence[str] = (),
+) -> str:
+    """`mnemosyne run -- codex exec`, to its end, with options behind it and of `run`; what it said last."""
     (home / "codex").mkdir(exist_ok=True)
     environment = bare_environment(home) | {"CODEX_HOME": str(home / "codex"), "OPENAI_API_KEY": "a-dummy-key"}
     environment |= {"CODEX_API_KEY": "a-dummy-key", "PATH": f"{programs}:{environment['PATH']}"}
-    command = ["codex", "exec", "--skip-git-repo-check", "-s", "danger-full-access", "-c", "model=gpt-5.5", *options]
+    command = ["codex", "-s", "danger-full-access", "exec", "--skip-git-repo-check", "-c", "model=gpt-5.5", *options]
     done = subprocess.run(
-        [*MNEMOSYNE, "run", *server.options, "--", *command, prompt],
+        [*MNEMOSYNE, "run", *server.options, *of_run, "--", *command, prompt],
         cwd=project,
         env=environment,
         stdin=subprocess.DEVNULL,

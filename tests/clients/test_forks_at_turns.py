@@ -1,16 +1,22 @@
-"""A real agent goes on from any turn of a managed session as a session of its own, from the provider's cache."""
+"""Real agents go on from any turn of a managed session as a session of its own, from the provider's cache."""
+
+import json
+from pathlib import Path
 
 import pytest
 
-from tests.clients.agents import CLAUDE_CODE
-from tests.clients.desk import MNEMOSYNE, Desk, finished
+from mnemosyne.lab.provider.reading import Json
+from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI
+from tests.clients.desk import MNEMOSYNE, Desk, bare_environment, finished, serving, visit
+from tests.clients.provider import standin_in_a_thread
+from tests.clients.test_codex import codex, run
 from tests.clients.test_forks_of_agents import command, prompt_of, sent
 from tests.clients.test_managed_agents import MANAGE, recall, text, thinking
 
 pytestmark = pytest.mark.clients
 
 
-@pytest.mark.parametrize("agent", [pytest.param(CLAUDE_CODE, id=CLAUDE_CODE.name)])
+@pytest.mark.parametrize("agent", ONE_IN_CI)
 def test_a_session_is_left_at_an_earlier_turn_and_goes_on_from_what_was_sent_there(desk: Desk) -> None:
     read = desk.agent.read(desk.project / "notes.txt")
     desk.script(
@@ -36,9 +42,9 @@ def test_a_session_is_left_at_an_earlier_turn_and_goes_on_from_what_was_sent_the
         "--fork",
         f"{listed['id'][:8]}@2",
         "--",
-        *CLAUDE_CODE.command("Something else"),
+        *desk.agent.command("Something else"),
     ]
-    assert CLAUDE_CODE.said(finished(line, desk.environment, desk.project)).text == "Else."
+    assert desk.agent.said(finished(line, desk.environment, desk.project)).text == "Else."
     (after,) = sent(desk)[len(before) :]
     parent = prompt_of(before[-1])
     shared = [one for one, other in zip(parent, prompt_of(after), strict=False) if one == other]
@@ -77,3 +83,43 @@ def test_the_files_of_the_turn_that_is_gone_back_to_come_back_and_those_of_today
     )
     finished(["git", "restore", "--source", kept.strip(), "--", ":/"], desk.environment, desk.project)
     assert (notes.read_text(), new.read_text()) == ("spoilt\n", "new\n")
+
+
+def test_codex_goes_on_from_a_turn_by_a_conversation_that_is_written_from_the_log(
+    programs: Path, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    with standin_in_a_thread() as standin, serving(standin, "--manage") as server:
+        here = visit(server)
+        here.script(
+            {
+                "when": {"prompt": "colour"},
+                "replies": [
+                    {"content": [thinking("Where was it?"), recall()]},
+                    {"content": [thinking("Look."), run("echo teal")]},
+                    {"text": "It is teal."},
+                ],
+            },
+            {"when": {"prompt": "And now"}, "reply": {"text": "It stays."}},
+            {"when": {"last": "Something else"}, "reply": {"text": "Else."}},
+        )
+        codex(server, programs, tmp_path, project, "Which colour is it?")
+        codex(server, programs, tmp_path, project, "And now?", "resume", "--last")
+        environ = bare_environment(tmp_path)
+        where = ("--data-dir", str(server.data_dir), "--json")
+        (listed,) = json.loads(finished([*MNEMOSYNE, "sessions", *where], environ, project))
+        before = [each.json()["input"] for each in standin.messages]
+        fork = ("--fork", f"{listed['id'][:8]}@2")
+        assert codex(server, programs, tmp_path, project, "Something else", of_run=fork) == "Else."
+        (after,) = [each.json()["input"] for each in standin.messages][len(before) :]
+        assert _without_ids(after)[: len(before[-1]) - 1] == _without_ids(before[-1])[:-1]
+        assert "And now" not in str(after)
+        branches = json.loads(finished([*MNEMOSYNE, "branches", listed["id"], *where], environ, project))
+        assert [(each["kind"], each["forked_at"]) for each in branches if each["kind"] == "fork"] == [("fork", 2)]
+        assert [str(each) for each in standin.violations] == []
+
+
+def _without_ids(items: list[Json]) -> list[Json]:
+    """Codex names its own instructions anew in each session."""
+    return [{key: value for key, value in item.items() if key != "id"} for item in items]

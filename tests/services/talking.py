@@ -17,8 +17,9 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import History, history_of
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.domain.wire.reply import ReplyBuilder
+from mnemosyne.domain.wire.reply import Reply, ReplyBuilder
 from mnemosyne.services.exporting import Importing
 
 TOOLS = [{"name": "Bash", "description": "Runs a command. " * 40, "input_schema": {"type": "object"}}]
@@ -81,10 +82,12 @@ class Talk:
     actor: SessionActor
     sent: dict[Address, bytes] = attrs.field(factory=dict)
 
-    async def ask(self, raw: bytes, *headers: tuple[str, str], reply: str | None = "Done.") -> Address:
+    async def ask(
+        self, raw: bytes, *headers: tuple[str, str], reply: str | None = "Done.", dialect: Dialect = MESSAGES
+    ) -> Address:
         """Send a body; with a reply, the turn is finished."""
         at = 1_000_000 * (len(self.sent) + 1)
-        request = ArrivedRequest(at=at, headers=(CLAUDE, *headers), raw=raw, correlation_id="c", dialect=MESSAGES)
+        request = ArrivedRequest(at=at, headers=(CLAUDE, *headers), raw=raw, correlation_id="c", dialect=dialect)
         begun = await self.actor.mailbox.post(Begin(request=request)).wait()
         assert isinstance(begun, Begun)
         await begun.ticket.durable()
@@ -100,7 +103,11 @@ class Talk:
         usage = {"input_tokens": 7, "output_tokens": 2}
         builder.take_raw(json.dumps(message | {"stop_reason": "end_turn", "usage": usage}).encode())
         builder.end_raw()
-        told = Finish(at=5, address=address, status=200, reply=builder.result(), correlation_id="c")
+        await self.finish_with(address, builder.result())
+
+    async def finish_with(self, address: Address, reply: Reply) -> None:
+        """This reply to a turn comes whole."""
+        told = Finish(at=5, address=address, status=200, reply=reply, correlation_id="c")
         await self.actor.mailbox.post(told).wait()
 
     async def interrupt(self, address: Address, reason: str) -> None:

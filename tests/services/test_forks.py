@@ -1,10 +1,17 @@
 """A session is left after a whole reply, by the name that its client gives it."""
 
+import json
+from typing import Any
+
+import attrs
 import pytest
 
-from mnemosyne.errors import NotFound
+from mnemosyne.domain.wire.responses import RESPONSES
+from mnemosyne.errors import ContentForgotten, NotFound
+from mnemosyne.services import checkpoints
+from mnemosyne.services.forgetting import forget
 from mnemosyne.services.forks import find_fork_point
-from tests.services.talking import assistant, body, talking, user
+from tests.services.talking import TOOLS, assistant, body, talking, user
 
 
 async def test_the_last_whole_reply_up_to_the_turn_is_where_it_goes_on() -> None:
@@ -19,7 +26,9 @@ async def test_the_last_whole_reply_up_to_the_turn_is_where_it_goes_on() -> None
         first = await find_fork_point(talk.archive, name, 1)
         assert (first.session, first.turn, first.message_id) == (name, 1, "msg_1")
         for turn in (2, 3, None):
-            assert (await find_fork_point(talk.archive, str(talk.stream)[:8], turn)).message_id == "msg_2"
+            found = await find_fork_point(talk.archive, str(talk.stream)[:8], turn)
+            assert found.message_id == "msg_2"
+            assert (found.request["messages"], found.reply["content"][0]["text"]) == (said[:-2][:3], "Done.")
         with pytest.raises(NotFound, match="no whole reply up to turn 0"):
             await find_fork_point(talk.archive, name, 0)
         with pytest.raises(NotFound, match="There is no session"):
@@ -30,4 +39,42 @@ async def test_a_session_without_a_name_cannot_be_left() -> None:
     async with talking(name="chain:abc") as talk:
         await talk.ask(body([user("one")]))
         with pytest.raises(NotFound, match="gave it no name"):
+            await find_fork_point(talk.archive, str(talk.stream), None)
+
+
+async def test_a_fork_of_a_fork_whose_turn_is_under_way_begins_with_the_last_whole_reply_before_both() -> None:
+    async with talking() as talk:
+        said = [user("one"), assistant("Done."), user("two")]
+        await talk.ask(body(said[:1]))
+        await talk.ask(body(said))
+        await talk.ask(body([*said[:2], user("another two")]), reply=None)
+        branch, turn, _ = attrs.astuple(list(talk.sent)[-1])
+        assert (branch, turn) == ("fork-1", 2)
+        named = {"branch": branch, "turn": turn, "at": 9, "correlation_id": "c"}
+        await checkpoints.name(talk.archive, str(talk.stream), "here", **named)
+        found = await find_fork_point(talk.archive, str(talk.stream), "here")
+        assert (found.turn, found.request["messages"]) == (1, said[:1])
+
+
+async def test_a_reply_that_waits_for_a_call_s_result_is_none_to_go_on_from() -> None:
+    whole: dict[str, Any] = {
+        "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}]
+    }
+    calling: dict[str, Any] = {"output": [{"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}]}
+    async with talking() as talk:
+        asked = [user("one")]
+        for number, reply in enumerate((whole, calling), 1):
+            request = json.dumps({"model": "gpt-5.5", "input": asked, "tools": TOOLS}).encode()
+            address = await talk.ask(request, reply=None, dialect=RESPONSES)
+            answer = {"id": f"resp_{number}", "status": "completed", **reply}
+            await talk.finish_with(address, RESPONSES.read_reply(json.dumps(answer).encode()))
+            asked = [*asked, *reply["output"], user("more")]
+        assert (await find_fork_point(talk.archive, str(talk.stream), None)).message_id == "resp_1"
+
+
+async def test_a_forgotten_session_cannot_be_left() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("one")]))
+        await forget(talk.archive, talk.stream, lambda: 9, "c")
+        with pytest.raises(ContentForgotten, match="was forgotten"):
             await find_fork_point(talk.archive, str(talk.stream), None)

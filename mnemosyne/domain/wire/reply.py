@@ -9,12 +9,12 @@ from typing import Any
 
 import attrs
 
-_WHOLE = frozenset({"end_turn", "stop_sequence", "stop"})
+_WHOLE = frozenset({"end_turn", "stop_sequence", "stop", "completed"})
 _REFUSED = "refusal"
 
 
 def is_whole(stop_reason: str | None) -> bool:
-    """Whether a reply ended so that nothing is left open: no call waits for its result."""
+    """Whether the model ended its reply by itself. In the Responses API that may be behind a call."""
     return stop_reason in _WHOLE
 
 

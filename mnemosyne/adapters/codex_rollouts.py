@@ -1,0 +1,94 @@
+"""The files in which Codex keeps its conversations, one a conversation: written so that it goes on from there."""
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from mnemosyne.domain.wire.responses import RESPONSES
+from mnemosyne.errors import BadOption
+from mnemosyne.services.forks import ForkPoint
+
+BASE_INSTRUCTIONS = "model.base_instructions"
+"""How Codex 0.169.0 marks the item that it puts before a conversation by itself, and keeps beside it."""
+
+Item = Mapping[str, Any]
+
+
+def find_folder(environ: Mapping[str, str]) -> Path:
+    """Where Codex keeps what is its own, with these variables."""
+    home = environ.get("CODEX_HOME")
+    return Path(home) if home else Path(environ.get("HOME", "~")).expanduser() / ".codex"
+
+
+def write_rollout(folder: Path, point: ForkPoint, project: Path, at: int) -> str:
+    """Write a conversation that ends with that reply, begun in ``project`` at ``at`` (µs of UTC); its id.
+
+    Raises BadOption for one in another dialect than that of the Responses API, and where the file cannot be written.
+    """
+    if point.dialect is not RESPONSES:
+        raise BadOption("Codex is led back to a turn of its own sessions only: it speaks the Responses API.")
+    moment = datetime.fromtimestamp(at / 1_000_000, UTC)
+    name = str(_make_id(at // 1000))
+    base, said = _without_base([*point.request.get("input", ()), *point.reply.get("output", ())], point.request)
+    stamp = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    meta = {
+        "id": name,
+        "timestamp": stamp,
+        "cwd": str(project),
+        "originator": "mnemosyne",
+        "cli_version": "0.0.0",
+        "source": "cli",
+        "model_provider": None,
+        "base_instructions": {"text": base} if base else None,
+    }
+    lines = [("session_meta", meta), *(line for item in said for line in _lines_of(item))]
+    file = folder / "sessions" / f"{moment:%Y/%m/%d}" / f"rollout-{moment:%Y-%m-%dT%H-%M-%S}-{name}.jsonl"
+    text = "".join(json.dumps({"timestamp": stamp, "type": kind, "payload": payload}) + "\n" for kind, payload in lines)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(file, "x", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as opened:
+            opened.write(text)
+    except OSError as error:
+        raise BadOption(f"Codex's file {file} cannot be written: {error.strerror or error}.") from None
+    return name
+
+
+def _make_id(milliseconds: int) -> UUID:
+    """A UUID of version 7, as Codex's are."""
+    random = secrets.randbits(74)
+    return UUID(int=milliseconds << 80 | 0x7 << 76 | random >> 62 << 64 | 0b10 << 62 | random & (1 << 62) - 1)
+
+
+def _without_base(items: Iterable[Item], request: Item) -> tuple[str, list[Item]]:
+    """What Codex puts before every conversation, and the items without that."""
+    own = [item for item in items if BASE_INSTRUCTIONS not in _kinds_of(item)]
+    marked = [_words_of(item) for item in items if BASE_INSTRUCTIONS in _kinds_of(item)]
+    return (marked[0] if marked else str(request.get("instructions") or "")), own
+
+
+def _kinds_of(item: Item) -> Iterable[object]:
+    told = item.get("internal_chat_message_metadata_passthrough")
+    kinds = told.get("content_item_kinds") if isinstance(told, dict) else ()
+    return kinds if isinstance(kinds, list) else ()
+
+
+def _lines_of(item: Item) -> list[tuple[str, Item]]:
+    """An item, and what Codex shows of it to who goes on."""
+    lines: list[tuple[str, Item]] = [("response_item", item)]
+    if item.get("type") == "message" and item.get("role") == "user":
+        lines.append(("event_msg", {"type": "user_message", "message": _words_of(item)}))
+    elif item.get("type") == "message" and item.get("role") == "assistant":
+        lines.append(("event_msg", {"type": "agent_message", "message": _words_of(item)}))
+    return lines
+
+
+def _words_of(item: Item) -> str:
+    parts = item.get("content")
+    if isinstance(parts, str):
+        return parts
+    return "".join(str(part.get("text", "")) for part in parts or () if isinstance(part, dict))

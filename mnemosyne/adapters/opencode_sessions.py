@@ -1,0 +1,228 @@
+"""Conversations as opencode takes them in (`opencode import`), written so that it goes on from there."""
+
+import json
+import secrets
+import string
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.wire.blocks import has_failed, is_call, is_result, list_attached, text_of
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.normal_form import content_blocks
+from mnemosyne.errors import BadOption
+from mnemosyne.services.forks import ForkPoint
+
+PROVIDER = "anthropic"
+"""The provider of opencode's that speaks the Messages API, and reads what it signed."""
+
+HELD_BACK = ("question", "plan_enter", "plan_exit")
+"""Tools that `opencode run` keeps from the conversations that it begins, and from no others."""
+
+TITLE_CHARACTERS = 60
+
+Json = dict[str, Any]
+
+
+def write_session(point: ForkPoint, project: Path, at: int) -> Json:
+    """A conversation that ends with that reply, in ``project``, as of ``at`` (µs of UTC); its id is in its ``info``.
+
+    Raises BadOption for one in another dialect than that of the Messages API.
+    """
+    if point.dialect is not MESSAGES:
+        raise BadOption(
+            "opencode is led back to a turn with models of Anthropic's only: what others thought is not in its files"
+            " in a form that we know."
+        )
+    writing = _Writing(point, project, at // 1000)
+    for message in [*point.request.get("messages", ()), {"role": "assistant", "content": point.reply.get("content")}]:
+        writing.add(message)
+    return writing.session()
+
+
+def import_session(program: Sequence[str], session: Json, project: Path, environ: Mapping[str, str]) -> None:
+    """Have opencode, started by these words, take in a conversation. Raises BadOption where it does not."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:  # for its owner's eyes alone
+        json.dump(session, file)
+        file.flush()
+        try:
+            done = subprocess.run(
+                [*program, "import", file.name], cwd=project, env=dict(environ), stdin=subprocess.DEVNULL,
+                capture_output=True, text=True, errors="replace", check=False,
+            )  # fmt: skip
+        except OSError as error:
+            raise BadOption(f"{program[0]} cannot be run: {error.strerror or error}.") from None
+    if done.returncode or session["info"]["id"] not in done.stdout + done.stderr:
+        said = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["nothing"]
+        raise BadOption(f"opencode does not take the conversation in; it said: {said[0]}")
+
+
+@attrs.define
+class _Writing:
+    """A conversation in the making. ``now`` is in ms of UTC; each message is written a millisecond after the other."""
+
+    point: ForkPoint
+    project: Path
+    now: int
+    id: str = attrs.field(init=False)
+    messages: list[Json] = attrs.field(factory=list)
+    calls: dict[str, Json] = attrs.field(factory=dict)
+    """The parts of calls that wait for their results, by the ids of these calls."""
+    asked: str = ""
+    """The id of the last message of the user's."""
+    made: int = 0
+    """How many ids were made: they are in order of time."""
+
+    def __attrs_post_init__(self) -> None:
+        self.id = self._make_id("ses", backward=True)
+
+    def add(self, message: Mapping[str, Any]) -> None:
+        """The next message, as it was sent."""
+        blocks = content_blocks(message.get("content"))
+        if message.get("role") == "assistant":
+            self._add_message(self._assistant(), [part for each in blocks for part in self._write_parts(each)])
+            return
+        for each in filter(is_result, blocks):
+            self._answer(each)
+        typed = [part for each in blocks if not is_result(each) for part in _list_typed(each)]
+        if typed:
+            self.asked = self._add_message(self._user(), typed)
+
+    def session(self) -> Json:
+        """The whole."""
+        offered = {tool.get("name") for tool in self.point.request.get("tools") or () if isinstance(tool, dict)}
+        kept = [] if HELD_BACK[0] in offered else HELD_BACK
+        info = {
+            "id": self.id,
+            "slug": self.id[-8:].lower(),
+            "directory": str(self.project),
+            "title": self._title(),
+            "version": "1.18.33",
+            "permission": [{"permission": each, "pattern": "*", "action": "deny"} for each in kept],
+            "time": {"created": self.now, "updated": self.now},
+        }
+        return {"info": info, "messages": self.messages}
+
+    def _title(self) -> str:
+        texts = (
+            part.get("text", "") for each in self.messages for part in each["parts"] if each["info"]["role"] == "user"
+        )
+        first = next((line.strip() for text in texts for line in text.splitlines() if line.strip()), "")
+        return f"{first[:TITLE_CHARACTERS]} (from turn {self.point.turn})".strip()
+
+    def _add_message(self, info: Json, parts: Sequence[Json]) -> str:
+        name = self._make_id("msg")
+        shared = {"sessionID": self.id, "messageID": name}
+        self.messages.append(
+            {
+                "info": {**info, "id": name, "sessionID": self.id},
+                "parts": [each | shared | {"id": self._make_id("prt")} for each in parts],
+            }
+        )
+        for part in self.messages[-1]["parts"]:
+            if part["type"] == "tool":
+                self.calls[part["callID"]] = part
+        return name
+
+    def _user(self) -> Json:
+        model = {"providerID": PROVIDER, "modelID": self._model}
+        return {"role": "user", "time": {"created": self._moment}, "agent": "build", "model": model}
+
+    def _assistant(self) -> Json:
+        tokens = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+        return {
+            "role": "assistant",
+            "parentID": self.asked,
+            "mode": "build",
+            "agent": "build",
+            "path": {"cwd": str(self.project), "root": str(self.project)},
+            "cost": 0,
+            "tokens": tokens,
+            "modelID": self._model,
+            "providerID": PROVIDER,
+            "time": {"created": self._moment, "completed": self._moment},
+            "finish": "stop",
+        }
+
+    @property
+    def _model(self) -> str:
+        return str(self.point.request.get("model", ""))
+
+    @property
+    def _moment(self) -> int:
+        return self.now + len(self.messages)
+
+    def _write_parts(self, block: Mapping[str, Any]) -> Iterator[Json]:
+        """The parts of a block of the model's."""
+        time = {"start": self._moment, "end": self._moment}
+        match block.get("type"):
+            case "text":
+                yield {"type": "text", "text": block.get("text", ""), "time": time}
+            case "thinking":
+                signed = {PROVIDER: {"signature": block.get("signature")}}
+                yield {"type": "reasoning", "text": block.get("thinking", ""), "time": time, "metadata": signed}
+            case "redacted_thinking":
+                yield {
+                    "type": "reasoning",
+                    "text": "",
+                    "time": time,
+                    "metadata": {PROVIDER: {"redactedData": block.get("data")}},
+                }
+            case _ if is_call(block):
+                state = {
+                    "status": "error",
+                    "input": block.get("input", {}),
+                    "error": "No result was recorded.",
+                    "time": time,
+                }
+                yield {"type": "tool", "tool": block.get("name"), "callID": block.get("id"), "state": state}
+
+    def _answer(self, result: Mapping[str, Any]) -> None:
+        """What a call got."""
+        part = self.calls.pop(str(result.get("tool_use_id")), None)
+        if part is None:
+            return
+        state = {"input": part["state"]["input"], "time": part["state"]["time"]}
+        if has_failed(result):
+            part["state"] = state | {"status": "error", "error": text_of(result)}
+            return
+        part["state"] = state | {
+            "status": "completed",
+            "output": text_of(result),
+            "title": part["tool"],
+            "metadata": {},
+            "attachments": [
+                file | {"id": self._make_id("prt"), "sessionID": part["sessionID"], "messageID": part["messageID"]}
+                for each in list_attached(result)
+                for file in _list_files(each)
+            ],
+        }
+
+    def _make_id(self, kind: str, *, backward: bool = False) -> str:
+        """An id as opencode's are: the time, so that they are in its order (or against it), and chance."""
+        self.made += 1
+        value = (self.now << 12) + self.made
+        value = (~value if backward else value) & 0xFFFFFFFFFFFF
+        chance = "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(14))
+        return f"{kind}_{value:012x}{chance}"
+
+
+def _list_typed(block: Mapping[str, Any]) -> Iterator[Json]:
+    """The parts of a block of the user's."""
+    if block.get("type") == "text":
+        yield {"type": "text", "text": block.get("text", "")}
+    else:
+        yield from _list_files(block)
+
+
+def _list_files(block: Mapping[str, Any]) -> Iterator[Json]:
+    """A picture or document, where it is in the block itself or has an address."""
+    match block.get("source"):
+        case {"type": "base64", "media_type": str(kind), "data": str(data)}:
+            yield {"type": "file", "mime": kind, "url": f"data:{kind};base64,{data}"}
+        case {"type": "url", "url": str(address)}:
+            yield {"type": "file", "mime": "image/png", "url": address}

@@ -1,0 +1,73 @@
+"""A conversation is written as Codex keeps its own, without what Codex puts before each by itself."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemosyne.adapters.codex_rollouts import find_folder, write_rollout
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.responses import RESPONSES
+from mnemosyne.errors import BadOption
+from mnemosyne.services.forks import ForkPoint
+
+AT = 1_767_605_467_114_000
+"""2026-01-05 09:31:07.114 UTC."""
+
+
+def said(role: str, text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}], **more}
+
+
+OWN = said(
+    "developer",
+    "You are Codex.",
+    internal_chat_message_metadata_passthrough={"content_item_kinds": ["model.base_instructions"]},
+)
+CALL = {"type": "function_call", "call_id": "c", "name": "exec_command", "arguments": "{}"}
+REPLY = said("assistant", "Teal.")
+
+
+def fork_point(request: dict[str, Any], dialect: Any = RESPONSES) -> ForkPoint:
+    return ForkPoint("s", 3, "resp_1", dialect, request, {"output": [REPLY]})
+
+
+def read(folder: Path, name: str) -> list[dict[str, Any]]:
+    (file,) = (folder / "sessions/2026/01/05").glob(f"rollout-2026-01-05T09-31-07-{name}.jsonl")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_items_stand_as_they_were_sent_and_codexs_own_words_beside_them(tmp_path: Path, marked: bool) -> None:
+    items = [said("user", "Which colour?"), CALL]
+    request = {"input": [OWN, *items]} if marked else {"instructions": "You are Codex.", "input": items}
+    name = write_rollout(tmp_path, fork_point(request), Path("/home/ada/app"), AT)
+    first, *lines = read(tmp_path, name)
+    meta = first["payload"]
+    assert (first["type"], meta["id"], meta["cwd"]) == ("session_meta", name, "/home/ada/app")
+    assert meta["base_instructions"] == {"text": "You are Codex."}
+    assert [each["payload"] for each in lines if each["type"] == "response_item"] == [*items, REPLY]
+    shown = [(each["payload"]["type"], each["payload"]["message"]) for each in lines if each["type"] == "event_msg"]
+    assert shown == [("user_message", "Which colour?"), ("agent_message", "Teal.")]
+
+
+def test_each_conversation_has_a_name_of_its_own(tmp_path: Path) -> None:
+    assert write_rollout(tmp_path, fork_point({}), tmp_path, AT) != write_rollout(
+        tmp_path, fork_point({}), tmp_path, AT
+    )
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match="its own sessions only"):
+        write_rollout(tmp_path, fork_point({}, MESSAGES), tmp_path, AT)
+    (tmp_path / "sessions").write_text("a file")
+    with pytest.raises(BadOption, match="cannot be written"):
+        write_rollout(tmp_path, fork_point({}), tmp_path, AT)
+
+
+def test_codexs_own_variable_says_where_they_are(tmp_path: Path) -> None:
+    assert find_folder({"CODEX_HOME": "/etc/codex"}) == Path("/etc/codex")
+    assert find_folder({"HOME": str(tmp_path)}) == tmp_path / ".codex"

@@ -1,0 +1,110 @@
+"""A conversation is written as opencode takes it in: its messages, and each call with what it got."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemosyne.adapters.opencode_sessions import import_session, write_session
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.responses import RESPONSES
+from mnemosyne.errors import BadOption
+from mnemosyne.services.forks import ForkPoint
+
+AT = 1_767_605_467_114_000
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+FILE = {"type": "file", "mime": "image/png", "url": "data:image/png;base64,AAAA"}
+
+
+def call(name: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": name, "name": "read", "input": {"filePath": name}}
+
+
+def result(name: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": name, "content": content, **more}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def written(*messages: tuple[str, list[dict[str, Any]]], tools: tuple[str, ...] = ("read",)) -> dict[str, Any]:
+    request = {
+        "model": "claude-opus-5-5",
+        "tools": [{"name": each} for each in tools],
+        "messages": [{"role": role, "content": content} for role, content in messages],
+    }
+    point = ForkPoint("s", 3, "msg_1", MESSAGES, request, {"content": [text("Done.")]})
+    return write_session(point, Path("/home/ada/app"), AT)
+
+
+def strip(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Parts without what names them and says when they were."""
+    return [
+        {key: value for key, value in part.items() if key not in ("id", "sessionID", "messageID", "time")}
+        for part in parts
+    ]
+
+
+def test_thinking_keeps_its_signature_and_texts_and_pictures_are_parts() -> None:
+    thought = {"type": "thinking", "thinking": "Where?", "signature": "sig"}
+    hidden = {"type": "redacted_thinking", "data": "enc"}
+    session = written(
+        ("user", [text("Look."), PICTURE]), ("assistant", [thought, hidden, text("So.")]), ("user", [text("On.")])
+    )
+    user, model, _, last = session["messages"]
+    assert strip(user["parts"]) == [text("Look."), FILE]
+    assert strip(model["parts"]) == [
+        {"type": "reasoning", "text": "Where?", "metadata": {"anthropic": {"signature": "sig"}}},
+        {"type": "reasoning", "text": "", "metadata": {"anthropic": {"redactedData": "enc"}}},
+        text("So."),
+    ]
+    assert (model["info"]["modelID"], model["info"]["parentID"]) == ("claude-opus-5-5", user["info"]["id"])
+    assert strip(last["parts"]) == [text("Done.")]
+    assert session["info"]["title"] == "Look. (from turn 3)"
+
+
+def test_a_call_has_what_it_got_and_what_is_typed_behind_results_is_a_message() -> None:
+    results = [result("a", "one"), result("b", "no such file", is_error=True), result("c", [text("seen"), PICTURE])]
+    asked = [call(each) for each in "abcd"]
+    session = written(("user", [text("Go.")]), ("assistant", asked), ("user", [*results, text("And?")]))
+    _, model, typed, _ = session["messages"]
+    states = [part["state"] for part in model["parts"]]
+    assert [each["status"] for each in states] == ["completed", "error", "completed", "error"]
+    assert (states[0]["output"], states[1]["error"]) == ("one", "no such file")
+    assert strip(states[2]["attachments"]) == [FILE]
+    assert strip(typed["parts"]) == [text("And?")]
+
+
+def test_ids_are_in_the_order_of_time_and_no_two_are_the_same() -> None:
+    session = written(("user", [text("Go.")]), ("assistant", [call("a")]), ("user", [result("a", "x")]))
+    names = [each["info"]["id"] for each in session["messages"]]
+    assert names == sorted(set(names))
+    assert all(part["messageID"] == each["info"]["id"] for each in session["messages"] for part in each["parts"])
+    assert session["info"]["id"].startswith("ses_")
+
+
+def test_tools_that_the_session_was_not_offered_are_kept_from_its_fork() -> None:
+    for tools, kept in ((("read",), ["question", "plan_enter", "plan_exit"]), (("read", "question"), [])):
+        session = written(("user", [text("Go.")]), tools=tools)
+        assert [each["permission"] for each in session["info"]["permission"]] == kept
+
+
+def test_a_session_in_another_dialect_is_refused() -> None:
+    with pytest.raises(BadOption, match="models of Anthropic's only"):
+        write_session(ForkPoint("s", 1, "resp_1", RESPONSES, {}, {}), Path("/"), AT)
+
+
+def test_what_opencode_says_of_a_conversation_that_it_does_not_take_is_said(tmp_path: Path) -> None:
+    session = written(("user", [text("Go.")]))
+    program = tmp_path / "opencode"
+    for script, sentence in (("echo broken >&2; exit 1", "it said: broken"), ("exit 0", "it said: nothing")):
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o700)
+        with pytest.raises(BadOption, match=sentence):
+            import_session([str(program)], session, tmp_path, {})
+    with pytest.raises(BadOption, match="cannot be run"):
+        import_session([str(tmp_path / "none")], session, tmp_path, {})
+    program.write_text(f'#!/bin/sh\ntest "$1" = import && exec {sys.executable} -c "print(open(\'$2\').read())"\n')
+    import_session([str(program)], session, tmp_path, {})

@@ -36,6 +36,9 @@ _RAISED = re.compile(
     r"\s*(?:raise|throw|panic!?|assert|t\.(?:Fatal|Error)f?|errors\.New|return (?:nil, |\"\", )?fmt\.Errorf|"
     r"return err\b)"
 )
+_PASSED_ON = re.compile(r".*(?:%[wv]\"?, ?err\)|: \{e(?:rr|xc)?\}|\bfrom e(?:rr|xc)?$|return err$|, err\)\s{0,4}$)")
+"""An error of somebody else's, passed on."""
+
 _LONGEST_IMPORT = 400
 _IMPORT = re.compile(
     r"\s{0,40}(?:import|from|use|using|#include|require)\b|\s{0,40}(?:\w{1,40} )?\"[\w./@-]{1,200}\"$|"
@@ -54,13 +57,13 @@ def code(units: Sequence[TextUnit], within: range) -> list[Facet]:
     known = set(signatures)
     constants = [n for n, text in heads.items() if n not in known and _CONSTANT.match(text)]
     about = [n for signature in signatures for n in _find_comment(heads, signature)]
-    raised = [n for n, text in heads.items() if n not in known and _RAISED.match(text)]
+    raised = [n for n, text in heads.items() if n not in known and _RAISED.match(text) and not _PASSED_ON.match(text)]
     types = [n for n in signatures if _HEADING.match(heads[n])]
     outer = [n for n in signatures if not heads[n][:1].isspace() and n not in set(types)]
     ordered = list(dict.fromkeys([*types, *outer, *signatures]))
     return [
         Facet(noun="signature", entries=whole_lines(units, ordered, within), rank=0, share=0.8),
-        Facet(noun="constant", entries=whole_lines(units, constants, within), rank=3, share=0.4, told=False),
+        Facet(noun="constant", entries=whole_lines(units, constants, within), rank=2, share=0.4, told=False),
         Facet(noun="comment", entries=each(dict.fromkeys(about)), rank=3, share=0.4, told=False),
         Facet(noun="line that raises", entries=each(raised), rank=4, share=0.5, told=False),
     ]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from mnemosyne.domain.summaries.extractive.facets import Facet, head_of, lines
+from mnemosyne.domain.summaries.extractive.facets import Facet, each, head_of, lines
 from mnemosyne.domain.summaries.extractive.units import SourceLine, TextUnit
 
 _TOP = re.compile(r"(?: {0,4}|\t)[\[{]{0,3}\"?[\w.-]{1,80}\"?\s{0,4}[:=]|\[+[\w.\"-]{1,80}\]+$")
@@ -44,4 +44,7 @@ def data(units: Sequence[TextUnit], within: range) -> list[Facet]:
     """The facets of records."""
     heads = {number: head_of(units[number]) for number in within if units[number].text}
     top = [n for n, text in heads.items() if _TOP.match(text)]
-    return [lines("outer key", units, top, within, rank=0, share=0.5, told=False)]
+    return [
+        Facet(noun="outer key", entries=each(top), rank=0, share=0.6, told=False),
+        lines("outer key", units, top, within, rank=1, share=0.5, told=False),
+    ]

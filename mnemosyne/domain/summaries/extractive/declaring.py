@@ -5,7 +5,7 @@ question that would be needed, by names that the rendition lacks.
 """
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import islice, repeat
 
 import attrs
 
@@ -46,15 +46,15 @@ class Tally:
 
 def tallies(facets: Sequence[Facet], kept: Sequence[bool]) -> list[Tally]:
     """The tallies of the facets that a reader counts, those of one noun together. An entry counts by its last unit."""
-    totals: dict[str, tuple[set[int], set[int]]] = {}
+    totals: dict[str, tuple[dict[int, int], dict[int, int]]] = {}
     for facet in facets:
         if facet.told:
-            of, there = totals.setdefault(facet.noun, (set(), set()))
-            for entry in facet.entries:
-                of.add(entry[-1])
+            of, there = totals.setdefault(facet.noun, ({}, {}))
+            for entry, count in zip(facet.entries, facet.counts or repeat(1), strict=False):
+                of[entry[-1]] = count
                 if all(kept[number] for number in entry):
-                    there.add(entry[-1])
-    return [Tally(noun, len(of), len(there)) for noun, (of, there) in totals.items() if of]
+                    there[entry[-1]] = count
+    return [Tally(noun, sum(of.values()), sum(there.values())) for noun, (of, there) in totals.items() if of]
 
 
 def declare(role: TextRole, about: str, full: str, text: str, found: Sequence[Tally], lines_cut: int) -> Declared:

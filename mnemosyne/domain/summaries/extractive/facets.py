@@ -24,7 +24,7 @@ class Facet:
     keeping. A facet of a lower ``rank`` comes before one of a higher, and takes at most its ``share`` of the room as
     long as others wait. ``told`` says that a reader counts them: then it is declared how many are there, and how many
     are not. Where an entry does not fit, ``less`` has for each what of it may be kept then, or it ``shrinks``
-    to its beginning.
+    to its beginning. ``counts`` has how many things each entry is, where it may be more than one.
     """
 
     noun: str
@@ -34,6 +34,7 @@ class Facet:
     told: bool = True
     less: tuple[Entry, ...] = ()
     shrinks: bool = False
+    counts: tuple[int, ...] = ()
 
 
 @attrs.frozen

@@ -1,7 +1,8 @@
 """What failed: the line that says so, its cause, the tests that failed, the counts, and where it points."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from mnemosyne.domain.summaries.extractive.facets import Facet, begins_line, each, head_of, lines
 from mnemosyne.domain.summaries.extractive.units import MARK, SourceLine, TextUnit, find_root
@@ -67,6 +68,21 @@ _WARNS = re.compile(r"(?:.{0,200}[\s.])?\w{0,60}[Ww]arning(?:: | \[|$)")
 _PACKAGE = re.compile(r"(?P<lead>(?:ok|FAIL|\?|---)\s{1,8})(?P<name>[\w.@-]{1,200}(?:/[\w.@-]{1,200}){2,40})(?=\s|$)")
 """A package by the path of its module, and how it went."""
 
+_PASSED_ALONE = re.compile(
+    r"(?:ok\s{1,8}|(?P<lead>\s{0,40}--- PASS: ))(?P<name>\S{1,200})"
+    r"(?:\s{1,8}(?:\([\w.]{1,12}\)|[\d.]{1,12}s))?\s{0,4}$"
+)
+"""A test or a package that passed, and no more than how long it took."""
+
+_PASSED_LEAD = re.compile(r"ok |\s{0,40}--- PASS: ")
+_TOLD_OF_IT = re.compile(r"[\d.]s\b|\(cached\)|\t")
+_ENDED = re.compile(r"\s{0,40}--- (?:PASS|FAIL|SKIP): (\S{1,400})")
+_BEGAN = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME)\s{1,8}(\S{1,400})$")
+_FAILED_FOR = re.compile(r"(?<=\S) \([\d.]{1,12}s\)\Z")
+_UNTESTED = re.compile(r"\?\s{1,8}\S{1,400}\s{1,8}\[no test files\]$")
+_LONGEST_OUTCOME = 96
+"""Characters of a line of what passed: of so many a line is cut nowhere."""
+
 _LONG_ROOT = 12
 """Characters of a path from which on it is told once."""
 
@@ -97,6 +113,47 @@ def by_module(lines: Sequence[SourceLine]) -> list[SourceLine]:
     return found
 
 
+def by_outcome(lines: Sequence[SourceLine]) -> list[SourceLine]:
+    """The lines of a test run with those that passed one after the other on as few lines as hold them
+    (``ok a b c``, ``--- PASS: A B``). How long each took is left out, and that a test began of which it is told how it
+    ended.
+    """
+    ended = {match[1] for line in lines if line.text and (match := _ENDED.match(line.text))}
+    found: list[SourceLine] = []
+    lead = ""
+    for line in lines:
+        text = line.text or ""
+        passed = _PASSED_ALONE.match(text)
+        began = _BEGAN.match(text)
+        said = (passed["lead"] or "ok ") if passed else ""
+        if passed and said == lead and len(found[-1].text or "") + len(passed["name"]) < _LONGEST_OUTCOME:
+            before = found[-1]
+            found[-1] = before._replace(text=f"{before.text} {passed['name']}", lines=before.lines + line.lines)
+        elif passed:
+            lead = said
+            found.append(line._replace(text=f"{lead}{passed['name']}"))
+        elif (began and began[1] in ended) or _UNTESTED.match(text):
+            if lead:
+                found[-1] = found[-1]._replace(lines=found[-1].lines + line.lines)
+            else:
+                found.append(line._replace(text=None))
+        else:
+            lead = ""
+            found.append(line._replace(text=_FAILED_FOR.sub("", text)) if text.endswith("s)") else line)
+    return found
+
+
+def passing(numbers: Sequence[int], heads: Mapping[int, str], **how: Any) -> Facet:
+    """The facet of the lines that tell of tests and packages that passed."""
+    counts = tuple(_count_names(heads[number]) for number in numbers)
+    return Facet(noun="passing test", entries=each(numbers), counts=counts, **how)
+
+
+def _count_names(text: str) -> int:
+    match = _PASSED_LEAD.match(text)
+    return len(text[match.end() :].split()) if match and not _TOLD_OF_IT.search(text) else 1
+
+
 def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
     """The facets of what failed, whether it is one error or a run of tests."""
     heads = {number: head_of(units[number]) for number in within if units[number].text}
@@ -118,14 +175,17 @@ def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
     passed = sorted(_distinct(heads, passed), key=lambda n: heads[n][:1].isspace(), reverse=True)
     other = [n for n, text in heads.items() if n not in taken and _speaks_of_errors(text)]
     taken.update(other)
+    began = [n for n, text in heads.items() if _BEGAN.match(text)]
     noted = [n for test in outer for n in _find_last_note(heads, test, frozenset(errors))]
     errors = list(dict.fromkeys([*_find_refusal(heads), *_best_first(heads, errors, ends, noted)]))
     frames = list(dict.fromkeys(n for error in errors for n in _frames(heads, error) if n not in taken))
     return [
+        lines("failing test", units, outer[:1], within, rank=0, share=0.4),
         lines("error line", units, errors[:1], within, rank=0, share=0.75),
         Facet(noun="count", entries=each(counts[:-2:-1]), rank=0, told=False, share=0.2),
         lines("failing test", units, outer, within, rank=0, share=0.6),
         lines("error line", units, errors, within, rank=0, share=0.5),
+        Facet(noun="test under way", entries=each(began[-1:]), rank=1, told=False, share=0.2),
         lines("failing test", units, parts, within, rank=1, share=0.5),
         Facet(noun="count", entries=each(counts[-2::-1]), rank=2, told=False, share=0.3),
         Facet(noun="failing package", entries=each(packages), rank=3, told=bool(tests), share=0.3),
@@ -133,9 +193,7 @@ def failures(units: Sequence[TextUnit], within: range) -> list[Facet]:
         Facet(noun="frame", entries=each(frames), rank=4, told=False, share=0.4),
         Facet(noun="line about an error", entries=each(_distinct(heads, other)), rank=5, told=False),
         Facet(noun="line beside an error", entries=each(_beside(units, heads, errors, taken)), rank=6, told=False),
-        Facet(
-            noun="passing test", entries=each(reversed(passed)), rank=7 if failed else 2, share=0.4 if failed else 0.6
-        ),
+        passing(passed[::-1], heads, rank=7 if failed else 2, share=0.4 if failed else 0.6),
     ]
 
 

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from mnemosyne.domain.summaries.extractive.code import SIGNATURE
 from mnemosyne.domain.summaries.extractive.facets import Entry, Facet, LineSigns, head_of, whole_lines
@@ -41,12 +42,16 @@ _PATH = re.compile(r"\S{0,400}/\S{1,400}$")
 _LONG_ROOT = 12
 """Characters that paths have in common, from which on that stands above them."""
 
+_MOST_FOLDERS = 16
+"""Folders of a path that are looked at."""
+
 _ROW = re.compile(
     r"(?P<mode>[-dlbcps])[-rwxsStT]{9}[.+@]?\s{1,9}\d{1,9}\s{1,20}\S{1,40}\s{1,20}\S{1,40}\s{1,20}(?P<size>\d{1,15}[.\d]{0,4}[KMGT]?)\s{1,9}"
     r"(?:[A-Z][a-z]{2}\s{1,4}\d{1,2}\s{1,4}[\d:]{4,5}|\d{4}-\d\d-\d\d(?: [\d:.]{5,20})?(?: [-+]\d{4})?)\s(?P<name>\S.*)"
 )
 """A row of ``ls -l``."""
 
+_STAT = re.compile(r"^ (\S.{0,300}?) {1,400}\| {1,9}(\d{1,9})(?: [+-]{1,400})?$")
 _CHANGED = re.compile(r"\s{0,8}(?:modified|new file|deleted|renamed|both modified|typechange):\s|[ MADRCU?]{2} \S")
 """A file that ``git status`` tells of."""
 
@@ -95,11 +100,15 @@ def by_file(lines: Sequence[SourceLine], room: int) -> list[SourceLine]:
 
 
 def by_root(lines: Sequence[SourceLine], room: int) -> list[SourceLine]:
-    """The lines of a list of paths with the folder that all are in once, above them; each keeps the last folder. Of a
-    folder that is longer than its ``room`` there is the end.
+    """The lines of a list of paths with the folder that most are in once, above the first of them; of these each keeps
+    its last folder, behind a mark where others are in other folders. Of a folder that is longer than its ``room`` there
+    is the end.
     """
     paths = [line.text for line in lines if line.text and _PATH.match(line.text)]
     root = find_root(paths)
+    mark = ""
+    if len(root) < _LONG_ROOT:
+        root, mark = _find_common_root(paths), f"{MARK}/"
     if len(root) < _LONG_ROOT:
         return list(lines)
     found: list[SourceLine] = []
@@ -109,9 +118,27 @@ def by_root(lines: Sequence[SourceLine], room: int) -> list[SourceLine]:
             if not told:
                 found.append(SourceLine(end_of_path(root, room), 0, "", heading=True))
                 told = True
-            line = line._replace(text=line.text.removeprefix(root))
+            line = line._replace(text=mark + line.text.removeprefix(root))
         found.append(line)
     return found
+
+
+def _find_common_root(paths: Sequence[str]) -> str:
+    """The folder that saves most if it is told once; empty where fewer than half of the paths are in one."""
+    counts = Counter(folder for path in paths for folder in _folders_above(path))
+    often = [folder for folder, count in counts.items() if 2 * count > len(paths)]
+    return max(often, key=lambda folder: (len(folder) * counts[folder], folder), default="")
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    """The folders above the one that a path is in, each with its slash, of a deep path the outer ones."""
+    inner = path.rpartition("/")[0].rfind("/")
+    end = path.find("/", _LONG_ROOT - 1)
+    for _ in range(_MOST_FOLDERS):
+        if not 0 <= end <= inner:
+            return
+        yield path[: end + 1]
+        end = path.find("/", end + 1)
 
 
 def by_name(lines: Sequence[SourceLine]) -> list[SourceLine]:
@@ -119,6 +146,14 @@ def by_name(lines: Sequence[SourceLine]) -> list[SourceLine]:
     slash. Who owns it, who may read it and since when is seldom asked.
     """
     return [line._replace(text=_name_row(line.text)) if line.text else line for line in lines]
+
+
+def by_stat(lines: Sequence[SourceLine]) -> list[SourceLine]:
+    """The rows of ``git diff --stat`` without the columns and the bar: the file, and how many lines of it change."""
+    return [
+        line._replace(text=_STAT.sub(r" \1 | \2", line.text)) if line.text and "| " in line.text else line
+        for line in lines
+    ]
 
 
 def _name_row(text: str) -> str:
@@ -247,7 +282,7 @@ def _pages(listed: str) -> list[str]:
 def pages(units: Sequence[TextUnit], within: range) -> list[Facet]:
     """The pages that a search of the web found."""
     found = [n for n in within if (text := units[n].text) and _ADDRESS.match(text)]
-    return [Facet(noun="page", entries=whole_lines(units, found, within), rank=2, share=0.5)] if found else []
+    return [Facet(noun="page", entries=whole_lines(units, found, within), rank=0, share=0.4)] if found else []
 
 
 def list_sought(units: Sequence[TextUnit], within: range, command: str) -> list[Facet]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from mnemosyne.domain.summaries.extractive.facets import Facet, LineSigns, each, head_of
-from mnemosyne.domain.summaries.extractive.failures import COUNTS, PASSED_TEST
+from mnemosyne.domain.summaries.extractive.failures import COUNTS, PASSED_TEST, passing
 from mnemosyne.domain.summaries.extractive.units import TextUnit
 
 SIGNS = LineSigns(
@@ -28,25 +28,38 @@ _DONE = re.compile(
     r"Finished|Generated|Copied|Moved)\b|modified:|new file:|deleted:|renamed:|"
     r"commit [0-9a-f]{7,40}|Date: |Author: |Merge: )"
 )
+_TOTAL = re.compile(r" ?\d{1,9} files? changed")
+_TIMED = re.compile(
+    r"(?:\[[\w:. -]{1,40}\] )?(?:Finished|Done|Took|Time|real|user|sys)\b.{0,20}\d ?m?s\.?$|(?:\[[\w:. -]{1,40}\] )?\$ "
+)
+"""How long it took, and the command once more."""
+
+_ROW = re.compile(r" \S.{0,300}? \| +(?:\d{1,9}|Bin)\b")
+"""A file that ``git diff --stat`` tells of."""
+
 _RUN = re.compile(r"\s{0,40}=== |\s{0,40}--- PASS")
 
 
 def logs(units: Sequence[TextUnit], within: range) -> list[Facet]:
     """The facets of a command's output."""
     heads = {number: head_of(units[number]) for number in within if (units[number].text or "").strip()}
-    warnings = [n for n, text in heads.items() if _WARNING.match(text) and not PASSED_TEST.match(text)]
-    counts = [n for n, text in heads.items() if n not in set(warnings) and COUNTS.match(text)]
-    taken = {*warnings, *counts}
+    changed = [n for n, text in heads.items() if _ROW.match(text)]
+    warnings = [
+        n for n, text in heads.items() if n not in set(changed) and _WARNING.match(text) and not PASSED_TEST.match(text)
+    ]
+    counts = [n for n, text in heads.items() if n not in set(warnings) and (COUNTS.match(text) or _TOTAL.match(text))]
+    taken = {*warnings, *counts, *changed}
     done = [n for n, text in heads.items() if n not in taken and _DONE.match(text)]
     taken.update(done)
     passed = [n for n, text in heads.items() if n not in taken and PASSED_TEST.match(text)]
     taken.update(passed)
-    rest = [n for n, text in heads.items() if n not in taken and not _RUN.match(text)]
+    rest = [n for n, text in heads.items() if n not in taken and not (_RUN.match(text) or _TIMED.match(text))]
     return [
         Facet(noun="last line", entries=each([*rest[-1:], *rest[:1]]), rank=0, told=False, share=0.4),
         Facet(noun="count", entries=each(reversed(counts)), rank=0, told=False, share=0.4),
+        Facet(noun="changed file", entries=each(changed), rank=1, share=0.6),
         Facet(noun="warning", entries=each(warnings), rank=2, share=0.5),
         Facet(noun="line of what was done", entries=each(done), rank=3, told=False, share=0.5),
-        Facet(noun="passing test", entries=each(passed), rank=4, share=0.5),
+        passing(passed, heads, rank=4, share=0.5),
         Facet(noun="line", entries=each([*rest[-3:-1], *rest[1:3]]), rank=4, told=False),
     ]

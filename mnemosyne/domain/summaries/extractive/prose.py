@@ -35,8 +35,17 @@ _STRONG = re.compile(
     r"removed|created|verified|completed)|does(?:n't| not) (?:work|exist|support|match)|let's (?:go with|do|"
     r"use)|option \w is)\b"
 )
+_GIVES_REASON = re.compile(
+    r".*?\b(?i:because|since|therefore|hence|thus|due to|that's why|"
+    r"(?:which|this|that|it) (?:means|confirms|shows|explains|suggests)|found that|so (?:the|this|that|it|we|i)|"
+    r"instead of|rather than|in favou?r of|(?:we|you|it|i) (?:should|must|can't|cannot)|"
+    r"(?:we|i)(?:'ll| will) (?:use|add|make|go|keep|take|change|modify|replace|remove|implement|apply)|"
+    r"(?:best|better|right|cleanest|simplest) (?:approach|option|way|fix|place)|the approach|prefer)\b"
+)
+"""A reason, what follows from it, or what is settled instead of something else."""
+
 _WEAK = re.compile(
-    r".*?\b(?i:because|since|instead|must|never|always|should|important|note|warning|means|fails?|failed|failing|error|"
+    r".*?\b(?i:must|never|always|should|important|note|warning|means|fails?|failed|failing|error|"
     r"missing|wrong|incorrect|correct|todo|next|found|only|however|but|so|need(?:s|ed)? to|requires?|ensures?|"
     r"prevents?|"
     r"breaks?|allows?|returns?|fix(?:e[sd])?|bug|works?|prefer|want)\b"
@@ -59,6 +68,9 @@ _QUESTION = re.compile(r".*[?\uff1f][\"')\]*_]{0,3}\s{0,8}$")
 _SHORTEST = 25
 """Characters of a sentence that says something by itself."""
 
+_SHORT_QUESTION = 40
+"""The same of a question that says what is asked for: "Can you take a look?" says nothing."""
+
 _ITEM = re.compile(r"\s{0,8}(?:\d{1,3}[.)]|[-*•]) \S")
 _POINT = re.compile(r"\s{0,8}(?:#{1,6} )?(?:\*\*)?(?:(?:Step|Phase|Item|Problem|Option|Issue) )?\d{1,2}[.):] \S")
 """A numbered heading or item: of several points each is one."""
@@ -71,8 +83,17 @@ _BROKEN = re.compile(r"[-+|=_*#`~\s{}()\[\];,]{0,400}$")
 
 
 def prose(units: Sequence[TextUnit], within: range) -> list[Facet]:
-    """The facets of prose by one speaker."""
-    return list_said(units, within, {}, ())
+    """The facets of prose that nobody says to somebody: of a document each section opens with what it is about."""
+    scored = _Scored(units, within)
+    opened = Facet(
+        noun="section",
+        entries=tuple(scored.openings.items()),
+        less=each(scored.openings),
+        rank=1,
+        share=0.5,
+        told=False,
+    )
+    return [*_list_facets(units, scored, {}, ()), opened]
 
 
 def list_said(
@@ -81,7 +102,12 @@ def list_said(
     """The facets of what was said. ``labels`` gives units the one that names their speaker, ``by_user`` are the units
     that are the user's.
     """
-    scored = _Scored(units, within)
+    return _list_facets(units, _Scored(units, within), labels, by_user)
+
+
+def _list_facets(
+    units: Sequence[TextUnit], scored: "_Scored", labels: dict[int, int], by_user: Collection[int]
+) -> list[Facet]:
     telling = [number for number, score in scored.scores.items() if score >= 0 or number in by_user]
     ordered = sorted(telling or scored.scores, key=lambda number: -scored.scores[number])
 
@@ -93,13 +119,20 @@ def list_said(
 
     own = [number for number in ordered if number not in by_user]
     users = [number for number in ordered if number in by_user]
-    asked = sorted(users, key=lambda number: (number not in scored.questions, scored.scores[number] <= 0, number))
+    asked = sorted(
+        users,
+        key=lambda number: (
+            number not in scored.questions or len(units[number].text or "") < _SHORT_QUESTION,
+            scored.scores[number] <= 0,
+            number,
+        ),
+    )
     questions = [number for number in own if number in scored.questions]
     concluded = [number for number in own if number in scored.conclusions]
     conclusions = list(dict.fromkeys([*sorted(concluded)[-1:], *concluded]))
     points = sorted((n for n in scored.points if n not in by_user), key=lambda n: n not in scored.titles)
     return [
-        facet("sentence of the user", asked[:1], rank=0, share=0.75, told=False),
+        facet("sentence of the user", asked[:1], rank=0, share=0.8, told=False),
         facet("conclusion", conclusions, rank=0, share=0.6),
         facet("question", questions, rank=1, share=0.3),
         Facet(noun="numbered point", entries=_list_points(units, scored, points), rank=1, share=0.4, told=False),
@@ -133,6 +166,7 @@ class _Scored:
         self.titles: set[int] = set()
         self.short: set[int] = set()
         self.before: dict[int, int] = {}
+        self.openings: dict[int, int] = {}
         self._last: int | None = None
         self._section: int | None = None
         self._lead: int | None = None
@@ -173,9 +207,16 @@ class _Scored:
 
     def _add(self, number: int, text: str, edge: float) -> None:
         strong = _STRONG.match(text) is not None
+        reason = _GIVES_REASON.match(text) is not None
         question = len(text) >= _SHORTEST and _QUESTION.match(text) is not None
-        score = edge + self._bonus + 2.0 * strong + 1.5 * question + 0.8 * (_WEAK.match(text) is not None)
-        score += 0.4 * min(4, len(set(entities.tokens(text)) & _telling(text)))
+        score = (
+            edge
+            + self._bonus
+            + max(2.0 * strong, 1.6 * reason)
+            + 1.5 * question
+            + 0.8 * (_WEAK.match(text) is not None)
+        )
+        score += 0.4 * min(4, len(_telling(text)))
         score += 1.0 * (_PLACE.match(text) is not None)
         if _FILLER.match(text.rstrip()):
             score -= 3.0
@@ -184,6 +225,8 @@ class _Scored:
         if len(text) < _SHORTEST and not _ITEM.match(text):
             score -= 1.0
         self.scores[number] = score / (1 + len(text) / 400)
+        if self._section is not None:
+            self.openings.setdefault(self._section, number)
         if _REFERS.match(text) and self._last is not None:
             self.before[number] = self._last
         heading = self._section if self._lead is None else self._lead
@@ -192,7 +235,7 @@ class _Scored:
             self.short |= {number} if len(text) < _SHORTEST else set()
         if question:
             self.questions.add(number)
-        elif score >= 2.0 and (strong or self._bonus):
+        elif (score >= 2.0 and (strong or self._bonus)) or (score >= 1.6 and reason):
             self.conclusions.add(number)
 
 

@@ -8,8 +8,8 @@ import attrs
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.summaries.extractive.asking import Asked, find_asked, shorten
 from mnemosyne.domain.summaries.extractive.data import by_record
-from mnemosyne.domain.summaries.extractive.failures import by_module
-from mnemosyne.domain.summaries.extractive.listings import by_file, by_name, by_page, by_root, is_placed
+from mnemosyne.domain.summaries.extractive.failures import by_module, by_outcome
+from mnemosyne.domain.summaries.extractive.listings import by_file, by_name, by_page, by_root, by_stat, is_placed
 from mnemosyne.domain.summaries.extractive.plans import by_answer, by_step
 from mnemosyne.domain.summaries.extractive.roles import TextRole, role_of
 from mnemosyne.domain.summaries.extractive.units import (
@@ -41,7 +41,7 @@ _RECORDS = frozenset({TextRole.DATA, TextRole.LOG})
 _RUNS = frozenset({TextRole.TEST_RUN, TextRole.FAILURE})
 """Roles of what commands print that tell of packages."""
 
-_SHORTEST_PATH = 48
+_SHORTEST_PATH = 32
 """Characters of a path that always stay, its name besides."""
 
 _SHORTEST_HEADING = 32
@@ -155,9 +155,9 @@ class Sections:
         elif role is TextRole.LISTING:
             source = by_root(by_name(source), room)
         elif role in _RECORDS:
-            source = by_record(source)
+            source = by_stat(by_record(source))
         elif role in _RUNS:
-            source = by_module(source)
+            source = by_outcome(by_module(source))
         elif role is TextRole.PROSE and part.voice is Voice.RESULT and len(lines) > 1:
             source = by_page(source)
         elif part.voice is Voice.RESULT and len(lines) == 1:

@@ -81,6 +81,10 @@ class Selection:
             for facet in facets:
                 if facet.rank == rank:
                     self._keep_each(facet, min(budget, self.cost + int(facet.share * room)))
+        self.keep_wanted(facets, budget)
+
+    def keep_wanted(self, facets: Sequence[Facet], budget: int) -> None:
+        """Keep what else the facets name, rank by rank, as far as it takes all the room that is left."""
         for facet in sorted(facets, key=lambda facet: facet.rank):
             if facet.rank <= WANTED:
                 self._keep_each(facet, budget)

@@ -25,7 +25,8 @@ _WRAPPING = re.compile(
 _MARK_LINE = re.compile(rf"\s*{MARK}(?: (\d{{1,9}})(?: lines?)?)?\Z")
 _NUMBERED = re.compile(r" {0,8}(\d{1,7})(?:[→\t](.*)|)\Z", re.DOTALL)
 _SENTENCE = re.compile(
-    r"(?<=[.!?])(?<!^\d\.)(?<!^\d\d\.)(?<!\si\.e\.)(?<!\se\.g\.)(?<!\(e\.g\.)(?<!\(i\.e\.)(?<!\svs\.)(?<!\setc\.)\s+"
+    r"(?<=[.!?])(?<!^\d\.)(?<!^\d\d\.)(?<![*#] \d\.)(?<!\*\d\.)(?<!\*\d\d\.)"
+    r"(?<!\si\.e\.)(?<!\se\.g\.)(?<!\(e\.g\.)(?<!\(i\.e\.)(?<!\svs\.)(?<!\setc\.)\s+"
     r"(?=[A-Z\"'(`*\[])|(?<=[\u3002\uff01\uff1f])"
 )
 """Behind the end of a sentence: no number of a list, no abbreviation."""

@@ -377,7 +377,94 @@ def test_packages_that_passed_have_the_path_that_they_share_once() -> None:
     said = "".join(f"ok  \texample.org/ada/project/part_{n}\t(cached)\n" for n in range(30))
     text = short(ObjectKind.TOOL_RESULT, call("Bash", "command: go test ./...", said), 0.6, tool="Bash").text
     assert text.count("example.org/ada") <= 1
-    assert all(f"⋯/project/part_{n}\t(cached)" in text for n in range(20, 30))
+    assert all(f"⋯/project/part_{n}" in text.split() for n in range(2, 30))
+
+
+def test_what_passed_one_after_the_other_stands_on_a_line_and_what_failed_on_its_own() -> None:
+    passed, later = (
+        "".join(f"=== RUN   Test{name}{n}\n--- PASS: Test{name}{n} (0.0{n}s)\n" for n in range(9))
+        for name in ("Good", "Late")
+    )
+    said = f"{passed}=== RUN   TestBad\n    bad_test.go:7: got 1, want 2\n--- FAIL: TestBad (0.00s)\n{later}FAIL\n"
+    given = short(ObjectKind.ERROR_CONTEXT, call("Bash", "command: go test -v ./...", said), 0.9, tool="Bash")
+    assert "--- PASS: TestGood0 TestGood1 TestGood2" in given.text
+    assert "\n--- FAIL: TestBad\n" in given.text
+    assert "=== RUN" not in given.text
+    assert "all 18 passing tests of go test -v ./..." in given.declared.can_answer
+
+
+def test_a_test_that_began_and_never_ended_is_still_told() -> None:
+    said = (
+        "=== RUN   TestOne\n--- PASS: TestOne (0.00s)\n=== RUN   TestHangs\npanic: test timed out after 1s\n"
+        + "x\n" * 99
+    )
+    parts = call("Bash", "command: go test -v ./...", said)
+    assert "=== RUN   TestHangs" in short(ObjectKind.ERROR_CONTEXT, parts, 0.9, tool="Bash").text
+
+
+def test_the_shortest_form_of_a_run_names_a_test_that_failed_beside_a_long_error() -> None:
+    said = f"{FILLER}    net_test.go:12: got {{'a': {'1, ' * 60}}}, want 4\n--- FAIL: TestNet (0.1s)\n{FILLER}FAIL\n"
+    text = short(ObjectKind.ERROR_CONTEXT, call("Bash", "command: go test ./...", said), 0.05, tool="Bash").text
+    assert "--- FAIL: TestNet" in text
+    assert "net_test.go:12: got" in text
+
+
+def test_files_that_changed_stand_without_their_bars_and_before_how_long_it_took() -> None:
+    rows = "".join(f" src/part_{n}.py                      |  {n}2 {'+' * 40}{'-' * 9}\n" for n in range(1, 9))
+    said = f"[lint] $ ruff check\n[lint] Finished in 3.4s\n{rows} 8 files changed, 361 insertions(+), 2 deletions(-)\n"
+    parts = call("Bash", "command: git diff --stat", said + "Finished in 4.09s\n")
+    text = short(ObjectKind.TOOL_RESULT, parts, 0.05, tool="Bash").text
+    assert " src/part_1.py | 12" in text
+    assert "8 files changed, 361 insertions(+), 2 deletions(-)" in text
+    assert "Finished in 3.4s" not in text
+
+
+def test_a_folder_that_most_paths_share_stands_above_them_and_others_stay_whole() -> None:
+    paths = [f"packages/server/source/part_{n}/file_{n}.ts" for n in range(20)]
+    said = "\n".join([*paths[:10], "docs/guide/start.md", *paths[10:]])
+    text = short(ObjectKind.TOOL_RESULT, call("Glob", "pattern: **/*", said), 0.9, tool="Glob").text
+    assert text.count("packages/server/source/") == 1
+    assert "⋯/part_3/file_3.ts" in text.split("\n")
+    assert "docs/guide/start.md" in text.split("\n")
+
+
+def test_of_code_values_are_kept_before_errors_that_are_only_passed_on() -> None:
+    body = "".join(
+        f'func Do{n}() error {{\n\tlimit{n} := load(LIMIT_{n}, "default-{n}")\n\tif err != nil {{\n'
+        f'\t\treturn fmt.Errorf("failed to do number {n}: %w", err)\n\t}}\n}}\n'
+        for n in range(20)
+    )
+    text = short(ObjectKind.FILE_CONTEXT, call("Read", "file_path: /src/do.go", body), 0.5, tool="Read").text
+    assert text.count("LIMIT_") > text.count("failed to do number")
+
+
+def test_reasons_and_what_was_settled_are_kept_before_what_only_tells() -> None:
+    told = [f"The module number {n} reads its own file and then goes on with the next one." for n in range(40)]
+    told[13] = "The lock is held too long because the writer waits for the disk."
+    told[29] = "We keep the old table instead of a copy of it."
+    said = "\n\n".join(told)
+    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], 0.1).text
+    assert told[13] in text
+    assert told[29] in text
+
+
+def test_the_number_of_a_point_in_bold_is_not_cut_from_it() -> None:
+    said = "\n\n".join(f"**{n}. Sourcing the file may break hook {n}** since it is read." for n in range(1, 30))
+    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], 0.3).text
+    assert "**1. Sourcing the file may break hook 1**" in text
+    assert "**1. ⋯" not in text
+
+
+def test_each_section_of_a_document_opens_with_its_first_sentence() -> None:
+    lines = [
+        f"## Part {n}\n\nOpening number {n} tells it.\n\n"
+        + "".join(f"Therefore detail {k} of {n} is fixed because it should.\n" for k in range(9))
+        for n in range(8)
+    ]
+    text = short(
+        ObjectKind.FILE_CONTEXT, call("Read", "file_path: /docs/guide.md", "\n".join(lines)), 0.45, tool="Read"
+    ).text
+    assert all(f"## Part {n}" in text and f"Opening number {n} tells it." in text for n in range(8))
 
 
 def test_warnings_do_not_stand_for_a_test_that_failed_without_a_word() -> None:
@@ -399,7 +486,7 @@ def test_of_a_run_that_passed_the_outer_tests_come_first() -> None:
     text = short(
         ObjectKind.TOOL_RESULT, call("Bash", "command: go test -v", said + "PASS\nok  \tx/y\t0.2s\n"), 0.3
     ).text
-    assert all(f"--- PASS: TestOuter{n} " in text for n in range(6))
+    assert all(f"--- PASS: TestOuter{n}\n" in text for n in range(6))
 
 
 def test_records_in_json_on_one_line_are_kept_whole() -> None:

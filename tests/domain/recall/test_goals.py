@@ -51,7 +51,7 @@ def test_it_agrees_with_the_labels_as_well_as_it_says() -> None:
     assert found.total() == sum(map(len, labels.values()))
     called = sum(count for (_, step), count in found.items() if step == "new")
     new = sum(count for (label, _), count in found.items() if label == "new")
-    assert found["new", "new"] / called >= 0.45
+    assert found["new", "new"] / called >= 0.55
     assert found["new", "new"] / new >= 0.5
     assert found["acknowledged", "new"] == 0
     assert found["continued", "acknowledged"] == found["new", "acknowledged"] == 0
@@ -69,6 +69,16 @@ def test_consent_is_no_goal(message: str) -> None:
 @pytest.mark.parametrize("message", ["ja", "oui", "Sí, dale", "да, давай", "好的", "はい", "Ja, mach weiter"])
 def test_nor_is_it_in_other_languages(message: str) -> None:
     assert read_goal(message, BEFORE) is GoalStep.ACKNOWLEDGED
+
+
+def test_a_failure_that_was_pasted_goes_on_with_what_failed() -> None:
+    told = (
+        "Rotation of signing keys breaks parallel importers whenever archived snapshots expire beforehand, and nobody"
+        " notices since dashboards aggregate monthly figures across several tenants without alerting operators"
+    )
+    assert read_goal(told, BEFORE) is GoalStep.NEW
+    assert read_goal(f"{told}\n--- FAIL: TestRotation (0.1s)", BEFORE) is GoalStep.CONTINUED
+    assert read_goal(f"Unrelated: {told}\n--- FAIL: TestRotation (0.1s)", BEFORE) is GoalStep.NEW
 
 
 @given(

@@ -61,6 +61,8 @@ browser: install  ## the pages in a real Chromium; skipped where the system has 
 	$(PYTEST) -m "not soak" tests/browser
 
 soak: install  ## long campaigns, and every property with many examples; what passed on this commit is left out
+	@# What cannot be installed here is skipped with its reason.
+	@for part in aider llama; do $(MAKE) --no-print-directory $$part || echo "soak: there is no $$part" >&2; done
 	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PARALLEL) -p tests.soak.resuming --passed .cache/soak/$$(git rev-parse --short HEAD) \
 		-m "soak or hypothesis"
 

@@ -10,9 +10,9 @@ from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.tools.memory_tools import NAMES
 from tests.clients.desk import MNEMOSYNE, bare_environment, finished, serving
 from tests.clients.local_server import LocalServer, find_python, local_server, make_model, run_agent
+from tests.clients.long_work import recorded
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.record import conversations
-from tests.clients.test_long_work import recorded
 
 pytestmark = pytest.mark.clients
 

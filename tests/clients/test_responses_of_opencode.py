@@ -9,25 +9,34 @@ import pytest
 
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.lab.provider.reading import Json
+from tests.clients.agents import OPENCODE
 from tests.clients.desk import CLIENT_SECONDS, Server, bare_environment, serving, visit
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.test_managed_agents import recall, thinking
 
 pytestmark = pytest.mark.clients
 
+OPENAI, COMPATIBLE = "openai", "openai-compatible"
+"""Its providers: that of Responses, and that of whoever speaks Chat Completions."""
+
 
 def run(command: str) -> Json:
     return {"type": "tool_use", "name": "bash", "input": {"command": command, "description": "Run it."}}
 
 
-def opencode(server: Server, programs: Path, home: Path, *words: str) -> str:
-    """`opencode run`, to its end; what it said."""
+def opencode(
+    server: Server, programs: Path, home: Path, *words: str, provider: str = OPENAI, directory: Path | None = None
+) -> str:
+    """`opencode run` in a directory (or its home), to its end; what it said."""
     options = {"baseURL": f"{server.url}/v1", "apiKey": "a-dummy-key"}
-    config = {"provider": {"openai": {"options": options, "models": {"gpt-5.5": {}}}}, "permission": {"bash": "allow"}}
-    environment = bare_environment(home) | {"OPENCODE_CONFIG_CONTENT": json.dumps(config), "NO_PROXY": "127.0.0.1"}
+    way = {"npm": f"@ai-sdk/{provider}"} if provider == COMPATIBLE else {}
+    named = {provider: {**way, "options": options, "models": {"gpt-5.5": {}}}}
+    config = {"provider": named, "permission": {"bash": "allow"}, "snapshot": False}
+    environment = bare_environment(home) | dict(OPENCODE.environment)
+    environment |= {"OPENCODE_CONFIG_CONTENT": json.dumps(config), "NO_PROXY": "127.0.0.1"}
     done = subprocess.run(
-        [str(programs / "opencode"), "run", "-m", "openai/gpt-5.5", *words],
-        cwd=home,
+        [str(programs / "opencode"), "run", "-m", f"{provider}/gpt-5.5", *words],
+        cwd=directory or home,
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -1,0 +1,187 @@
+"""Long work of an agent in a small window: file after file is looked at, some are changed, the server starts anew in
+between, and what left before is asked for. What must hold of it, whoever does it.
+"""
+
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+import trio
+
+from mnemosyne.app.storage import open_storage
+from mnemosyne.config import load
+from mnemosyne.domain.objects.events import ObjectRestored
+from mnemosyne.domain.session.events import TurnBegan
+from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
+from mnemosyne.domain.tools.memory_tools import NAMES
+from mnemosyne.lab.provider import from_data
+from mnemosyne.lab.provider.reading import Json
+from tests.clients.agents import Block
+from tests.clients.desk import MNEMOSYNE, Server, bare_environment, finished, serving
+from tests.clients.provider import standin_in_a_thread
+from tests.scenarios.messages import bare, blocks_of
+
+BEGIN, GO_ON = "Begin the long work", "Go on with it"
+OLD, NEW = "state = 'old'", "state = 'new'"
+EPOCHS = 2
+"""So often the window is rewritten at least."""
+
+
+@attrs.frozen
+class Rounds:
+    """How many before the server is started anew and the agent resumed, how many behind it, and the lines of each file.
+    Where they are few, what left long ago has room to come back whole.
+    """
+
+    first: int
+    second: int
+    lines: int
+
+    def __str__(self) -> str:
+        return f"{self.first + self.second} rounds"
+
+
+SHORT, LONG = Rounds(16, 9, lines=300), Rounds(36, 24, lines=150)
+"""What shows all of it, and what the promise names."""
+
+
+class Worker(Protocol):
+    """A client with a home of its own and a folder in which it works."""
+
+    @property
+    def home(self) -> Path: ...
+
+    @property
+    def project(self) -> Path: ...
+
+    def look(self, file: Path) -> Block:
+        """The call that brings a file whole."""
+        ...
+
+    def change(self, file: Path) -> Block:
+        """The call that makes the old state in a file the new one."""
+        ...
+
+    def work(self, server: Server, prompt: str, *, goes_on: bool) -> str:
+        """To the end of what follows from a prompt; the last words. ``goes_on`` resumes the conversation."""
+        ...
+
+
+def finish_long_work(make: Callable[[Server], Worker], rounds: Rounds, window: int) -> None:
+    """Do it, in a window of so many tokens, and hold all that must hold of it."""
+    settings = ("--manage", "--manage-window", str(window))
+    with tempfile.TemporaryDirectory(prefix="mnemosyne-clients-") as folder, standin_in_a_thread() as standin:
+        data_dir = Path(folder) / "data"
+        with serving(standin, *settings, data_dir=data_dir) as server:
+            worker = make(server)
+            _fill(worker.project, rounds)
+            standin.script = from_data({"rules": _loop(worker, BEGIN, range(rounds.first), "A part is done.", [])})
+            assert worker.work(server, BEGIN, goes_on=False) == "A part is done."
+        gone = [each for body in standin.messages for each in re.findall(r"(?<=\\n)#(\w{7}) ", body.body.decode())]
+        assert gone
+        with serving(standin, *settings, data_dir=data_dir) as server:
+            back = {"type": "tool_use", "name": "memory_restore", "input": {"object_id": gone[0], "reason": "needed"}}
+            begin: list[Block] = [{"type": "thinking", "thinking": "What was it?"}, back]
+            numbers = range(rounds.first, rounds.first + rounds.second)
+            standin.script = from_data({"rules": _loop(worker, GO_ON, numbers, "All is done.", begin)})
+            assert worker.work(server, GO_ON, goes_on=True) == "All is done."
+            events = recorded(data_dir)
+            verified = [*MNEMOSYNE, "verify", "--data-dir", str(data_dir)]
+            finished(verified, bare_environment(worker.home), worker.home)
+        assert [str(each) for each in standin.violations] == []
+        assert {each.status for each in standin.messages} == {200}
+        bodies = [each.body for each in standin.messages]
+    back_again = [each.object for each in events if isinstance(each, ObjectRestored)]
+    assert back_again == [gone[0]]
+    _assert_on_record(events, bodies, rounds)
+    _assert_rewritten(events, bodies)
+    _assert_right(worker.project, rounds)
+    _assert_nothing_of_ours(worker.home)
+
+
+def _fill(project: Path, rounds: Rounds) -> None:
+    for number in range(rounds.first + rounds.second):
+        lines = [f"value_{line} = compute({line * 37 + number}, 'file {number}')" for line in range(rounds.lines)]
+        _file(project, number).write_text("\n".join([f"# {_mark(number)}", OLD, *lines]))
+
+
+def _mark(number: int) -> str:
+    """What stands in a file and nowhere else."""
+    return f"MARK_{number:03}"
+
+
+def _file(project: Path, number: int) -> Path:
+    return project / f"part_{number:03}.py"
+
+
+def _step(worker: Worker, number: int) -> list[Block]:
+    """Look at the next file; now and then change the one before besides."""
+    calls = [{"type": "thinking", "thinking": f"Number {number}."}, worker.look(_file(worker.project, number))]
+    return [*calls, worker.change(_file(worker.project, number - 1))] if number % 5 == 4 else calls
+
+
+def _loop(worker: Worker, prompt: str, numbers: range, last: str, begin: list[Block]) -> list[Json]:
+    """The work by what was seen last, because a history that was rewritten does not tell how many rounds there were."""
+    rules: list[Json] = [
+        {"when": {"last": _mark(number - 1), "tools": True}, "reply": {"content": _step(worker, number)}}
+        for number in numbers[1:]
+    ]
+    rules.append({"when": {"last": _mark(numbers[-1]), "tools": True}, "reply": {"text": last}})
+    first = _step(worker, numbers[0])
+    return [{"when": {"last": prompt, "tools": True}, "reply": {"content": [*begin, *first]}}, *rules]
+
+
+def recorded(data_dir: Path) -> list[object]:
+    """All events of the log."""
+
+    async def read() -> list[object]:
+        async with open_storage(load({"data_dir": str(data_dir)}, {})) as storage:
+            streams = await storage.events.streams()
+            return [each.envelope.event for stream in streams for each in await storage.events.read(stream)]
+
+    return trio.run(read)
+
+
+def _assert_on_record(events: Sequence[object], bodies: Sequence[bytes], rounds: Rounds) -> None:
+    """What is on record and was verified is what the provider got, request for request."""
+    sent = Counter(sha256(body).digest() for body in bodies)
+    ours = [each.sha256 for each in events if isinstance(each, RoundBegan)]
+    assert len(ours) > rounds.first + rounds.second
+    assert not Counter(ours) - sent
+    assert sent.keys() <= {*ours, *(each.sha256 for each in events if isinstance(each, TurnBegan))}
+
+
+def _assert_rewritten(events: Sequence[object], bodies: Sequence[bytes]) -> None:
+    """It was, and only where that is on record."""
+    histories = [_history(body) for body in map(json.loads, bodies) if body.get("tools")]
+    epochs = [each for each in events if isinstance(each, EpochBegan)]
+    assert len(epochs) >= EPOCHS
+    assert sum(after[: len(before)] != before for before, after in pairwise(histories)) == len(epochs)
+
+
+def _history(body: Json) -> list[Json]:
+    """What was said, without cache markers."""
+    items = body["input" if "input" in body else "messages"]
+    own: list[Json] = bare(
+        [{**each, "content": blocks_of(each["content"])} if each.get("content") else each for each in items]
+    )
+    return own
+
+
+def _assert_right(project: Path, rounds: Rounds) -> None:
+    for number in range(rounds.first + rounds.second - 1):
+        assert (NEW if number % 5 == 3 else OLD) in _file(project, number).read_text(), number
+
+
+def _assert_nothing_of_ours(home: Path) -> None:
+    """In all that a client keeps of a conversation."""
+    stored = [each for each in home.rglob("*") if each.is_file() and each.stat().st_size < 10_000_000]
+    assert stored
+    assert not [each for each in stored if any(name.encode() in each.read_bytes() for name in NAMES)]

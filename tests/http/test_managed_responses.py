@@ -229,3 +229,16 @@ async def test_reasoning_that_the_provider_refuses_is_left_out_once() -> None:
         assert kinds[6] == [kind for kind in kinds[5] if kind != "reasoning"]
         assert stage.standin.violations == []
         await stage.rounds()
+
+
+async def test_reasoning_of_another_issuer_does_not_leave() -> None:
+    """As where a client goes on with another provider: nobody else could read it, and the provider would refuse it."""
+    foreign = {"type": "reasoning", "id": "rs_9", "summary": [], "encrypted_content": "of another issuer"}
+    async with open_stage(LOOP) as stage:
+        talk = Talk(stage.url)
+        await talk.work("Where is it?")
+        talk.history.append(foreign)
+        assert words(await talk.work("And where is the other?")) == "It is there."
+        assert {each.status for each in stage.standin.messages} == {200}
+        assert all(foreign not in each["input"] for each in stage.upstream)
+        assert stage.standin.violations == []

@@ -4,13 +4,14 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
 from mnemosyne.lab.provider.script import ScriptedReply, from_data
 from tests.http.raw_client import RawReply, connect
-from tests.scenarios.messages import Json, ReadReply, bare, read_reply
+from tests.scenarios.messages import Json, ReadReply, bare
+from tests.scenarios.spoken import MESSAGES, Spoken
 
 if TYPE_CHECKING:
     from tests.scenarios.scene import Scene
@@ -106,6 +107,7 @@ class Agent:
     history: list[Json] = attrs.field(factory=list)
     last: ReadReply | None = None
     prompts: int = 0
+    spoken: ClassVar[Spoken] = MESSAGES
 
     # What it sends
 
@@ -184,8 +186,8 @@ class Agent:
 
     def heard(self, body: bytes, raw: RawReply) -> ReadReply:
         headers = {name.decode().lower(): value.decode("latin-1") for name, value in raw.headers}
-        self.last = read_reply(raw.status, headers, raw.body, cut=raw.cut)
-        self.scene.judge.hear(body, self.last, raw.body, raw.headers, self.naming())
+        self.last = self.spoken.read(raw.status, headers, raw.body, cut=raw.cut)
+        self.scene.judge.hear(self.spoken, body, self.last, raw.body, raw.headers, self.naming())
         self.scene.check()
         return self.last
 
@@ -202,7 +204,7 @@ class Agent:
                         if shown in reply.body:
                             break
         await self.scene.quiet()
-        self.scene.judge.hear(body, None, reply.body, reply.headers, self.naming())
+        self.scene.judge.hear(self.spoken, body, None, reply.body, reply.headers, self.naming())
         self.scene.check()
         return reply
 
@@ -270,7 +272,7 @@ class Agent:
 
     def sub_agent(self, agent: str, **options: Any) -> "Agent":
         """One that the conversation calls: the session is the same, prompt, tools and history are its own."""
-        return Agent(
+        return type(self)(
             scene=self.scene,
             name=f"{self.name}/{agent}",
             session=self.session,

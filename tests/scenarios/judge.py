@@ -32,8 +32,8 @@ from tests.scenarios.messages import (
     is_hidden,
     messages_of,
     prompt_of,
-    read_reply,
 )
+from tests.scenarios.spoken import Spoken, spoken_at
 
 NOTHING_TO_SAY: Json = {"type": "text", "text": "(no content)"}
 """What a client may be given behind a reply that shows it nothing; Claude Code itself writes it."""
@@ -64,7 +64,9 @@ WEIGHTS = {
 class Heard:
     """A request of a client, how it ended for it, and the provider's part in that."""
 
+    spoken: Spoken
     body: Json
+    """As the Messages API has it."""
     reply: ReadReply | None
     """None if the client left."""
     rounds: tuple[HttpExchange, ...]
@@ -74,11 +76,11 @@ class Heard:
     """The messages, without markers."""
 
     @classmethod
-    def of(cls, body: bytes, reply: ReadReply | None, rounds: tuple[HttpExchange, ...]) -> "Heard":
-        asked = json.loads(body)
+    def of(cls, spoken: Spoken, body: bytes, reply: ReadReply | None, rounds: tuple[HttpExchange, ...]) -> "Heard":
+        asked = spoken.asked(json.loads(body))
         frame = json.dumps(frame_of(asked))
         history = tuple(map(_normal, messages_of(asked)))
-        return cls(body=asked, reply=reply, rounds=rounds, frame=frame, history=history)
+        return cls(spoken=spoken, body=asked, reply=reply, rounds=rounds, frame=frame, history=history)
 
     def goes_on_from(self, before: "Heard") -> bool:
         """Whether the history goes on from an earlier request, without a word changed by its client."""
@@ -88,7 +90,7 @@ class Heard:
         if len(self.history) == length:
             return True
         shown = before.reply.content if before.reply is not None and before.reply.ended else []
-        return self.history[length] == _normal({"role": "assistant", "content": shown})
+        return self.history[length] == _normal({"role": "assistant", "content": self.spoken.kept(shown)})
 
 
 def _normal(message: Json) -> str:
@@ -114,7 +116,13 @@ class Judge:
     # Request by request
 
     def hear(
-        self, body: bytes, reply: ReadReply | None, raw: bytes, headers: Sequence[tuple[bytes, bytes]], naming: Json
+        self,
+        spoken: Spoken,
+        body: bytes,
+        reply: ReadReply | None,
+        raw: bytes,
+        headers: Sequence[tuple[bytes, bytes]],
+        naming: Json,
     ) -> None:
         """A request is over; ``naming`` are the headers by which the provider's exchanges for it are known."""
         self._requests += 1
@@ -122,7 +130,7 @@ class Judge:
         for each in rounds:
             each.rule = f"{each.rule}; judged"
             self._said.add([bare(block) for block in _read(each).content])
-        heard = Heard.of(body, reply, rounds)
+        heard = Heard.of(spoken, body, reply, rounds)
         for fault in (*self._upstream(heard), *self._prefixes(heard), *self._shown(heard, raw, headers)):
             self.faults.append(f"request {self._requests}: {fault}")
         changed = self._changes_frame(heard)
@@ -149,23 +157,22 @@ class Judge:
 
     def _new(self) -> Iterator[HttpExchange]:
         for each in self.standin.exchanges[self._first :]:
-            asks = each.target.partition("?")[0].endswith("/messages")
-            if asks and each.body and not each.rule.endswith("judged"):
+            if spoken_at(each.target) is not None and each.body and not each.rule.endswith("judged"):
                 yield each
 
     def _upstream(self, heard: Heard) -> Iterator[str]:
         if not heard.rounds:
             yield "nothing left for the provider"
         for number, each in enumerate(heard.rounds, 1):
-            for fault in wire.faults_of(each.json(), heard.body, self._said):
+            for fault in wire.faults_of(_asked(each), heard.body, self._said, has_order=heard.spoken.has_order):
                 yield f"round {number}: {fault}"
 
     def _prefixes(self, heard: Heard) -> Iterator[str]:
         if not heard.rounds:
             return
-        bodies = [each.json() for each in heard.rounds]
+        bodies = [_asked(each) for each in heard.rounds]
         for one, other in itertools.pairwise(heard.rounds):
-            if one.status != 400 and not _begins_with(other.json(), one.json()):
+            if one.status != 400 and not _begins_with(_asked(other), _asked(one)):
                 yield "a later round does not begin with the one before"
         nearest = max(
             (each for each in self._heard if each.rounds and heard.goes_on_from(each)),
@@ -176,7 +183,7 @@ class Judge:
             return
         repeated = len(nearest.history) == len(heard.history)
         before = nearest.rounds[0] if repeated else nearest.rounds[-1]
-        if not _begins_with(bodies[0], before.json()):
+        if not _begins_with(bodies[0], _asked(before)):
             self._breaks.append((before.body, heard.rounds[0].body))
 
     def _shown(self, heard: Heard, raw: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[str]:
@@ -195,14 +202,15 @@ class Judge:
         whole = [each for each in rounds if each.ended]
         expected = [bare(block) for each in whole for block in each.content if not is_hidden(block)]
         if not reply.ended:
-            yield from _failure(reply, rounds[-1], expected)
+            yield from _failure(heard.spoken, reply, rounds[-1], expected)
             return
         if not rounds[-1].ended:
             yield f"the provider's last round failed ({rounds[-1].error}), and the client was told of a whole reply"
             return
-        content = bare(reply.content)
+        content = heard.spoken.shown(bare(reply.content))
+        told = heard.spoken.shown(expected)
         silent = all(block["type"] in THINKING for block in expected)
-        if content != expected and not (silent and content == [*expected, NOTHING_TO_SAY]):
+        if content != told and not (silent and content == heard.spoken.shown([*expected, NOTHING_TO_SAY])):
             yield f"the client was shown {_brief(content)}, the provider said {_brief(expected)}"
         yield from _end(reply, whole)
         yield from _usage(reply, whole)
@@ -314,7 +322,19 @@ def _digest(body: bytes) -> bytes:
 
 def _read(exchange: HttpExchange) -> ReadReply:
     headers = {name.lower(): value for name, value in exchange.reply_headers}
-    return read_reply(exchange.status or 0, headers, bytes(exchange.payload), cut=not exchange.complete)
+    read = _spoken(exchange).read
+    return read(exchange.status or 0, headers, bytes(exchange.payload), cut=not exchange.complete)
+
+
+def _asked(exchange: HttpExchange) -> Json:
+    """What the provider was sent."""
+    return _spoken(exchange).asked(exchange.json())
+
+
+def _spoken(exchange: HttpExchange) -> Spoken:
+    found = spoken_at(exchange.target)
+    assert found is not None
+    return found
 
 
 def _begins_with(after: Json, before: Json) -> bool:
@@ -328,7 +348,7 @@ def _brief(content: list[Json]) -> str:
     )
 
 
-def _failure(reply: ReadReply, last: ReadReply, expected: list[Json]) -> Iterator[str]:
+def _failure(spoken: Spoken, reply: ReadReply, last: ReadReply, expected: list[Json]) -> Iterator[str]:
     """A reply that failed is the provider's own failure, and what came before it is what the provider said."""
     if last.ended:
         yield f"the provider's reply was whole, the client got {reply.status} {reply.error}"
@@ -337,9 +357,9 @@ def _failure(reply: ReadReply, last: ReadReply, expected: list[Json]) -> Iterato
     unreachable = last.status == 0 and reply.status in OUR_ERRORS
     if reply.status != 200 and last.status != 200 and reply.status != last.status and not unreachable:
         yield f"the provider's status was {last.status}, the client's {reply.status}"
-    said = [*expected, *(bare(block) for block in last.content if not is_hidden(block))]
-    shown = bare(reply.content)
-    if shown != said[: len(shown)]:
+    said = spoken.shown([*expected, *(bare(block) for block in last.content if not is_hidden(block))])
+    shown = spoken.shown(bare(reply.content))
+    if not spoken.is_begun(shown, said):
         yield f"the client was shown {_brief(shown)}, the provider said {_brief(said)}"
 
 
@@ -362,6 +382,8 @@ def _usage(reply: ReadReply, rounds: Sequence[ReadReply]) -> Iterator[str]:
         numbers = [value for value in usage.values() if isinstance(value, int)]
         if not numbers or min(numbers) < 0:
             yield f"the usage is {usage}"
+    if not all(each.usages for each in (reply, *rounds)):
+        return  # a completion that broke off behind its last word
     spent = sum(each.usages[-1].get("output_tokens", 0) for each in rounds)
     if not 0 < reply.usages[-1].get("output_tokens", 0) <= spent:
         yield f"the client was told of {reply.usages[-1].get('output_tokens')} tokens of output, {spent} were spent"

@@ -1,5 +1,6 @@
 """Where a scenario is played: the whole proxy in the test's own process, or a server as a user runs it."""
 
+import json
 import re
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -67,8 +68,8 @@ class Scene:
     log: StoppableLog | None = None
     """Where it is in memory."""
 
-    def agent(self, name: str = "a", **options: Any) -> Agent:
-        return Agent(scene=self, name=f"{self.name}-{name}", session=f"{self.name}-{name}", **options)
+    def agent(self, name: str = "a", kind: type[Agent] = Agent, **options: Any) -> Agent:
+        return kind(scene=self, name=f"{self.name}-{name}", session=f"{self.name}-{name}", **options)
 
     def check(self) -> None:
         assert not self.judge.faults, "\n".join([self.name, *self.judge.faults])
@@ -103,10 +104,11 @@ class Casting:
     sober: bool = False
 
     def model(self, body: Any) -> ScriptedReply:
-        (name,) = re.findall(r"Claude Code\. \[([\w/-]+)\]", " ".join(each["text"] for each in body["system"]))
+        name = re.findall(r"Claude Code\. \[([\w/-]+)\]", json.dumps(body))[0]
         waiting = self.replies.get(name, [])
         reply = waiting.pop(0) if waiting else DONE
-        return _sober(reply, {tool["name"] for tool in body.get("tools", [])}) if self.sober else reply
+        offered = {tool.get("name") or tool["function"]["name"] for tool in body.get("tools", [])}
+        return _sober(reply, offered) if self.sober else reply
 
 
 def _sober(reply: ScriptedReply, offered: set[str]) -> ScriptedReply:

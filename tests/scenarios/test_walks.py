@@ -1,5 +1,5 @@
 """What no story tells: clients, models, providers and people do whatever a generator comes upon, and the judge finds
-nothing.
+nothing. Each dialect is walked in.
 """
 
 from collections.abc import Sequence
@@ -9,16 +9,36 @@ from hypothesis import given
 
 from tests.profiles import examples
 from tests.scenarios import walks
+from tests.scenarios.agent import Agent
+from tests.scenarios.openai_agents import ChatAgent, ResponsesAgent
 from tests.scenarios.scene import in_memory
 from tests.waiting import DEADLINE
+
+
+def walk(steps: Sequence[walks.Step], kind: type[Agent]) -> None:
+    """One walk, judged."""
+
+    async def go() -> None:
+        with trio.fail_after(DEADLINE):
+            async with in_memory("walk", sober=True) as scene:
+                await walks.take(scene, steps, kind)
+
+    trio.run(go)
 
 
 @examples(20)
 @given(walks.walks)
 def test_whatever_happens_nothing_breaks_and_nothing_shows(steps: Sequence[walks.Step]) -> None:
-    async def walk() -> None:
-        with trio.fail_after(DEADLINE):
-            async with in_memory("walk", sober=True) as scene:
-                await walks.take(scene, steps)
+    walk(steps, Agent)
 
-    trio.run(walk)
+
+@examples(8)
+@given(walks.walks)
+def test_nor_does_it_in_responses(steps: Sequence[walks.Step]) -> None:
+    walk(steps, ResponsesAgent)
+
+
+@examples(8)
+@given(walks.walks)
+def test_nor_does_it_in_chat_completions(steps: Sequence[walks.Step]) -> None:
+    walk(steps, ChatAgent)

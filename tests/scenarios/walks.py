@@ -4,6 +4,7 @@ A step may be taken in any state and leaves every conversation at the end of an 
 walk is one, too: a generator can make a walk that fails shorter. How things must end is the judge's to say.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ from tests.scenarios.agent import (
 )
 from tests.scenarios.messages import MEMORY_TOOLS, THINKING, Json, ReadReply
 from tests.scenarios.scene import Scene
+from tests.scenarios.spoken import MESSAGES
 from tests.scenarios.stories.clients import after_compaction, rewind
 
 MODELS = ("claude-opus-5-5", "claude-opus-5", "claude-fable-5-2", "claude-opus-4-8")
@@ -92,7 +94,7 @@ class Walk:
     def is_managed(self) -> bool:
         """Whether the last request offered tools of memory."""
         tools = self.scene.sent[-1].get("tools", []) if self.scene.sent else []
-        return any(tool["name"] in MEMORY_TOOLS for tool in tools)
+        return any(f'"{name}"' in json.dumps(tools) for name in MEMORY_TOOLS)
 
     def word(self) -> str:
         """What the user types next."""
@@ -102,11 +104,13 @@ class Walk:
     def hears(self, agent: Agent, replies: Sequence[Said]) -> None:
         """The model is to say this, and nothing that it had yet to say."""
         self.scene.replies.pop(agent.name, None)
-        agent.hears(*(self._reply(blocks, fault) for blocks, fault in replies))
+        agent.hears(*(self._reply(agent, blocks, fault) for blocks, fault in replies))
 
-    def _reply(self, blocks: Sequence[Block], fault: Json | int | None) -> ScriptedReply:
+    def _reply(self, agent: Agent, blocks: Sequence[Block], fault: Json | int | None) -> ScriptedReply:
         if isinstance(fault, int):
             return fails(fault, retry_after=0.01)
+        if fault and "at" in fault:
+            fault = {**fault, "at": agent.spoken.places.get(fault["at"], fault["at"])}
         content = [self._block(kind, number) for kind, number in blocks]
         if not content or content[-1]["type"] in THINKING:  # a client that marks two messages cannot mark it
             content.append(text("Well."))
@@ -129,7 +133,7 @@ class Walk:
             case "look_up":
                 return look_up(f"part_{number}")
             case _:
-                marks = marks_in(self.scene.sent[-1]["messages"]) if self.scene.sent else []
+                marks = marks_in(self.scene.sent[-1:]) if self.scene.sent else []
                 mark = marks[number % len(marks)] if marks else "abc1234"
                 return restore(mark) if kind == "restore" else release(mark)
 
@@ -215,7 +219,7 @@ class Leaves:
         walk.hears(agent, [])
         agent.hears(says(think(), text("A long story."), pace={"between": 3600, "characters": 4}))
         agent.say(text(walk.word()))
-        await agent.leave(shown=b"content_block_start")
+        await agent.leave(shown=agent.spoken.begun, rounds=0 if agent.spoken.begun else 1)
         walk.hears(agent, self.replies)
         await walk.finish(agent)
 
@@ -247,10 +251,10 @@ async def fork(walk: Walk) -> None:
 
 async def compact(walk: Walk) -> None:
     """The client has its history summarized, and goes on from that. It keeps no thinking, which is
-    bound to what is gone.
+    bound to what is gone. Only Claude Code does so here; what Codex does is tried with Codex.
     """
     agent = walk.agent
-    if len(agent.history) < 2:
+    if len(agent.history) < 2 or agent.spoken is not MESSAGES:
         return
     agent.history.append({"role": "user", "content": [text(SUMMARIZE)]})
     walk.hears(agent, [([("think", 0), ("text", 0)], None)])
@@ -367,8 +371,8 @@ walks = st.lists(_steps, min_size=1, max_size=16)
 """Walks of one client and its forks."""
 
 
-async def take(scene: Scene, steps: Sequence[Step]) -> None:
-    """One walk, from the beginning."""
-    walk = Walk(scene, [scene.agent()])
+async def take(scene: Scene, steps: Sequence[Step], kind: type[Agent] = Agent) -> None:
+    """One walk, from the beginning, of this kind of a client."""
+    walk = Walk(scene, [scene.agent(kind=kind)])
     for step in steps:
         await step(walk)

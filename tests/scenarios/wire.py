@@ -46,19 +46,21 @@ class SaidByProvider:
         return json.dumps(said, sort_keys=True) in self.blocks
 
 
-def faults_of(body: Json, client: Json, said: SaidByProvider) -> Iterator[str]:
-    """What is wrong with a request, beside the client's request that it was made of."""
-    yield from _structure(body, client)
-    yield from _pairs(body)
+def faults_of(body: Json, client: Json, said: SaidByProvider, *, has_order: bool = True) -> Iterator[str]:
+    """What is wrong with a request, beside the client's request that it was made of. ``has_order``: results come behind
+    all that was said with their calls, and so a request ends with the user.
+    """
+    yield from _structure(body, client, has_order=has_order)
+    yield from _pairs(body, has_order=has_order)
     yield from _markers(body)
     yield from _frame(body, client)
     yield from _kept(body, client, said)
 
 
-def _structure(body: Json, client: Json) -> Iterator[str]:
+def _structure(body: Json, client: Json, *, has_order: bool) -> Iterator[str]:
     roles = [message["role"] for message in body["messages"] if message["role"] != "system"]
     own = [message["role"] for message in client["messages"] if message["role"] != "system"]
-    if roles[:1] != ["user"] or roles[-1:] not in (own[-1:], ["user"]):
+    if roles[:1] != ["user"] or (has_order and roles[-1:] not in (own[-1:], ["user"])):
         yield f"the roles are {roles[:1]} … {roles[-1:]}, the client ended with {own[-1:]}"
     if _doubles(roles) > _doubles(own):
         yield "roles do not alternate"
@@ -81,10 +83,12 @@ def _doubles(roles: list[str]) -> int:
     return sum(one == other for one, other in itertools.pairwise(roles))
 
 
-def _pairs(body: Json) -> Iterator[str]:
+def _pairs(body: Json, *, has_order: bool) -> Iterator[str]:
     said = [message for message in messages_of(body) if message["role"] != "system"]
     ids = Counter(block["id"] for message in said for block in message["content"] if block["type"] == "tool_use")
     yield from (f"the id {each} is used {count} times" for each, count in ids.items() if count > 1)
+    if not has_order:  # each call and its result are a pair wherever they stand: the strict stand-in sees to that
+        return
     for number, message in enumerate(said):
         before = said[number - 1]["content"] if number and said[number - 1]["role"] == "assistant" else []
         if message["role"] == "user" and number and said[number - 1]["role"] == "user":

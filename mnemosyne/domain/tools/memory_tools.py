@@ -297,8 +297,12 @@ _TARGETS: Mapping[str, Fidelity] = {
 }
 
 
+_NOT_GIVEN: tuple[object, ...] = (None, "", {})
+"""Nothing, in the words of models. Where a schema names no type, the grammar of a local server has an object."""
+
+
 def _target(given: object) -> Fidelity:
-    if given is None or given == "":
+    if given in _NOT_GIVEN:
         return Fidelity.FULL
     found = _TARGETS.get(str(given).strip().lower()) if isinstance(given, str | int) else None
     if found is None:
@@ -307,7 +311,7 @@ def _target(given: object) -> Fidelity:
 
 
 def _kind(given: object) -> ObjectKind | None:
-    if given is None or given == "":
+    if given in _NOT_GIVEN:
         return None
     found = given.strip().lower().replace(" ", "_") if isinstance(given, str) else None
     kind = next((each for each in ObjectKind if each.value == found), None)

@@ -105,6 +105,7 @@ def test_every_mark_in_a_context_leads_to_its_object(object_id: str, fidelity: F
 @pytest.mark.parametrize(
     ("written", "target"),
     [
+        ({}, Fidelity.FULL),
         *[(each, Fidelity.FULL) for each in ("L0", "full", "Full ", 0, None, "")],
         *[(each, Fidelity.DETAILED) for each in ("L1", "l1", "detailed", 1)],
         *[(each, Fidelity.COMPACT) for each in ("L2", "compact", 2)],

@@ -1,0 +1,330 @@
+"""The dialects as the judge reads them: requests and replies of each in the form of the Messages API.
+
+Written from the APIs' documentation; nothing is shared with what is judged.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tests.scenarios.messages import THINKING, Json, ReadReply, read_reply
+
+CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+"""Items that are calls, and where each holds what it is called with."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Spoken:
+    """A dialect. ``shown`` is how a client sees what was said in several rounds, ``kept`` what it keeps of that."""
+
+    path: str
+    begun: bytes
+    """What stands in a stream before the model's first word; empty where that is held back until then."""
+    places: Mapping[str, str | int] = {}
+    """Where the stand-in has the places in a stream that have a name in the Messages API."""
+    asked: Callable[[Json], Json]
+    read: Callable[..., ReadReply]
+    """As ``messages.read_reply``."""
+    has_order: bool = True
+    """Whether a result comes behind all that was said with its call, so that a request ends with the user."""
+    shown: Callable[[Sequence[Json]], list[Json]] = list
+    kept: Callable[[Sequence[Json]], list[Json]] = list
+    is_begun: Callable[[Sequence[Json], Sequence[Json]], bool] = lambda some, said: some == said[: len(some)]
+    """Whether some of it, as a client sees it, is the beginning of what was said."""
+
+
+def spoken_at(target: str) -> Spoken | None:
+    """The dialect in which a path asks for a reply."""
+    path = target.partition("?")[0]
+    return next((each for each in SPOKEN if path.endswith(each.path)), None)
+
+
+def _given(raw: object) -> Any:
+    """What a call is called with; one that never became JSON stays the text that it is."""
+    try:
+        return json.loads(raw) if isinstance(raw, str) else raw
+    except ValueError:
+        return raw
+
+
+def _joined(said: Sequence[tuple[str, list[Json]]]) -> list[Json]:
+    """Messages, neighbours of one role as one."""
+    messages: list[Json] = []
+    for role, content in said:
+        if messages and messages[-1]["role"] == role:
+            messages[-1]["content"].extend(content)
+        elif content:
+            messages.append({"role": role, "content": list(content)})
+    return messages
+
+
+def _texts(content: object) -> list[Json]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    parts = content if isinstance(content, list) else []
+    return [{"type": "text", "text": part["text"]} if "text" in part else dict(part) for part in parts]
+
+
+# Responses
+
+
+def _asked_of_responses(body: Json) -> Json:
+    said = []
+    for item in body["input"]:
+        role = "user" if str(item.get("type")).endswith("_output") else item.get("role", "assistant")
+        said.append(("system" if role == "developer" else role, _blocks_of_item(item)))
+    rest = {key: value for key, value in body.items() if key not in ("input", "instructions")}
+    return {**rest, "system": _texts(body.get("instructions")), "messages": _joined(said)}
+
+
+def _blocks_of_item(item: Json) -> list[Json]:
+    kind = item.get("type", "message")
+    if kind == "message":
+        return _texts(item["content"])
+    if kind in CALLS:
+        raw = item[CALLS[kind]]
+        return [{"type": "tool_use", "id": item["call_id"], "name": item["name"], "input": _given(raw), "raw": raw}]
+    if kind.endswith("_output"):
+        return [{"type": "tool_result", "tool_use_id": item["call_id"], "content": item["output"]}]
+    return [{"type": "thinking" if kind == "reasoning" else kind, "item": item}]
+
+
+def read_response(status: int, headers: Mapping[str, str], raw: bytes, *, cut: bool = False) -> ReadReply:
+    """A response, streamed or whole."""
+    reply = ReadReply(status)
+    if not headers.get("content-type", "").startswith("text/event-stream"):
+        found = _whole(reply, raw, cut=cut)
+        if found is not None:
+            _take_response(reply, found)
+            reply.message["content"] = [block for item in found["output"] for block in _blocks_of_item(item)]
+            _tell_stop(reply)
+        return reply
+    items: list[Json] = []
+    opened: list[str] = []
+    for number, event in enumerate(_events(reply, raw, cut=cut)):
+        if event.get("sequence_number", number) != number:
+            reply.faults.append(f"event {event['sequence_number']} where {number} comes next")
+        if reply.ended or reply.error is not None:
+            reply.faults.append(f"{event['type']} behind the end")
+        _take_event(reply, event, items, opened)
+    reply.message["content"] = [block for item in items for block in _blocks_of_item(item)]
+    if not (reply.ended or reply.error or cut):
+        reply.faults.append("the stream ends without the response's end")
+    _tell_stop(reply)
+    return reply
+
+
+def _take_event(reply: ReadReply, event: Json, items: list[Json], opened: list[str]) -> None:
+    match event["type"]:
+        case "response.created" if reply.message:
+            reply.faults.append("a second response.created")
+        case "response.created":
+            reply.message = {"id": event["response"]["id"]}
+        case "response.output_item.added":
+            if not event["output_index"] == len(opened) == len(items):
+                reply.faults.append(f"item {event['output_index']} where {len(items)} comes next")
+            opened.append(event["item"]["id"])
+        case "response.output_item.done":
+            if event["output_index"] != len(items) or opened[-1] != event["item"]["id"]:
+                reply.faults.append(f"an item ends that is not open: {event['item']}")
+            items.append(event["item"])
+        case "response.completed" | "response.incomplete":
+            if event["response"]["id"] != reply.message.get("id") or event["response"]["output"] != items:
+                reply.faults.append("the last event tells another response than those before it")
+            _take_response(reply, event["response"])
+        case "response.failed":
+            reply.error = str(event["response"]["error"]["code"])
+        case "error":
+            reply.error = str(event["code"])
+        case _ if "item_id" in event and event["item_id"] != opened[event["output_index"]]:
+            reply.faults.append(f"an event of no item: {event}")
+
+
+def _take_response(reply: ReadReply, response: Json) -> None:
+    reply.message = {key: response[key] for key in ("id", "object", "model", "status", "incomplete_details")}
+    reply.usages.append(_usage(response["usage"], "input_tokens", "output_tokens"))
+    reply.ended = True
+
+
+def _usage(told: Json, before: str, after: str) -> Json:
+    return {"input_tokens": told[before], "output_tokens": told[after]}
+
+
+def _tell_stop(reply: ReadReply) -> None:
+    """Why it stopped, as the Messages API says it."""
+    called = any(block["type"] == "tool_use" for block in reply.content)
+    if reply.ended:
+        reply.message["stop_reason"] = "tool_use" if called else "end_turn"
+
+
+def _whole(reply: ReadReply, raw: bytes, *, cut: bool) -> Json | None:
+    try:
+        found: Json = json.loads(raw)
+    except ValueError:
+        if not cut:
+            reply.faults.append("the body is not JSON")
+        return None
+    if found.get("error") is not None or reply.status != 200:
+        reply.error = str(found.get("error", {}).get("type"))
+        return None
+    reply.ended = not cut
+    return found
+
+
+def _events(reply: ReadReply, raw: bytes, *, cut: bool) -> Iterator[Json]:
+    frames = raw.split(b"\n\n")
+    if frames.pop() and not cut:
+        reply.faults.append("the stream ends in the midst of a frame")
+    for frame in frames:
+        fields = dict(line.split(b": ", 1) for line in frame.split(b"\n") if line and not line.startswith(b":"))
+        if not fields:
+            continue
+        if fields[b"data"] == b"[DONE]":
+            yield {"type": "done"}
+            continue
+        event = json.loads(fields[b"data"])
+        if fields.get(b"event", b"").decode() != event.get("type", ""):
+            reply.faults.append(f"an event is named {fields.get(b'event')!r} and is {event.get('type')!r}")
+        yield event
+
+
+# Chat Completions
+
+
+def _asked_of_chat(body: Json) -> Json:
+    first = next((at for at, each in enumerate(body["messages"]) if each["role"] != "system"), 0)
+    system = [text for each in body["messages"][:first] for text in _texts(each["content"])]
+    said = [_said_in_chat(each) for each in body["messages"][first:]]
+    rest = {key: value for key, value in body.items() if key not in ("messages", "tools")}
+    tools = {"tools": [{"name": each["function"]["name"], **each} for each in body["tools"]]} if "tools" in body else {}
+    return {**rest, **tools, "system": system, "messages": _joined(said)}
+
+
+def _said_in_chat(message: Json) -> tuple[str, list[Json]]:
+    if message["role"] == "tool":
+        return "user", [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}]
+    return message["role"], _blocks_of_message(message)
+
+
+def _blocks_of_message(message: Json) -> list[Json]:
+    thought = message.get("reasoning_content")
+    blocks: list[Json] = [{"type": "thinking", "thinking": thought}] if thought else []
+    blocks += _texts(message.get("content"))
+    for call in message.get("tool_calls") or ():
+        raw = call["function"]["arguments"]
+        named = {"id": call["id"], "name": call["function"]["name"], "input": _given(raw), "raw": raw}
+        blocks.append({"type": "tool_use", **named})
+    return blocks
+
+
+def read_completion(status: int, headers: Mapping[str, str], raw: bytes, *, cut: bool = False) -> ReadReply:
+    """A completion, streamed or whole."""
+    reply = ReadReply(status)
+    if not headers.get("content-type", "").startswith("text/event-stream"):
+        found = _whole(reply, raw, cut=cut)
+        if found is not None:
+            [choice] = found["choices"]
+            _take_frame(reply, found)
+            reply.message |= {"content": _blocks_of_message(choice["message"]), "finish": choice["finish_reason"]}
+            _tell_stop(reply)
+        return reply
+    message: Json = {"content": "", "tool_calls": []}
+    for event in _events(reply, raw, cut=cut):
+        if reply.ended or reply.error is not None:
+            reply.faults.append(f"{event} behind the end")
+        if event.get("type") == "done":
+            reply.ended = True
+        elif "error" in event:
+            reply.error = str(event["error"]["type"])
+        else:
+            _take_chunk(reply, event, message)
+    if "finish" in reply.message:
+        reply.ended = reply.error is None  # not every server says [DONE]
+    elif reply.ended or not (reply.error or cut):
+        reply.faults.append("the stream ends without a reason")
+    if not reply.ended:  # a call may be half there
+        message["tool_calls"] = []
+    reply.message["content"] = _blocks_of_message(message)
+    _tell_stop(reply)
+    return reply
+
+
+def _take_frame(reply: ReadReply, frame: Json) -> None:
+    named = {"id": frame["id"], "model": frame["model"]}
+    if any(reply.message.get(key, value) != value for key, value in named.items()):
+        reply.faults.append(f"a chunk of another completion: {named}")
+    reply.message |= named
+    if frame.get("usage"):
+        reply.usages.append(_usage(frame["usage"], "prompt_tokens", "completion_tokens"))
+
+
+def _take_chunk(reply: ReadReply, chunk: Json, message: Json) -> None:
+    _take_frame(reply, chunk)
+    for choice in chunk["choices"]:
+        if "finish" in reply.message:
+            reply.faults.append("a choice behind its end")
+        delta = choice["delta"]
+        for key in ("content", "reasoning_content"):
+            message[key] = message.get(key, "") + (delta.get(key) or "")
+        for piece in delta.get("tool_calls") or ():
+            calls = message["tool_calls"]
+            if piece["index"] == len(calls):
+                calls.append({**piece, "function": {"arguments": "", **piece["function"]}})
+            elif piece["index"] == len(calls) - 1:
+                calls[-1]["function"]["arguments"] += piece["function"]["arguments"]
+            else:
+                reply.faults.append(f"a piece of a call that is not open: {piece}")
+        if choice.get("finish_reason"):
+            reply.message["finish"] = choice["finish_reason"]
+
+
+def _as_one_message(said: Sequence[Json]) -> list[Json]:
+    """What was said in several rounds, as one message can show it, without the space between."""
+    words = {
+        kind: "".join("".join(str(block[kind]).split()) for block in said if block["type"] == kind)
+        for kind in ("thinking", "text")
+    }
+    shown: list[Json] = [{"type": kind, kind: joined} for kind, joined in words.items() if joined]
+    return [*shown, *(block for block in said if block["type"] == "tool_use")]
+
+
+def _is_begun_as_one_message(some: Sequence[Json], said: Sequence[Json]) -> bool:
+    whole = {block["type"]: block for block in said}
+    words = [block for block in some if block["type"] != "tool_use"]
+    calls = [[block for block in each if block["type"] == "tool_use"] for each in (some, said)]
+    begun = [whole.get(each["type"], {}).get(each["type"], "").startswith(each[each["type"]]) for each in words]
+    return all(begun) and calls[0] == calls[1][: len(calls[0])]
+
+
+def _without_thoughts(said: Sequence[Json]) -> list[Json]:
+    """What clients send back of a completion."""
+    return [block for block in said if block["type"] not in THINKING]
+
+
+MESSAGES = Spoken(path="/messages", begun=b"content_block_start", asked=dict, read=read_reply)
+RESPONSES = Spoken(
+    path="/responses",
+    begun=b"output_item.added",
+    places={
+        "content_block_start": "response.output_item.added",
+        "content_block_delta": "response.function_call_arguments.delta",
+        "content_block_stop": "response.output_item.done",
+        "message_delta": "response.completed",
+    },
+    has_order=False,
+    asked=_asked_of_responses,
+    read=read_response,
+)
+CHAT = Spoken(
+    path="/chat/completions",
+    begun=b"",
+    places={"content_block_start": 1, "content_block_delta": 2, "content_block_stop": 3, "message_delta": "finish"},
+    asked=_asked_of_chat,
+    read=read_completion,
+    shown=_as_one_message,
+    kept=_without_thoughts,
+    is_begun=_is_begun_as_one_message,
+)
+SPOKEN = (MESSAGES, RESPONSES, CHAT)

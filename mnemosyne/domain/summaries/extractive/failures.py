@@ -74,11 +74,11 @@ _PASSED_ALONE = re.compile(
 )
 """A test or a package that passed, and no more than how long it took."""
 
+_TICK = re.compile(r"\s{0,40}[✓✔]")
 _PASSED_LEAD = re.compile(r"ok |\s{0,40}--- PASS: ")
 _TOLD_OF_IT = re.compile(r"[\d.]s\b|\(cached\)|\t")
 _ENDED = re.compile(r"\s{0,40}--- (?:PASS|FAIL|SKIP): (\S{1,400})")
 _BEGAN = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME)\s{1,8}(\S{1,400})$")
-_FAILED_FOR = re.compile(r"(?<=\S) \([\d.]{1,12}s\)\Z")
 _UNTESTED = re.compile(r"\?\s{1,8}\S{1,400}\s{1,8}\[no test files\]$")
 _LONGEST_OUTCOME = 96
 """Characters of a line of what passed: of so many a line is cut nowhere."""
@@ -139,14 +139,18 @@ def by_outcome(lines: Sequence[SourceLine]) -> list[SourceLine]:
                 found.append(line._replace(text=None))
         else:
             lead = ""
-            found.append(line._replace(text=_FAILED_FOR.sub("", text)) if text.endswith("s)") else line)
+            found.append(line)
     return found
 
 
 def passing(numbers: Sequence[int], heads: Mapping[int, str], **how: Any) -> Facet:
-    """The facet of the lines that tell of tests and packages that passed."""
-    counts = tuple(_count_names(heads[number]) for number in numbers)
-    return Facet(noun="passing test", entries=each(numbers), counts=counts, **how)
+    """The facet of the lines that tell of tests and packages that passed. What is only ticked off counts as no test."""
+    ticked = [_TICK.match(heads[number]) is not None for number in numbers]
+    counts = tuple(
+        0 if tick and not all(ticked) else _count_names(heads[number])
+        for number, tick in zip(numbers, ticked, strict=True)
+    )
+    return Facet(noun="ticked line" if all(ticked) else "passing test", entries=each(numbers), counts=counts, **how)
 
 
 def _count_names(text: str) -> int:

@@ -97,9 +97,12 @@ def units_of(lines: Sequence[SourceLine], target_chars: int, *, first: int, sent
 
 
 def source_lines(lines: Sequence[str], *, numbered: bool) -> list[SourceLine]:
-    """The lines with what each stands for; a numbered line stands for those that are missing before it."""
+    """The lines with what each stands for. A numbered line behind a mark stands for those that were cut before it;
+    where numbers leap without one, another part of the file begins, and nothing of the text is missing.
+    """
     found: list[SourceLine] = []
     last = None
+    marked = False
     for filled, run in groupby(lines, bool):
         if not filled:
             found += _blank(len(list(run)))
@@ -108,10 +111,12 @@ def source_lines(lines: Sequence[str], *, numbered: bool) -> list[SourceLine]:
             match = _NUMBERED.match(line) if numbered else None
             if match:
                 number = int(match[1])
-                found.append(SourceLine(match[2] or "", max(1, number - last) if last is not None else 1, match[1]))
-                last = number
+                missing = number - last if marked and last is not None else 1
+                found.append(SourceLine(match[2] or "", max(1, missing), match[1]))
+                last, marked = number, False
             elif line[:1] in (MARK, " ") and (mark := _MARK_LINE.match(line)):
                 found.append(SourceLine(None, int(mark[1] or 0), ""))
+                marked = True
             elif _WRAPPING.match(line):
                 found.append(SourceLine(None, 1, ""))
             else:

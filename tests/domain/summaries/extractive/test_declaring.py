@@ -125,6 +125,23 @@ def test_what_is_declared_of_each_role_is_true(kind: str, share: float) -> None:
     assert given.declared.fault_when
 
 
+def test_numbers_that_leap_to_another_part_of_a_file_are_no_lines_that_were_cut() -> None:
+    shown = [*range(1, 60), *range(900, 960)]
+    text = "\n".join(f"{number:6}→    value_{number} = load({number})" for number in shown)
+    given = summarize(asked(text, len(text) // 5))
+    lost, of, _ = _counts(given.declared.dropped[-1], text)
+    assert 60 < lost < of == len(shown)
+
+
+def test_what_a_script_ticks_off_is_no_passing_test() -> None:
+    text = "".join(f"✓ step number {n} of the installation is set up\n" for n in range(60))
+    request = RenditionRequest(
+        kind=ObjectKind.TOOL_RESULT, source_tool="Bash", source_key=None, text=f"{text}Done\n", target_chars=500
+    )
+    declared = summarize(request).declared
+    assert not any("passing test" in phrase for phrase in (*declared.dropped, *declared.can_answer))
+
+
 def test_a_rendition_that_is_the_whole_text_declares_no_loss() -> None:
     given = summarize(asked("src/a.py\n", 100))
     assert (given.declared.dropped, given.declared.fault_when) == ((), ())

@@ -388,7 +388,7 @@ def test_what_passed_one_after_the_other_stands_on_a_line_and_what_failed_on_its
     said = f"{passed}=== RUN   TestBad\n    bad_test.go:7: got 1, want 2\n--- FAIL: TestBad (0.00s)\n{later}FAIL\n"
     given = short(ObjectKind.ERROR_CONTEXT, call("Bash", "command: go test -v ./...", said), 0.9, tool="Bash")
     assert "--- PASS: TestGood0 TestGood1 TestGood2" in given.text
-    assert "\n--- FAIL: TestBad\n" in given.text
+    assert "\n--- FAIL: TestBad (0.00s)\n" in given.text
     assert "=== RUN" not in given.text
     assert "all 18 passing tests of go test -v ./..." in given.declared.can_answer
 

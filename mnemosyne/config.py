@@ -17,7 +17,7 @@ import attrs
 
 from mnemosyne import setting_values as values
 from mnemosyne.errors import BadConfiguration, BadOption
-from mnemosyne.setting_values import TenantKey
+from mnemosyne.setting_values import TenantKey, TenantQuota
 from mnemosyne.upstreams import NamedUpstream
 
 CONFIG_VARIABLE = "MNEMOSYNE_CONFIG"
@@ -348,6 +348,14 @@ SETTINGS: tuple[Setting, ...] = (
         unset="no limit",
     ),
     Setting(
+        "tenant_quotas",
+        (),
+        "Forget the oldest sessions of another tenant than `tenant` beyond so many stored bytes: `serve` daily.",
+        values.parse_tenant_quotas,
+        "TENANT=BYTES",
+        unset="none",
+    ),
+    Setting(
         "session_budget_dollars",
         None,
         "What a session may cost until its page, the status line and `mnemosyne report` say that it is too much.",
@@ -448,6 +456,7 @@ class Config:
     otlp_endpoint: str | None
     retain_days: int | None
     retain_bytes: int | None
+    tenant_quotas: tuple[TenantQuota, ...]
     session_budget_dollars: float | None
     helper: str
     helper_model: str | None
@@ -465,9 +474,8 @@ def render(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return ("," if all(isinstance(each, str | NamedUpstream | TenantKey) for each in value) else "/").join(
-            map(str, value)
-        )
+        rows = str | NamedUpstream | TenantKey | TenantQuota
+        return ("," if all(isinstance(each, rows) for each in value) else "/").join(map(str, value))
     return str(value)
 
 

@@ -36,6 +36,17 @@ class TenantKey:
         return f"{self.sha256}={self.tenant}"
 
 
+@attrs.frozen
+class TenantQuota:
+    """How many bytes a tenant's sessions may take up where they are stored."""
+
+    tenant: str
+    stored_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.tenant}={self.stored_bytes}"
+
+
 def is_loopback(host: str) -> bool:
     """Whether ``host`` (a name or an address) can only mean this machine."""
     if host.lower() == "localhost":
@@ -187,10 +198,23 @@ def parse_tenant_keys(value: object) -> tuple[TenantKey, ...]:
     if value == ():
         return ()
     if isinstance(value, str):
-        value = _split_rows(value)
+        value = _split_rows(value, "a credential")
     if not isinstance(value, Mapping):
         raise ValueError("SHA256=TENANT is needed, or a table [tenant_keys] of such rows")
     return tuple(_parse_row(number, *row) for number, row in enumerate(value.items(), 1))
+
+
+def parse_tenant_quotas(value: object) -> tuple[TenantQuota, ...]:
+    """A table of tenant and bytes, or text as in ``red=5000000000,blue=1000000000``. Raises ValueError with the
+    reason.
+    """
+    if value == ():
+        return ()
+    if isinstance(value, str):
+        value = _split_rows(value, "a tenant")
+    if not isinstance(value, Mapping):
+        raise ValueError("TENANT=BYTES is needed, or a table [tenant_quotas] of such rows")
+    return tuple(TenantQuota(parse_tenant(tenant), parse_positive(size)) for tenant, size in value.items())
 
 
 def parse_tenant(value: object) -> str:
@@ -200,13 +224,13 @@ def parse_tenant(value: object) -> str:
     return value
 
 
-def _split_rows(text: str) -> dict[str, str]:
+def _split_rows(text: str, what: str) -> dict[str, str]:
     rows: dict[str, str] = {}
     for each in filter(str.strip, text.split(",")):
-        digest, _, tenant = each.partition("=")
-        if digest.strip() in rows:
-            raise ValueError("a credential has two rows")
-        rows[digest.strip()] = tenant.strip()
+        key, _, value = each.partition("=")
+        if key.strip() in rows:
+            raise ValueError(f"{what} has two rows")
+        rows[key.strip()] = value.strip()
     return rows
 
 

@@ -156,7 +156,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "cli/test_off.py": ("to switch is a command", "services/switching"),
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),
     "cli/test_objects.py": ("how objects are shown", "cli/explain cli/topics cli/windows"),
-    "cli/test_backup.py": ("a backup is what comes back", "adapters/postgres/backup"),
+    "cli/test_backup.py": (
+        "a backup is what comes back, and an upgrade is both in one",
+        "adapters/postgres/backup app/upgrading cli/upgrade_database",
+    ),
     # The laboratory
     "lab/test_demo.py": (
         "a play is tested by playing it",

@@ -1,9 +1,10 @@
-"""Forgets old sessions once a day, where ``retain_days`` or ``retain_bytes`` says so."""
+"""Forgets old sessions once a day, where ``retain_days``, ``retain_bytes`` or a tenant's quota says so."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Never
 
+import attrs
 import trio
 
 from mnemosyne.adapters.postgres.database import Database
@@ -47,19 +48,39 @@ async def retain_daily(
             done_at = at
 
 
+@attrs.frozen
+class Limit:
+    """How old a tenant's sessions may be, in days, and how many bytes they may take up; None: as many as there are."""
+
+    tenant: str
+    days: int | None
+    stored_bytes: int | None
+
+
+def limits_of(config: Config) -> Sequence[Limit]:
+    """What the settings say of each tenant of whom they say something."""
+    own = Limit(config.tenant, config.retain_days, config.retain_bytes)
+    others = [Limit(each.tenant, None, each.stored_bytes) for each in config.tenant_quotas]
+    says_something = config.retain_days is not None or config.retain_bytes is not None
+    return [*([own] if says_something else []), *(each for each in others if each.tenant != config.tenant)]
+
+
 async def retain(
     config: Config, database: Database, at: int, now: Callable[[], int], new_id: Callable[[], str]
 ) -> Sequence[Victim]:
-    """Forget the sessions of the server's tenant that are too old or too much at ``at``. In the database that we keep
-    their bytes leave the files; in one of somebody else's that is left to its vacuum. Raises MnemosyneError.
+    """Forget the sessions that are too old or too much at ``at``, tenant by tenant. In the database that we keep their
+    bytes leave the files; in one of somebody else's that is left to its vacuum. Raises MnemosyneError.
     """
-    storage = storage_of(database, config.tenant, ours_alone=config.dsn is None)
-    chosen = await choose_old(storage, now=at, days=config.retain_days, stored_bytes=config.retain_bytes)
-    if chosen:
-        await _forget(storage, chosen, now, new_id)
-        if config.dsn is None and (files := await clean(storage.files)) != "rewritten":
-            log.warning("erased bytes may still be in the database's files: %s", files)
-    return chosen
+    gone: list[Victim] = []
+    for limit in limits_of(config):
+        storage = storage_of(database, limit.tenant, ours_alone=config.dsn is None)
+        chosen = await choose_old(storage, now=at, days=limit.days, stored_bytes=limit.stored_bytes)
+        if chosen:
+            await _forget(storage, chosen, now, new_id)
+            gone += chosen
+    if gone and config.dsn is None and (files := await clean(storage.files)) != "rewritten":
+        log.warning("erased bytes may still be in the database's files: %s", files)
+    return gone
 
 
 async def _forget(

@@ -19,7 +19,7 @@ from mnemosyne.adapters.postgres.nodes import WORKER, name_of
 from mnemosyne.app.deriving import curate, follow
 from mnemosyne.app.object_index import open_index
 from mnemosyne.app.process import end_with_server
-from mnemosyne.app.retaining import retain_daily
+from mnemosyne.app.retaining import limits_of, retain_daily
 from mnemosyne.app.storage import open_database
 from mnemosyne.app.worker_link import BEAT_SECONDS, Line, RemoteSessions
 from mnemosyne.config import Config
@@ -59,7 +59,7 @@ async def _lead(
     config: Config, database: Database, heard: Progress, now: Callable[[], int], new_id: Callable[[], str]
 ) -> None:
     async with trio.open_nursery() as nursery:
-        if config.retain_days is not None or config.retain_bytes is not None:
+        if any(limits_of(config)):
             nursery.start_soon(retain_daily, config, database, now, new_id)
         await follow(await open_index(config, database), database, heard)
 

@@ -18,6 +18,9 @@ _READING = {
     "import": CommandPlace("transfer:import_command", "Read a session from a file."),
     "backup": CommandPlace("backup:backup", "Write the whole log to a file."),
     "restore": CommandPlace("backup:restore", "Read the whole log from such a file into an empty database."),
+    "upgrade-database": CommandPlace(
+        "upgrade_database:upgrade_database", "Carry the log to a newer major version of PostgreSQL."
+    ),
     "archive": CommandPlace("archive:archive", "Let what was said in sessions lie in files."),
     "unarchive": CommandPlace("archive:unarchive", "Bring archived sessions back into the database."),
     "du": CommandPlace("du:du", "Show what is stored, and how much of it."),

@@ -44,7 +44,7 @@ def backup(file: Path, as_json: bool, **options: object) -> None:
         raise BadConfiguration(f"{file} is there already; nothing was written.")
     is_new = not file.exists()
     try:
-        with private_file(file) as opened, _progress("backup") as progress:
+        with private_file(file) as opened, backup_progress("backup") as progress:
             written = _write(config, opened, progress)
             opened.flush()
             if is_new:  # no pipe and no terminal
@@ -54,7 +54,7 @@ def backup(file: Path, as_json: bool, **options: object) -> None:
     if as_json:
         print_json({"file": str(file), **_as_json(written)})
     else:
-        say(f"{file} holds {_text(written)}.")
+        say(f"{file} holds {contents_text(written)}.")
 
 
 @click.command()
@@ -80,7 +80,7 @@ def restore(ctx: click.Context, /, file: Path, as_json: bool, **options: object)
     if as_json:
         print_json({**_as_json(held), "sessions": len(found), "turns": turns, "differing": differing})
     else:
-        say(f"{_text(held)} restored.")
+        say(f"{contents_text(held)} restored.")
         say(f"{plural(turns, 'turn')} of {plural(len(found), 'session')} checked: {_verdict(differing)}")
     ctx.exit(1 if differing else 0)
 
@@ -105,12 +105,12 @@ def _restore(config: "Config", file: "IO[bytes]") -> "tuple[BackupContents, list
     from mnemosyne.app.storage import open_database, storage_of
     from mnemosyne.services.verifying import verify_sessions
 
-    with _progress("check") as progress:
+    with backup_progress("check") as progress:
         held = check_backup(file, progress)
 
     async def run() -> "list[Verification]":
         async with open_database(config) as database:
-            with _progress("restore") as progress:
+            with backup_progress("restore") as progress:
                 await read_backup(database, file, progress)
             return await verify_sessions(storage_of(database), None, progress_bar)
 
@@ -118,13 +118,14 @@ def _restore(config: "Config", file: "IO[bytes]") -> "tuple[BackupContents, list
 
 
 @contextmanager
-def _progress(label: str) -> Iterator[Callable[[int], None]]:
+def backup_progress(label: str) -> Iterator[Callable[[int], None]]:
     """How far it has come, in megabytes; how many there are is not known before."""
     with progress_bar(label) as progress:
         yield lambda size: progress(size // 1_000_000, 0)
 
 
-def _text(held: "BackupContents") -> str:
+def contents_text(held: "BackupContents") -> str:
+    """What a file holds, in words."""
     return f"{plural(held.events, 'event')} and {plural(held.contents, 'content')}, {bytes_text(held.bytes)}"
 
 

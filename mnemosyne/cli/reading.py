@@ -58,7 +58,7 @@ def has_log(config: Config) -> bool:
 
     if config.dsn is None and config.data_dir.exists() and not config.data_dir.is_dir():
         raise BadConfiguration(f"The data directory {config.data_dir} is a file. Name another with --data-dir.")
-    return config.dsn is not None or Cluster.at(config.data_dir).folder.exists()
+    return config.dsn is not None or Cluster.at(config.data_dir).is_made
 
 
 def with_log(config: Config, work: Callable[["Storage"], Awaitable[Result]]) -> Result:

@@ -7,10 +7,12 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.app.retaining import LOOK_SECONDS, retain_daily
+from mnemosyne.app.retaining import LOOK_SECONDS, Limit, limits_of, retain, retain_daily
 from mnemosyne.app.storage import open_database, storage_of
-from mnemosyne.config import Config
+from mnemosyne.config import Config, load
+from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.retention import DAY
+from mnemosyne.setting_values import TenantQuota
 from tests.adapters.log_support import query
 from tests.app.home import at_home
 from tests.http.managing import Client, text
@@ -58,6 +60,30 @@ async def test_a_session_is_forgotten_when_it_is_too_old_and_not_when_the_clock_
         assert await live(config, young, [30 * DAY]) == [False, False], "the clock was set"
         assert await live(config, old, [-LOOK]) == [False, False], "and set back"
         assert await live(config, young, [30 * DAY, LOOK]) == [False, False, True], "it shows at the next look"
+
+
+async def test_a_tenant_s_oldest_sessions_go_beyond_its_quota_and_nobody_else_s(tmp_path: Path, dsn: str) -> None:
+    async with at_home(tmp_path, dsn) as home:
+        for tenant in ("red", "blue"):
+            async with home.served(None, "--tenant", tenant) as served:
+                for session in ("old", "new"):
+                    await Client(served.url, session=f"{session} {tenant}").turn(text(f"Hello of {session}."))
+                await served.until_told(state="working", events_behind=0)
+        async with open_database(home.config) as database:
+            sizes = await storage_of(database, "red").events.sizes()
+            quota = TenantQuota("red", max(each.stored_bytes for each in sizes.values()))
+            config = attrs.evolve(home.config, tenant_quotas=(quota, TenantQuota("nobody", 1)))
+            gone = await retain(config, database, 10**16, lambda: 10**16, lambda: "c")
+            assert [each.candidate.session for each in gone] == [stream_of("red", "old red")]
+            assert query(dsn, FORGOTTEN) == [(1,)]
+            assert await retain(config, database, 10**16, lambda: 10**16, lambda: "c") == []
+
+
+def test_what_is_kept_of_whom_is_as_the_settings_say() -> None:
+    config = attrs.evolve(load({}, {}), tenant_quotas=(TenantQuota("red", 7), TenantQuota("local", 8)))
+    assert limits_of(config) == [Limit("red", None, 7)]
+    assert limits_of(attrs.evolve(config, retain_days=9)) == [Limit("local", 9, None), Limit("red", None, 7)]
+    assert limits_of(load({}, {})) == []
 
 
 async def test_it_is_done_once_a_day(tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,8 @@ import psycopg
 import pytest
 import trio
 
+from mnemosyne.adapters.embedded import cluster
+from mnemosyne.adapters.embedded.programs import FOLDERS, NEWEST
 from mnemosyne.adapters.postgres.backup import FORMAT
 from mnemosyne.app.storage import event_codec
 from tests.adapters.log_support import query
@@ -141,3 +143,46 @@ async def test_a_backup_while_a_server_serves_is_a_log_that_verifies_and_that_an
         assert "all as they were recorded." in said
         assert "of 1 session checked" in said
     assert (tmp_path / "restored/postgres").is_dir()
+
+
+def test_an_upgrade_carries_the_log_into_another_database_and_no_further_than_that(
+    filled: str, postgres_server: PostgresServer
+) -> None:
+    with emptied(postgres_server) as other:
+        told = json.loads(run("upgrade-database", "--dsn", filled, "--to-dsn", other, "--json").stdout)
+        assert (told["sessions"], told["kept"]) == (2, None)
+        for rows in (LOG, CONTENT):
+            assert query(other, rows) == query(filled, rows)
+        again = run("upgrade-database", "--dsn", filled, "--to-dsn", other, code=1).output
+        assert "holds a log already" in again
+
+
+def test_the_embedded_database_of_an_older_postgresql_is_upgraded_with_its_log(
+    filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = ("--data-dir", str(tmp_path / "data"))
+    held = json.loads(run("backup", str(tmp_path / "b"), "--dsn", filled, "--json").stdout)
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "NEWEST", min(FOLDERS))
+        patched.setattr(cluster, "INITDB_OPTIONS", ("--encoding=UTF8", "--locale=C", "--auth=peer"))
+        run("restore", str(tmp_path / "b"), *where)
+    told = json.loads(run("upgrade-database", *where, "--json").stdout)
+    assert (told["before"], told["after"], told["sessions"]) == (min(FOLDERS), NEWEST, 2)
+    again = json.loads(run("backup", str(tmp_path / "again"), *where, "--json").stdout)
+    for each in ("events", "contents"):
+        assert again[each] == told[each] == held[each]
+    assert "nothing was done" in run("upgrade-database", *where).stdout
+
+
+def test_an_upgrade_says_who_uses_the_old_database(filled: str, postgres_server: PostgresServer) -> None:
+    with emptied(postgres_server) as other, psycopg.connect(filled, application_name="mnemosyne server 4711 one"):
+        assert "server 4711 on one" in run("upgrade-database", "--dsn", filled, "--to-dsn", other, code=1).output
+        assert query(other, "select count(*) from pg_tables where schemaname = 'mnemosyne'") == [(0,)]
+
+
+@pytest.mark.parametrize("options", [["--to-dsn", "postgresql://h/new"], ["--dsn", "postgresql://h/old"]])
+def test_an_upgrade_needs_the_new_database_s_name_where_the_old_one_is_the_user_s_own(
+    options: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "postgres").mkdir()
+    assert "--to-dsn" in run("upgrade-database", "--data-dir", str(tmp_path), *options, code=1).output

@@ -5,6 +5,8 @@ In the data directory, which belongs to the user of Mnemosyne (root included):
 =====================  ================================================================================================
 ``postgres/``          the cluster, 0700, owned by the account that runs the server; the socket lies in it too
 ``postgres.new-*/``    a cluster in the making; renamed to ``postgres`` when complete, removed if found later
+``postgres.upgrade/``  the data directory of a cluster that an upgrade makes; ``postgres.upgraded`` once that is whole
+``postgres.old-*/``    the cluster that an upgrade replaced, by its major version; nobody uses it
 ``postgres.log``       what the server says; over 1 MiB at a start it becomes ``postgres.log.1``
 ``postgres.lock``      held (flock) by the process that is starting or stopping the server
 ``postgres.users``     held shared (flock) by each process that uses the server; the kernel lets go for the dead
@@ -108,6 +110,15 @@ class Cluster:
         return self.data_dir / "postgres"
 
     @property
+    def upgraded(self) -> Path:
+        return self.data_dir / "postgres.upgraded"
+
+    @property
+    def is_made(self) -> bool:
+        """Whether there are files of a database."""
+        return self.folder.exists() or self.upgraded.exists()
+
+    @property
     def log(self) -> Path:
         return self.data_dir / "postgres.log"
 
@@ -184,6 +195,14 @@ class Cluster:
             "Use the Mnemosyne that made it, or set dsn to a PostgreSQL that holds its data."
         )
 
+    def finish_upgrade(self) -> None:
+        """Put in its place what an upgrade made, where that was ended between its last two steps. Call it under the
+        lock.
+        """
+        if not self.folder.exists() and self.upgraded.exists():
+            self.upgraded.rename(self.folder)
+            flush(self.data_dir)
+
     def initialise(self, programs: Programs, account: ServerUser) -> None:
         """Make the cluster with its database, beside its final place; then rename it. Call it under the lock."""
         for leftover in self.data_dir.glob("postgres.new-*"):
@@ -205,7 +224,7 @@ class Cluster:
                 words=f"CREATE DATABASE {DATABASE} TEMPLATE template0\n",
             )
             side.rename(self.folder)
-            _flush(self.data_dir)
+            flush(self.data_dir)
         finally:
             shutil.rmtree(side, ignore_errors=True)
 
@@ -391,7 +410,8 @@ def _user_name(uid: int) -> str:
         return f"the user {uid}"
 
 
-def _flush(folder: Path) -> None:
+def flush(folder: Path) -> None:
+    """Make renames in it durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

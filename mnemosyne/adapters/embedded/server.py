@@ -103,9 +103,9 @@ class EmbeddedServer:
         """The server's main process."""
         return self._pid
 
-    # Everything below to `_stop` is called under the exclusive lock.
+    # Everything below to `stop` is called under the exclusive lock.
 
-    async def _ensure_running(self) -> None:
+    async def ensure_running(self) -> None:
         failure: _EndedAtOnce | None = None
         for pause in START_PAUSES:
             await trio.sleep(pause)
@@ -138,6 +138,7 @@ class EmbeddedServer:
 
     async def _start(self) -> None:
         await self._refuse_if_it_lives_elsewhere()
+        await _in_thread(self._cluster.finish_upgrade)
         programs = await _in_thread(lambda: self._cluster.programs(self._account))
         if not await _in_thread(self._cluster.folder.exists):
             await _in_thread(lambda: self._cluster.initialise(programs, self._account))
@@ -185,7 +186,7 @@ class EmbeddedServer:
             raise LogUnavailable(f"{server} did not become ready in {READY_SECONDS:.0f} seconds. {words}")
         raise _EndedAtOnce(f"{server} ended at once. {words}")
 
-    async def _stop(self) -> None:
+    async def stop(self) -> None:
         postmaster = await _in_thread(self._cluster.postmaster)
         if postmaster is None:
             return
@@ -224,18 +225,18 @@ class EmbeddedServer:
 
     async def _bring_back(self) -> bool:
         try:
-            async with _exclusive(self._cluster):
-                await self._ensure_running()
+            async with exclusive(self._cluster):
+                await self.ensure_running()
         except (MnemosyneError, OSError) as error:
             log.error("The database server does not start: %s", error)
             return False
         return True
 
-    async def _leave(self, mark: "_UserMark") -> None:
+    async def _leave(self, mark: "UserMark") -> None:
         try:
-            async with _exclusive(self._cluster):
+            async with exclusive(self._cluster):
                 if mark.is_the_last():
-                    await self._stop()
+                    await self.stop()
                 mark.remove()
         except (MnemosyneError, OSError) as error:
             log.warning("The database server was not stopped: %s", error)
@@ -244,7 +245,7 @@ class EmbeddedServer:
             _left_to_others.append(self._child)
 
 
-class _UserMark:
+class UserMark:
     """The shared lock that says: this process uses the server. The kernel removes it when the process dies."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -270,7 +271,7 @@ async def open_embedded(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
     """
     _left_to_others[:] = [child for child in _left_to_others if child.poll() is None]
     cluster = await _in_thread(lambda: Cluster.at(data_dir))
-    with _explain_disk_errors(cluster):
+    with explain_disk_errors(cluster):
         await _in_thread(cluster.make_data_dir)
         account = await _in_thread(cluster.account)
     with client_address(cluster.folder) as host:
@@ -291,12 +292,12 @@ async def open_embedded(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
 
 @asynccontextmanager
 async def _in_use(server: EmbeddedServer, cluster: Cluster) -> AsyncIterator[None]:
-    mark: _UserMark | None = None
+    mark: UserMark | None = None
     try:
-        with _explain_disk_errors(cluster):
-            async with _exclusive(cluster):
-                mark = _UserMark(cluster)
-                await server._ensure_running()
+        with explain_disk_errors(cluster):
+            async with exclusive(cluster):
+                mark = UserMark(cluster)
+                await server.ensure_running()
         yield
     finally:
         if mark is not None:
@@ -305,7 +306,7 @@ async def _in_use(server: EmbeddedServer, cluster: Cluster) -> AsyncIterator[Non
 
 
 @asynccontextmanager
-async def _exclusive(cluster: Cluster) -> AsyncIterator[None]:
+async def exclusive(cluster: Cluster) -> AsyncIterator[None]:
     """Only one process at a time starts or stops the server. Waiting can be cancelled, and ends."""
     handle = _open_private(cluster.lock)
     try:
@@ -341,7 +342,7 @@ def _release(handle: int) -> None:
 
 
 @contextmanager
-def _explain_disk_errors(cluster: Cluster) -> Iterator[None]:
+def explain_disk_errors(cluster: Cluster) -> Iterator[None]:
     try:
         yield
     except OSError as error:

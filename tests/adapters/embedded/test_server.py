@@ -361,7 +361,7 @@ async def test_a_server_that_does_not_start_says_why(disposable: Path, monkeypat
 
 async def test_a_lock_that_is_never_released_ends_the_waiting(warm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded_server, "LOCK_SECONDS", 0.05)
-    async with embedded_server._exclusive(Cluster(warm)):
+    async with embedded_server.exclusive(Cluster(warm)):
         with pytest.raises(LogUnavailable, match=r"Another process has been starting or stopping"):
             async with open_embedded(warm):
                 pass

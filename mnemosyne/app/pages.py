@@ -29,7 +29,6 @@ from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS
 from mnemosyne.config import SETTINGS, Config
 from mnemosyne.data_dir import local_token, prepare_data_dir
-from mnemosyne.domain.history.context_view import KnownBlocks, no_blocks
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
@@ -46,6 +45,7 @@ from mnemosyne.services.knowledge import KnowledgeDesk, list_places
 from mnemosyne.services.observing import Observations, no_observations
 from mnemosyne.services.overviews import Openings
 from mnemosyne.services.search import CrossSessionIndex
+from mnemosyne.services.turn_view import KnownTurns
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class OpenHoldings:
         self.session_budget = session_budget(config)
         self.observations: Observations = no_observations()
         self.openings: Openings = {}
-        self.blocks: KnownBlocks = no_blocks()
+        self.turns = KnownTurns()
         self.simulations = simulations
         self.now = now
         self.new_id = new_id
@@ -133,6 +133,9 @@ class OpenHoldings:
 
     async def places(self) -> Sequence[Place]:
         return await list_places(self.archive, self._config.tenant)
+
+    async def version_of(self, stream: UUID) -> int:
+        return await self.models.archive.events.version(stream)
 
     @property
     def position(self) -> int:

@@ -67,9 +67,10 @@ def report(session: str, page: Path | None, redact: bool, as_json: bool, **optio
 async def _make_page(models: "OpenReadModels", found: "SessionReport", budget: int | None, *, redact: bool) -> str:
     from mnemosyne.http.inspector.session_report import read_shown, session_report
     from mnemosyne.services.observing import no_observations
+    from mnemosyne.services.overviews import read_overview
 
-    seen = no_observations()
-    shown = await read_shown(models.archive, models, found.stream, None, openings={}, seen=seen, budget=budget)
+    overview = await read_overview(models.archive, models, found.stream, openings={})
+    shown = await read_shown(models.archive, models, overview, None, seen=no_observations(), budget=budget)
     return session_report(shown, redacted=redact)
 
 

@@ -302,6 +302,17 @@ TURNS_OF = Query(
     "What happened in a session, turn by turn?",
     """select * from mnemosyne.timeline_turns where stream = %(stream)s order by version""",
 )
+TURN_OF = Query(
+    "turn",
+    "How was a turn of a number taken, on each branch that has one?",
+    """select * from mnemosyne.timeline_turns where stream = %(stream)s and turn = %(turn)s order by version""",
+)
+ENDS_OF = Query(
+    "ends",
+    "Which is the last turn that was taken on each branch of a session?",
+    """select branch, max(turn) as last from mnemosyne.timeline_turns where stream = %(stream)s group by branch
+order by branch""",
+)
 GAPS_OF = Query(
     "gaps",
     "What of a session went unrecorded, and why?",
@@ -351,6 +362,8 @@ limit 20""",
         SESSION,
         BRANCHES_OF,
         TURNS_OF,
+        TURN_OF,
+        ENDS_OF,
         GAPS_OF,
         MODES_OF,
         LAST_PROMPTS,

@@ -385,6 +385,13 @@ BRANCH_OF_OBJECTS = Query(
     """select object, branch from mnemosyne.working_set_objects where stream = %(stream)s order by version""",
 )
 
+BIRTH = Query(
+    "birth",
+    "By which event was an object of a session made?",
+    """select object, version from mnemosyne.working_set_objects
+where stream = %(stream)s and object = %(object)s""",
+)
+
 WORKING_SETS = Projection(
     name="working_set",
     version=5,
@@ -399,6 +406,7 @@ WORKING_SETS = Projection(
         CHANGES_ON,
         SENT_ON,
         FAULTS_OF,
+        BIRTH,
         BRANCH_OF_OBJECTS,
     ),
 )

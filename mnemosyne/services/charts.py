@@ -46,6 +46,34 @@ class Plane:
         return self.base - min(value / self.highest, 1) * (self.base - self.top)
 
 
+Place = tuple[float, float]
+"""Where a value lies: how far right, how far down."""
+
+OFF = 0.2
+"""By so little a line may miss its places, in a picture's units: nobody sees that, and most places are not needed."""
+
+
+def simplify(places: Sequence[Place]) -> list[Place]:
+    """Those of a line's places, from left to right, that it needs to miss none of the others by more than ``OFF``."""
+    kept = list(places[:1])
+    lowest, highest, last = -math.inf, math.inf, None
+    for x, y in places[1:]:
+        across, up = x - kept[-1][0], y - kept[-1][1]
+        if last is not None and not (across > 0 and lowest <= up / across <= highest):
+            kept.append(last)
+            lowest, highest = -math.inf, math.inf
+            across, up = x - last[0], y - last[1]
+        if across > 0:
+            lowest, highest = max(lowest, (up - OFF) / across), min(highest, (up + OFF) / across)
+        last = x, y
+    return kept if last is None else [*kept, last]
+
+
+def points_text(places: Sequence[Place]) -> str:
+    """Places as SVG has them in ``points``."""
+    return " ".join(f"{px(x)},{px(y)}" for x, y in places)
+
+
 def px(value: float) -> str:
     """A coordinate: to the nearest tenth, halves up."""
     return f"{math.floor(value * 10 + 0.5) / 10:g}"

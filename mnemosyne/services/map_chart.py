@@ -9,7 +9,7 @@ from itertools import groupby, pairwise
 import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.services.charts import WIDTH, Plane, count_text, nothing, picture, px, ticks
+from mnemosyne.services.charts import WIDTH, Plane, count_text, nothing, picture, points_text, px, simplify, ticks
 from mnemosyne.services.context_map import ContextMap, MapTurn, Span
 
 HEIGHT = 380
@@ -158,12 +158,11 @@ def _rectangle(plane: Plane, band: _Band) -> str:
 
 def _area(name: str, plane: Plane, values: Sequence[tuple[int, int]]) -> str:
     """Steps: each turn is as wide as any."""
-    points = [f"{px(plane.x(values[0][0]))},{px(plane.base)}"]
-    for turn, value in values:
-        height = px(plane.y(value))
-        points += [f"{px(plane.x(turn))},{height}", f"{px(plane.x(turn + 1))},{height}"]
-    points.append(f"{px(plane.x(values[-1][0] + 1))},{px(plane.base)}")
-    return f'<polygon class="{name}" points="{" ".join(points)}"/>'
+    steps = [f"M{px(plane.x(values[0][0]))} {px(plane.base)}"]
+    for height, run in groupby(values, lambda each: px(plane.y(each[1]))):
+        *_, (last, _) = run
+        steps.append(f"V{height}H{px(plane.x(last + 1))}")
+    return f'<path class="{name}" d="{"".join(steps)}V{px(plane.base)}Z"/>'
 
 
 def _scale(plane: Plane) -> Iterator[str]:
@@ -211,7 +210,7 @@ def _limit(plane: Plane, turns: Sequence[MapTurn]) -> str:
     shown = [each for each in turns if each.usable and each.fixed + each.usable <= plane.highest]
     if not shown:
         return ""
-    points = " ".join(f"{px(plane.x(each.turn + 0.5))},{px(plane.y(each.fixed + each.usable))}" for each in shown)
+    points = points_text(simplify([(plane.x(each.turn + 0.5), plane.y(each.fixed + each.usable)) for each in shown]))
     return f'<polyline class="limit" points="{points}"><title>usable tokens</title></polyline>'
 
 

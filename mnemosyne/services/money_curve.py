@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from mnemosyne.services.charts import WIDTH, Plane, count_text, nothing, picture, px, ticks
+from mnemosyne.services.charts import WIDTH, Plane, count_text, nothing, picture, points_text, px, simplify, ticks
 from mnemosyne.services.read_models import Row
 from mnemosyne.services.savings import Balance
 
@@ -93,7 +93,7 @@ def money_chart(curve: MoneyCurve, name: str = "money") -> str:
     parts.append(f'<text class="unit" x="{_RIGHT}" y="{HEIGHT - 6}">turn, of all branches</text>')
     for line, amount_of in _LINES:
         places = [(0.0, 0.0), *((float(point.number), amount_of(point)) for point in curve.points)]
-        points = " ".join(f"{px(plane.x(number))},{px(plane.y(amount))}" for number, amount in places)
+        points = points_text(simplify([(plane.x(number), plane.y(amount)) for number, amount in places]))
         parts.append(f'<polyline class="line {line}" points="{points}"><title>{line}</title></polyline>')
     return picture(name, label, "".join(parts), height=HEIGHT)
 

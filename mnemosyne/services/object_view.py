@@ -6,11 +6,15 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history.memory_travel import ObjectChange, history_of
+from mnemosyne.domain.objects import lookup
 from mnemosyne.domain.objects.aggregate import MemoryObject, Rendition
+from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall.memory_calls import GrantedRestore
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.errors import NotFound
 from mnemosyne.services import memories, pins
+from mnemosyne.services.read_models import Question, ReadModels
 from mnemosyne.services.sessions import Archive
 
 SHOWN = 20_000
@@ -49,6 +53,17 @@ class ObjectView:
     restore_to: Mapping[str, Fidelity]
     requested: Mapping[str, Fidelity]
     used_by: Sequence[tuple[MemoryObject, str]]
+
+
+async def read_birth(archive: Archive, models: ReadModels, stream: UUID, object_id: str) -> ObjectCreated:
+    """How an object was made, without a look at the rest of its session. Raises NotFound."""
+    about = {"stream": stream, "object": lookup.bare(object_id)}
+    (rows,) = await models.answers(Question("working_set", "birth", about))
+    for each in await archive.events.pick(stream, [row["version"] for row in rows]):
+        if isinstance(event := each.envelope.event, ObjectCreated):
+            return event
+    (every,) = await models.answers(Question("working_set", "branch_of_objects", {"stream": stream}))
+    raise NotFound(lookup.unknown(object_id, [row["object"] for row in every]))
 
 
 async def read_object_view(archive: Archive, session: str, object_id: str) -> ObjectView:

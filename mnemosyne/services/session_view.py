@@ -8,7 +8,6 @@ import attrs
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.events import BranchKind
-from mnemosyne.errors import NotFound
 from mnemosyne.figures import dollars_text
 from mnemosyne.services import savings, timeline
 from mnemosyne.services.context_map import ContextMap, MapObject, read_map
@@ -173,6 +172,12 @@ async def read_session_view(
     )
 
 
+async def require_session_branch(models: ReadModels, stream: UUID, branch: str) -> None:
+    """Raise NotFound where the session has no such branch."""
+    (rows,) = await models.answers(Question("timeline", "branches", {"stream": stream}))
+    timeline.require_branch(branch, [row["branch"] for row in rows])
+
+
 def _branches(whole: timeline.Timeline) -> list[SessionBranch]:
     taken: dict[str, set[int]] = {}
     for row in whole.turns:
@@ -194,8 +199,8 @@ def _branches(whole: timeline.Timeline) -> list[SessionBranch]:
 
 def _choose(whole: timeline.Timeline, wanted: str | None) -> str:
     kinds = {row["branch"]: BranchKind(row["kind"]) for row in whole.branches}
-    if wanted is not None and wanted not in kinds:
-        raise NotFound(f"The session has no branch {wanted!r}; its branches: {', '.join(kinds)}.")
+    if wanted is not None:
+        timeline.require_branch(wanted, kinds)
     taken = [row["branch"] for row in reversed(whole.turns)]
     talked_to = (name for name in taken if name in kinds and kinds[name].is_talked_to)
     return wanted or next(talked_to, next(iter(taken), "main"))

@@ -1,6 +1,6 @@
 """What happened in a session, turn by turn, with what each turn used."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -77,10 +77,14 @@ def total(row: Mapping[str, Any], names: Sequence[str]) -> int | None:
     return sum(known) if known else None
 
 
-def _only(whole: Timeline, branch: str) -> Timeline:
-    names = [row["branch"] for row in whole.branches]
+def require_branch(branch: str, names: Collection[str]) -> None:
+    """Raise NotFound where a session whose branches have these names has none that is called so."""
     if branch not in names:
         raise NotFound(f"The session has no branch {branch!r}; its branches: {', '.join(names)}.")
+
+
+def _only(whole: Timeline, branch: str) -> Timeline:
+    require_branch(branch, [row["branch"] for row in whole.branches])
     branches, turns, modes = (
         [row for row in rows if row["branch"] == branch] for rows in (whole.branches, whole.turns, whole.modes)
     )

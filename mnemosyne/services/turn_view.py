@@ -8,6 +8,7 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.history import context_view, time_travel
 from mnemosyne.domain.history.context_view import ContextBlock, KnownBlocks, View
@@ -22,6 +23,7 @@ from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import EpochBegan
+from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.errors import NotFound
 from mnemosyne.services import contexts
 from mnemosyne.services.context_map import Span, read_map
@@ -81,23 +83,18 @@ class TurnView:
     """A turn. ``rounds`` is how many requests went upstream for it; ``round`` is which of them this is, None for what
     the client sent. ``changed`` is what differs between what the client sent and what went upstream, None where that is
     the same. ``absent`` are the objects that did not stand in full in the request. ``epoch`` says why the history was
-    rewritten before it, ``names`` are its checkpoints', ``unsupported`` is what the reply says of the past that nothing
-    shows (``read_unsupported``).
+    rewritten before it, ``unsupported`` is what the reply says of the past that nothing shows (``read_unsupported``).
     """
 
     stream: UUID
     context: SessionContext
     rounds: int
     round: int | None
-    attempts: int
     blocks: Sequence[TurnBlock]
     changed: Changed | None
     absent: Sequence[TurnObject]
     epoch: str | None
     unsupported: Sequence[UnsupportedSentence] | None
-    names: Sequence[str]
-    previous: int | None
-    following: int | None
 
     @property
     def attempt(self) -> Attempt:
@@ -110,39 +107,52 @@ class TurnView:
         return sum(each.block.tokens or 0 for each in self.blocks)
 
 
-async def read_turn_view(
-    archive: Archive,
-    models: ReadModels,
-    stream: UUID,
-    branch: str,
-    place: TurnPlace,
-    known_blocks: KnownBlocks | None = None,
-) -> TurnView:
-    """The view of a turn; without a turn, of the last. ``known_blocks`` as in ``context_view.view``.
-
-    Raises NotFound, ContentForgotten, LogFailed.
+@attrs.frozen
+class KnownTurns:
+    """What was read of turns and stays as it is. ``blocks`` as in ``context_view.view``; ``histories`` are sessions up
+    to their last event, ``bodies`` requests by session and version, each with where its blocks are.
     """
-    events = await archive.events.read(stream)
-    history = time_travel.history_of(str(stream), events)
+
+    blocks: KnownBlocks = attrs.field(factory=context_view.no_blocks)
+    histories: Lru[UUID, History] = attrs.field(factory=lambda: Lru(_HISTORIES))
+    bodies: Lru[tuple[UUID, int], tuple[bytes, Sequence[Range]]] = attrs.field(
+        factory=lambda: Lru(_BODY_BYTES, lambda held: len(held[0]))
+    )
+
+    async def read(self, archive: Archive, stream: UUID) -> tuple[Sequence[Recorded[Event]], History]:
+        """The events of a session, and the session as they tell it. Raises LogFailed."""
+        events = await archive.events.read(stream)
+        found = self.histories.get(stream)
+        if found is None or not events or found.version != events[-1].version:
+            found = self.histories.put(stream, time_travel.history_of(str(stream), events))
+        return events, found
+
+
+_HISTORIES = 16
+_BODY_BYTES = 32 * 1024 * 1024
+
+
+async def read_turn_view(
+    archive: Archive, models: ReadModels, stream: UUID, branch: str, place: TurnPlace, known: KnownTurns | None = None
+) -> TurnView:
+    """The view of a turn; without a turn, of the last. Raises NotFound, ContentForgotten, LogFailed."""
+    known = known or KnownTurns()
+    events, history = await known.read(archive, stream)
     attempt = history.at(branch, place)
-    found = await contexts.context_of(archive, stream, history, attempt, known_blocks)
-    turn, line = attempt.began.turn, history.line(branch)
-    standing = (await read_map(models, stream, branch)).standing_at(turn)
-    known = _objects(events, attempt, standing)
+    found = await contexts.context_of(archive, stream, history, attempt, known.blocks)
+    known.bodies.put((stream, attempt.body_version), (found.rebuilt.body, [each.span for each in found.view.blocks]))
+    standing = (await read_map(models, stream, branch)).standing_at(attempt.began.turn)
+    objects = _objects(events, attempt, standing)
     return TurnView(
         stream=stream,
         context=found,
         rounds=len(attempt.rounds),
         round=None if attempt.round is None else attempt.round.began.round,
-        attempts=len(history.turn(branch, turn)),
-        blocks=_blocks(found, found.client or found.view, _places(events, history, branch), known),
+        blocks=_blocks(found, found.client or found.view, _places(events, history, branch), objects),
         changed=None if found.client is None else _compare(found.client, found.view),
-        absent=[each for each in known.values() if each.fidelity is not Fidelity.FULL],
+        absent=[each for each in objects.values() if each.fidelity is not Fidelity.FULL],
         epoch=_epoch(events, attempt),
         unsupported=await read_unsupported(archive, stream, events, history, attempt),
-        names=[each.name for each in history.checkpoints.values() if (each.branch, each.turn) == (branch, turn)],
-        previous=turn - 1 if turn > 1 else None,
-        following=turn + 1 if turn < line.last else None,
     )
 
 
@@ -152,15 +162,20 @@ async def read_block(
     branch: str,
     place: TurnPlace,
     number: int,
-    known_blocks: KnownBlocks | None = None,
+    known: KnownTurns,
 ) -> bytes:
     """The JSON of a block of a turn's request. Raises what ``read_turn_view`` raises."""
-    history = time_travel.history_of(str(stream), await archive.events.read(stream))
-    rebuilt = await contexts.rebuild(archive, stream, history, history.at(branch, place))
-    blocks = context_view.view(rebuilt.body, (), history.dialect_of(branch), known_blocks).blocks
-    if not 0 <= number < len(blocks):
-        raise NotFound(f"The request has {len(blocks)} blocks, and not number {number}.")
-    return rebuilt.body[slice(*blocks[number].span)]
+    _, history = await known.read(archive, stream)
+    attempt = history.at(branch, place)
+    held = known.bodies.get((stream, attempt.body_version)) if attempt.body_version > history.forgotten else None
+    if held is None:
+        body = (await contexts.rebuild(archive, stream, history, attempt)).body
+        blocks = context_view.view(body, (), history.dialect_of(branch), known.blocks).blocks
+        held = known.bodies.put((stream, attempt.body_version), (body, [each.span for each in blocks]))
+    body, spans = held
+    if not 0 <= number < len(spans):
+        raise NotFound(f"The request has {len(spans)} blocks, and not number {number}.")
+    return body[slice(*spans[number])]
 
 
 def _compare(client: View, sent: View) -> Changed:

@@ -1,11 +1,12 @@
 """Charts: round numbers at their axes, values where they belong, and no name that becomes markup."""
 
+from itertools import pairwise
 from xml.etree import ElementTree
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.services.charts import Plane, count_text, line_chart, picture, px, ticks
+from mnemosyne.services.charts import OFF, Plane, count_text, line_chart, picture, px, simplify, ticks
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -24,6 +25,20 @@ def test_what_is_drawn_stays_inside_the_plane(first: int, more: int, value: floa
     plane = Plane(left=10, right=90, top=5, base=50, first=first, last=first + more, highest=highest)
     assert (plane.x(first), plane.x(first + more)) == (10, 90)
     assert 5 <= plane.y(value) <= plane.y(0) == 50
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=60))
+def test_a_line_without_the_places_that_it_does_not_need_misses_none_of_them(heights: list[int]) -> None:
+    places = [(float(x), height / 10) for x, height in enumerate(heights)]
+    kept = simplify(places)
+    assert (kept[0], kept[-1]) == (places[0], places[-1])
+    for (left, low), (right, high) in pairwise(kept):
+        for x, y in places[int(left) : int(right)]:
+            assert abs(low + (high - low) * (x - left) / (right - left) - y) <= OFF + 1e-9
+
+
+def test_a_straight_line_has_two_places() -> None:
+    assert simplify([(float(x), 3.0 * x) for x in range(2_000)]) == [(0.0, 0.0), (1_999.0, 5_997.0)]
 
 
 def test_coordinates_are_tenths_and_counts_are_short() -> None:

@@ -112,7 +112,7 @@ async def test_every_block_of_every_turn_says_which_object_it_is_or_stands_for(
                 assert each.object.fidelity is Fidelity.FULL
         number = view.blocks[-1].number
         place = TurnPlace(turn, None, 1)
-        data = await turn_view.read_block(models.archive, held.stream, "main", place, number)
+        data = await turn_view.read_block(models.archive, held.stream, "main", place, number, turn_view.KnownTurns())
         assert data in view.context.rebuilt.body
 
 

@@ -114,6 +114,10 @@ class PostgresEventLog:
         """See ports.EventLog. The old bytes leave the disk with the next vacuum. Also raises UnknownEvent."""
         return await self._database.run(self._forget, stream, redacted, deadline=_FORGETTING_SECONDS)
 
+    async def version(self, stream: UUID) -> int:
+        """The version of a stream's last event; 0 where it has none."""
+        return await self._database.run(_version, stream)
+
     async def last_position(self) -> int:
         """The position of the log's last event; 0 for an empty log."""
         return await self._database.run(last_position)
@@ -289,6 +293,13 @@ def _is_stored(connection: Connection, append: EncodedAppend) -> bool:
 
 NO_SESSIONS = ("session.managing_switched.v1", "session.imported.v1", OPENED)
 """With what a stream may begin that is no session: an operator's, and those of what is known beyond sessions."""
+
+
+def _version(connection: Connection, stream: UUID) -> int:
+    row = connection.execute(
+        "select max(originator_version) from mnemosyne.stored_events where originator_id = %s", (stream,)
+    ).fetchone()
+    return int(row[0] or 0) if row else 0
 
 
 def _knowledge_streams(connection: Connection) -> list[UUID]:

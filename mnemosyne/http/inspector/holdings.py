@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import UUID
 
-from mnemosyne.domain.history.context_view import KnownBlocks
+import attrs
+
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.session.grounds import ServerSettings
@@ -16,9 +17,27 @@ from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.search import CrossSessionIndex
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.simulated import SimulatedBranch
+from mnemosyne.services.turn_view import KnownTurns
 
 View = Callable[..., Awaitable[tuple[str, Mapping[str, Any]]]]
 """What a page is made of, asked of the holdings: the name of its template, and what stands in it."""
+
+
+@attrs.frozen(kw_only=True)
+class LongPage:
+    """A page that takes long. Its ``template`` with what is ``told`` at once goes out first: that has a place for the
+    ``rest``, a template with what is read then. All of that is of one session, the ``stream``.
+    """
+
+    stream: UUID
+    template: str
+    told: Mapping[str, Any]
+    rest: str
+    read: Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+LongView = Callable[..., Awaitable[LongPage]]
+"""What such a page is made of, asked of the holdings."""
 
 Decide = Callable[..., Awaitable[str]]
 """What a form of a page does: asked of the holdings with its fields, it gives the address of what is shown then."""
@@ -58,8 +77,8 @@ class Holdings(Protocol):
     openings: Openings
     """Those of the sessions that were shown."""
 
-    blocks: KnownBlocks
-    """Those of the requests that were shown."""
+    turns: KnownTurns
+    """What was read of those that were shown."""
 
     @property
     def simulations(self) -> "SimulationDesk": ...
@@ -90,6 +109,10 @@ class Holdings(Protocol):
 
     async def places(self) -> Sequence[Place]:
         """Where anything was ever known."""
+        ...
+
+    async def version_of(self, stream: UUID) -> int:
+        """That of the last event of a session: what its pages show changes with it alone."""
         ...
 
     @property

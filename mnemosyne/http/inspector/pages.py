@@ -4,12 +4,14 @@ Nothing on them comes from elsewhere, no script of theirs is inline, and whateve
 """
 
 import gzip
-from collections.abc import Awaitable, Callable
+import zlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 from urllib.parse import urlencode
 
 import trio
 from quart import Response, g, jsonify, redirect, render_template, request
+from quart.wrappers.response import IterableBody
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
@@ -36,6 +38,7 @@ from mnemosyne.http.inspector import (
 from mnemosyne.http.inspector.access import COOKIE, VALID_SECONDS, Access, Visitor, may_decide
 from mnemosyne.http.inspector.api import NEEDS_TOKEN, add_api, is_of_api
 from mnemosyne.http.inspector.holdings import Holdings, View
+from mnemosyne.http.inspector.long_pages import LongPages
 from mnemosyne.http.inspector.telling import FILTERS, as_json
 from mnemosyne.page_links import PARAMETER
 
@@ -109,9 +112,13 @@ def create_pages(holdings: Holdings, access: Access) -> QuartTrio:
         for each in (rule, "/-/sessions.json" if rule == "/-/" else f"{rule}.json"):
             app.add_url_rule(each, each, answer)
 
-    for page in (session_pages, what_if_pages, object_pages, search_pages, known_pages, server_pages):
+    for page in (session_pages, what_if_pages, search_pages, known_pages, server_pages):
         for rule, view in page.VIEWS.items():
             show(rule, view)
+    long_pages = LongPages()
+    for rule, long_view in {**session_pages.LONG_VIEWS, **object_pages.LONG_VIEWS}.items():
+        for each in (rule, f"{rule}.json"):
+            app.add_url_rule(each, each, _with(holdings, long_pages.show(long_view)))
     downloads: dict[str, Callable[..., Awaitable[Any]]] = {**session_pages.DOWNLOADS, **object_pages.DOWNLOADS}
     for rule, give in downloads.items():
         app.add_url_rule(rule, rule, _with(holdings, give))
@@ -127,12 +134,33 @@ async def _compress(response: Response) -> Response:
     takes_it = "gzip" in request.headers.get("Accept-Encoding", "")
     if response.content_type.startswith("text/event-stream") or not takes_it:
         return response
+    if isinstance(response.response, IterableBody):
+        response.response = IterableBody(_pack(response.response))
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Vary"] = "Accept-Encoding"
+        return response
     body = await response.get_data(as_text=False)
     if len(body) >= WORTH_COMPRESSING:
         response.set_data(await trio.to_thread.run_sync(gzip.compress, body, 5))
         response.headers["Content-Encoding"] = "gzip"
     response.headers["Vary"] = "Accept-Encoding"
     return response
+
+
+async def _pack(parts: IterableBody) -> AsyncGenerator[bytes, None]:
+    """A body that comes in parts, each of which can be read as soon as it is there."""
+    packer = zlib.compressobj(5, wbits=_GZIP)
+    async with parts as body:
+        async for each in body:
+            data = each.encode() if isinstance(each, str) else each
+            yield await trio.to_thread.run_sync(
+                lambda part: packer.compress(part) + packer.flush(zlib.Z_SYNC_FLUSH), data
+            )
+    yield packer.flush()
+
+
+_GZIP = 31
+"""What zlib calls the format."""
 
 
 def _with(holdings: Holdings, answer: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

@@ -1,6 +1,7 @@
 """The pages of sessions: all of them, one, and one of its turns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -8,16 +9,19 @@ import attrs
 from quart import Response, jsonify, request
 
 from mnemosyne.domain.history.context_view import compare
-from mnemosyne.domain.history.time_travel import TurnPlace, history_of, place_of
+from mnemosyne.domain.history.time_travel import TurnPlace, place_of
 from mnemosyne.errors import LogFailed
-from mnemosyne.http.inspector.holdings import Holdings, View
+from mnemosyne.http.inspector.holdings import Holdings, LongPage, LongView, View
 from mnemosyne.http.inspector.session_report import read_happenings, read_shown
-from mnemosyne.services import contexts, manifests, overviews, read_models, turn_view, windows
+from mnemosyne.services import contexts, manifests, overviews, read_models, session_view, turn_view, windows
 from mnemosyne.services.observing import observe, plan_as_json
-from mnemosyne.services.session_view import read_session_view
 from mnemosyne.services.status_line import read_status_line
+from mnemosyne.services.turn_positions import find_checkpoint, find_position
 
 SHOWN_SESSIONS = 50
+
+MAIN = "main"
+"""The branch that is meant where an address names none."""
 
 
 async def show_sessions(holdings: Holdings) -> tuple[str, Mapping[str, Any]]:
@@ -30,28 +34,38 @@ async def show_sessions(holdings: Holdings) -> tuple[str, Mapping[str, Any]]:
     return "sessions.html", {"sessions": found, "wanted": wanted, "limit": limit}
 
 
-async def show_session(holdings: Holdings, session: str) -> tuple[str, Mapping[str, Any]]:
+async def show_session(holdings: Holdings, session: str) -> LongPage:
     """One session; ``?branch=`` chooses which of its windows is drawn."""
     stream = await read_models.find(holdings.models, session)
     branch = request.args.get("branch")
-    if not request.path.endswith(".json"):
-        shown = await read_shown(
+    if branch is not None:
+        await session_view.require_session_branch(holdings.models, stream, branch)
+    overview = await overviews.read_overview(holdings.archive, holdings.models, stream, openings=holdings.openings)
+    return LongPage(
+        stream=stream,
+        template="session.html",
+        told={"overview": overview},
+        rest="session_body.html",
+        read=partial(_read_session_as_json, holdings, stream, branch)
+        if request.path.endswith(".json")
+        else partial(
+            read_shown,
             holdings.archive,
             holdings.models,
-            stream,
+            overview,
             branch,
-            openings=holdings.openings,
             seen=holdings.observations,
             budget=holdings.session_budget,
             every_turn="all" in request.args,
-        )
-        return "session.html", shown
-    overview = await overviews.read_overview(holdings.archive, holdings.models, stream, openings=holdings.openings)
-    view = await read_session_view(holdings.models, stream, branch, holdings.session_budget)
+        ),
+    )
+
+
+async def _read_session_as_json(holdings: Holdings, stream: UUID, branch: str | None) -> Mapping[str, Any]:
+    view = await session_view.read_session_view(holdings.models, stream, branch, holdings.session_budget)
     observed = await observe(holdings.archive, stream, view.branch, view.total.turns, holdings.observations)
-    return "session.html", {
+    return {
         "verdict": view.verdict,
-        "overview": overview,
         "view": view,
         "goal": observed.goal,
         "happenings": await read_happenings(holdings.archive, view),
@@ -67,7 +81,7 @@ async def show_objects(holdings: Holdings, session: str) -> tuple[str, Mapping[s
         holdings.archive,
         holdings.models,
         session,
-        request.args.get("branch", "main"),
+        request.args.get("branch", MAIN),
         None,
         wanted=lambda kind, stale: True,
         now=holdings.now(),
@@ -76,18 +90,31 @@ async def show_objects(holdings: Holdings, session: str) -> tuple[str, Mapping[s
     return "objects.html", {"stream": listing.stream, "window": listing.window, "standings": listing.standings}
 
 
-async def show_turn(holdings: Holdings, session: str, turn: str) -> tuple[str, Mapping[str, Any]]:
+async def show_turn(holdings: Holdings, session: str, turn: str) -> LongPage:
     """A turn: what went upstream; with ``?sent=client``, what the client sent."""
     stream, branch, place = await _place(holdings, session, turn)
-    view = await turn_view.read_turn_view(holdings.archive, holdings.models, stream, branch, place, holdings.blocks)
-    left_out = 0 if "all" in request.args or request.path.endswith(".json") else max(0, len(view.blocks) - SHOWN_BLOCKS)
-    return "turn.html", {"view": view, "branch": branch, "place": turn, "left_out": left_out}
+    found = await find_position(holdings.archive, holdings.models, stream, branch, place)
+    whole = "all" in request.args or request.path.endswith(".json")
+    return LongPage(
+        stream=stream,
+        template="turn.html",
+        told={"found": found, "branch": branch, "place": turn, "by_client": place.round is None},
+        rest="turn_body.html",
+        read=partial(_read_turn, holdings, stream, branch, place, None if whole else SHOWN_BLOCKS),
+    )
+
+
+async def _read_turn(
+    holdings: Holdings, stream: UUID, branch: str, place: TurnPlace, most: int | None
+) -> Mapping[str, Any]:
+    view = await turn_view.read_turn_view(holdings.archive, holdings.models, stream, branch, place, holdings.turns)
+    return {"view": view, "left_out": 0 if most is None else max(0, len(view.blocks) - most)}
 
 
 async def show_block(holdings: Holdings, session: str, turn: str, number: int) -> tuple[str, Mapping[str, Any]]:
     """One block of a turn's request, as JSON text."""
     stream, branch, place = await _place(holdings, session, turn)
-    data = await turn_view.read_block(holdings.archive, stream, branch, place, number, holdings.blocks)
+    data = await turn_view.read_block(holdings.archive, stream, branch, place, number, holdings.turns)
     return "block.html", {
         "text": data[:SHOWN_BYTES].decode("utf-8", "replace"),
         "size": len(data),
@@ -102,23 +129,38 @@ SHOWN_BYTES = 64 * 1024
 """So much of a block is shown; the rest can be downloaded."""
 
 
-async def show_difference(holdings: Holdings, session: str, turn: str, other: str) -> tuple[str, Mapping[str, Any]]:
+async def show_difference(holdings: Holdings, session: str, turn: str, other: str) -> LongPage:
     """What changed in the window from one turn to another."""
     stream = await read_models.find(holdings.models, session)
-    branch = request.args.get("branch", "main")
-    history = history_of(str(stream), await holdings.archive.events.read(stream))
+    branch = request.args.get("branch", MAIN)
+    places = [place_of(each) for each in (turn, other)]
+    for place in places:
+        await find_position(holdings.archive, holdings.models, stream, branch, place)
+    return LongPage(
+        stream=stream,
+        template="difference.html",
+        told={"stream": stream, "branch": branch, "before": turn, "after": other},
+        rest="difference_body.html",
+        read=partial(_read_difference, holdings, stream, branch, places),
+    )
+
+
+async def _read_difference(
+    holdings: Holdings, stream: UUID, branch: str, places: Sequence[TurnPlace]
+) -> Mapping[str, Any]:
+    _, history = await holdings.turns.read(holdings.archive, stream)
     views = []
-    for each in (turn, other):
-        rebuilt = await contexts.rebuild(holdings.archive, stream, history, history.at(branch, place_of(each)))
-        views.append(await contexts.view_of(holdings.archive, stream, history, rebuilt, holdings.blocks))
-    found = compare(*views)
-    return "difference.html", {"stream": stream, "branch": branch, "before": turn, "after": other, "found": found}
+    for place in places:
+        rebuilt = await contexts.rebuild(holdings.archive, stream, history, history.at(branch, place))
+        views.append(await contexts.view_of(holdings.archive, stream, history, rebuilt, holdings.turns.blocks))
+    before, after = views
+    return {"found": compare(before, after)}
 
 
 async def download_body(holdings: Holdings, session: str, turn: str) -> Response:
     """The bytes of a request, with their hash in the header ``Repr-Digest`` (RFC 9530)."""
     stream, branch, place = await _place(holdings, session, turn)
-    history = history_of(str(stream), await holdings.archive.events.read(stream))
+    _, history = await holdings.turns.read(holdings.archive, stream)
     rebuilt = await contexts.rebuild(holdings.archive, stream, history, history.at(branch, place))
     if not rebuilt.proven:
         raise LogFailed(f"Nothing is given out, because it would not be what was sent: {rebuilt.difference}.")
@@ -132,25 +174,24 @@ async def download_body(holdings: Holdings, session: str, turn: str) -> Response
 async def give_manifest(holdings: Holdings, session: str, turn: str) -> Response:
     """What the model could see in a request, as JSON."""
     stream, branch, place = await _place(holdings, session, turn)
-    events = await holdings.archive.events.read(stream)
-    history = history_of(str(stream), events)
+    events, history = await holdings.turns.read(holdings.archive, stream)
     found = await manifests.manifest_of(holdings.archive, stream, events, history, history.at(branch, place))
     return jsonify(manifests.manifest_as_json(found))
 
 
 async def _place(holdings: Holdings, session: str, turn: str) -> tuple[UUID, str, TurnPlace]:
     """Which request is meant: ``TURN[.ATTEMPT][-ROUND]`` of ``?branch=``; without a round the first that went upstream,
-    unless what the client sent is asked for. A checkpoint's name says its branch itself.
+    unless what the client sent is asked for. Without a branch the first one is meant, whatever was talked to since: an
+    address that somebody kept goes on leading to the same turn. A checkpoint's name says its branch itself.
     """
     stream = await read_models.find(holdings.models, session)
     if not turn[:1].isdecimal():
-        history = history_of(str(stream), await holdings.archive.events.read(stream))
-        began = history.find("main", turn).began
-        return stream, began.branch, TurnPlace(began.turn, round=1)
+        point = await find_checkpoint(holdings.archive, stream, turn)
+        return stream, point.branch, TurnPlace(point.turn, round=1)
     place = place_of(turn.replace("-", "/"))
     if place.round is None and request.args.get("sent") != "client":
         place = TurnPlace(place.turn, place.attempt, 1)
-    return stream, request.args.get("branch", "main"), place
+    return stream, request.args.get("branch", MAIN), place
 
 
 async def show_line(holdings: Holdings, session: str) -> tuple[str, Mapping[str, Any]]:
@@ -163,11 +204,14 @@ async def show_line(holdings: Holdings, session: str) -> tuple[str, Mapping[str,
 
 VIEWS: Mapping[str, View] = {
     "/-/": show_sessions,
-    "/-/session/<session>": show_session,
     "/-/session/<session>/line": show_line,
     "/-/session/<session>/objects": show_objects,
-    "/-/session/<session>/turn/<turn>": show_turn,
     "/-/session/<session>/turn/<turn>/block/<int:number>": show_block,
+}
+
+LONG_VIEWS: Mapping[str, LongView] = {
+    "/-/session/<session>": show_session,
+    "/-/session/<session>/turn/<turn>": show_turn,
     "/-/session/<session>/turn/<turn>/to/<other>": show_difference,
 }
 

@@ -5,7 +5,6 @@ nothing.
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
-from uuid import UUID
 
 import attrs
 from jinja2 import Environment, PackageLoader
@@ -14,11 +13,11 @@ from mnemosyne import __version__
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.http.inspector.happenings import Happening, list_happenings
 from mnemosyne.http.inspector.telling import FILTERS
-from mnemosyne.services import overviews
 from mnemosyne.services.context_map import Span
 from mnemosyne.services.map_chart import map_chart
 from mnemosyne.services.money_curve import money_chart
 from mnemosyne.services.observing import NOTHING, Observations, observe
+from mnemosyne.services.overviews import SessionOverview
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.session_view import SessionView, read_session_view, read_sources
 from mnemosyne.services.sessions import Archive
@@ -37,10 +36,9 @@ LATE_TURNS = 10
 async def read_shown(
     archive: Archive,
     models: ReadModels,
-    stream: UUID,
+    overview: SessionOverview,
     branch: str | None,
     *,
-    openings: overviews.Openings,
     seen: Observations,
     budget: int | None = None,
     every_turn: bool = False,
@@ -49,6 +47,7 @@ async def read_shown(
 
     Raises NotFound, LogFailed.
     """
+    stream = overview.stream
     view = await read_session_view(models, stream, branch, budget)
     left = _list_left(view)
     missed = {each.object for each in view.misses}
@@ -58,7 +57,7 @@ async def read_shown(
     observed = await observe(archive, stream, view.branch, view.total.turns, seen)
     return {
         "view": view,
-        "overview": await overviews.read_overview(archive, models, stream, openings=openings),
+        "overview": overview,
         "observed": observed,
         "checkpoints": sorted(observed.checkpoints, key=lambda each: (each.branch, each.turn)),
         "map_svg": map_chart([*view.before, view.map]),

@@ -333,5 +333,5 @@ async def test_pages_are_compressed_for_whoever_can_read_that(pages: Pages, show
     assert "Content-Encoding" not in plain.headers
     assert packed.headers["Content-Encoding"] == "gzip"
     data = await packed.get_data()
-    assert len(data) == int(packed.headers["Content-Length"])
+    assert packed.headers.get("Content-Length") in (str(len(data)), None)  # none where the rest comes later
     assert gzip.decompress(data) == await plain.get_data()

@@ -11,6 +11,7 @@ from mnemosyne.domain.session.events import CheckpointNamed
 from mnemosyne.http.inspector.session_report import read_shown, session_report
 from mnemosyne.services import read_models
 from mnemosyne.services.observing import Observed, Seen, no_observations
+from mnemosyne.services.overviews import read_overview
 from tests.http.inspector.conftest import ShownLog
 from tests.http.inspector.shown import TITLE, Pages
 from tests.http.inspector.test_pages import Elements
@@ -19,9 +20,8 @@ from tests.http.inspector.test_pages import Elements
 async def read_everything(pages: Pages, shown: ShownLog) -> Mapping[str, Any]:
     holdings = pages.holdings
     stream = await read_models.find(holdings.models, shown.session)
-    return await read_shown(
-        holdings.archive, holdings.models, stream, None, openings={}, seen=no_observations(), budget=1
-    )
+    overview = await read_overview(holdings.archive, holdings.models, stream, openings={})
+    return await read_shown(holdings.archive, holdings.models, overview, None, seen=no_observations(), budget=1)
 
 
 async def report(pages: Pages, shown: ShownLog, *, redacted: bool) -> str:
@@ -71,7 +71,8 @@ async def test_a_checkpoint_of_another_branch_is_listed_too_and_stands_at_no_tur
     places = (("there", "successor-1", 20), ("here", "main", 20), ("before", "main", 12))
     named = [CheckpointNamed(at=9, name=name, branch=branch, turn=turn) for name, branch, turn in places]
     seen.put((stream, "main"), Seen(turns, version, Observed(checkpoints=named)))
-    told = await read_shown(holdings.archive, holdings.models, stream, None, openings={}, seen=seen)
+    overview = await read_overview(holdings.archive, holdings.models, stream, openings={})
+    told = await read_shown(holdings.archive, holdings.models, overview, None, seen=seen)
     page = session_report(told, redacted=False)
     listed = re.findall(r"<li>(\w+) <small>([^,]+), turn (\d+)", page)
     assert listed == [("before", "main", "12"), ("here", "main", "20"), ("there", "successor-1", "20")]

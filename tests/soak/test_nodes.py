@@ -6,30 +6,39 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import attrs
 import psycopg
 import pytest
 import trio
 
+from mnemosyne.app.clients import BASE_URL, FIRST_PARTY
 from mnemosyne.app.storage import open_storage
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan
 from mnemosyne.lab.provider import from_data
+from mnemosyne.services.verifying import verify_sessions
 from tests.actors.support import rebuilt
 from tests.app.home import Home, Served, at_home
+from tests.clients.agents import CLAUDE_CODE
+from tests.clients.desk import bare_environment
+from tests.clients.installing import installed
 from tests.http.managing import Client, Json, look, recall, said, text, think
 from tests.waiting import until
 
 WINDOW = 16_000
-PATIENCE = 5
+PATIENCE = 5.0
 """Seconds after which a client takes a server that stands still for dead, and asks another."""
+
+LONGER_PATIENCE = 30.0
+"""The same in the campaign by the clock, in which a busy machine may take longer for a turn; real ones wait minutes."""
 
 BETWEEN = 1
 """Replies that each client sees whole, on average, between one misfortune and the next."""
@@ -37,8 +46,19 @@ BETWEEN = 1
 PAUSE = 20.0
 """Seconds between the turns of one of many clients, on average: models and tools take their time."""
 
-KILLED, PAUSED, CUT_OFF = "killed", "paused", "cut off"
-"""What befalls: a server and all that it started is gone, or stands still; the database ends all connections."""
+LONGER_PAUSE = 30.0
+"""The same in that campaign."""
+
+KILLED, PAUSED, CUT_OFF, RESTARTED = "killed", "paused", "cut off", "restarted"
+"""What befalls: a server and all that it started is gone, or stands still; the database ends all connections, or is
+told to stop and started again.
+"""
+
+EVERY, MINUTES = 20.0, 10
+"""Seconds between one death of a server and the next, and for how long, in the campaign by the clock."""
+
+STANDING, RESTART_AT = (150.0, 210.0), 330.0
+"""Seconds from when to when one server stands still in it, and when the database is restarted."""
 
 READS = [said(think(f"I look, {number}."), look(at=number)) for number in range(3)]
 SCRIPT = {"rules": [{"replies": [*READS, said(think(), recall()), said(think("Well."), text("It is there."))]}]}
@@ -55,7 +75,11 @@ class Cluster:
     nodes: int
     sessions: int
     pause: float
+    patience: float = PATIENCE
     served: dict[int, Served] = attrs.field(factory=dict)
+    standing: set[int] = attrs.field(factory=set)
+    """Those that stand still."""
+    befell: Counter[str] = attrs.field(factory=Counter)
     whole: list[tuple[str, bytes]] = attrs.field(factory=list)
     """Session and request of each reply that a client saw to its end."""
     over: bool = False
@@ -65,8 +89,8 @@ class Cluster:
     waited: list[float] = attrs.field(factory=list)
     """Seconds from a client's first try to the reply that it saw whole, where it took several."""
 
-    async def run(self, misfortunes: list[str]) -> None:
-        """Let clients talk while one thing after another befalls, and come to the ends of their exchanges."""
+    async def run(self, befall: Callable[[], Awaitable[None]], *others: Callable[[], Awaitable[None]]) -> None:
+        """Let clients talk, and others beside them, while things befall, and come to the ends of their exchanges."""
         async with trio.open_nursery() as nursery:
             for number in range(self.nodes):
                 nursery.start_soon(self._keep, number)
@@ -74,7 +98,9 @@ class Cluster:
             async with trio.open_nursery() as talking:
                 for number in range(self.sessions):
                     talking.start_soon(self._converse, f"session-{number}")
-                await self._befall(misfortunes)
+                for other in others:
+                    talking.start_soon(other)
+                await befall()
                 await self._until_more(BETWEEN * self.sessions)
                 self.over = True
             nursery.cancel_scope.cancel()
@@ -91,9 +117,11 @@ class Cluster:
                 finally:
                     del self.served[number]
 
-    async def _befall(self, misfortunes: list[str]) -> None:
+    async def befall(self, misfortunes: list[str]) -> None:
+        """One thing after another, at the pace of the replies."""
         for each in misfortunes:
             await self._until_more(BETWEEN * self.sessions)
+            self.befell[each] += 1
             number, served = self.random.choice(sorted(self.served.items()))
             match each:
                 case "killed":
@@ -104,6 +132,52 @@ class Cluster:
                         await self._until_more(2 * BETWEEN * self.sessions)
                 case "cut off":
                     await trio.to_thread.run_sync(self._cut_off)
+
+    async def befall_by_the_clock(self) -> None:
+        """A server dies again and again, one stands still for a minute, and the database is restarted once."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._stand_still)
+            nursery.start_soon(self._restart_database)
+            for _ in range(int(MINUTES * 60 / EVERY)):
+                await trio.sleep(EVERY)
+                there = sorted(set(self.served) - self.standing)
+                if there:
+                    self.befell[KILLED] += 1
+                    self.served[self.random.choice(there)].process.kill()
+
+    async def _stand_still(self) -> None:
+        begin, end = STANDING
+        await trio.sleep(begin)
+        number = self.random.choice(sorted(self.served))
+        self.befell[PAUSED] += 1
+        self.standing.add(number)
+        with _paused(self.served[number]):
+            await trio.sleep(end - begin)
+        self.standing.remove(number)
+
+    async def _restart_database(self) -> None:
+        await trio.sleep(RESTART_AT)
+        self.befell[RESTARTED] += 1
+        _signal(await trio.to_thread.run_sync(self._find_database), signal.SIGINT)  # whoever keeps it starts it again
+
+    def _find_database(self) -> int:
+        assert self.home.dsn is not None
+        with psycopg.connect(self.home.dsn) as connection:
+            backend = Path(f"/proc/{connection.info.backend_pid}/stat").read_text()
+        return int(backend.rpartition(")")[2].split()[1])
+
+    async def balance(self, client: trio.SocketStream) -> None:
+        """A connection of a client that knows one address: to any server that takes requests and does not stand still,
+        until either side ends it.
+        """
+        async with client:
+            await until(lambda: bool(set(self.served) - self.standing))
+            url = urlsplit(self.served[self.random.choice(sorted(set(self.served) - self.standing))].url)
+            with suppress(OSError):
+                server = await trio.open_tcp_stream(url.hostname or "", url.port or 0)
+                async with server, trio.open_nursery() as nursery:
+                    nursery.start_soon(_pass_on, client, server, nursery.cancel_scope)
+                    nursery.start_soon(_pass_on, server, client, nursery.cancel_scope)
 
     async def _until_more(self, count: int) -> None:
         await until(partial(self._has_more_than, len(self.whole) + count))
@@ -136,12 +210,14 @@ class Cluster:
     async def _persist(self, client: Client) -> Json:
         """The message that comes back, from whichever server, once one has come whole."""
         began = trio.current_time()
+        outcomes: Counter[object] = Counter()
         for attempt in range(100):
             if attempt:
                 self.cut += 1
                 await trio.sleep(0.05)  # as clients do
             client.url = await self._choose(but=client.url if attempt else "")
-            with suppress(OSError, trio.TooSlowError), trio.fail_after(PATIENCE):
+            outcomes["none in time, or no connection"] += 1
+            with suppress(OSError, trio.TooSlowError), trio.fail_after(self.patience):
                 message = await client.send()
                 reply = client.replies[-1]
                 assert reply.status in (0, 200, 500, 502, 503, 529), reply.body
@@ -150,12 +226,21 @@ class Cluster:
                     if attempt:
                         self.waited.append(trio.current_time() - began)
                     return message
-        raise AssertionError(f"{client.session} got no reply")
+                outcomes[reply.status] += 1
+                outcomes["none in time, or no connection"] -= 1
+        raise AssertionError(f"{client.session} got no reply: {outcomes}")
 
     async def _choose(self, but: str) -> str:
         """A server that takes requests, as a balancer finds it: another than the one that has just failed."""
         await until(lambda: any(each.url != but for each in self.served.values()))
         return self.random.choice(sorted({each.url for each in self.served.values()} - {but}))
+
+
+async def _pass_on(one: trio.SocketStream, other: trio.SocketStream, both: trio.CancelScope) -> None:
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        async for data in one:
+            await other.send_all(data)
+    both.cancel()
 
 
 @contextmanager
@@ -183,9 +268,8 @@ def _result(call: Json) -> Json:
 
 
 async def check(cluster: Cluster) -> str:
-    """Nothing was unlawful; what clients saw whole is on record, once for each; every session verifies."""
+    """What clients saw whole is on record, once for each; every session verifies."""
     home = cluster.home
-    home.assert_lawful()
     modes: Counter[str] = Counter()
     epochs = 0
     for session in sorted({each for each, _ in cluster.whole}):
@@ -195,6 +279,8 @@ async def check(cluster: Cluster) -> str:
         async with open_storage(home.config) as storage:
             stream = stream_of(home.config.tenant, session)
             bodies = await rebuilt(storage.events, storage.contents, stream)
+        places = [(each.branch, each.turn, each.attempt) for each in events if isinstance(each, TurnFinished)]
+        assert len(places) == len(set(places)), f"a reply of {session} is on record twice"
         ended = Counter(
             bodies[Address(each.branch, each.turn, each.attempt)]
             for each in events
@@ -203,7 +289,8 @@ async def check(cluster: Cluster) -> str:
         seen = Counter(body for owner, body in cluster.whole if owner == session)
         assert not seen - ended, f"a reply that {session} saw whole is not on record"
     slowest = max(cluster.waited, default=0.0)
-    return f"{len(cluster.whole)} replies, {cluster.cut} cut, {epochs} epochs, slowest {slowest:.1f} s; {dict(modes)}"
+    said = f"{len(cluster.whole)} replies, {cluster.cut} cut, {epochs} epochs, slowest {slowest:.1f} s; {dict(modes)}"
+    return f"{dict(cluster.befell)}: {said}"
 
 
 async def campaign_of(
@@ -212,7 +299,8 @@ async def campaign_of(
     async with at_home(folder, dsn) as home:
         home.standin.script = from_data(SCRIPT)
         cluster = Cluster(home, random.Random(seed), nodes, sessions, pause)
-        await cluster.run(misfortunes)
+        await cluster.run(partial(cluster.befall, misfortunes))
+        home.assert_lawful()
         print(await check(cluster))  # noqa: T201 - for whoever looks into a campaign
 
 
@@ -229,3 +317,66 @@ async def test_four_servers_and_sixty_four_sessions_lose_nothing_whatever_befall
     chance = random.Random(seed)
     misfortunes = chance.choices([KILLED, PAUSED, CUT_OFF], [6, 2, 1], k=30)
     await campaign_of(dsn, tmp_path, nodes=4, sessions=64, misfortunes=misfortunes, pause=PAUSE, seed=seed)
+
+
+@attrs.define
+class RealClient:
+    """Claude Code behind a balancer: one conversation, prompt by prompt, for as long as the others talk."""
+
+    cluster: Cluster
+    programs: Path
+    folder: Path
+    said: list[str] = attrs.field(factory=list)
+
+    async def talk(self) -> None:
+        """Each prompt must come to its end. It may try again by itself, as it does against any provider."""
+        project = self.folder / "project"
+        project.mkdir()
+        (project / "notes.txt").write_text(
+            "".join(f"line {number}: value {number * 37 % 1009}\n" for number in range(400))
+        )
+        async with trio.open_nursery() as nursery:
+            (listener,) = await nursery.start(partial(trio.serve_tcp, self.cluster.balance, 0, host="127.0.0.1"))
+            environ = bare_environment(self.folder) | dict(CLAUDE_CODE.environment)
+            environ |= {"PATH": f"{self.programs}:{environ['PATH']}", "NO_PROXY": "127.0.0.1", FIRST_PARTY: "1"}
+            environ[BASE_URL] = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
+            while not self.cluster.over:
+                command = CLAUDE_CODE.command(f"Prompt {len(self.said)} of a client", goes_on=bool(self.said))
+                done = await trio.run_process(
+                    command, env=environ, cwd=project, capture_stdout=True, capture_stderr=True, check=False
+                )
+                assert done.returncode == 0, (done.stdout, done.stderr)
+                self.said.append(CLAUDE_CODE.said(done.stdout.decode()).text)
+                await trio.sleep(5)
+            nursery.cancel_scope.cancel()
+
+
+def _script_of_client(project: Path) -> list[Json]:
+    """A file of four thousand tokens, hidden questions, and an answer."""
+    read = CLAUDE_CODE.read(project / "notes.txt")
+    replies = [said(think("I look."), read), said(think(), recall()), said(think("Well."), text("It is there."))]
+    return [{"when": {"prompt": "of a client"}, "replies": replies}]
+
+
+@pytest.mark.soak
+async def test_ten_minutes_of_deaths_by_the_clock_lose_nothing_and_a_real_client_comes_to_its_end(
+    dsn: str, tmp_path: Path
+) -> None:
+    programs = await trio.to_thread.run_sync(installed)
+    async with at_home(tmp_path, dsn) as home:
+        home.standin.script = from_data({"rules": [*_script_of_client(tmp_path / "client/project"), *SCRIPT["rules"]]})
+        cluster = Cluster(home, random.Random(1), nodes=4, sessions=64, pause=LONGER_PAUSE, patience=LONGER_PATIENCE)
+        folder = tmp_path / "client"
+        folder.mkdir()
+        client = RealClient(cluster, programs, folder)
+        await cluster.run(cluster.befall_by_the_clock, client.talk)
+        print(await check(cluster))  # noqa: T201 - for whoever looks into a campaign
+        refused = Counter(each.violation.rule for each in home.standin.violations)
+        print(f"refused to a server, and sent again without what was signed: {dict(refused)}")  # noqa: T201
+        assert set(refused) <= {"signature", "R10"}, "a server that died took with it what had left; no more than that"
+        assert client.said == ["It is there."] * len(client.said)
+        async with open_storage(home.config) as storage:
+            found = await verify_sessions(storage, None, lambda label: nullcontext(lambda done, total: None))
+        print(f"{len(client.said)} prompts of a real client; {sum(each.turns for each in found)} turns verified")  # noqa: T201
+        assert len(found) == cluster.sessions + 1
+        assert not [each.differences for each in found if each.differences]

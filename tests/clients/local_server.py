@@ -55,12 +55,13 @@ class LocalServer:
         return [int(each[1]) for each in found if each]
 
 
-def make_model(python: Path, place: Path) -> Path:
-    """A model whose words are those of our own pages and tools."""
+def make_model(python: Path, place: Path, *favourite: str) -> Path:
+    """A model whose words are those of our own pages and tools, and one with which it begins, if given."""
     pages = [(ROOT / "docs" / name).read_text() for name in ("managing.md", "memory-tools.md")]
     text = "\n".join([*pages, json.dumps(TOOLS), (HERE / "openai_agent.py").read_text()])
     model = place / "tiny.gguf"
-    subprocess.run([python, HERE / "tiny_model.py", model], input=text, text=True, check=True, timeout=CLIENT_SECONDS)
+    command: list[Path | str] = [python, HERE / "tiny_model.py", model, *favourite]
+    subprocess.run(command, input=text, text=True, check=True, timeout=CLIENT_SECONDS)
     return model
 
 

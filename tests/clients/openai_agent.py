@@ -1,13 +1,17 @@
 """An agent on the vendor's own library, run where that is installed; it prints what came back as JSON.
 
-    python openai_agent.py BASE_URL {streamed|whole} TURNS [MEMORY]
+    python openai_agent.py BASE_URL {streamed|whole} TURNS [--memory NAME] [--folder FOLDER] [--restore]
 
-Each turn is a prompt, a call of its tool, whose result is long, and an answer.
+Each turn is a prompt, a call of its tool, whose result is long, and an answer; every third turn calls a tool of ours of
+this NAME instead of giving an answer. In the FOLDER it writes down what it looked at, and keeps its history, with which
+a later run goes on. With ``--restore``, a call of memory_restore stands for the first answer.
 """
 
+import argparse
 import json
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -79,17 +83,20 @@ def write(line: Json) -> None:
     sys.stdout.flush()
 
 
-def main(url: str, how: str, turns: str, memory: str = "") -> None:
-    """Run the turns, and print each completion on a line of its own, or the error; every third turn calls a tool of
-    this name of ours instead of giving an answer.
-    """
-    client = openai.OpenAI(base_url=url, api_key="a-dummy-key", max_retries=0)
+def run(told: argparse.Namespace) -> None:
+    """Run the turns, and print each completion on a line of its own, or the error."""
+    client = openai.OpenAI(base_url=told.url, api_key="a-dummy-key", max_retries=0)
+    kept = told.folder / "history.json" if told.folder else None
     messages: list[Json] = [{"role": "system", "content": SYSTEM}]
-    for turn in range(1, int(turns) + 1):
+    if kept is not None and kept.exists():
+        messages = json.loads(kept.read_text())
+    first = 1 + sum(each["role"] == "user" for each in messages)
+    for turn in range(first, first + told.turns):
         messages.append({"role": "user", "content": f"What is in the window of turn {turn}?"})
-        for tool in ("look", memory if memory and turn % 3 == 0 else None):
+        back = "memory_restore" if told.restore and turn == first else None
+        for tool in ("look", back or (told.memory if turn % 3 == 0 else None)):
             try:
-                reply = complete(client, how == "streamed", messages, tool)
+                reply = complete(client, told.how == "streamed", messages, tool)
             except openai.APIError as error:
                 write({"turn": turn, "error": str(error)})
                 return
@@ -99,7 +106,24 @@ def main(url: str, how: str, turns: str, memory: str = "") -> None:
             said = {"role": "assistant", "content": message.get("content") or ""}
             messages.append({**said, "tool_calls": calls} if calls else said)
             messages += [{"role": "tool", "tool_call_id": call["id"], "content": result_of(turn)} for call in calls]
+            if told.folder and calls:
+                with (told.folder / "looked.txt").open("a") as looked:
+                    looked.write(f"{turn} {calls[0]['function']['name']}\n")
+    if kept is not None:
+        kept.write_text(json.dumps(messages))
+
+
+def main() -> None:
+    """What stands on the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url")
+    parser.add_argument("how", choices=["streamed", "whole"])
+    parser.add_argument("turns", type=int)
+    parser.add_argument("--memory")
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--restore", action="store_true")
+    run(parser.parse_args())
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

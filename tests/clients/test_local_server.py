@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.domain.session.round_events import EpochBegan
+from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored
+from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.domain.tools.memory_tools import NAMES
 from tests.clients.desk import MNEMOSYNE, bare_environment, finished, serving
 from tests.clients.local_server import LocalServer, find_python, local_server, make_model, run_agent
@@ -65,10 +66,52 @@ def test_a_managed_conversation_goes_on_where_the_servers_window_would_have_been
     assert "error" in run_agent(python, local.url, how, TURNS)[-1]
     settings = (*local.options, "--manage", "--manage-window", str(WINDOW))
     with standin_in_a_thread() as standin, serving(standin, *settings, data_dir=data_dir) as server:
-        replies = run_agent(python, server.url, how, TURNS, "memory_query")
+        replies = run_agent(python, server.url, how, TURNS, "--memory", "memory_query")
         assert [each for each in replies if "error" in each] == []
         events = recorded(data_dir)
         finished([*MNEMOSYNE, "verify", "--data-dir", str(data_dir)], bare_environment(tmp_path), tmp_path)
     assert len(replies) == 2 * int(TURNS)
     assert not [name for name in NAMES if name in str(replies)]
     assert len([each for each in events if isinstance(each, EpochBegan)]) >= 2
+
+
+LONG_CONTEXT, LONG_WINDOW = 8192, 6000
+"""With room for what left to come back whole."""
+
+FIRST, SECOND = 18, 12
+"""Turns of two rounds each, before our server and the local one are started anew, and behind that."""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", ["streamed", "whole"])
+def test_sixty_rounds_with_a_restart_and_a_hidden_restore_are_one_conversation(
+    how: str, python: Path, data_dir: Path, tmp_path: Path
+) -> None:
+    """The second model of the local server begins with the id of what left first, where it may."""
+    settings = ("--manage", "--manage-window", str(LONG_WINDOW))
+    kept = ("--memory", "memory_query", "--folder", str(tmp_path))
+    with standin_in_a_thread() as standin:
+        model = make_model(python, tmp_path)
+        with (
+            local_server(python, model, LONG_CONTEXT) as local,
+            serving(standin, *local.options, *settings, data_dir=data_dir) as server,
+        ):
+            replies = run_agent(python, server.url, how, str(FIRST), *kept)
+            [gone, *_] = [each.object for each in recorded(data_dir) if isinstance(each, ObjectDegraded)]
+        model = make_model(python, tmp_path, f'{{"object_id":"{gone}",')
+        with (
+            local_server(python, model, LONG_CONTEXT) as local,
+            serving(standin, *local.options, *settings, data_dir=data_dir) as server,
+        ):
+            replies += run_agent(python, server.url, how, str(SECOND), *kept, "--restore")
+            events = recorded(data_dir)
+            finished([*MNEMOSYNE, "verify", "--data-dir", str(data_dir)], bare_environment(tmp_path), tmp_path)
+    assert [each for each in replies if "error" in each] == []
+    assert len(replies) == 2 * (FIRST + SECOND)
+    calls = [call for each in replies for call in each["choices"][0]["message"].get("tool_calls") or ()]
+    assert {each["function"]["name"] for each in calls} == {"look"}
+    assert [each.object for each in events if isinstance(each, ObjectRestored)] == [gone]
+    assert len([each for each in events if isinstance(each, EpochBegan)]) >= 2
+    assert len([each for each in events if isinstance(each, RoundBegan)]) > len(replies)
+    looked = (tmp_path / "looked.txt").read_text().splitlines()
+    assert looked == [f"{turn} look" for turn in range(1, FIRST + SECOND + 1)]

@@ -1,8 +1,9 @@
 """A language model of random weights, 2 MB, for a real local server. Runs where the package ``gguf`` is:
 
-    python tiny_model.py OUT.gguf < TEXT
+    python tiny_model.py OUT.gguf [WORD] < TEXT
 
-Its words are those of the text, so that a token is about as much of it as with a real model.
+Its words are those of the text, so that a token is about as much of it as with a real model. The WORD is one besides,
+with which it begins whatever it may begin so.
 """
 
 import re
@@ -19,6 +20,9 @@ CONTEXT = 131_072
 
 WORDS = 3000
 """Pieces of words that it knows at most, besides single bytes."""
+
+CERTAIN = 8.0
+"""A weight beside which the random ones are small."""
 
 SPACE = "\u2581"
 
@@ -72,10 +76,11 @@ def list_pieces(text: str) -> list[str]:
     return sorted(found, key=lambda each: (-found[each], each))[:WORDS]
 
 
-def write(place: Path, pieces: Sequence[str]) -> None:
+def write(place: Path, pieces: Sequence[str], favourite: str | None = None) -> None:
     """Write the model's file."""
     kinds = gguf.TokenType
     single = [chr(each) for each in range(33, 127)] + [SPACE]
+    pieces = [*pieces, *([favourite] if favourite else [])]
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{each:02X}>" for each in range(256)), *single, *pieces]
     types = [
         kinds.UNKNOWN,
@@ -108,11 +113,18 @@ def write(place: Path, pieces: Sequence[str]) -> None:
     random = np.random.default_rng(1)
 
     def add(name: str, *shape: int, spread: float = 0.05) -> None:
-        writer.add_tensor(name, (random.standard_normal(shape) * spread).astype(np.float32))
+        weights = (random.standard_normal(shape) * spread).astype(np.float32)
+        if favourite and name.endswith(("attn_output.weight", "ffn_down.weight")):
+            weights[0] = 0.0  # so the first of the numbers between the layers is the same for whatever was said
+        if favourite and name == "token_embd.weight":
+            weights[:, 0] = [CERTAIN if token.endswith("]") else -CERTAIN for token in tokens]  # as its prompts end
+        writer.add_tensor(name, weights)
 
     add("token_embd.weight", len(tokens), WIDTH, spread=1.0)
     output = random.standard_normal((len(tokens), WIDTH)).astype(np.float32)
     output[: 259 + len(single)] = 0.0  # it says whole words, and never ends by itself
+    if favourite:
+        output[-1] = [CERTAIN * CERTAIN, *[0.0] * (WIDTH - 1)]
     writer.add_tensor("output.weight", output)
     writer.add_tensor("output_norm.weight", np.ones(WIDTH, dtype=np.float32))
     for layer in range(LAYERS):
@@ -130,4 +142,4 @@ def write(place: Path, pieces: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), list_pieces(sys.stdin.read()))
+    write(Path(sys.argv[1]), list_pieces(sys.stdin.read()), *sys.argv[2:])

@@ -104,7 +104,7 @@ class ContentForgotten(MnemosyneError):
 
 
 class ActorStopped(MnemosyneError):
-    """A session's actor ended before it could answer; the registry starts another."""
+    """A session's actor ended before it could answer, or there is none; the next turn starts another."""
 
 
 class Outdated(MnemosyneError):

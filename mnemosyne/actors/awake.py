@@ -34,7 +34,9 @@ class AwakeSessions:
         return await self._registry.changes.next()
 
     async def due(self, identity: Identity, limit: int, given_up: Set[Target]) -> Sequence[OwedSummary]:
-        actor, asked = self._registry.ask(identity, Owed(limit=limit, given_up=given_up))
+        if not self._registry.is_awake(identity.stream):
+            return ()
+        actor, asked = self._registry.ask_behind(identity, Owed(limit=limit, given_up=given_up))
         with self._discarding(identity, actor):
             due = await asked.wait()
             assert isinstance(due, Due)
@@ -43,7 +45,7 @@ class AwakeSessions:
             return due.summaries
 
     async def tell(self, identity: Identity, made: SummaryMade) -> bool:
-        actor, asked = self._registry.ask(identity, made)
+        actor, asked = self._registry.ask_behind(identity, made)
         with self._discarding(identity, actor):
             ticket = cast("Ticket | None", await asked.wait())
             if ticket is not None:

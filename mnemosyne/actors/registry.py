@@ -35,8 +35,11 @@ IDLE_SECONDS = 15 * 60
 BYTES_HELD = 16 * 1024 * 1024
 """How many bytes of bodies the awake sessions may hold before those that pause sleep sooner."""
 
-SWEEP_SECONDS = 60
-"""Between looks for sessions that should sleep; for so long one may pause whatever it holds."""
+PAUSE_SECONDS = 60
+"""For so long a session may pause whatever it holds."""
+
+SWEEP_SECONDS = 15
+"""Between looks for sessions that should sleep."""
 
 
 @attrs.define
@@ -101,8 +104,23 @@ class SessionRegistry:
 
         Raises LogUnavailable if too much waits there already: the database has been away for long.
         """
-        awake = self._awake.get(identity.stream) or self._start(identity)
-        awake.last_used = trio.current_time()
+        (self._awake.get(identity.stream) or self._start(identity)).last_used = trio.current_time()
+        return self._post(identity, message)
+
+    def ask_behind(self, identity: Identity, message: Message) -> tuple[SessionActor, Ask[Message, Answer]]:
+        """The same for work behind the turns, which wakes no session and keeps none awake: what a session still owes
+        when it sleeps is done when somebody talks to it again. Raises ActorStopped if it sleeps.
+        """
+        if not self.is_awake(identity.stream):
+            raise ActorStopped(f"session {identity.stream} sleeps")
+        return self._post(identity, message)
+
+    def is_awake(self, stream: UUID) -> bool:
+        """Whether a session has an actor."""
+        return stream in self._awake
+
+    def _post(self, identity: Identity, message: Message) -> tuple[SessionActor, Ask[Message, Answer]]:
+        awake = self._awake[identity.stream]
         try:
             return awake.actor, awake.actor.mailbox.post(message)
         except trio.WouldBlock:
@@ -207,7 +225,7 @@ class SessionRegistry:
             idle = now - awake.last_used
             # Even if a turn is under way: its end wakes the session again; and one whose server was killed, never.
             too_long = idle > IDLE_SECONDS
-            pauses = idle > SWEEP_SECONDS and not awake.actor.state.running
+            pauses = idle > PAUSE_SECONDS and not awake.actor.state.running
             if too_long or (pauses and held > BYTES_HELD):
                 held -= awake.actor.bytes_held
                 yield stream, awake

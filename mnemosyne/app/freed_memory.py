@@ -1,4 +1,5 @@
-"""What becomes of memory that was used and is free again: kept while turns come, and returned when none does.
+"""What becomes of memory that was used and is free again: kept while turns come, and returned when none does. Behind
+turns, where nobody waits, it is returned again and again.
 
 All of it is glibc's; with another allocator nothing here does anything.
 """
@@ -12,7 +13,7 @@ import trio
 from mnemosyne.http.client_reply import RelayProgress
 
 QUIET_SECONDS = 5.0
-"""For how long nobody is sent anything before freed memory goes back to the system."""
+"""For how long nobody is sent anything before freed memory goes back to the system; how often it does in a worker."""
 
 WORKED_SECONDS = 0.25
 """Of processor time, after which there may be enough of it."""
@@ -55,10 +56,25 @@ async def return_when_quiet(
 
     What a long body sets off goes on behind its reply, so no pause is over with one return.
     """
+    before = progress.delivered
+
+    def is_quiet() -> bool:
+        nonlocal before
+        last, before = before, progress.delivered
+        return before == last and not progress.running
+
+    await return_as_it_works(is_quiet, return_memory, worked)
+
+
+async def return_as_it_works(
+    may: Callable[[], bool] = lambda: True,
+    return_memory: Callable[[], Awaitable[None]] = return_freed_memory,
+    worked: Callable[[], float] = time.process_time,
+) -> None:
+    """Return freed memory to the system as often as the process has worked, each time that this ``may`` be."""
     returned_at = worked()
     while True:
-        before = progress.delivered
         await trio.sleep(QUIET_SECONDS)
-        if progress.delivered == before and not progress.running and worked() - returned_at >= WORKED_SECONDS:
+        if may() and worked() - returned_at >= WORKED_SECONDS:
             await return_memory()
             returned_at = worked()

@@ -9,10 +9,11 @@ import trio
 
 from mnemosyne.actors.awake import AwakeSessions
 from mnemosyne.actors.messages import SummaryMade
+from mnemosyne.actors.registry import IDLE_SECONDS, PAUSE_SECONDS, SWEEP_SECONDS
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.work import OwedSummary
-from mnemosyne.errors import VersionConflict
+from mnemosyne.errors import ActorStopped, VersionConflict
 from tests.actors.curating import long_text, summaries
 from tests.actors.support import IDENTITY, Process, StoppableLog, open_process
 from tests.waiting import DEADLINE
@@ -89,13 +90,33 @@ async def test_what_is_owed_is_named_when_its_contents_are_there() -> None:
         assert owed.content
 
 
+async def test_what_is_owed_keeps_no_session_awake_and_is_named_again_when_somebody_talks_to_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with talked(StoppableLog()) as (process, sessions):
+        owed = await one_owed(sessions)
+        for _ in range(IDLE_SECONDS // PAUSE_SECONDS):
+            await trio.sleep(PAUSE_SECONDS)
+            assert await one_owed(sessions) == owed
+        await trio.sleep(2 * SWEEP_SECONDS)
+        assert process.registry.awake == 0
+        assert await sessions.due(IDENTITY, 1, frozenset()) == ()
+        assert process.registry.awake == 0
+        await process.turn(long_text("alpha"), "ok", "u2")
+        assert await one_owed(sessions) == owed
+
+
 async def test_an_actor_whose_state_is_not_the_logs_is_let_go_of_and_the_next_one_knows_better() -> None:
     log = StoppableLog()
     async with talked(log) as (process, sessions), open_process(log) as other:
         owed = await one_owed(sessions)
+        await other.turn(long_text("alpha"), "ok", "u2")
         assert await AwakeSessions(other.registry).tell(IDENTITY, made(owed))
         with pytest.raises(VersionConflict):
             await sessions.tell(IDENTITY, made(owed, b"Another text about alpha."))
         assert process.registry.awake == 0
+        with pytest.raises(ActorStopped):
+            await sessions.tell(IDENTITY, made(owed))
+        await process.turn(long_text("alpha"), "ok", "u2", "ok", "u3")
         assert not await sessions.tell(IDENTITY, made(owed, b"Another text about alpha."))
         assert len(await summaries(log)) == 1

@@ -5,7 +5,7 @@ import trio
 
 from mnemosyne.actors import registry
 from mnemosyne.actors.messages import Identity
-from mnemosyne.actors.registry import IDLE_SECONDS, SWEEP_SECONDS
+from mnemosyne.actors.registry import IDLE_SECONDS, PAUSE_SECONDS, SWEEP_SECONDS
 from mnemosyne.actors.session import WAITING
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.directory import stream_of
@@ -72,8 +72,9 @@ async def test_sessions_that_pause_sleep_sooner_while_too_much_is_held(
         await under_way.note_begun()
         await process.turn("u1", session="short")
         assert process.registry.awake == 5
-        for _ in range(3):
-            mock_clock.jump(SWEEP_SECONDS)
+        for seconds in (PAUSE_SECONDS, SWEEP_SECONDS):
+            assert process.registry.awake == 5
+            mock_clock.jump(seconds)
             await trio.testing.wait_all_tasks_blocked()
         awake = [name for name in NAMES if stream_of("t", name) in process.registry._awake]
         assert awake == ["long 1", "long 2", "under way", "short"]  # of those that pause the oldest went

@@ -3,11 +3,12 @@
 import platform
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import trio
 
-from mnemosyne.app.freed_memory import QUIET_SECONDS, WORKED_SECONDS, return_when_quiet
+from mnemosyne.app.freed_memory import QUIET_SECONDS, WORKED_SECONDS, return_as_it_works, return_when_quiet
 from mnemosyne.http.client_reply import RelayProgress
 
 GLIBC = platform.libc_ver()[0] == "glibc"
@@ -73,3 +74,20 @@ async def test_memory_is_returned_while_clients_pause_and_only_where_there_was_w
         await trio.sleep(3 * QUIET_SECONDS)
         assert returned == [4, 4]  # too little to look for
         nursery.cancel_scope.cancel()
+
+
+async def test_a_worker_returns_memory_as_it_works(autojump_clock: trio.testing.MockClock) -> None:
+    returned, worked = list[float](), 0.0
+
+    async def note() -> None:
+        returned.append(worked)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(return_as_it_works, return_memory=note, worked=lambda: worked))
+        await trio.sleep(QUIET_SECONDS / 2)
+        for _ in range(3):
+            worked += WORKED_SECONDS
+            await trio.sleep(QUIET_SECONDS)
+        await trio.sleep(3 * QUIET_SECONDS)
+        nursery.cancel_scope.cancel()
+    assert returned == [WORKED_SECONDS * times for times in (1, 2, 3)]

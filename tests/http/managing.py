@@ -235,15 +235,17 @@ class Stage:
     async def rounds_of_log(self) -> list[RoundBegan]:
         return [event for event in await self.events() if isinstance(event, RoundBegan)]
 
-    async def rounds(self, *, at_once: bool = False) -> list[RoundBegan]:
+    async def rounds(self, *, at_once: bool = False, again: bool = False) -> list[RoundBegan]:
         """The rounds on record, each rebuilt to the very bytes that the provider got; in whatever order where several
-        were under way ``at_once``.
+        were under way ``at_once``. Where some were sent ``again``, each is once on record.
         """
         stream = await self.stream()
         recorded = await self.log.read(stream)
         history = time_travel.history_of("s", recorded)
         began = [each for each in recorded if isinstance(each.envelope.event, RoundBegan)]
         sent = [each.body for each in self.standin.messages]
+        if again:
+            sent = [body for body, _ in itertools.groupby(sent)]
         rebuilt = []
         for each in began:
             body = await assembled(self.log, time_travel.body_of(history, each.version), stream)

@@ -6,7 +6,7 @@ for which nobody waits.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import reduce
 from hashlib import sha256
 
@@ -47,7 +47,8 @@ MOST_TEXTS = 4
 LARGEST = 100_000
 """Characters of an object for which a text is looked at: comparing them takes a tenth of a second."""
 
-Append = Callable[[tuple[Event, ...], str, Contents], Awaitable[object]]
+Append = Callable[[Sequence[Event], str, Contents], Awaitable[object]]
+"""Records events, with the contents that they name, under the name of the command that led to them."""
 
 
 def effects_of(reply: Reply, address: Address, state: Session, at: int) -> tuple[Event, ...]:
@@ -93,23 +94,22 @@ def _directives(reply: bytes, branch: Branch) -> tuple[Directive | Ignored, ...]
 class CleanupTexts:
     """Looks at the texts in the cleanup tags of one session: those of the rounds that its branches finished last."""
 
-    def __init__(self, loaded: Loaded, append: Append, patience: Patience) -> None:
+    def __init__(self, loaded: Loaded, patience: Patience) -> None:
         self._patience = patience
         self._loaded = loaded
-        self._append = append
         self._seen: dict[str, set[Address]] = {}
         """The rounds of each branch's last turn that were looked at, each with its number for a turn's."""
 
-    async def obey(self) -> bool:
-        """Look at the texts of replies that nobody looked at; whether any became a rendition. They are no more than
-        suggestions: what cannot stand for its object is summarized by a helper like any other.
+    async def obey(self, append: Append) -> bool:
+        """Look at the texts of replies that nobody looked at; whether any became a rendition, recorded by ``append``.
+        They are no more than suggestions: what cannot stand for its object is summarized by a helper like any other.
         """
         changed = False
         for branch in list(self._loaded.state.branches.values()):
             for event in self._unseen(branch):
                 try:
                     with trio.move_on_after(self._patience.texts):
-                        changed |= await self._look_at(branch, event)
+                        changed |= await self._look_at(branch, event, append)
                 except MnemosyneError as error:
                     log.warning("texts in cleanup tags could not be looked at: %s", error)
                 except Exception:
@@ -125,7 +125,7 @@ class CleanupTexts:
         self._seen[branch.name] = set(places)
         yield from (event for place, event in places.items() if place not in seen)
 
-    async def _look_at(self, branch: Branch, event: RoundFinished) -> bool:
+    async def _look_at(self, branch: Branch, event: RoundFinished, append: Append) -> bool:
         body = await self._loaded.bodies.read_stored(event.reply)
         if _NAME not in body or is_refusal(event.stop_reason):
             return False
@@ -134,10 +134,10 @@ class CleanupTexts:
         for summary in said[:MOST_TEXTS]:
             each = own(self._loaded.state.memory, branch.name, summary.object_id)
             if not isinstance(each, RefusedCall):
-                changed |= await self._summarize(each, summary, event.at)
+                changed |= await self._summarize(each, summary, event.at, append)
         return changed
 
-    async def _summarize(self, each: MemoryObject, summary: cleanup_tags.TagSummary, at: int) -> bool:
+    async def _summarize(self, each: MemoryObject, summary: cleanup_tags.TagSummary, at: int, append: Append) -> bool:
         """Make the text a rendition of its object, the fullest that it lacks, if it may be one."""
         known, bodies = self._loaded.state.memory, self._loaded.bodies
         owed = work.missing_of(each, known)
@@ -153,7 +153,7 @@ class CleanupTexts:
         events = objects.decide(command, self._loaded.state.memory)
         if events:
             contents = () if command.text in bodies.known else ((command.text, data),)
-            await self._append(events, _COMMAND, contents)
+            await append(events, _COMMAND, contents)
         return bool(events)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 import attrs
 
 from mnemosyne.actors.beside import LARGE, make_beside, make_in_slices
-from mnemosyne.actors.cleanup import CleanupTexts
+from mnemosyne.actors.cleanup import Append, CleanupTexts
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.catalogue import tariff_of
@@ -32,10 +32,6 @@ from mnemosyne.steps import Steps, finish
 
 log = logging.getLogger(__name__)
 
-
-Append = Callable[[Sequence[Event], str], Awaitable[object]]
-"""Records events under the name of the command that led to them."""
-
 MANY = 2_000
 """Objects of a branch from which on what a turn changes about them is decided in a thread: to tell an episode that is
 over from all others takes 20 ms there, and 90 at 8,000. Other turns take 3 ms.
@@ -54,11 +50,10 @@ LAYOUTS_HELD = 12
 
 
 class OwedWork:
-    """Does what one session owes. ``append`` records it."""
+    """Does what one session owes."""
 
-    def __init__(self, loaded: Loaded, append: Append, texts: CleanupTexts, settings: ServerSettings) -> None:
+    def __init__(self, loaded: Loaded, texts: CleanupTexts, settings: ServerSettings) -> None:
         self._loaded = loaded
-        self._append = append
         self._texts = texts
         self._settings = settings
         self._reads: dict[int, Transcript] = {}
@@ -81,14 +76,14 @@ class OwedWork:
         """Keep the reading of a request that was recorded just now, for its account."""
         self._reads[version] = read
 
-    async def do(self) -> bool:
-        """Do all that is owed; whether objects changed."""
+    async def do(self, append: Append) -> bool:
+        """Do all that is owed, recorded by ``append``; whether objects changed."""
         changed = self.is_late = False
         for branch in [each for each in self._state.branches.values() if is_owed(each, self._state.memory)]:
-            changed |= await self._once(("objects", branch.name, branch.turns), lambda: self._remember(branch))  # noqa: B023
-        changed |= await self._texts.obey()
+            changed |= await self._once(("objects", branch.name, branch.turns), lambda: self._remember(branch, append))  # noqa: B023
+        changed |= await self._texts.obey(append)
         for address, exchange in self._over():
-            await self._once(("account", address), lambda: self._account(address, exchange))  # noqa: B023
+            await self._once(("account", address), lambda: self._account(address, exchange, append))  # noqa: B023
         self._let_go_of_reads()
         return changed
 
@@ -129,11 +124,11 @@ class OwedWork:
 
     # Objects
 
-    async def _remember(self, branch: Branch) -> bool:
+    async def _remember(self, branch: Branch, append: Append) -> bool:
         """Make objects of what the branch's last turn brought."""
         events = await self.remember(branch)
         if events:
-            await self._append(events, Remember.__name__)
+            await append(events, Remember.__name__, ())
         return bool(events)
 
     async def remember(self, branch: Branch) -> tuple[Event, ...]:
@@ -168,13 +163,13 @@ class OwedWork:
 
     # The account
 
-    async def _account(self, address: Address, exchange: OpenAttempt) -> bool:
+    async def _account(self, address: Address, exchange: OpenAttempt, append: Append) -> bool:
         """Enter what ended into the ledger."""
         events = await self.account(address, exchange)
         if not events:
             return False
         deviated = self._state.ledger.deviates
-        await self._append(events, AccountTurn.__name__)
+        await append(events, AccountTurn.__name__, ())
         if not deviated and self._tariff.is_billed and (why := why_to_stop(self._state.ledger)):
             log.warning("session %s is not to be managed any longer: %s", self._loaded.identity.stream, why)
         return True

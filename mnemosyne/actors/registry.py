@@ -215,8 +215,12 @@ class SessionRegistry:
         """Retire actors that nobody has asked anything for long."""
         while True:
             await trio.sleep(SWEEP_SECONDS)
-            for stream, awake in self._find_idle(trio.current_time()):
-                self.discard(stream, awake.actor)
+            self._retire_idle(trio.current_time())
+
+    def _retire_idle(self, now: float) -> None:
+        # Not in the loop above, which would hold the last one of them while it sleeps.
+        for stream, awake in self._find_idle(now):
+            self.discard(stream, awake.actor)
 
     def _find_idle(self, now: float) -> Iterator[tuple[UUID, _Awake]]:
         """Those that nobody has asked for long, and while too much is held, those that nobody has asked for longest."""

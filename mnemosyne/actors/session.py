@@ -131,8 +131,8 @@ class SessionActor:
         self._memory = memory or Loaded(identity, contents, event_log, new_salt, callers)
         self.rounds = ManagedRounds(self._memory, outside, settings)
         """What is sent for its managed turns."""
-        texts = CleanupTexts(self._memory, self._append_owed, outside.patience)
-        self._owed = OwedWork(self._memory, self._append_owed, texts, settings)
+        texts = CleanupTexts(self._memory, outside.patience)
+        self._owed = OwedWork(self._memory, texts, settings)
         self._changes = changes or Changes()
         self._ear = Ear(identity, librarian)
         self._last: Ticket | None = None
@@ -208,7 +208,7 @@ class SessionActor:
         return await self.mailbox.next_before(lambda: _wait_for_outcome(last))
 
     async def _do_owed(self) -> None:
-        if await self._owed.do():
+        if await self._owed.do(self._append_owed):
             self._changes.note(self.identity)
         self._ear.hear(self.state, self._memory.bodies.find_held)
 
@@ -530,7 +530,7 @@ class SessionActor:
 
     # Appending
 
-    async def _append_owed(self, events: Sequence[Event], command: str, contents: Contents = ()) -> Ticket:
+    async def _append_owed(self, events: Sequence[Event], command: str, contents: Contents) -> Ticket:
         return await self._append_all(((tuple(events), command),), self._correlation, contents, may_wait=True)
 
     async def _append(

@@ -1,5 +1,8 @@
 """Sessions wake when they are asked, and sleep when nobody asks."""
 
+import gc
+import weakref
+
 import pytest
 import trio
 
@@ -81,6 +84,21 @@ async def test_sessions_that_pause_sleep_sooner_while_too_much_is_held(
         await process.turn(f"0 {much}", "ok", "u2", session="long 0")
         await under_way.note_finished(OK, reply("ok"))
     assert turns(await events_of(log, stream_of("t", "long 0"))) == ["main 1", "main 2"]
+
+
+async def test_what_a_session_held_is_gone_as_soon_as_it_sleeps(autojump_clock: trio.testing.MockClock) -> None:
+    gc.disable()  # it comes rarely to a server
+    try:
+        async with open_process(StoppableLog()) as process:
+            await process.turn("u1")
+            (awake,) = process.registry._awake.values()
+            held = [weakref.ref(each) for each in (awake.actor, awake.actor.state, awake.actor.state.memory)]
+            del awake
+            await trio.sleep(IDLE_SECONDS + 2 * SWEEP_SECONDS)
+            assert process.registry.awake == 0
+            assert [each() for each in held] == [None, None, None]
+    finally:
+        gc.enable()
 
 
 NAMES = ("long 0", "long 1", "long 2", "under way", "short")

@@ -164,8 +164,8 @@ class _Judge:
         identity = Identity(stream=stream, tenant=started.tenant, external_id=started.external_id)
         self._callers = KnownCallers()
         self._memory = Loaded(identity, archive.contents, archive.events, lambda: started.salt, self._callers)
-        texts = CleanupTexts(self._memory, _nothing, AsNoted(GroundsSoFar()).patience)
-        self._owed = OwedWork(self._memory, _nothing, texts, rounds.SETTINGS)
+        texts = CleanupTexts(self._memory, AsNoted(GroundsSoFar()).patience)
+        self._owed = OwedWork(self._memory, texts, rounds.SETTINGS)
         self._under_way: dict[Address, _UnderWay] = {}
         self._begun: tuple[str, int] | None = None
         self.decisions = 0
@@ -529,10 +529,6 @@ class _CannotBeDecided(Exception):
 
 async def _orphan(decision: ReplayedDecision) -> Sequence[Event]:
     raise _CannotBeDecided("the request that it belongs to is not in the log.")
-
-
-async def _nothing(*_: object) -> None:
-    """Nothing is recorded."""
 
 
 async def _say(actor: SessionActor, message: Message) -> None:

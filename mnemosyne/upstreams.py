@@ -3,23 +3,32 @@
 import re
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from urllib.parse import urlsplit
 
 import attrs
 
 DIALECTS = ("messages", "chat", "responses")
 OPENAI_DIALECTS = ("chat", "responses")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
-_MEMBERS = ("url", "dialects", "models")
+_MEMBERS = ("url", "dialects", "models", "tariff")
 
 
 @attrs.frozen
 class NamedUpstream:
-    """A provider that gets the requests of these ``dialects`` for ``models`` (shell patterns), not the upstream."""
+    """A provider that gets the requests of these ``dialects`` for ``models`` (shell patterns), not the upstream. Where
+    it has no ``tariff`` of its own, that of the others holds.
+    """
 
     name: str
     url: str
     dialects: tuple[str, ...] = OPENAI_DIALECTS
     models: tuple[str, ...] = ("*",)
+    tariff: str | None = None
+
+    @property
+    def host(self) -> str:
+        """The host in its URL."""
+        return urlsplit(self.url).hostname or ""
 
     def __str__(self) -> str:
         return f"{self.name}={self.url}"
@@ -60,7 +69,10 @@ def _parse(name: str, told: object, parse_url: Callable[[object], str]) -> Named
     if wrong := [each for each in dialects if each not in DIALECTS]:
         raise ValueError(f"{name} has the dialects {', '.join(wrong)}; known are {', '.join(DIALECTS)}")
     models = _parse_texts(name, "models", table.get("models", ["*"]))
-    return NamedUpstream(name, parse_url(table["url"]), dialects, models)
+    tariff = table.get("tariff")
+    if not (tariff is None or isinstance(tariff, str)):
+        raise ValueError(f"{name}.tariff must be the name of a tariff")
+    return NamedUpstream(name, parse_url(table["url"]), dialects, models, tariff)
 
 
 def _parse_texts(name: str, member: str, value: object) -> tuple[str, ...]:

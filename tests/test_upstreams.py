@@ -32,6 +32,7 @@ def test_a_file_says_which_dialects_and_models_each_takes(tmp_path: Path) -> Non
         url = "{LOCAL}"
         dialects = ["chat", "messages"]
         models = ["qwen*"]
+        tariff = "local"
         [upstreams.openai]
         url = "https://api.openai.com"
         """
@@ -43,6 +44,7 @@ def test_a_file_says_which_dialects_and_models_each_takes(tmp_path: Path) -> Non
     assert not local.takes("chat", "gpt-5.6")
     assert not local.takes("chat", None)
     assert openai.takes("responses", None)
+    assert (local.host, local.tariff, openai.tariff) == ("127.0.0.1", "local", None)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,7 @@ def test_a_file_says_which_dialects_and_models_each_takes(tmp_path: Path) -> Non
         ({"local": {"url": LOCAL, "dialect": "chat"}}, "local has dialect; known are"),
         ({"local": {"url": LOCAL, "dialects": ["telnet"]}}, "local has the dialects telnet"),
         ({"local": {"url": LOCAL, "models": "qwen"}}, "local.models must be a list"),
+        ({"local": {"url": LOCAL, "tariff": 1}}, "local.tariff must be the name"),
         ({"local": {}}, "local has no url"),
     ],
 )

@@ -397,7 +397,7 @@ class SessionActor:
             return ()
         began, before = opening.began, opening.session.taken
         tariff = rounds.tariff_of(opening, self._settings).name
-        settings = attrs.evolve(self._settings, tariff=tariff, models=catalogue.in_force().digest, host="")
+        settings = attrs.evolve(self._settings, tariff=tariff, models=catalogue.in_force().digest, host="", others=())
         taken = TakeSettings(at=opening.at, taken=TakenSettings(mode=opening.default, settings=settings))
         note = NoteGrounds(
             at=opening.at,

@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from mnemosyne.config import Config
+from mnemosyne.config import Config, upstreams_of
 from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.domain.session.budget import Budget
@@ -12,9 +12,10 @@ from mnemosyne.errors import BadConfiguration
 
 def settings_of(config: Config) -> ServerSettings:
     """What decides. Raises BadConfiguration for a tariff that the table does not hold."""
-    tariffs = in_force().tariffs
-    if config.tariff is not None and config.tariff not in tariffs:
-        raise BadConfiguration(f"tariff = {config.tariff!r} is not in the table; there are {', '.join(tariffs)}.")
+    others = upstreams_of(config)
+    _require_tariff("tariff", config.tariff)
+    for each in others:
+        _require_tariff(f"upstreams.{each.name}.tariff", each.tariff)
     return ServerSettings(
         window=config.manage_window,
         tool_budget=config.manage_tool_budget,
@@ -23,7 +24,14 @@ def settings_of(config: Config) -> ServerSettings:
         tell_repeats=config.tell_repeats,
         manages_small=config.manage_small,
         host=urlsplit(config.upstream).hostname or "",
+        others=others,
     )
+
+
+def _require_tariff(setting: str, name: str | None) -> None:
+    tariffs = in_force().tariffs
+    if name is not None and name not in tariffs:
+        raise BadConfiguration(f"{setting} = {name!r} is not in the table; there are {', '.join(tariffs)}.")
 
 
 def session_budget(config: Config) -> int | None:

@@ -33,6 +33,7 @@ from mnemosyne.domain.window.epochs import Decision
 from mnemosyne.domain.window.planning import Stay
 from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.dialects import dialect_of
 from mnemosyne.errors import ContentForgotten, ContentMissing
 from mnemosyne.services import contexts, read_models, sessions, switching
 from mnemosyne.services.grounding import read_unsupported
@@ -108,11 +109,12 @@ async def explain(
 
 
 def _tariff(found: Moment, settings: ServerSettings) -> Tariff:
-    taken, speaker = found.session.taken, found.session.branches[found.branch].speaker
+    taken, branch = found.session.taken, found.session.branches[found.branch]
     hour = found.account is not None and found.account.shadow.write_1h > 0
-    credential = speaker.credential if speaker is not None else None
-    seen = catalogue.find_tariff_name(credential, hour=hour, host=settings.host, model=found.began.model)
-    named = taken.settings.tariff if taken is not None else settings.tariff
+    credential = branch.speaker.credential if branch.speaker is not None else None
+    host, tariff = settings.provider_of(dialect_of(branch.lane).name, found.began.model)
+    seen = catalogue.find_tariff_name(credential, hour=hour, host=host, model=found.began.model)
+    named = taken.settings.tariff if taken is not None else tariff
     return catalogue.tariff_of(named or seen)
 
 

@@ -19,6 +19,7 @@ from mnemosyne.domain.session.ground_events import (
     SettingsTaken,
 )
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.upstreams import NamedUpstream
 
 QUESTION_BYTES = 8
 """How much is kept of the hash of a question: enough to tell those of one turn apart."""
@@ -26,8 +27,9 @@ QUESTION_BYTES = 8
 
 @attrs.frozen(kw_only=True)
 class ServerSettings:
-    """The settings of a server that decide what goes upstream. The fields are those of SettingsTaken, but for ``host``:
-    the upstream's. Where ``tariff`` is None it is chosen by what is seen of each request.
+    """The settings of a server that decide what goes upstream. The fields are those of SettingsTaken, but for the
+    upstream's ``host`` and the ``others``, which get some of the requests instead. Where ``tariff`` is None it is
+    chosen by what is seen of each request.
     """
 
     window: int
@@ -39,6 +41,14 @@ class ServerSettings:
     manages_small: bool = True
     scaled: bool = True
     host: str = ""
+    others: tuple[NamedUpstream, ...] = ()
+
+    def provider_of(self, dialect: str, model: str | None) -> tuple[str, str | None]:
+        """The host of whoever gets a request, and the tariff that is set there; None where none is."""
+        for other in self.others:
+            if other.takes(dialect, model):
+                return other.host, other.tariff or self.tariff
+        return self.host, self.tariff
 
 
 @attrs.frozen(kw_only=True)

@@ -140,8 +140,9 @@ def find_tariff(speaker: ClientHeaders | None, read: Transcript, settings: Serve
     """The same for a request of this speaker."""
     credential = speaker.credential if speaker is not None else None
     hour = asks_for_an_hour(read)
-    seen = catalogue.find_tariff_name(credential, hour=hour, host=settings.host, model=read.fields.model)
-    return catalogue.tariff_of(settings.tariff or seen)
+    host, tariff = settings.provider_of(read.dialect.name, read.fields.model)
+    seen = catalogue.find_tariff_name(credential, hour=hour, host=host, model=read.fields.model)
+    return catalogue.tariff_of(tariff or seen)
 
 
 # Whether it is managed

@@ -8,6 +8,7 @@ import pytest
 
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.events import BranchKind
+from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.ledger import LEAST
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import QUERY
@@ -19,6 +20,7 @@ from mnemosyne.domain.window.rounds import (
     TURNED_OFF,
     Opening,
     choose_mode,
+    find_tariff,
     mode_without_us,
     opening_of,
     without_thinking,
@@ -26,6 +28,7 @@ from mnemosyne.domain.window.rounds import (
 from mnemosyne.domain.wire.identity import Caller, RequestKind
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Transcript, read
+from mnemosyne.upstreams import NamedUpstream
 from tests.domain.recorded import dumps
 from tests.domain.stories import Story, caller
 
@@ -75,6 +78,23 @@ def test_a_bill_that_deviates_ends_managing_but_where_nobody_sends_one() -> None
     billed = attrs.evolve(goes_on, session=dear)
     assert choose_mode(billed, SETTINGS)[0] is Mode.BYPASS
     assert choose_mode(billed, attrs.evolve(SETTINGS, tariff="local"))[0] is Mode.MANAGE
+
+
+def test_whom_a_request_costs_what_goes_by_who_gets_it() -> None:
+    """Beside a provider that is paid, one of one's own takes what it is named for; what its row says holds there."""
+    own = NamedUpstream("own", "http://192.168.1.7:8080", models=("qwen*",))
+    told = NamedUpstream("told", "https://models.example", models=("llama*",), tariff="openai-before-5.6")
+    settings = attrs.evolve(SETTINGS, host="api.anthropic.com", others=(own, told))
+
+    def tariff(lane: str, model: str, settings: ServerSettings = settings) -> str:
+        return find_tariff(None, read(body(PROMPT, model=model), lane=lane).transcript, settings).name
+
+    assert tariff("chat/main", "qwen3") == "local"
+    assert tariff("chat/main", "llama4") == "openai-before-5.6"
+    assert tariff("chat/main", "mistral") == "api"
+    assert tariff("main", "qwen3") == "api"  # in this dialect it goes to the upstream
+    named = attrs.evolve(settings, tariff="subscription")
+    assert [tariff("chat/main", each, named) for each in ("qwen3", "llama4")] == ["subscription", "openai-before-5.6"]
 
 
 def test_a_budget_for_tools_goes_with_managing_alone() -> None:

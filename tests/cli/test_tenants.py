@@ -70,9 +70,9 @@ OF_ALL = [
 OF_NONE = {
     "serve", "run", "open", "statusline", "worker", "demo", "import", "projections", "rebuild", "evaluate", "what-if",
     "model", "index", "doctor", "config", "completion", "remember", "memory", "hook", "mcp", "backup", "restore",
-    "sql-reader", "trial", "nodes",
+    "sql-reader", "trial", "nodes", "upgrade-database",
 }  # fmt: skip
-"""Commands that show no session; a backup is whole, and for who may open the database.
+"""Commands that show no session; a backup is whole, as an upgrade is, and for who may open the database.
 
 That each tenant knows its own alone, ``tests/services/test_knowledge.py`` says. What
 ``import`` brings is asked for its tenant below, and the pages that ``open`` opens in ``tests/http/inspector``.

@@ -210,8 +210,8 @@ async def test_every_documented_query_can_be_asked(dsn: str, asked: tuple[Projec
     async with open_database(dsn) as database:
         store = PostgresProjections(database)
         await store.create(projection)
-        about = {"stream": stream(1), "session": "x", "branch": "main", "object": "x", "since": 0, "window": 1}
-        asked_about = {**about, "agent": "x", "name": "x", "tenant": "x", "day": 0, "chains": ["x"]}
+        about = {"stream": stream(1), "session": "x", "branch": "main", "object": "x", "since": 0, "turn": 1}
+        asked_about = {**about, "window": 1, "agent": "x", "name": "x", "tenant": "x", "day": 0, "chains": ["x"]}
         assert await store.select((projection,), [(question, asked_about)]) == [[]]
 
 

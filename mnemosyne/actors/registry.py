@@ -104,32 +104,26 @@ class SessionRegistry:
 
         Raises LogUnavailable if too much waits there already: the database has been away for long.
         """
-        (self._awake.get(identity.stream) or self._start(identity)).last_used = trio.current_time()
-        return self._post(identity, message)
+        awake = self._awake.get(identity.stream) or self._start(identity)
+        awake.last_used = trio.current_time()
+        try:
+            return _post(identity, awake.actor, message)
+        except ActorStopped:
+            self.discard(identity.stream, awake.actor)
+            return _post(identity, self._start(identity).actor, message)
 
     def ask_behind(self, identity: Identity, message: Message) -> tuple[SessionActor, Ask[Message, Answer]]:
         """The same for work behind the turns, which wakes no session and keeps none awake: what a session still owes
-        when it sleeps is done when somebody talks to it again. Raises ActorStopped if it sleeps.
+        when it sleeps is done when somebody talks to it again. Also raises ActorStopped, if it sleeps.
         """
-        if not self.is_awake(identity.stream):
+        awake = self._awake.get(identity.stream)
+        if awake is None:
             raise ActorStopped(f"session {identity.stream} sleeps")
-        return self._post(identity, message)
+        return _post(identity, awake.actor, message)
 
     def is_awake(self, stream: UUID) -> bool:
         """Whether a session has an actor."""
         return stream in self._awake
-
-    def _post(self, identity: Identity, message: Message) -> tuple[SessionActor, Ask[Message, Answer]]:
-        awake = self._awake[identity.stream]
-        try:
-            return awake.actor, awake.actor.mailbox.post(message)
-        except trio.WouldBlock:
-            waiting = awake.actor.mailbox.waiting
-            raise LogUnavailable(f"session {identity.stream}: {waiting} commands wait already") from None
-        except ActorStopped:
-            self.discard(identity.stream, awake.actor)
-            awake = self._start(identity)
-            return awake.actor, awake.actor.mailbox.post(message)
 
     def patience_with(self, stream: UUID, loaded: float) -> float:
         """The seconds to wait for a session's actor: ``loaded`` where it has read the log; else what that takes, but
@@ -258,3 +252,11 @@ class SessionRegistry:
     async def _live(self, stream: UUID, actor: SessionActor) -> None:
         await actor.run()
         self.discard(stream, actor)
+
+
+def _post(identity: Identity, actor: SessionActor, message: Message) -> tuple[SessionActor, Ask[Message, Answer]]:
+    try:
+        return actor, actor.mailbox.post(message)
+    except trio.WouldBlock:
+        waiting = actor.mailbox.waiting
+        raise LogUnavailable(f"session {identity.stream}: {waiting} commands wait already") from None

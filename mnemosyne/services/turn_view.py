@@ -107,6 +107,12 @@ class TurnView:
         return sum(each.block.tokens or 0 for each in self.blocks)
 
 
+_HISTORIES = 16
+"""Sessions that are kept arranged."""
+
+_BODY_BYTES = 32 * 1024 * 1024
+
+
 @attrs.frozen
 class KnownTurns:
     """What was read of turns and stays as it is. ``blocks`` as in ``context_view.view``; ``histories`` are sessions up
@@ -126,10 +132,6 @@ class KnownTurns:
         if found is None or not events or found.version != events[-1].version:
             found = self.histories.put(stream, time_travel.history_of(str(stream), events))
         return events, found
-
-
-_HISTORIES = 16
-_BODY_BYTES = 32 * 1024 * 1024
 
 
 async def read_turn_view(

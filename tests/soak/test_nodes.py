@@ -57,6 +57,9 @@ told to stop and started again.
 EVERY, MINUTES = 20.0, 10
 """Seconds between one death of a server and the next, and for how long, in the campaign by the clock."""
 
+READING = 5.0
+"""Seconds for which the user of the real client reads an answer before the next prompt."""
+
 STANDING, RESTART_AT = (150.0, 210.0), 330.0
 """Seconds from when to when one server stands still in it, and when the database is restarted."""
 
@@ -347,7 +350,7 @@ class RealClient:
                 )
                 assert done.returncode == 0, (done.stdout, done.stderr)
                 self.said.append(CLAUDE_CODE.said(done.stdout.decode()).text)
-                await trio.sleep(5)
+                await trio.sleep(READING)
             nursery.cancel_scope.cancel()
 
 

@@ -150,6 +150,14 @@ def test_turns_are_walked_through_by_keys(tab: Tab, shown: Shown) -> None:
     expect(tab.page.locator("h1")).to_contain_text("Turn 20")
 
 
+def test_the_keys_work_before_a_page_has_come_whole(tab: Tab, shown: Shown) -> None:
+    tab.page.route("**/page.js", lambda route: None)  # what runs once the rest has come, therefore, never does
+    tab.page.goto(f"{shown.link}/turn/24?branch=main", wait_until="commit")
+    expect(tab.page.locator("h1")).to_contain_text("Turn 24")
+    tab.page.keyboard.press("n")
+    expect(tab.page.locator("h1")).to_contain_text("Turn 25")
+
+
 def test_a_block_shows_all_it_says_when_it_is_opened_and_runs_nothing_of_it(tab: Tab, shown: Shown) -> None:
     tab.page.goto(f"{shown.link}/turn/3?branch=main&sent=client")
     block = tab.page.locator("li.block", has_text="tool result").first

@@ -107,18 +107,6 @@ function turnAt(svg, x) {
   return [null, null];
 }
 
-// Previous and next turn by keyboard: p and n, or the arrows.
-document.addEventListener("keydown", (event) => {
-  if (event.target.closest("input, textarea, .chart, pre") || event.ctrlKey || event.metaKey || event.altKey) return;
-  const wanted = { n: "next", ArrowRight: "next", p: "prev", ArrowLeft: "prev" }[event.key];
-  const link = wanted && document.querySelector("a[rel=" + wanted + "]");
-  if (link) link.click();
-  if (event.key === "/") {
-    const search = document.querySelector("input[type=search]");
-    if (search) { search.focus(); event.preventDefault(); }
-  }
-});
-
 document.addEventListener("submit", (event) => {
   const form = event.target.closest("[data-compare]");
   if (!form) return;

@@ -1,7 +1,7 @@
 """More providers than one: which requests go to which, as a setting."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
@@ -36,6 +36,18 @@ class NamedUpstream:
     def takes(self, dialect: str, model: str | None) -> bool:
         """Whether a request goes there; one that names no model goes where every model does."""
         return dialect in self.dialects and any(fnmatchcase(model or "", each) for each in self.models)
+
+
+def list_takers(others: Sequence[NamedUpstream], dialects: Collection[str], model: str | None) -> list[NamedUpstream]:
+    """Which of the ``others`` a request of one of these dialects goes to: none where it goes to the upstream. Without a
+    model, one of OpenAI's dialects goes to whoever speaks its own; where several do, nobody can say to which.
+    """
+    for other in others:
+        if any(other.takes(each, model) for each in dialects):
+            return [other]
+    if model is not None or not set(dialects) & set(OPENAI_DIALECTS):
+        return []
+    return [other for other in others if set(dialects) & set(other.dialects)]
 
 
 def parse_upstreams(value: object, parse_url: Callable[[object], str]) -> tuple[NamedUpstream, ...]:

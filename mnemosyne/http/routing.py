@@ -9,7 +9,7 @@ from mnemosyne.domain.wire import json_spans
 from mnemosyne.domain.wire.exchange import Upstream, UpstreamReply, UpstreamRequest
 from mnemosyne.errors import NoModelNamed
 from mnemosyne.http.messages_route import path_dialect, readable_body, turn_dialect
-from mnemosyne.upstreams import OPENAI_DIALECTS, NamedUpstream
+from mnemosyne.upstreams import OPENAI_DIALECTS, NamedUpstream, list_takers
 
 _OPENAI_PATHS = frozenset(
     b"""
@@ -48,17 +48,14 @@ class RoutedUpstream:
         if not (self.others and names):
             return self.default
         model = _model_of(readable_body(request.headers, request.body) or request.body)
-        for named, upstream in self.others:
-            if any(named.takes(each, model) for each in names):
-                return upstream
-        if dialect is not None and (model is not None or dialect.name not in OPENAI_DIALECTS):
-            return self.default
-        # Its key is that of its dialects' provider, whatever it asks for.
-        speaking = [(named, upstream) for named, upstream in self.others if {*names} & {*named.dialects}]
-        if len(speaking) > 1 and turn_dialect(request) is not None:
-            taken = "; ".join(f"{named.name} ({', '.join(named.models)})" for named, _ in speaking)
+        upstreams = dict(self.others)
+        takers = list_takers([*upstreams], names, model)
+        if dialect is None and not takers:  # its key is that of its dialects' provider, whatever it asks for
+            takers = list_takers([*upstreams], names, None)
+        if len(takers) > 1 and turn_dialect(request) is not None:
+            taken = "; ".join(f"{each.name} ({', '.join(each.models)})" for each in takers)
             raise NoModelNamed(f"the request names no model, by which its provider is chosen. There are {taken}.")
-        return speaking[0][1] if speaking else self.default
+        return upstreams[takers[0]] if takers else self.default
 
 
 def _has_key_of_openai(request: UpstreamRequest) -> bool:

@@ -19,7 +19,7 @@ from mnemosyne.domain.session.ground_events import (
     SettingsTaken,
 )
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.upstreams import NamedUpstream
+from mnemosyne.upstreams import NamedUpstream, list_takers
 
 QUESTION_BYTES = 8
 """How much is kept of the hash of a question: enough to tell those of one turn apart."""
@@ -45,10 +45,8 @@ class ServerSettings:
 
     def provider_of(self, dialect: str, model: str | None) -> tuple[str, str | None]:
         """The host of whoever gets a request, and the tariff that is set there; None where none is."""
-        for other in self.others:
-            if other.takes(dialect, model):
-                return other.host, other.tariff or self.tariff
-        return self.host, self.tariff
+        takers = list_takers(self.others, (dialect,), model)
+        return (takers[0].host, takers[0].tariff or self.tariff) if takers else (self.host, self.tariff)
 
 
 @attrs.frozen(kw_only=True)

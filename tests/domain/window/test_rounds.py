@@ -86,7 +86,7 @@ def test_whom_a_request_costs_what_goes_by_who_gets_it() -> None:
     told = NamedUpstream("told", "https://models.example", models=("llama*",), tariff="openai-before-5.6")
     settings = attrs.evolve(SETTINGS, host="api.anthropic.com", others=(own, told))
 
-    def tariff(lane: str, model: str, settings: ServerSettings = settings) -> str:
+    def tariff(lane: str, model: str | None, settings: ServerSettings = settings) -> str:
         return find_tariff(None, read(body(PROMPT, model=model), lane=lane).transcript, settings).name
 
     assert tariff("chat/main", "qwen3") == "local"
@@ -95,6 +95,8 @@ def test_whom_a_request_costs_what_goes_by_who_gets_it() -> None:
     assert tariff("main", "qwen3") == "api"  # in this dialect it goes to the upstream
     named = attrs.evolve(settings, tariff="subscription")
     assert [tariff("chat/main", each, named) for each in ("qwen3", "llama4")] == ["subscription", "openai-before-5.6"]
+    alone = attrs.evolve(settings, others=(own,))
+    assert [tariff(lane, None, alone) for lane in ("chat/main", "main")] == ["local", "api"]  # where routing sends it
 
 
 def test_a_budget_for_tools_goes_with_managing_alone() -> None:

@@ -350,7 +350,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "tenant_quotas",
         (),
-        "Forget the oldest sessions of another tenant than `tenant` beyond so many stored bytes: `serve` daily.",
+        "Forget the oldest sessions of another tenant than `tenant` beyond so many stored bytes: `serve` daily, "
+        "`mnemosyne retain` at once.",
         values.parse_tenant_quotas,
         "TENANT=BYTES",
         unset="none",

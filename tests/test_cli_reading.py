@@ -377,7 +377,7 @@ def test_forgetting_asks_first(world: World) -> None:
 
 def test_nothing_is_forgotten_unless_somebody_says_so_and_nothing_that_is_in_use(world: World) -> None:
     done = world.run("retain")
-    assert "neither retain_days nor retain_bytes is set" in done.stderr
+    assert "neither retain_days, retain_bytes nor tenant_quotas is set" in done.stderr
     assert world.json("retain", "--retain-bytes", "1", "--dry-run")["sessions"] == []
     assert "Nothing is to be forgotten" in world.run("retain", "--retain-days", "3", "--dry-run").stderr
 

@@ -79,8 +79,12 @@ class Client:
     """What its command line needs, directly behind its name."""
     asks_for_mode: bool = True
     """Whether its requests can be made to ask for a mode."""
-    forks: "Callable[[ForkPoint, Invocation, Mapping[str, str]], list[str]] | None" = None
-    """What stands behind its name so that it goes on from there under another name; None where it cannot."""
+    recorded_as: str | None = None
+    """How the log calls it."""
+    forks: "Callable[[ForkPoint, Invocation, Mapping[str, str]], str] | None" = None
+    """Writes what it needs to go on from there as a session of its own, whose id this is; None where it cannot."""
+    resumes: Callable[[str, Sequence[str]], list[str]] = lambda session, words: [*words]
+    """What stands behind its name so that it goes on in its session of that id."""
     keeps_files: Callable[[], list[str]] | None = None
     """What its command line needs, directly behind its name, to have files kept before its calls; None where it cannot.
     """
@@ -109,19 +113,42 @@ def command_line(command: Sequence[str], way: Route) -> list[str]:
     return _put_behind_name(command, client.arguments(way) if client is not None else ())
 
 
-def fork_line(command: Sequence[str], point: "ForkPoint", environ: Mapping[str, str], folder: Path) -> list[str]:
-    """The command line with which ``command`` goes on in ``folder`` from a recorded reply, under another name. What the
-    client needs for that is written where it looks for it.
+@attrs.frozen
+class Fork:
+    """A session of a client's own that begins with another one: its id, and the command line that goes on in it."""
+
+    session: str
+    command: tuple[str, ...]
+
+
+def fork(command: Sequence[str], point: "ForkPoint", environ: Mapping[str, str], folder: Path) -> Fork:
+    """Have the client of ``command`` go on in ``folder`` from a recorded reply, as a session of its own. What it needs
+    for that is written where it looks for it.
 
     Raises BadOption for a client that cannot, NotFound where what it would go on from is not there.
     """
     client = recognise(command)
     if client is None or client.forks is None:
-        able = ", ".join(each.title for each in CLIENTS if each.forks is not None)
-        raise BadOption(f"--fork works with {able}: {command[0]} cannot be told to go on from another session.")
+        raise BadOption(f"{command[0]} cannot be told to go on from another session; {_list_able()} can.")
     at = _find_name(command)
-    program = tuple(command[:at])
-    return [*program, *client.forks(point, Invocation(program, tuple(command[at:]), folder), environ)]
+    called = Invocation(tuple(command[:at]), tuple(command[at:]), folder)
+    session = client.forks(point, called, environ)
+    return Fork(session, (*called.program, *client.resumes(session, called.words)))
+
+
+def command_of(recorded_as: str) -> tuple[str, ...]:
+    """The command of the client that the log calls so. Raises BadOption where it cannot go on from a reply."""
+    for client in CLIENTS:
+        if client.recorded_as == recorded_as and client.forks is not None:
+            return client.names[:1]
+    raise BadOption(
+        f"The session is of a client ({recorded_as}) that cannot be told to go on from a turn; {_list_able()} can. Name"
+        " one of these behind --, if it speaks the same dialect."
+    )
+
+
+def _list_able() -> str:
+    return ", ".join(each.title for each in CLIENTS if each.forks is not None)
 
 
 def files_line(command: Sequence[str]) -> list[str]:
@@ -288,27 +315,37 @@ def _hook_claude() -> list[str]:
     return [SETTINGS_OPTION, json.dumps({"hooks": {"PreToolUse": [entry]}})]
 
 
-def _fork_claude(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> list[str]:
-    from mnemosyne.adapters.claude_transcripts import find_entry, list_folders
+def _fork_claude(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> str:
+    from mnemosyne.adapters.claude_transcripts import list_folders, write_fork
 
-    entry = find_entry(list_folders(environ), point.session, point.message_id)
-    return ["--resume", point.session, "--fork-session", "--resume-session-at", entry, *called.words]
+    return write_fork(list_folders(environ), point.session, point.message_id)
 
 
-def _fork_opencode(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> list[str]:
+def _resume_claude(session: str, words: Sequence[str]) -> list[str]:
+    return ["--resume", session, *words]
+
+
+def _fork_opencode(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> str:
     from mnemosyne.adapters.opencode_sessions import import_session, write_session
 
     session = write_session(point, called.folder, time.time_ns() // 1000)
     import_session(called.program, session, called.folder, environ)
-    return ["--session", session["info"]["id"], *called.words]
+    return str(session["info"]["id"])
 
 
-def _fork_codex(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> list[str]:
+def _resume_opencode(session: str, words: Sequence[str]) -> list[str]:
+    return ["--session", session, *words]
+
+
+def _fork_codex(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> str:
     from mnemosyne.adapters.codex_rollouts import find_folder, write_rollout
 
-    name = write_rollout(find_folder(environ), point, called.folder, time.time_ns() // 1000)
-    at = next((number for number, word in enumerate(called.words, 1) if word in CODEX_EXEC), 0)
-    return [*called.words[:at], "resume", name, *called.words[at:]]
+    return write_rollout(find_folder(environ), point, called.folder, time.time_ns() // 1000)
+
+
+def _resume_codex(session: str, words: Sequence[str]) -> list[str]:
+    at = next((number for number, word in enumerate(words, 1) if word in CODEX_EXEC), 0)
+    return [*words[:at], "resume", session, *words[at:]]
 
 
 CLIENTS: tuple[Client, ...] = (
@@ -318,10 +355,21 @@ CLIENTS: tuple[Client, ...] = (
         _claude_variables,
         _claude_obstacles,
         _claude_costs,
+        recorded_as="claude-code",
         forks=_fork_claude,
+        resumes=_resume_claude,
         keeps_files=_hook_claude,
     ),
-    Client("opencode", ("opencode", "opencode-ai"), _opencode_variables, _nothing, _nothing, forks=_fork_opencode),
+    Client(
+        "opencode",
+        ("opencode", "opencode-ai"),
+        _opencode_variables,
+        _nothing,
+        _nothing,
+        recorded_as="opencode",
+        forks=_fork_opencode,
+        resumes=_resume_opencode,
+    ),
     Client(
         "Codex",
         ("codex",),
@@ -330,7 +378,9 @@ CLIENTS: tuple[Client, ...] = (
         _nothing,
         _codex_arguments,
         asks_for_mode=False,
+        recorded_as="codex",
         forks=_fork_codex,
+        resumes=_resume_codex,
     ),
     Client("aider", ("aider",), _aider_variables, _aider_obstacles, _nothing, asks_for_mode=False),
 )

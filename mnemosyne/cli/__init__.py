@@ -13,6 +13,7 @@ _READING = {
     "context": CommandPlace("context:context", "Show what was in a context window at a turn."),
     "diff": CommandPlace("diff:diff", "Show what changed between two turns."),
     "checkpoint": CommandPlace("checkpoint:checkpoint", "Give a turn a name, or list the names."),
+    "fork": CommandPlace("fork:fork", "Go on from any turn of a session, as one of its own."),
     "verify": CommandPlace("verify:verify", "Rebuild every turn and check it against its recorded hash."),
     "export": CommandPlace("transfer:export", "Write a session to a file."),
     "import": CommandPlace("transfer:import_command", "Read a session from a file."),

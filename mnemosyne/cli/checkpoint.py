@@ -26,7 +26,7 @@ def checkpoint(session: str, name: str | None, branch: str, turn: int | None, as
     \b
       mnemosyne checkpoint SESSION before-the-rewrite
       mnemosyne diff SESSION --turn before-the-rewrite 40
-      mnemosyne run --fork SESSION@before-the-rewrite -- claude
+      mnemosyne fork SESSION --turn before-the-rewrite
 
     Wherever a command takes a TURN[.ATTEMPT][/ROUND], it takes a name, too. A name stays with its turn. It works beside
     a running server and without one.

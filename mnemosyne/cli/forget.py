@@ -5,6 +5,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from mnemosyne.cli.printing import local_time, print_json, say
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
+    from mnemosyne.app.retaining import Limit
     from mnemosyne.app.storage import Storage
     from mnemosyne.domain.session.retention import Victim
     from mnemosyne.services.forgetting import Forgotten
@@ -124,47 +126,66 @@ def print_files(files: str) -> None:
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Only say which.")
 @quick_option
-@log_options("retain_days", "retain_bytes")
+@log_options("retain_days", "retain_bytes", "tenant_quotas")
 @json_option
 def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None:
     """Forget the sessions that were not active for --retain-days, and then the oldest ones, until what is left is not
-    more than --retain-bytes.
+    more than --retain-bytes. Then, of each tenant that --tenant-quotas names, the oldest ones beyond its quota.
 
-    Both are off unless you set them. Where the settings of a server hold them, it does this once a day by itself; this
+    All are off unless you set them. Where the settings of a server hold them, it does this once a day by itself; this
     command does it at once. A session that was active within the last hour is never forgotten.
     """
+    from mnemosyne.app.retaining import limits_of
+
     config = configuration(options)
-    chosen: Sequence[Victim] = ()
-    if config.retain_days is None and config.retain_bytes is None:
-        say("Nothing is to be forgotten: neither retain_days nor retain_bytes is set.", err=True)
+    limits = limits_of(config)
+    chosen: dict[str, Sequence[Victim]] = {}
+    if not limits:
+        say("Nothing is to be forgotten: neither retain_days, retain_bytes nor tenant_quotas is set.", err=True)
     elif not has_log(config):
         say(render_emptiness(config), err=True)
     else:
-        chosen = with_log(config, lambda storage: _victims(storage, config))
+        chosen = {each.tenant: victims for each in limits if (victims := _choose(config, each))}
         if not chosen:
             say("Nothing is to be forgotten: no session is that old, and all together are not too large.", err=True)
     files = "kept"
-    if chosen and not dry_run:
-        streams = [victim.candidate.session for victim in chosen]
-        _, files = with_log(config, lambda storage: _forget(storage, streams, quick=quick))
+    for number, (tenant, victims) in enumerate(chosen.items(), 1):
+        if not dry_run:
+            # What several tenants' sessions leave in the files is cleaned once, behind the last of them.
+            files = _forget_victims(config, tenant, victims, quick=quick or number < len(chosen))
+    told = [(tenant, victim) for tenant, victims in chosen.items() for victim in victims]
     if as_json:
-        print_json({"dry_run": dry_run, "files": files, "sessions": [_victim_as_json(victim) for victim in chosen]})
+        rows = [_victim_as_json(tenant, victim) for tenant, victim in told]
+        print_json({"dry_run": dry_run, "files": files, "sessions": rows})
         return
-    for victim in chosen:
+    for tenant, victim in told:
         last = local_time(victim.candidate.last_active_at)
         verb = "would be forgotten" if dry_run else "forgotten"
-        say(f"session {victim.candidate.session}, last active {last}: {verb}, {victim.reason}")
+        whose = f" of tenant {tenant}" if tenant != config.tenant else ""
+        say(f"session {victim.candidate.session}{whose}, last active {last}: {verb}, {victim.reason}")
     print_files(files)
 
 
-async def _victims(storage: "Storage", config: Config) -> "Sequence[Victim]":
+def _choose(config: Config, limit: "Limit") -> "Sequence[Victim]":
+    """The sessions of a tenant that its limit does not leave room for."""
     from mnemosyne.services.forgetting import choose_old
 
-    return await choose_old(storage, now=_now(), days=config.retain_days, stored_bytes=config.retain_bytes)
+    return with_log(
+        attrs.evolve(config, tenant=limit.tenant),
+        lambda storage: choose_old(storage, now=_now(), days=limit.days, stored_bytes=limit.stored_bytes),
+    )
 
 
-def _victim_as_json(victim: "Victim") -> dict[str, Any]:
+def _forget_victims(config: Config, tenant: str, victims: "Sequence[Victim]", *, quick: bool) -> str:
+    """What became of the files."""
+    streams = [victim.candidate.session for victim in victims]
+    of_tenant = attrs.evolve(config, tenant=tenant)
+    return with_log(of_tenant, lambda storage: _forget(storage, streams, quick=quick))[1]
+
+
+def _victim_as_json(tenant: str, victim: "Victim") -> dict[str, Any]:
     return {
+        "tenant": tenant,
         "id": str(victim.candidate.session),
         "stored_bytes": victim.candidate.stored_bytes,
         "reason": victim.reason,

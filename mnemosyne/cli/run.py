@@ -2,11 +2,10 @@
 
 import logging
 import os
-import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +18,6 @@ from mnemosyne.config import SETTINGS, Config, list_settings, upstreams_of
 
 if TYPE_CHECKING:
     from mnemosyne.app.launch import StartedServer
-    from mnemosyne.services.forks import ForkPoint
 
 
 def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -36,6 +34,7 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
 )
 @setting_options
 @manage_option
+@click.option("--off", is_flag=True, help="Manage this conversation no longer: what the client sends goes upstream.")
 @click.option(
     "--fork",
     metavar="SESSION[@TURN|@CHECKPOINT]",
@@ -57,6 +56,7 @@ def run(
     /,
     command: tuple[str, ...],
     manage: bool,
+    off: bool,
     fork: str | None,
     with_files: bool,
     record_worktree: bool,
@@ -80,6 +80,7 @@ def run(
 
     With --fork, Claude Code, opencode and Codex go on from any turn of a recorded session as a session of its own: the
     other stays as it is. Where it was managed, the fork goes on from what was sent, so the provider's cache holds.
+    `mnemosyne fork` does the same and starts no client.
 
     
       mnemosyne run --fork 319a@30 -- claude
@@ -99,18 +100,18 @@ def run(
     _refuse_unfindable(command[0])
     if with_files and fork is None:
         raise click.UsageError("--with-files needs --fork: it brings back the files of the turn that is gone back to.")
+    if manage and off:
+        raise click.UsageError("--manage and --off are opposites: give one.")
+    if off:
+        refuse_deaf(command, "--off")
     recorded = _record_files(command) if record_worktree else command
-    if fork is not None:
-        point = _find_fork(fork, config)
-        recorded = _go_on_from(recorded, point)
-        if with_files:
-            _bring_files_back(point)
-    command = recorded
+    command = _go_on_from(recorded, fork, config, with_files=with_files) if fork is not None else recorded
     with _server(config) as (url, started):
         _say_what_does_not_hold(command, config, url, joined=started is None)
         before = _read_untold(url, config) if started is None else {}
         began = time.time_ns() // 1000
-        environ = _client_environment(command, config, url)
+        mode = OFF if off else config.mode if config.mode == "manage" else None
+        environ = _client_environment(command, config, url, mode)
         try:
             code = run_client(_client_command(command, url, config), environ, started, _say)
         except OSError as error:
@@ -131,45 +132,39 @@ def _record_files(command: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(files_line(command))
 
 
-def _find_fork(wanted: str, config: Config) -> "ForkPoint":
-    """Where a recorded session is to be left."""
-    from mnemosyne.cli.reading import with_log
-    from mnemosyne.domain.history.time_travel import CHECKPOINT
-    from mnemosyne.services.forks import find_fork_point
+def _go_on_from(command: tuple[str, ...], wanted: str, config: Config, *, with_files: bool) -> tuple[str, ...]:
+    """The command line of a client that goes on from a recorded session, after a turn of it."""
+    from mnemosyne.cli.forking import bring_files_back, find_point, make_fork, place_sentence
 
-    session, _, turn = wanted.rpartition("@") if "@" in wanted else (wanted, "", "")
-    if not session or not re.fullmatch(rf"\d*|{CHECKPOINT.pattern}", turn, re.ASCII):
+    session, _, at = wanted.rpartition("@") if "@" in wanted else (wanted, "", "")
+    if not session:
         raise click.BadParameter(
             f"{wanted!r} is no SESSION, SESSION@TURN or SESSION@CHECKPOINT, such as 319a@30.", param_hint="--fork"
         )
-    at = int(turn) if turn.isdecimal() else turn or None
-    return with_log(config, lambda storage: find_fork_point(storage, session, at))
+    point = find_point(session, at or None, config)
+    made = make_fork(command, point)
+    _say(f"session {made.session} begins {place_sentence(point)}")
+    if with_files:
+        _say(bring_files_back(point))
+    return made.command
 
 
-def _go_on_from(command: tuple[str, ...], point: "ForkPoint") -> tuple[str, ...]:
-    """The command line of a client that goes on from a recorded session."""
-    from mnemosyne.app.clients import fork_line
-
-    line = fork_line(command, point, os.environ, Path.cwd())
-    _say(f"going on from turn {point.turn} of session {point.session}, as a session of its own")
-    return tuple(line)
+OFF = "off"
+"""The mode of a conversation that is managed no longer."""
 
 
-def _bring_files_back(point: "ForkPoint") -> None:
-    """Make the files what they were when that turn had answered."""
-    from mnemosyne.adapters.claude_transcripts import list_calls, list_folders
-    from mnemosyne.app.worktrees import find_files
+def refuse_deaf(command: Sequence[str], option: str) -> None:
+    """Raises BadOption for a client whose requests cannot be made to ask for a mode."""
+    from mnemosyne.app.clients import CLIENTS, recognise
+    from mnemosyne.errors import BadOption
 
-    calls = list_calls(list_folders(os.environ), point.session, point.message_id)
-    found = find_files(Path.cwd(), point.session, calls)
-    if found is None:
-        _say("no call behind that turn changed files, as far as they were kept: they stay as they are")
-        return
-    done = found.bring_back(time.time_ns() // 1000)
-    _say(
-        f"the files are what they were when turn {point.turn} had answered: {done.written} written, {done.removed}"
-        f" removed. As they were until now: git restore --source {done.ref} -- :/"
-    )
+    client = recognise(command)
+    if client is None or not client.asks_for_mode:
+        able = " and ".join(each.title for each in CLIENTS if each.asks_for_mode)
+        raise BadOption(
+            f"{option} reaches {able}, whose requests can ask for a mode; for {command[0]} the server's mode holds, and"
+            " `mnemosyne off SESSION` ends managing."
+        )
 
 
 ADDRESS = frozenset({"host", "port"})
@@ -291,7 +286,7 @@ def _client_command(command: tuple[str, ...], url: str, config: Config) -> list[
     return command_line(command, Route(url, config.upstream))
 
 
-def _client_environment(command: tuple[str, ...], config: Config, url: str) -> dict[str, str]:
+def _client_environment(command: tuple[str, ...], config: Config, url: str, mode: str | None) -> dict[str, str]:
     from mnemosyne.app.clients import BASE_URL, Route, environment, recognise
     from mnemosyne.app.discovery import url_of
 
@@ -301,7 +296,6 @@ def _client_environment(command: tuple[str, ...], config: Config, url: str) -> d
     client = recognise(command)
     for obstacle in client.obstacles(os.environ, Path.cwd()) if client else ():
         _say(obstacle)
-    mode = config.mode if config.mode == "manage" else None
     return environment(command, Route(url, config.upstream, mode, upstreams_of(config)), os.environ)
 
 

@@ -20,12 +20,15 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen
 class ForkPoint:
-    """The reply to a ``turn``, by the id of its message, in what the client calls ``session``.
+    """The reply to a ``turn``, by the id of its message, in what the ``client`` (as the log names it) calls
+    ``session``. ``wanted`` is the turn that was asked for, or a later one that has no whole reply.
 
     ``request`` is what the client had sent, ``reply`` what it saw of the reply, in the client's own ``dialect``.
     """
 
+    client: str
     session: str
+    wanted: int
     turn: int
     message_id: str
     dialect: Dialect
@@ -37,17 +40,18 @@ async def find_fork_point(archive: Archive, wanted: str, turn: int | str | None)
     """The last whole reply up to a turn of a session's main branch, or of the branch that ``wanted`` is the client's
     name of, or up to a checkpoint; None: the last of all.
 
-    Raises NotFound where there is none, or the client gave the session no name; ContentForgotten where what was said is
-    erased; ContentMissing, LogFailed.
+    Raises NotFound where there is no such turn or no whole reply, or the client gave the session no name;
+    ContentForgotten where what was said is erased; ContentMissing, LogFailed.
     """
     stream = await sessions.find(archive, wanted)
     recorded = await archive.events.read(stream)
     events = [each.envelope.event for each in recorded]
+    started = next(event for event in events if isinstance(event, SessionStarted))
     alias = next((each for each in await archive.directory.aliases(wanted) if each.stream == stream), None)
     if alias is not None:
         name, branch = wanted, alias.branch
     else:
-        name = next(event.external_id for event in events if isinstance(event, SessionStarted))
+        name = started.external_id
         opened = (each for each in events if isinstance(each, BranchOpened) and each.kind is BranchKind.MAIN)
         branch = next((each.branch for each in opened), "")
     if name.startswith(UNNAMED):
@@ -55,24 +59,33 @@ async def find_fork_point(archive: Archive, wanted: str, turn: int | str | None)
     history = history_of(str(stream), recorded)
     if isinstance(turn, str):
         began = history.find(branch, turn).began
-        branch, turn = began.branch, began.turn
+        name, branch, turn = _name_of(history, began.branch) or name, began.branch, began.turn
     if branch not in history.lines:
         raise NotFound(f"Session {stream} has no conversation of an agent's to go on from.")
+    if turn is not None:
+        history.turn(branch, turn)
+    last = history.line(branch).last if turn is None else turn
     dialect = history.dialect_of(branch)
-    for attempt, ended in _whole_before(history, branch, turn):
+    for attempt, ended in _whole_before(history, branch, last):
         body = await read_reply(archive, stream, attempt)
         reply = json.loads(body) if body is not None else {}
         if body is not None and not any(map(is_call, dialect.reply_content(reply))):
             request = json.loads((await rebuild(archive, stream, history, attempt)).body)
-            return ForkPoint(name, attempt.began.turn, ended.message_id or "", dialect, request, reply)
-    where = "" if turn is None else f" up to turn {turn}"
-    raise NotFound(f"Session {stream} has no whole reply{where} to go on from.")
+            place = attempt.began.turn, ended.message_id or ""
+            return ForkPoint(started.client, name, last, *place, dialect, request, reply)
+    raise NotFound(f"Session {stream} has no whole reply up to turn {last} to go on from.")
 
 
-def _whole_before(history: History, branch: str, turn: int | None) -> Iterator[tuple[Attempt, TurnFinished]]:
+def _name_of(history: History, branch: str) -> str | None:
+    """What the client calls the branch, as whoever spoke there last did."""
+    spoken = (each.began.speaker for each in reversed(list(history.line(branch).attempts)))
+    return next((each.external_id for each in spoken if each is not None), None)
+
+
+def _whole_before(history: History, branch: str, turn: int) -> Iterator[tuple[Attempt, TurnFinished]]:
     """The turns up to one of a branch, its parent's among them, whose replies the model ended; the last one first."""
     line = history.line(branch)
-    for number in range(line.last if turn is None else min(turn, line.last), 0, -1):
+    for number in range(turn, 0, -1):
         known = number in line.turns or number <= line.inherited
         for attempt in reversed(history.turn(branch, number) if known else ()):
             ended = attempt.ended

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.adapters.claude_transcripts import find_entry, list_calls, list_folders
+from mnemosyne.adapters.claude_transcripts import list_calls, list_folders, write_fork
 from mnemosyne.errors import NotFound
 
 
@@ -19,9 +19,26 @@ def said(uuid: str, message_id: str, kind: str = "assistant") -> dict[str, objec
     return {"type": kind, "uuid": uuid, "message": {"id": message_id, "content": []}}
 
 
-def test_a_message_of_several_entries_is_known_by_its_last(tmp_path: Path) -> None:
-    transcript(tmp_path, "s", said("a", "msg_1"), said("b", "msg_2"), said("c", "msg_2"), said("d", "msg_3"))
-    assert find_entry([tmp_path], "s", "msg_2") == "c"
+def forked(folder: Path, message_id: str) -> tuple[list[str], set[str | None]]:
+    """The entries of a fork of the session ``s``, and the sessions that they say they are of."""
+    name = write_fork([folder], "s", message_id)
+    entries = []
+    for line in (folder / "-home-ada-app" / f"{name}.jsonl").read_text().splitlines():
+        try:
+            entries.append(json.loads(line))
+        except ValueError:
+            continue
+    told = {each["sessionId"] for each in entries if isinstance(each, dict) and "sessionId" in each}
+    assert told <= {name}
+    return [each["uuid"] for each in entries if isinstance(each, dict) and "uuid" in each], told
+
+
+def test_a_fork_ends_with_the_last_entry_of_a_message_and_is_of_its_own_session(tmp_path: Path) -> None:
+    entries = [said("a", "msg_1"), said("b", "msg_2"), said("c", "msg_2"), said("d", "msg_3")]
+    transcript(tmp_path, "s", *(each | {"sessionId": "s"} for each in entries))
+    found, told = forked(tmp_path, "msg_2")
+    assert (found, len(told)) == (["a", "b", "c"], 1)
+    assert "msg_3" in (tmp_path / "-home-ada-app/s.jsonl").read_text()
 
 
 def test_lines_that_are_cut_or_of_another_kind_are_passed_over(tmp_path: Path) -> None:
@@ -32,15 +49,15 @@ def test_lines_that_are_cut_or_of_another_kind_are_passed_over(tmp_path: Path) -
         {"type": "msg_1"},
     ]
     transcript(tmp_path, "s", *odd, said("a", "msg_1"))
-    assert find_entry([tmp_path], "s", "msg_1") == "a"
+    assert forked(tmp_path, "msg_1")[0][-1] == "a"
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no transcript of session s"):
-        find_entry([tmp_path], "s", "msg_1")
+        write_fork([tmp_path], "s", "msg_1")
     transcript(tmp_path, "s", said("a", "msg_1"))
     with pytest.raises(NotFound, match="does not hold that reply"):
-        find_entry([tmp_path], "s", "msg_9")
+        write_fork([tmp_path], "s", "msg_9")
 
 
 def test_the_client_s_own_variable_says_where_they_are(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ REPLY = said("assistant", "Teal.")
 
 
 def fork_point(request: dict[str, Any], dialect: Any = RESPONSES) -> ForkPoint:
-    return ForkPoint("s", 3, "resp_1", dialect, request, {"output": [REPLY]})
+    return ForkPoint("codex", "s", 3, 3, "resp_1", dialect, request, {"output": [REPLY]})
 
 
 def read(folder: Path, name: str) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ def written(*messages: tuple[str, list[dict[str, Any]]], tools: tuple[str, ...] 
         "tools": [{"name": each} for each in tools],
         "messages": [{"role": role, "content": content} for role, content in messages],
     }
-    point = ForkPoint("s", 3, "msg_1", MESSAGES, request, {"content": [text("Done.")]})
+    point = ForkPoint("opencode", "s", 3, 3, "msg_1", MESSAGES, request, {"content": [text("Done.")]})
     return write_session(point, Path("/home/ada/app"), AT)
 
 
@@ -93,7 +93,7 @@ def test_tools_that_the_session_was_not_offered_are_kept_from_its_fork() -> None
 
 def test_a_session_in_another_dialect_is_refused() -> None:
     with pytest.raises(BadOption, match="models of Anthropic's only"):
-        write_session(ForkPoint("s", 1, "resp_1", RESPONSES, {}, {}), Path("/"), AT)
+        write_session(ForkPoint("codex", "s", 1, 1, "resp_1", RESPONSES, {}, {}), Path("/"), AT)
 
 
 def test_what_opencode_says_of_a_conversation_that_it_does_not_take_is_said(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from mnemosyne.app.clients import (
     FIRST_PARTY,
     Route,
     command_line,
+    command_of,
     environment,
     files_line,
-    fork_line,
+    fork,
     recognise,
 )
 from mnemosyne.domain.wire.dialect import Dialect
@@ -193,7 +194,7 @@ def test_only_clients_that_can_send_a_header_ask_for_a_mode() -> None:
 
 
 def fork_point(dialect: Dialect = MESSAGES) -> ForkPoint:
-    return ForkPoint("s", 3, "msg_1", dialect, {}, {})
+    return ForkPoint("claude-code", "s", 3, 3, "msg_1", dialect, {}, {})
 
 
 def test_claude_code_goes_on_from_a_reply_and_others_say_that_they_cannot(tmp_path: Path) -> None:
@@ -202,12 +203,12 @@ def test_claude_code_goes_on_from_a_reply_and_others_say_that_they_cannot(tmp_pa
     entry = {"type": "assistant", "uuid": "u-1", "message": {"id": "msg_1"}}
     (folder / "s.jsonl").write_text(json.dumps(entry) + "\n")
     environ = {"CLAUDE_CONFIG_DIR": str(tmp_path)}
-    line = fork_line(["npx", "claude", "-p", "go on"], fork_point(), environ, tmp_path)
-    how = ["--resume", "s", "--fork-session", "--resume-session-at", "u-1"]
-    assert line == ["npx", "claude", *how, "-p", "go on"]
+    made = fork(["npx", "claude", "-p", "go on"], fork_point(), environ, tmp_path)
+    assert made.command == ("npx", "claude", "--resume", made.session, "-p", "go on")
+    assert (folder / f"{made.session}.jsonl").is_file()
     for command in (["aider"], ["python", "agent.py"]):
-        with pytest.raises(BadOption, match="--fork works with Claude Code, opencode, Codex: "):
-            fork_line(command, fork_point(), environ, tmp_path)
+        with pytest.raises(BadOption, match="from another session; Claude Code, opencode, Codex can"):
+            fork(command, fork_point(), environ, tmp_path)
 
 
 def test_codex_is_told_to_resume_what_was_written_for_it_with_a_terminal_and_without(tmp_path: Path) -> None:
@@ -216,19 +217,28 @@ def test_codex_is_told_to_resume_what_was_written_for_it_with_a_terminal_and_wit
         (["codex", "-m", "gpt-5.5", "exec", "go on"], ["codex", "-m", "gpt-5.5", "exec"], ["go on"]),
         (["npx", "codex", "go on"], ["npx", "codex"], ["go on"]),
     ):
-        line = fork_line(command, fork_point(RESPONSES), environ, tmp_path)
-        name = line[len(behind) + 1]
-        assert line == [*behind, "resume", name, *rest]
-        assert list(tmp_path.rglob(f"*{name}.jsonl"))
+        made = fork(command, fork_point(RESPONSES), environ, tmp_path)
+        assert made.command == (*behind, "resume", made.session, *rest)
+        assert list(tmp_path.rglob(f"*{made.session}.jsonl"))
 
 
 def test_opencode_goes_on_in_what_it_took_in(tmp_path: Path) -> None:
     program = tmp_path / "opencode"
     program.write_text('#!/bin/sh\nexec cat "$2"\n')
     program.chmod(0o700)
-    line = fork_line([str(program), "run", "go on"], fork_point(), {"PATH": os.environ["PATH"]}, tmp_path)
-    assert (line[0], line[1], line[3:]) == (str(program), "--session", ["run", "go on"])
-    assert line[2].startswith("ses_")
+    made = fork([str(program), "run", "go on"], fork_point(), {"PATH": os.environ["PATH"]}, tmp_path)
+    assert made.command == (str(program), "--session", made.session, "run", "go on")
+    assert made.session.startswith("ses_")
+
+
+def test_the_client_of_a_session_is_known_by_what_the_log_calls_it() -> None:
+    assert [command_of(each) for each in ("claude-code", "opencode", "codex")] == [
+        ("claude",),
+        ("opencode",),
+        ("codex",),
+    ]
+    with pytest.raises(BadOption, match=r"of a client \(other\) that cannot"):
+        command_of("other")
 
 
 def test_a_client_that_has_files_kept_is_given_a_hook_and_no_other_client_is() -> None:

@@ -457,8 +457,18 @@ def test_files_that_cannot_be_kept_or_brought_back_are_said_before_anything_is_s
         assert sentence in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("place", ["@3", "319a@th ree"])
-def test_a_fork_that_names_no_turn_is_refused_before_anything_is_started(environ: dict[str, str], place: str) -> None:
-    done = mnemosyne("run", "--fork", place, "--", "true", environ=environ)
-    assert done.returncode == 2
-    assert "is no SESSION, SESSION@TURN or" in " ".join(done.stderr.split())
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        (("--fork", "@3"), 2, "is no SESSION, SESSION@TURN or"),
+        (("--fork", "319a@th ree"), 2, "is no turn's number and no checkpoint's name"),
+        (("--off",), 2, "--off reaches Claude Code and opencode"),
+        (("--off", "--manage"), 2, "are opposites"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_before_anything_is_started(
+    environ: dict[str, str], options: tuple[str, ...], code: int, sentence: str
+) -> None:
+    done = mnemosyne("run", *options, "--", "true", environ=environ)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert sentence in " ".join(done.stderr.split())

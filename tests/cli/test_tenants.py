@@ -32,6 +32,7 @@ OF_SESSION = {
     "context": ["SESSION"],
     "checkpoint": ["SESSION", "a-name"],
     "diff": ["SESSION", "--turn", "1", "2"],
+    "fork": ["SESSION"],
     "verify": ["SESSION"],
     "export": ["SESSION"],
     "forget": ["SESSION", "--yes"],
@@ -126,6 +127,18 @@ def test_each_of_these_tells_a_tenant_of_its_own_session(both: Path) -> None:
         own, none = (CliRunner().invoke(main, [*command.split(), "--tenant", name]) for name in ("t", "nobody"))
         assert (own.exit_code, none.exit_code) == (0, 0), (command, own.output, none.output)
         assert own.output != none.output, command
+
+
+def test_what_is_beyond_a_tenant_s_quota_is_forgotten_by_hand_too_and_nothing_of_others(both: Path) -> None:
+    over = ("retain", "--tenant-quotas", "t=1", "--json")
+    others = run("verify").stdout
+    (told,) = json.loads(run(*over, "--dry-run").stdout)["sessions"]
+    assert (told["tenant"], told["id"]) == ("t", SESSION)
+    assert json.loads(run("retain", "--tenant-quotas", "t=1000000000", "--json").stdout)["sessions"] == []
+    assert f"session {SESSION} of tenant t, last active" in run(*over[:-1]).stdout
+    assert json.loads(run(*over).stdout)["sessions"] == []
+    assert "forgotten" in run("verify", "--tenant", "t").stdout
+    assert run("verify").stdout == others
 
 
 def test_a_tenant_finds_its_own_by_the_same_commands(both: Path) -> None:

@@ -27,10 +27,11 @@ async def test_the_last_whole_reply_up_to_the_turn_is_where_it_goes_on() -> None
         assert (first.session, first.turn, first.message_id) == (name, 1, "msg_1")
         for turn in (2, 3, None):
             found = await find_fork_point(talk.archive, str(talk.stream)[:8], turn)
-            assert found.message_id == "msg_2"
+            assert (found.message_id, found.turn, found.wanted) == ("msg_2", 2, turn or 3)
             assert (found.request["messages"], found.reply["content"][0]["text"]) == (said[:-2][:3], "Done.")
-        with pytest.raises(NotFound, match="no whole reply up to turn 0"):
-            await find_fork_point(talk.archive, name, 0)
+        for turn in (0, 4):
+            with pytest.raises(NotFound, match=f"has turns 1 to 3, and not {turn}"):
+                await find_fork_point(talk.archive, name, turn)
         with pytest.raises(NotFound, match="There is no session"):
             await find_fork_point(talk.archive, "another", None)
 

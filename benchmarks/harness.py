@@ -85,8 +85,11 @@ def processes_below(pid: int | None) -> list[int]:
     return below[1:]
 
 
-SERVING, WORKER, DATABASE = "serving process", "worker", "PostgreSQL"
+SERVING, WORKER, COMMANDS, DATABASE = "serving process", "worker", "commands", "PostgreSQL"
 """What the processes of a server are."""
+
+_TELLING = {b"\0worker\0": WORKER, b"\0mnemosyne.cli.handed\0": COMMANDS}
+"""By what in its command line a process is known."""
 
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -123,7 +126,8 @@ class Server:
         used = {SERVING: self.cpu_seconds()}
         for pid in processes_below(self.pid):
             with suppress(OSError):  # it ended meanwhile
-                kind = WORKER if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes() else DATABASE
+                command = Path(f"/proc/{pid}/cmdline").read_bytes()
+                kind = next((kind for word, kind in _TELLING.items() if word in command), DATABASE)
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 used[kind] = used.get(kind, 0.0) + sum(map(int, fields[11:15])) * _TICK
         return used

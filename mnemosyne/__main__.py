@@ -1,5 +1,5 @@
 """``python -m mnemosyne``."""
 
-from mnemosyne.cli import main
+from mnemosyne.start import main
 
-main(prog_name="mnemosyne")
+main()

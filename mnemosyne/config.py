@@ -5,7 +5,6 @@ default holds. ``mnemosyne config`` prints this table with the source of each va
 """
 
 import difflib
-import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ import attrs
 
 from mnemosyne import setting_values as values
 from mnemosyne.errors import BadConfiguration, BadOption
+from mnemosyne.places import default_data_dir
 from mnemosyne.setting_values import TenantKey, TenantQuota
 from mnemosyne.upstreams import NamedUpstream
 
@@ -42,16 +42,6 @@ _SECRETS = (
 def list_settings(config: "Config") -> dict[str, str]:
     """What a server tells of its settings to who holds its token: all but the DSN, which may hold a password."""
     return {setting.name: render(getattr(config, setting.name)) for setting in SETTINGS if setting.name != "dsn"}
-
-
-def default_data_dir(environ: Mapping[str, str]) -> Path:
-    """Where state lives when nobody says otherwise: the system's place for root, the XDG one for people."""
-    if os.geteuid() == 0:
-        return Path("/var/lib/mnemosyne")
-    base = environ.get("XDG_DATA_HOME", "")
-    if not os.path.isabs(base):  # "All paths set in these environment variables must be absolute" (XDG, basics)
-        base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".local/share")
-    return Path(base).absolute() / "mnemosyne"
 
 
 def upstreams_of(config: "Config") -> tuple[NamedUpstream, ...]:
@@ -515,7 +505,7 @@ def load_text(text: str | None, file: Path, options: Mapping[str, object], envir
         values[setting.name] = None if found is None else _parse(setting, found, source, base)
         sources[setting.name] = source
     if values["data_dir"] is None:
-        values["data_dir"] = default_data_dir(environ)
+        values["data_dir"] = Path(default_data_dir(environ))
     config = Config(**values, sources=sources, file=None if table is None else file)
     _check(config)
     return config
@@ -528,7 +518,7 @@ def find_file(options: Mapping[str, object], environ: Mapping[str, str], given: 
         return Path(named).expanduser().absolute(), True
     setting = next(setting for setting in SETTINGS if setting.name == "data_dir")
     found, source = _find(setting, options, environ, {}, Path())
-    directory = default_data_dir(environ) if found is None else _parse(setting, found, source, Path.cwd())
+    directory = Path(default_data_dir(environ)) if found is None else _parse(setting, found, source, Path.cwd())
     assert isinstance(directory, Path)
     return directory / FILE_NAME, False
 

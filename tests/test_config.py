@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.config import SETTINGS, Config, default_data_dir, load, mask, plain
+from mnemosyne.config import SETTINGS, Config, load, mask, plain
 from mnemosyne.errors import BadConfiguration
+from mnemosyne.places import default_data_dir
 from mnemosyne.setting_values import is_loopback
 
 
@@ -52,8 +53,8 @@ def test_every_setting_has_a_field_a_meaning_and_a_default_that_its_own_rule_acc
 def test_an_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
     config = load({}, environ | {"MNEMOSYNE_DSN": "", "MNEMOSYNE_PORT": "", "MNEMOSYNE_CONFIG": ""})
     assert (config.dsn, config.port) == (None, 8787)
-    assert load({}, {"MNEMOSYNE_DATA_DIR": "", "XDG_DATA_HOME": "/x"}).data_dir == default_data_dir(
-        {"XDG_DATA_HOME": "/x"}
+    assert load({}, {"MNEMOSYNE_DATA_DIR": "", "XDG_DATA_HOME": "/x"}).data_dir == Path(
+        default_data_dir({"XDG_DATA_HOME": "/x"})
     )
 
 
@@ -322,24 +323,6 @@ def test_a_certificate_file_must_be_there(environ: dict[str, str]) -> None:
 
 
 # Places
-
-
-@pytest.mark.parametrize(
-    ("environ", "place"),
-    [
-        ({"HOME": "/home/me"}, "/home/me/.local/share/mnemosyne"),
-        ({"HOME": "/home/me", "XDG_DATA_HOME": "/data"}, "/data/mnemosyne"),
-        ({"HOME": "/home/me", "XDG_DATA_HOME": "relative"}, "/home/me/.local/share/mnemosyne"),
-    ],
-)
-def test_people_keep_their_data_at_home(environ: dict[str, str], place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert default_data_dir(environ) == Path(place)
-
-
-def test_root_keeps_its_data_in_the_system_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert default_data_dir({"HOME": "/root"}) == Path("/var/lib/mnemosyne")
 
 
 def test_what_is_loopback() -> None:

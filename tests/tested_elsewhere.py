@@ -77,6 +77,11 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "where an object stands is told of a request and its log together",
         "domain/history/manifest domain/history/page_layout",
     ),
+    "cli/test_handover.py": (
+        "who hands over and who takes over show only in what a command says, and when it ends",
+        "handover cli/handed app/command_process",
+    ),
+    "app/test_page_process.py": ("what is started on demand shows in what the demand gets", "app/on_demand"),
     "cli/test_sql.py": ("what a value looks like shows in what the command prints", "cli/query_answers"),
     "cli/test_ask.py": ("what is put together shows in what the command prints", "app/asking"),
     "http/test_knowledge_told.py": ("what sessions are told and give shows in what goes upstream", "actors/librarian"),

@@ -1,24 +1,17 @@
-"""The process that makes the pages: started when somebody asks for one, ended by itself when nobody has for a while.
-
-It takes requests at a Unix socket that is ours, in a directory that only we can enter; so a request that comes while it
-starts waits there, and one that ends is followed by another.
-"""
+"""The process that makes the pages: started when somebody asks for one, ended by itself when nobody has for a while."""
 
 import logging
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Never
 
-import attrs
 import trio
 
 from mnemosyne.adapters.upstream import HttpUpstream
-from mnemosyne.backoff import backoff
+from mnemosyne.app.on_demand import ProcessOnDemand
 from mnemosyne.http.inspector.passing import PagePasser
 
 log = logging.getLogger(__name__)
@@ -29,66 +22,8 @@ COMMAND = (sys.executable, "-P", "-m", "mnemosyne", "open", "--at-socket")
 WAITING = 64
 """So many requests wait at the socket."""
 
-PAUSE_SECONDS, LONGEST_PAUSE = 1.0, 30.0
-"""How soon one that ended is followed by another, if somebody asks; later each time where they keep ending."""
-
-STEADY_SECONDS = 30.0
-"""One that lived so long is followed soon."""
-
 DSN_SECONDS = 2.0
 """How long its start waits for the server's database."""
-
-
-@attrs.frozen(kw_only=True)
-class PageProcess:
-    """Keeps the process there while somebody asks for pages at ``listener``. ``dsn`` gives the database's, once it is
-    known; ``environ`` holds the settings as variables.
-    """
-
-    listener: socket.socket
-    environ: Mapping[str, str]
-    dsn: Callable[[], Awaitable[str]]
-
-    async def run(self) -> Never:
-        """Start one whenever a request waits, until cancelled; then it is ended, too."""
-        pauses = backoff(PAUSE_SECONDS, LONGEST_PAUSE)
-        while True:
-            await trio.lowlevel.wait_readable(self.listener)
-            began = trio.current_time()
-            await self._run(await self._environ())
-            if trio.current_time() - began > STEADY_SECONDS:
-                pauses = backoff(PAUSE_SECONDS, LONGEST_PAUSE)
-            await trio.sleep(next(pauses))
-
-    async def _environ(self) -> Mapping[str, str]:
-        """With the database that is open already; where none is, the pages say why."""
-        with trio.move_on_after(DSN_SECONDS):
-            return {**self.environ, "MNEMOSYNE_DSN": await self.dsn()}
-        return self.environ
-
-    async def _run(self, environ: Mapping[str, str]) -> None:
-        number = self.listener.fileno()
-        try:
-            process = await trio.lowlevel.open_process(
-                [*COMMAND, str(number)],
-                stdin=subprocess.PIPE,  # ends when we do
-                env=environ,
-                pass_fds=(number,),
-                process_group=0,  # Ctrl-C is for us
-            )
-        except OSError as error:
-            log.warning("The pages cannot be shown: their process cannot be started: %s.", error)
-            return
-        assert process.stdin is not None
-        try:
-            await process.wait()
-        finally:
-            with trio.CancelScope(shield=True):
-                process.kill()
-                await process.wait()
-                await process.stdin.aclose()
-        if process.returncode:
-            log.warning("The pages' process ended with exit code %d.", process.returncode)
 
 
 @asynccontextmanager
@@ -96,8 +31,16 @@ async def open_pages(
     environ: Mapping[str, str], dsn: Callable[[], Awaitable[str]], token: str, tasks: trio.Nursery
 ) -> AsyncIterator[PagePasser | None]:
     """What passes requests for pages on, for as long as the context lasts; None where there can be no socket, which
-    keeps no server from serving.
+    keeps no server from serving. ``dsn`` gives the database's, once it is known; ``environ`` holds the settings as
+    variables.
     """
+
+    async def with_database() -> Mapping[str, str]:
+        """The one that is open already; where none is, the pages say why."""
+        with trio.move_on_after(DSN_SECONDS):
+            return {**environ, "MNEMOSYNE_DSN": await dsn()}
+        return environ
+
     with ExitStack() as stack:
         try:
             path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemosyne-"))) / "pages"
@@ -110,5 +53,6 @@ async def open_pages(
             yield None
             return
         async with HttpUpstream("http://pages", socket=path) as upstream:
-            tasks.start_soon(PageProcess(listener=listener, environ=environ, dsn=dsn).run)
+            maker = ProcessOnDemand(purpose="the pages", command=COMMAND, listener=listener, environ=with_database)
+            tasks.start_soon(maker.run)
             yield PagePasser(upstream, token)

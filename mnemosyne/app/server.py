@@ -20,6 +20,7 @@ from mnemosyne.adapters.helpers.opening import check_helper
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.reconnecting_log import ReconnectingLog
 from mnemosyne.adapters.upstream import HttpUpstream
+from mnemosyne.app.command_process import open_commands
 from mnemosyne.app.discovery import off_sentence
 from mnemosyne.app.freed_memory import return_when_quiet
 from mnemosyne.app.keeping import keep_open
@@ -124,7 +125,11 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
             supervisor = Supervisor(event_log, AwakeSessions(registry), environ)
             sessions.start_soon(supervisor.run)
             sessions.start_soon(return_when_quiet, progress)
-            async with open_pages(environ, event_log.dsn, token, sessions) as pages, trio.open_nursery() as turns:
+            async with (
+                open_commands(config.data_dir, environ, sessions),
+                open_pages(environ, event_log.dsn, token, sessions) as pages,
+                trio.open_nursery() as turns,
+            ):
                 find_finder = cache(partial(SessionFinder, registry, event_log))
                 of_keys = {each.sha256: find_finder(each.tenant) for each in config.tenant_keys}
                 finder = find_finder(config.tenant)

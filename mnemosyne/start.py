@@ -1,0 +1,20 @@
+"""The program ``mnemosyne``: what commands are asked for over and over need not be imported each time."""
+
+import os
+import sys
+
+from mnemosyne.handover import HANDED, hand_over
+
+
+def main() -> None:
+    """Do what the command line says, in a process that is ready for it if there is one, else here."""
+    name = os.path.basename(sys.argv[0])
+    name = "mnemosyne" if name == "__main__.py" else name
+    arguments = sys.argv[1:]
+    if arguments and arguments[0] in HANDED:
+        code = hand_over(name, arguments, os.environ)
+        if code is not None:
+            sys.exit(code)
+    from mnemosyne.cli import main as program
+
+    program(prog_name=name)

@@ -1,0 +1,189 @@
+"""Commands that a process of a running server does: nobody can tell, but by the time that they take."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import psycopg
+import pytest
+import trio
+
+import mnemosyne
+from mnemosyne import handover
+from mnemosyne.app.command_process import open_commands
+from mnemosyne.cli import handed
+from mnemosyne.handover import HANDED, hand_over
+from tests.cli.support import children, ended, environ_for, serving
+from tests.cli.test_imports import loaded
+from tests.waiting import DEADLINE
+
+PROGRAM = [sys.executable, "-X", "importtime", "-P", "-m", "mnemosyne"]
+"""It tells on stderr what it imports: who hands over needs no library for command lines."""
+
+
+@attrs.frozen
+class Done:
+    """A command that has ended; ``said`` is its exit code, and what it printed."""
+
+    said: tuple[int, str, str]
+    is_handed: bool
+
+    @classmethod
+    def of(cls, code: int, out: str, err: str) -> "Done":
+        lines = err.splitlines(keepends=True)
+        told = "".join(each for each in lines if not each.startswith("import time:"))
+        return cls((code, out, told), not any(each.rpartition("|")[2].strip() == "click" for each in lines))
+
+
+async def do(*arguments: str, environ: Mapping[str, str], cwd: Path | None = None) -> Done:
+    with trio.fail_after(DEADLINE):
+        done = await trio.run_process(
+            [*PROGRAM, *arguments], env=environ, cwd=cwd, capture_stdout=True, capture_stderr=True, check=False
+        )
+    return Done.of(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@asynccontextmanager
+async def taking(folder: Path, environ: Mapping[str, str]) -> AsyncIterator[dict[str, str]]:
+    """The environment of commands that are handed over, to a process that runs already."""
+    async with trio.open_nursery() as nursery:
+        async with open_commands(folder, environ, nursery):
+            told = {**environ, "MNEMOSYNE_DATA_DIR": str(folder)}
+            await hand("sessions", "--help", environ=told)
+            yield told
+        nursery.cancel_scope.cancel()
+
+
+async def hand(*arguments: str, environ: Mapping[str, str], cwd: Path | None = None) -> Done:
+    """A command that was handed over, after those that came before there was somebody or, on a busy machine, waited too
+    long.
+    """
+    with trio.fail_after(DEADLINE):
+        while not (done := await do(*arguments, environ=environ, cwd=cwd)).is_handed:
+            pass
+    return done
+
+
+async def begin(*arguments: str, environ: Mapping[str, str], dsn: str) -> tuple[trio.Process, int]:
+    """A command that waits for a table, and the process that does it, to which it was handed over."""
+    with psycopg.connect(dsn, autocommit=True) as looking, trio.fail_after(DEADLINE):
+        while True:
+            process = await trio.lowlevel.open_process(
+                [*PROGRAM, *arguments], env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+            while not looking.execute("select from pg_stat_activity where wait_event_type = 'Lock'").fetchall():
+                await trio.lowlevel.checkpoint()
+            if forked := list(children(forkers()[0])):
+                return process, forked[0]
+            assert process.stdout is not None
+            process.kill()
+            await process.wait()
+            await process.stdout.aclose()
+            while looking.execute("select from pg_stat_activity where wait_event_type = 'Lock'").fetchall():
+                await trio.lowlevel.checkpoint()
+
+
+def forkers() -> list[int]:
+    return [pid for pid, command in children(os.getpid()).items() if handed.__name__ in command]
+
+
+async def test_who_has_a_command_done_sees_what_it_says_by_itself(conversation: str, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    commands = [
+        ("sessions",),
+        ("context", conversation, "--json"),
+        ("usage", "--since", "2020-01-01"),
+        ("report", conversation, "--html", "report.html"),
+        ("context", "nobody"),
+        ("sessions", "--wrong"),
+    ]
+    alone = {**os.environ, "MNEMOSYNE_DATA_DIR": str(tmp_path / "alone"), "TZ": "Asia/Tokyo", "COLUMNS": "90"}
+    async with taking(tmp_path, {**os.environ, "TZ": "UTC"}) as environ:
+        other = {**environ, "TZ": "Asia/Tokyo", "COLUMNS": "90"}
+        for command in commands:
+            done = await do(*command, environ=alone, cwd=tmp_path / "here")
+            assert not done.is_handed
+            assert (await hand(*command, environ=other, cwd=tmp_path / "here")).said == done.said
+        assert len(forkers()) == 1
+    assert (tmp_path / "here/report.html").stat().st_mode & 0o077 == 0
+    assert [each for each in os.listdir(tmp_path) if ".socket" in each] == []
+
+
+async def test_a_command_ends_when_whoever_gave_it_does(conversation: str, dsn: str, tmp_path: Path) -> None:
+    async with taking(tmp_path, os.environ) as environ:
+        with psycopg.connect(dsn) as held:
+            held.execute("lock table mnemosyne.stored_events")
+            for number, code in ((signal.SIGINT, 1), (signal.SIGKILL, -signal.SIGKILL)):
+                process, forked = await begin("context", conversation, environ=environ, dsn=dsn)
+                assert process.stdout is not None
+                process.send_signal(number)
+                with trio.fail_after(DEADLINE):
+                    assert await process.wait() == code
+                    assert ended(forked)
+                    assert await process.stdout.receive_some() == b""
+                await process.stdout.aclose()
+
+
+async def test_one_that_hangs_or_was_killed_holds_up_nothing_and_says_nothing_twice(
+    conversation: str, tmp_path: Path
+) -> None:
+    async with taking(tmp_path, os.environ) as environ:
+        (forker,) = forkers()
+        before = await hand("branches", conversation, environ=environ)
+        os.kill(forker, signal.SIGSTOP)
+        hung = await do("branches", conversation, environ=environ)
+        os.kill(forker, signal.SIGCONT)
+        os.kill(forker, signal.SIGKILL)
+        killed = await do("branches", conversation, environ=environ)
+        assert (hung.is_handed, killed.is_handed) == (False, False)
+        assert before.said == hung.said == killed.said
+        await hand("branches", conversation, environ=environ)
+
+
+async def test_a_server_takes_commands_until_its_code_has_changed_and_then_by_the_new_one(
+    conversation: str, tmp_path: Path
+) -> None:
+    code = tmp_path / "code/mnemosyne"
+    shutil.copytree(Path(mnemosyne.__file__).parent, code)
+    kept = {name: value for name, value in os.environ.items() if name.startswith("MNEMOSYNE_")}
+    environ = environ_for(
+        tmp_path, **{**kept, "PYTHONPATH": str(code.parent), "MNEMOSYNE_UPSTREAM": "http://127.0.0.1:9"}
+    )
+    with serving(environ=environ):
+        first = await hand("branches", conversation, environ=environ)
+        os.utime(code / "cli/sessions.py")
+        changed = await do("branches", conversation, environ=environ)
+        await hand("branches", conversation, environ=environ)
+    assert not changed.is_handed
+    assert first.said == changed.said
+    assert first.said[0] == 0
+    assert [each for each in os.listdir(environ["MNEMOSYNE_DATA_DIR"]) if ".socket" in each] == []
+
+
+def test_nothing_is_handed_to_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / Path(handover.socket_path("")).name).touch()
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    assert hand_over("mnemosyne", ["sessions"], {"MNEMOSYNE_DATA_DIR": str(tmp_path)}) is None
+
+
+def test_what_is_forked_has_all_imported_that_a_command_needs(conversation: str) -> None:
+    program = f"""
+import sys
+from click.testing import CliRunner
+from mnemosyne.cli import handed, main
+handed.prepare()
+before = set(sys.modules)
+for name in {sorted(HANDED)!r}:
+    session = ["{conversation}"] if name in ("branches", "context", "timeline", "report", "objects", "explain") else []
+    done = CliRunner().invoke(main, [name, *session], catch_exceptions=False)
+    assert done.exit_code in (0, 2) or name == "explain", (name, done.output)
+sys.stderr.write("\\n".join(sorted(set(sys.modules) - before)))
+"""
+    slow = ("mnemosyne", "trio", "psycopg", "rich.console", "cattrs", "attr")
+    assert {each for each in loaded(program) if each.startswith(slow)} == set()

@@ -279,6 +279,31 @@ async def test_thinking_that_is_refused_is_left_out_although_the_session_has_gon
         assert {reply.status for reply in client.replies} == {200}
 
 
+ELSEWHERE = "b2YgYW5vdGhlciBpc3N1ZXI="
+FOREIGN = [
+    {"type": "thinking", "thinking": "As I said elsewhere.", "signature": ELSEWHERE},
+    {"type": "redacted_thinking", "data": ELSEWHERE},
+]
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_thinking_of_another_issuer_does_not_leave_and_what_was_said_with_it_does(stream: bool) -> None:
+    """As where a client was with another provider for an exchange, and comes back, then to ask another model."""
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url, stream=stream)
+        await client.work("Where is it?")
+        client.history.append({"role": "user", "content": [text("Who says so?")]})
+        client.history.append({"role": "assistant", "content": [*FOREIGN, text("Somebody does.")]})
+        before = len(stage.standin.messages)
+        for client.model in ("claude-opus-5-5", "claude-sonnet-5-5"):
+            assert (await client.work("And where is the other?"))["content"][-1] == text("It is there.")
+        for each in stage.standin.messages[before:]:
+            assert (each.status, ELSEWHERE.encode() in each.body, b"Somebody does." in each.body) == (200, False, True)
+        assert stage.standin.violations == []
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
 async def test_a_provider_that_refuses_what_holds_no_thinking_is_not_asked_again() -> None:
     rules: list[Json] = [{"reply": said(think("Hm."), text("Yes.")), "times": 1}, {"reply": BOUND}]
     async with open_stage(*rules) as stage:

@@ -10,6 +10,7 @@ import pytest
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.round_events import Mode, WindowFilled
 from mnemosyne.lab.provider.server import open_standin
+from tests.damaged import chances, damage, damage_bytes
 from tests.domain.wire.dialects import TALK, WRITTEN, Exchange, Said, Written, bodies
 from tests.http.managing import Stage, open_stage
 from tests.http.raw_client import RawReply, exchange
@@ -79,6 +80,25 @@ async def test_what_nobody_knows_stays_in_a_history_whatever_leaves_it(written: 
             body[array].insert(first, unknown)
             assert (await send(stage, written, json.dumps(body).encode())).status == 200
         assert all(unknown in each[array] for each in stage.upstream)
+
+
+@EACH
+async def test_whatever_a_body_holds_it_is_answered_and_costs_us_nothing_of_our_own(
+    written: Written, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the midst of a managed conversation in a small window; what the provider makes of it is the client's."""
+    whole = request(written, said_at_length(2))
+    async with (
+        open_standin({"rules": [{"reply": {"text": "Seen."}}]}, strict=False) as standin,
+        open_stage(standin=standin, window=4_000) as stage,
+    ):
+        for chance in chances(40):
+            raw = json.dumps(damage(whole, chance)).encode()
+            if chance.random() < 0.1:
+                raw = damage_bytes(raw, chance)
+            reply = await send(stage, written, raw)
+            assert reply.status in (200, 400), (raw, reply.body)
+    assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []
 
 
 @EACH

@@ -1,11 +1,14 @@
 """A file is read whole, or refused with the line that cannot be read."""
 
+import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from mnemosyne.errors import BadOption
 from mnemosyne.services.conversation_files import ConversationLine, SearchQuery, read_lines, read_queries
+from tests.damaged import chances, damage_lines
 
 
 def test_messages_and_queries_are_read_with_what_may_be_missing(tmp_path: Path) -> None:
@@ -40,3 +43,13 @@ def test_queries_may_share_an_id_and_a_missing_file_is_named(tmp_path: Path) -> 
     assert len(read_queries(path)) == 2
     with pytest.raises(BadOption, match="nosuch cannot be read: No such file"):
         read_queries(tmp_path / "nosuch")
+
+
+def test_whatever_a_file_holds_it_is_read_or_refused(tmp_path: Path) -> None:
+    lines = [json.dumps({"id": each, "role": "Ada", "text": f"Text {each}.", "time": ""}).encode() for each in range(4)]
+    for chance in chances(400):
+        path = tmp_path / "a.jsonl"
+        path.write_bytes(damage_lines([line + b"\n" for line in lines], chance))
+        for read in (read_lines, read_queries):
+            with suppress(BadOption):
+                read(path)

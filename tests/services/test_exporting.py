@@ -3,6 +3,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.session.directory import operator_stream
+from mnemosyne.errors import BadConfiguration
 from mnemosyne.services import exporting
 from mnemosyne.services.export_format import DamagedFile
 from mnemosyne.services.exporting import SessionExists, export, import_file, write_session
@@ -22,6 +24,7 @@ from mnemosyne.services.memories import fold, read_texts
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.switching import find_import
 from mnemosyne.services.verifying import verify
+from tests.damaged import chances, damage_lines
 from tests.golden.sessions import LOGS, opened
 from tests.services.talking import IMPORTING, Plain, Talk, body, plain, rich_session, talking, user
 
@@ -232,6 +235,17 @@ async def test_a_damaged_file_is_refused_whole_with_its_line_and_what(
     with pytest.raises(DamagedFile, match=what):
         await import_file(other, path, CODEC, IMPORTING)
     assert await other.log.streams() == []
+
+
+async def test_whatever_a_file_holds_it_is_brought_in_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    async with talking() as talk:
+        await talk.ask(body([user("One.")]))
+        lines = await _exported(talk, path)
+    for chance in chances(100):
+        path.write_bytes(damage_lines(lines, chance))
+        with suppress(DamagedFile, BadConfiguration):
+            await import_file(plain(), path, CODEC, IMPORTING)
 
 
 async def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:

@@ -328,7 +328,7 @@ class _Rendering:
 
     def _degrade(self, block: Block, sight: Sight, *, by_assistant: bool) -> Iterator[_Rendered]:
         if is_call(block):  # the result, which follows, is where the object is told of
-            if block.get("id") not in self._gone:
+            if str(block.get("id")) not in self._gone:
                 yield {**block, "input": shorten(block.get("input"), sight)}
             return
         first = sight.id not in self._told

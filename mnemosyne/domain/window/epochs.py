@@ -142,7 +142,7 @@ def _is_answered(read: Transcript) -> bool:
     backwards = range(len(read.messages) - 1, -1, -1)
     after = list(takewhile(lambda number: read.messages[number].role != "assistant", backwards))
     said = takewhile(lambda number: read.messages[number].role == "assistant", backwards[len(after) :])
-    calls = {block.get("id") for number in said for block in blocks_of(read, number) if is_call(block)}
+    calls = {str(block.get("id")) for number in said for block in blocks_of(read, number) if is_call(block)}
     results = {call_id_of(block) for number in after for block in blocks_of(read, number)}
     return calls <= results
 

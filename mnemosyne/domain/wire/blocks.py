@@ -59,9 +59,10 @@ def is_any_result(block: Block) -> bool:
     return type_of(block).endswith(RESULT)
 
 
-def call_id_of(result: Block) -> Any:
-    """The id of the call that a result answers, as it was sent; None for other blocks."""
-    return result.get("tool_use_id")
+def call_id_of(result: Block) -> str | None:
+    """The id of the call that a result answers, as text whatever was sent; None for other blocks."""
+    found = result.get("tool_use_id")
+    return None if found is None else str(found)
 
 
 def has_failed(result: Block) -> bool:

@@ -18,8 +18,10 @@ from mnemosyne.domain.wire.blocks import is_any_call
 Block = dict[str, Any]
 """A content block as parsed from JSON."""
 
-THINKING = frozenset({"thinking", "redacted_thinking"})
-"""The types of blocks that hold what the model thought: signed, never marked, and sent back whole or not at all."""
+THINKING = ("thinking", "redacted_thinking")
+"""The types of blocks that hold what the model thought: signed, never marked, and sent back whole or not at all. No
+set: what a client sends as a type may be an object, for which no set can be asked.
+"""
 
 ReadMessage = Callable[[dict[str, Any]], dict[str, Any]]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-_WHOLE = frozenset({"end_turn", "stop_sequence", "stop", "completed"})
+_WHOLE = ("end_turn", "stop_sequence", "stop", "completed")
 _REFUSED = "refusal"
 
 

@@ -90,7 +90,7 @@ def _find_obstacle(member: Callable[[str], Any]) -> str:
     return ""
 
 
-_SEALED = frozenset({"compaction", "compaction_trigger", "item_reference"})
+_SEALED = ("compaction", "compaction_trigger", "item_reference")
 """Items that stand for more than they say."""
 
 

@@ -9,7 +9,7 @@ from mnemosyne.domain.wire.reply import Reply, WholeBody, as_json, text_or_none
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
 """Events after which a client holds its reply to be over."""
 
-_WHOLE = frozenset({"completed", "incomplete"})
+_WHOLE = ("completed", "incomplete")
 _PIECES = {
     "response.output_text.delta": ("content", "text"),
     "response.refusal.delta": ("content", "refusal"),

@@ -40,6 +40,8 @@ CONTROLS = "thinking-binding-controls-2026-08-01"
 _MAGIC = b"mn1"
 _NOTHING = bytes(16)
 _SIZE = len(_MAGIC) + 8 + 16 + 16 + 16
+_LARGEST = 2**63
+"""Larger whole numbers are written as fractions."""
 
 
 @attrs.frozen
@@ -62,7 +64,7 @@ def canonical(value: Json) -> Json:
         return {key: canonical(entry) for key, entry in value.items()}
     if isinstance(value, list):
         return [canonical(entry) for entry in value]
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST:
         return int(value)
     return value
 

@@ -249,6 +249,16 @@ def test_half_a_pair_is_never_evicted() -> None:
         assert len(rendered) == 3
 
 
+@pytest.mark.parametrize("name", [7, None, ["toolu"], {"id": "toolu"}])
+def test_ids_that_are_no_text_make_a_pair_as_any_other(name: object) -> None:
+    call = {"role": "assistant", "content": [CALL | {"id": name}]}
+    result = {"role": "user", "content": [RESULT | {"tool_use_id": name}]}
+    pair: list[Message] = [PAIR[0], call, result]
+    for fidelity, left in ((Fidelity.STUB, 3), (Fidelity.EVICTED, 1)):
+        sight = _sight("abc", fidelity)
+        assert len(assemble(pair, {BlockPlace(1, 0): sight, BlockPlace(2, 0): sight})) == left
+
+
 def test_a_history_that_would_begin_with_the_assistant_is_begun_by_the_user() -> None:
     rendered = assemble([{"role": "assistant", "content": "Hello."}], {})
     assert rendered[0] == {"role": "user", "content": [{"type": "text", "text": BEFORE}]}

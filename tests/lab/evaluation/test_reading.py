@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.lab.evaluation.policies import UNMANAGED
+from mnemosyne.lab.evaluation.policy import Settings
 from mnemosyne.lab.evaluation.reading import GAP, RecordedSession, Unreadable, read, recording, trace_of
+from mnemosyne.lab.evaluation.running import RunPlan, evaluate_recordings
+from mnemosyne.lab.evaluation.tariffs import API_5M
+from tests.damaged import chances, damage_lines
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, traced
 from tests.profiles import examples
 
@@ -163,3 +168,16 @@ def test_a_rendition_is_smaller_than_what_it_stands_for_and_says_what_kinds_it_l
             detailed, compact = item.texts[Fidelity.DETAILED], item.texts[Fidelity.COMPACT]
             assert len(compact) <= len(detailed) <= 0.3 * len(item.text)
             assert "identifier" in item.lost[Fidelity.COMPACT]
+
+
+def test_whatever_a_file_holds_it_is_evaluated_or_named(tmp_path: Path) -> None:
+    whole = session(LONG[:8])
+    whole |= {"head": {"system": "You are.", "tools": [{"name": "Read", "input_schema": {"type": "object"}}]}}
+    whole |= {"resets": [{"kind": "compact", "before_msg": 8, "summary": "So it was.", "trigger": "auto"}]}
+    plan = RunPlan(policies=[UNMANAGED.name], settings=Settings(tariff=API_5M), model=None, tariffs=[API_5M])
+    for chance in chances(25):
+        path = tmp_path / "a.jsonl"
+        path.write_bytes(damage_lines([json.dumps(whole).encode() + b"\n"], chance))
+        found = [each for each in read([path], lambda _: iter(())) if isinstance(each, RecordedSession)]
+        if found:
+            evaluate_recordings(found, plan, skipped=[], progress=lambda *_: None, workers=1)

@@ -1,5 +1,6 @@
 """What was recorded is added up exactly, what would have been is simulated, and what is not known is said."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from mnemosyne.lab.evaluation.tariffs import LOCAL
 from mnemosyne.lab.evaluation.what_if import WhatIf, what_if
+from tests.damaged import chances, damage_lines
 from tests.lab.evaluation.transcripts_made import Transcript
 
 
@@ -88,3 +90,16 @@ def test_two_files_of_one_name_are_two_sessions(tmp_path: Path) -> None:
     assert found.evaluation is not None
     assert [each.name for each in found.evaluation.policies[0].sessions] == ["t", "t (2)"]
     assert found.judged == found.recorded
+
+
+def test_whatever_a_transcript_holds_it_is_judged_or_passed_over(tmp_path: Path) -> None:
+    whole = Transcript()
+    whole.work(3)
+    whole.put(type="system", subtype="compact_boundary", compactMetadata={"trigger": "auto", "preTokens": 100})
+    whole.user("So it was.", isCompactSummary=True)
+    whole.reply({"type": "text", "text": "Well."})
+    lines = [json.dumps(line).encode() + b"\n" for line in whole.lines]
+    for chance in chances(25):
+        path = tmp_path / "a.jsonl"
+        path.write_bytes(damage_lines(lines, chance))
+        told(path)

@@ -133,7 +133,7 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
     more than --retain-bytes. Then, of each tenant that --tenant-quotas names, the oldest ones beyond its quota.
 
     All are off unless you set them. Where the settings of a server hold them, it does this once a day by itself; this
-    command does it at once. A session that was active within the last hour is never forgotten.
+    command does it at once. A session that was active within the last two hours is never forgotten.
     """
     from mnemosyne.app.retaining import limits_of
 

@@ -6,8 +6,10 @@ from uuid import UUID
 import attrs
 
 DAY = 24 * 60 * 60 * 1_000_000
-IN_USE = 60 * 60 * 1_000_000
-"""A session that was active within the last hour (µs) is never forgotten: somebody may be working in it."""
+IN_USE = 2 * 60 * 60 * 1_000_000
+"""A session that was active within the last two hours (µs) is never forgotten: somebody may be working in it, at a
+server whose clock is an hour behind.
+"""
 
 
 @attrs.frozen

@@ -1,0 +1,52 @@
+"""Two servers of one database whose clocks are an hour apart."""
+
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import attrs
+import trio
+
+from mnemosyne.app.retaining import retain
+from mnemosyne.app.storage import open_database
+from mnemosyne.domain.session.events import TurnBegan
+from tests.app.home import at_home
+from tests.cli.support import invoked
+from tests.http.managing import Client
+
+HOUR = 3600 * 10**6
+SINCE = HOUR // 2
+"""How long nothing was said in a session that is still worked in."""
+
+AHEAD = (
+    sys.executable, "-P", "-c",
+    f"import time; true = time.time_ns; time.time_ns = lambda: true() + {HOUR} * 1000;"
+    "from mnemosyne.cli import main; main(prog_name='mnemosyne')",
+)  # fmt: skip
+"""A program of ours for which it is an hour later."""
+
+
+async def test_a_session_that_goes_to_and_fro_keeps_its_order_and_is_not_taken_for_an_old_one(
+    dsn: str, tmp_path: Path
+) -> None:
+    async with at_home(tmp_path, dsn) as home:
+        async with home.served("manage", program=AHEAD) as ahead, home.served("manage") as behind:
+            client = Client(ahead.url, session="s")
+            for number, served in enumerate((ahead, behind, ahead)):
+                client.url = served.url
+                await client.work(f"Where is it, {number}?")
+            await Client(behind.url, session="another").work("And here?")
+            await behind.until_told(events_behind=0)
+        home.assert_lawful()
+        began = [each for each in await home.events("s") if isinstance(each, TurnBegan)]
+        assert [each.turn for each in began] == list(range(1, len(began) + 1))
+        apart = [later.at - earlier.at for earlier, later in itertools.pairwise(began)]
+        assert min(apart) < -HOUR / 2, "a later turn has the earlier time"
+        listed = await trio.to_thread.run_sync(lambda: invoked("sessions", "--json", environ=home.environ))
+        assert json.loads(listed.stdout)[0]["turns"] == len(began)
+        async with open_database(home.config) as database:
+            spoken = max(each.at for each in await home.events("another"))
+            late = spoken + SINCE + HOUR  # for a worker that is ahead of the server on which it was spoken
+            config = attrs.evolve(home.config, retain_bytes=1)
+            assert await retain(config, database, late, lambda: late, lambda: "c") == []

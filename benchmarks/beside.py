@@ -12,9 +12,9 @@ import trio
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from benchmarks.history import history, kind_of
 from benchmarks.load import Client, history_request, request_bytes, streams_at_once
+from benchmarks.pages import ask_page, read_page
 from benchmarks.upstream_server import Played, Script
-from benchmarks.variants import BARE, DIRECT, OURS, VARIANTS, data_dir
-from mnemosyne.data_dir import local_token
+from benchmarks.variants import BARE, DIRECT, OURS, VARIANTS
 
 TURN_GOAL = 2.0
 """p99 of a turn beside a megabyte ÷ p99 of the same turn alone."""
@@ -148,34 +148,17 @@ async def _turns_beside_pages(server: Server, quick: bool) -> tuple[list[float],
 
 async def _show(server: Server, task_status: trio.TaskStatus[None]) -> None:
     """What a browser does with the page of the last session: shows it, follows the log, and shows it again."""
-    listed = json.loads(await _get(server, "/-/sessions.json"))
+    listed = json.loads(await read_page(server, "/-/sessions.json"))
     page = f"/-/session/{listed['sessions'][0]['stream']}"
-    await _get(server, page)
-    following = await _ask(server, f"/-/events?session={page.rpartition('/')[2]}")
+    await read_page(server, page)
+    following = await ask_page(server, f"/-/events?session={page.rpartition('/')[2]}")
     told = b""
     task_status.started()
     async for data in following:
         told = told[-32:] + data
         if b"event: changed" in told:
             told = b""
-            await _get(server, page)
-
-
-async def _get(server: Server, path: str) -> bytes:
-    stream = await _ask(server, path)
-    reply = b"".join([data async for data in stream])
-    head, _, body = reply.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 200"):
-        raise ValueError(f"{path}: {head[:200]!r}")
-    return body if b"chunked" not in head.lower() else b"".join(body.split(b"\r\n")[1::2])
-
-
-async def _ask(server: Server, path: str) -> trio.SocketStream:
-    stream = await trio.open_tcp_stream(server.address.host, server.address.port)
-    token = local_token(data_dir(server.own))
-    head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
-    await stream.send_all(head.encode())
-    return stream
+            await read_page(server, page)
 
 
 GROUP = Group(

@@ -14,7 +14,7 @@ import trio
 
 from benchmarks.harness import COMMANDS as HANDED
 from benchmarks.harness import Group, Part, Row, Server, spread
-from benchmarks.history import History, history, kind_of
+from benchmarks.history import history, kind_of
 from benchmarks.inside import open_log, record
 from benchmarks.variants import OURS, VARIANTS, data_dir
 
@@ -48,7 +48,8 @@ def times(servers: Sequence[Server], quick: bool) -> list[Row]:
     """Seconds of processor time, the commands one after the other, over and over."""
     (ours,) = servers
     directory = data_dir(ours.own)
-    trio.run(_fill, directory, history(kind_of(quick)), quick)
+    counts = (QUICK_TURNS, QUICK_SESSIONS, QUICK_SESSION_TURNS) if quick else (TURNS, SESSIONS, SESSION_TURNS)
+    trio.run(record_sessions, directory, quick, *counts)
     environ = {**os.environ, "MNEMOSYNE_DATA_DIR": str(directory), "MNEMOSYNE_PORT": str(ours.address.port)}
     taken: dict[str, list[float]] = {name: [] for name, _, _ in COMMANDS}
     # The first round is not counted: it brings up to date what the worker has not done yet.
@@ -62,10 +63,9 @@ def times(servers: Sequence[Server], quick: bool) -> list[Row]:
     return [spread(name, OURS, "s", taken[name], goal) for name, _, goal in COMMANDS]
 
 
-async def _fill(directory: Path, whole: History, quick: bool) -> None:
-    turns, sessions, each = (
-        (QUICK_TURNS, QUICK_SESSIONS, QUICK_SESSION_TURNS) if quick else (TURNS, SESSIONS, SESSION_TURNS)
-    )
+async def record_sessions(directory: Path, quick: bool, turns: int, sessions: int, each: int) -> None:
+    """A long session of so many turns, and beside it so many short ones with so many turns each."""
+    whole = history(kind_of(quick))
     async with open_log(directory) as log:
         await record(log, whole, LONG, 1, turns)
         for number in range(sessions):

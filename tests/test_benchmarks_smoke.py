@@ -86,3 +86,19 @@ def test_a_quick_run_is_never_written_down_as_a_result() -> None:
     done = run("--quick", "--write-results")
     assert done.returncode == 2
     assert "quick" in done.stderr
+
+
+@pytest.mark.soak
+def test_a_quick_run_shows_each_page_in_time_and_bytes_and_hears_of_a_commit(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    done = run("pages", "--quick", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(file.read_text())["rows"]
+    assert {row["name"].split(",")[0] for row in rows if row["name"].endswith("again: first byte")} == {
+        "the sessions",
+        "a session",
+        "a turn",
+        "its objects",
+        "what if",
+    }
+    assert all(row["median"] > 0 for row in rows)

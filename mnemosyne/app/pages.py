@@ -91,6 +91,7 @@ class OpenHoldings:
         self._progress = LogProgress()
         self._why = "it is being opened"
         self._tried = trio.Event()
+        self._gone = trio.Event()
 
     async def wait_until_tried(self) -> None:
         """Wait until it is known whether the database answers, but not for long."""
@@ -147,7 +148,11 @@ class OpenHoldings:
         return await (index_as_it_is if (await lag(models.database)).led else fill_index)(models)
 
     async def beyond(self, position: int) -> tuple[int, frozenset[UUID]]:
-        last = await self._progress.beyond(position)
+        gone, last = self._gone, position
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_behind, gone, nursery.cancel_scope)
+            last = await self._progress.beyond(position)
+            nursery.cancel_scope.cancel()
         recorded = await self.archive.events.tail(after=position, limit=_MOST_EVENTS)
         return last, frozenset(each.stream for each in recorded)
 
@@ -172,6 +177,7 @@ class OpenHoldings:
                 self._tried.set()
                 log.warning("the database is away: %s", self._why)
             self._models = self._book = None
+            self._gone.set()
             await trio.sleep(AGAIN_SECONDS)
 
     async def _hold_open(self) -> None:
@@ -182,6 +188,7 @@ class OpenHoldings:
             await nursery.start(models.archive.journal.run)
             ear = Database(models.database.dsn, connections=1)
             self._progress.advance(await models.log.last_position())
+            self._gone = trio.Event()
             self._models, self._book = models, KnowledgeBook(models.archive.events, models.archive.journal)
             self._tried.set()
             try:
@@ -194,6 +201,11 @@ class OpenHoldings:
 
 
 _MOST_EVENTS = 1000
+
+
+async def _cancel_behind(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
 
 
 @attrs.define

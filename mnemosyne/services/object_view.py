@@ -1,6 +1,6 @@
 """One object as its page shows it: its biography, its texts side by side with what each lost, and where it is used."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 import attrs
@@ -8,10 +8,11 @@ import attrs
 from mnemosyne.domain.history.memory_travel import ObjectChange, history_of
 from mnemosyne.domain.objects import lookup
 from mnemosyne.domain.objects.aggregate import MemoryObject, Rendition
-from mnemosyne.domain.objects.events import ObjectCreated
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, ObjectRestored
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.recall.memory_calls import GrantedRestore
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import NotFound
 from mnemosyne.services import memories, pins
 from mnemosyne.services.read_models import Question, ReadModels
@@ -35,8 +36,23 @@ class ObjectText:
 
 
 @attrs.frozen(kw_only=True)
+class Departure:
+    """Since which turn a branch no longer shows an object in full, and why. Each of the ``turns`` since, that one among
+    them, was sent with so many ``tokens`` less (an estimate).
+    """
+
+    branch: str
+    turn: int
+    fidelity: Fidelity
+    cause: Cause
+    turns: int
+    tokens: int
+
+
+@attrs.frozen(kw_only=True)
 class ObjectView:
-    """An object of a session. ``standings`` say at which fidelity each branch shows it, ``used_by`` are the objects
+    """An object of a session. ``standings`` say at which fidelity each branch shows it, ``departures`` how that came
+    where it is not in full, ``used_by`` are the objects
     that refer to it, each with how. ``release_from`` are the managed branches that may let it go, ``restore_to`` those
     to which it can come back, each with how much of it, ``requested`` those that show it again as soon as their user
     types. ``problem`` says why not all texts can be read, if so. ``line`` is what the index
@@ -49,6 +65,7 @@ class ObjectView:
     problem: str | None
     history: Sequence[ObjectChange]
     standings: Mapping[str, Fidelity]
+    departures: Sequence[Departure]
     release_from: Sequence[str]
     restore_to: Mapping[str, Fidelity]
     requested: Mapping[str, Fidelity]
@@ -75,12 +92,14 @@ async def read_object_view(archive: Archive, session: str, object_id: str) -> Ob
     stub = Fidelity.STUB.label
     if problem is None and each.places:
         texts = {**texts, stub: texts.get(stub, each.stub)}
+    history = history_of(found.events, each.id)
     return ObjectView(
         stream=found.stream,
         object=each,
         texts=[_show(each, fidelity, texts[fidelity.label]) for fidelity in Fidelity if fidelity.label in texts],
         problem=problem,
-        history=history_of(found.events, each.id),
+        history=history,
+        departures=list(_find_departures(found.session, each, history)),
         standings={
             branch: shown.fidelity_of(each.id) for branch, shown in memory.branches.items() if each.id in shown.objects
         },
@@ -100,6 +119,20 @@ async def read_object_view(archive: Archive, session: str, object_id: str) -> Ob
             if link.target == each.id
         ],
     )
+
+
+def _find_departures(session: Session, each: MemoryObject, history: Sequence[ObjectChange]) -> Iterator[Departure]:
+    moved = [change.event for change in history if isinstance(change.event, ObjectDegraded | ObjectRestored)]
+    for event in {event.branch: event for event in moved}.values():
+        if isinstance(event, ObjectDegraded) and event.branch in session.branches:
+            yield Departure(
+                branch=event.branch,
+                turn=event.turn,
+                fidelity=event.after,
+                cause=event.cause,
+                turns=session.branches[event.branch].turns - event.turn + 1,
+                tokens=each.tokens - (each.tokens_at(event.after) or 0),
+            )
 
 
 async def read_text(archive: Archive, session: str, object_id: str, fidelity: Fidelity) -> str | None:

@@ -56,6 +56,15 @@ class SessionTurn:
     version: int | None
 
 
+@attrs.frozen(kw_only=True)
+class BranchBill:
+    """A branch, how many turns were taken on it, and what they cost by their last attempts (nanodollars)."""
+
+    branch: str
+    turns: int
+    nanodollars: int
+
+
 @attrs.frozen
 class Miss:
     """An object that was needed and not in the window, and how that showed: ``explicit``, ``micro`` or ``implicit``."""
@@ -172,6 +181,14 @@ async def read_session_view(
     )
 
 
+async def read_branch_bill(models: ReadModels, stream: UUID, branch: str | None = None) -> BranchBill:
+    """That of a branch; without one, of the one that was talked to last. Raises NotFound."""
+    whole = await timeline.read_timeline(models, str(stream))
+    chosen = _choose(whole, branch)
+    last = _last_attempts(whole, chosen)
+    return BranchBill(branch=chosen, turns=len(last), nanodollars=sum(row["nanodollars"] or 0 for row in last.values()))
+
+
 async def require_session_branch(models: ReadModels, stream: UUID, branch: str) -> None:
     """Raise NotFound where the session has no such branch."""
     (rows,) = await models.answers(Question("timeline", "branches", {"stream": stream}))
@@ -222,7 +239,6 @@ def _windows_before(whole: timeline.Timeline, chosen: str) -> list[tuple[str, in
 
 def _turns(whole: timeline.Timeline, branch: str, found: ContextMap) -> list[SessionTurn]:
     windows = {each.turn: each for each in found.turns}
-    last = {row["turn"]: row for row in whole.turns if row["branch"] == branch}
     return [
         SessionTurn(
             turn=turn,
@@ -241,5 +257,9 @@ def _turns(whole: timeline.Timeline, branch: str, found: ContextMap) -> list[Ses
             missed=windows[turn].missed if turn in windows else 0,
             version=row["version"],
         )
-        for turn, row in sorted(last.items())
+        for turn, row in sorted(_last_attempts(whole, branch).items())
     ]
+
+
+def _last_attempts(whole: timeline.Timeline, branch: str) -> Mapping[int, Row]:
+    return {row["turn"]: row for row in whole.turns if row["branch"] == branch}

@@ -38,14 +38,32 @@ class SimulatedBranch:
     verdict: str
 
 
+@attrs.frozen(kw_only=True)
+class SimulationProgress:
+    """How far a simulation is, since so many ``seconds`` ago it was asked for: the work of ``done`` of its ``turns``.
+    None are done while it waits for others, that were asked for before.
+    """
+
+    seconds: float
+    done: int | None
+    turns: int
+
+
+def write_step(done: int, turns: int) -> bytes:
+    """How far a simulation is, as a line of JSON for another process."""
+    return b'{"done":%d,"turns":%d}\n' % (done, turns)
+
+
 def write_branch(found: SimulatedBranch) -> bytes:
-    """It as JSON, for another process."""
-    return json.dumps(attrs.asdict(found)).encode()
+    """What it came to, in the same way."""
+    return json.dumps(attrs.asdict(found)).encode() + b"\n"
 
 
-def read_branch(data: bytes) -> SimulatedBranch:
-    """What ``write_branch`` wrote."""
-    told = json.loads(data)
+def read_told(line: bytes) -> SimulatedBranch | tuple[int, int]:
+    """What ``write_branch`` or ``write_step`` wrote."""
+    told = json.loads(line)
+    if "done" in told:
+        return told["done"], told["turns"]
     turns = [SimulatedTurn(**{**each, "held": tuple(each["held"])}) for each in told.pop("turns")]
     return SimulatedBranch(**told, turns=turns)
 

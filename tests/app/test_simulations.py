@@ -1,14 +1,21 @@
 """What if is answered by a process of its own, once for each question, and what goes wrong there is a sentence."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import trio
 
 from mnemosyne.app.simulations import WAITING, Question, Simulations
-from mnemosyne.services.simulated import SimulatedBranch, SimulatedTurn, read_branch, write_branch
+from mnemosyne.services.simulated import (
+    SimulatedBranch,
+    SimulatedTurn,
+    SimulationProgress,
+    read_told,
+    write_branch,
+    write_step,
+)
 from tests.services.talking import rich_session, talking
 from tests.waiting import until
 
@@ -22,6 +29,11 @@ FOUND = SimulatedBranch(
 )
 
 
+def progress(answer: object) -> tuple[int | None, int]:
+    assert isinstance(answer, SimulationProgress)
+    return answer.done, answer.turns
+
+
 async def answered(command: tuple[str, ...], *, times: int = 1) -> Any:
     async with talking() as talk, trio.open_nursery() as nursery:
         await rich_session(talk)
@@ -29,8 +41,8 @@ async def answered(command: tuple[str, ...], *, times: int = 1) -> Any:
         nursery.start_soon(simulations.run)
         question: Question = (talk.stream, "main", "cold", 5)
         for _ in range(times):
-            assert simulations.ask(talk.archive, question) == pytest.approx(0, abs=60)
-        await until(lambda: not isinstance(simulations.ask(talk.archive, question), float))
+            assert progress(simulations.ask(talk.archive, question)) == (0, 5)
+        await until(lambda: not isinstance(simulations.ask(talk.archive, question), SimulationProgress))
         nursery.cancel_scope.cancel()
         return simulations.ask(talk.archive, question)
 
@@ -38,7 +50,7 @@ async def answered(command: tuple[str, ...], *, times: int = 1) -> Any:
 async def test_a_question_is_answered_once_however_often_a_page_asks(tmp_path: Path) -> None:
     count, answer = tmp_path / "count", tmp_path / "answer"
     answer.write_bytes(write_branch(FOUND))
-    program = f"open({str(count)!r}, 'a').write('x'); print(open({str(answer)!r}).read())"
+    program = f"open({str(count)!r}, 'a').write('x'); print(open({str(answer)!r}).read(), end='')"
     assert await answered((sys.executable, "-c", program), times=3) == FOUND
     assert count.read_text() == "x"
 
@@ -52,8 +64,35 @@ async def test_whoever_comes_when_many_wait_is_told_to_wait_too() -> None:
     async with talking() as talk:
         simulations = Simulations({}, ())
         for number in range(WAITING + 1):
-            assert simulations.ask(talk.archive, (talk.stream, "main", "cold", number)) == pytest.approx(0, abs=60)
+            assert progress(simulations.ask(talk.archive, (talk.stream, "main", "cold", number))) == (
+                None if number else 0,
+                number,
+            )
 
 
-def test_a_branch_is_read_as_it_was_written() -> None:
-    assert read_branch(write_branch(FOUND)) == FOUND
+async def test_while_it_is_worked_on_it_is_said_how_many_turns_are_done_and_the_next_one_waits(tmp_path: Path) -> None:
+    gate, answer = tmp_path / "gate", tmp_path / "answer"
+    os.mkfifo(gate)
+    answer.write_bytes(write_step(2, 4) + write_branch(FOUND))
+    program = f"""
+print('{{"done":1,"turns":4}}', flush=True)
+open({str(gate)!r}).read()
+print(open({str(answer)!r}).read(), end='')
+"""
+    async with talking() as talk, trio.open_nursery() as nursery:
+        await rich_session(talk)
+        simulations = Simulations({"cold": "a policy"}, (sys.executable, "-c", program))
+        nursery.start_soon(simulations.run)
+        first, second = ((talk.stream, "main", policy, 5) for policy in ("cold", "another"))
+        assert progress(simulations.ask(talk.archive, first)) == (0, 5)
+        assert progress(simulations.ask(talk.archive, second)) == (None, 5)
+        await until(lambda: progress(simulations.ask(talk.archive, first)) == (1, 4))
+        assert progress(simulations.ask(talk.archive, second)) == (None, 5)
+        await trio.to_thread.run_sync(gate.write_bytes, b"go on")
+        await until(lambda: simulations.ask(talk.archive, first) == FOUND)
+        nursery.cancel_scope.cancel()
+
+
+def test_what_one_process_writes_another_reads() -> None:
+    assert read_told(write_branch(FOUND)) == FOUND
+    assert read_told(write_step(3, 250)) == (3, 250)

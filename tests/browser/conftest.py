@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import psycopg
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.browser.chromium import chromium
 from tests.cli.support import environ_for, line, mnemosyne, started
@@ -84,6 +87,25 @@ def serve(
                 (cookie,) = context.cookies()
             url = link.partition("/-/")[0]
             yield Shown(url, str(cookie.get("value")), str(stream), environ)
+
+
+@contextmanager
+def taken_away(shown: Shown) -> Iterator[None]:
+    """The database lets nobody in meanwhile, and sends away whoever is there."""
+    dsn = shown.environ["MNEMOSYNE_DSN"]
+    name = conninfo_to_dict(dsn)["dbname"]
+    with psycopg.connect(make_conninfo(dsn, dbname="postgres"), autocommit=True) as connection:
+
+        def allow(value: bool) -> None:
+            allowed = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+            connection.execute(allowed.format(sql.Identifier(str(name)), sql.Literal(value)))
+
+        allow(False)
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+        try:
+            yield
+        finally:
+            allow(True)
 
 
 @attrs.define

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import axe
-from tests.browser.conftest import Shown, Tab, open_tab
+from tests.browser.conftest import Shown, Tab, open_tab, taken_away
 from tests.cli.support import mnemosyne
 from tests.waiting import DEADLINE
 
@@ -218,6 +218,7 @@ def test_another_policy_is_tried_and_its_map_stands_beside_the_recorded_one(tab:
     tab.page.get_by_label("Policy").select_option("cold")
     tab.page.get_by_role("button", name="Try it").click()
     expect(tab.page.get_by_role("status").filter(has_text="being simulated")).to_be_visible()
+    expect(tab.page.locator("#working")).to_have_text(re.compile(r"\d+ of 31 turns"))
     expect(tab.page.locator("#simulated rect.L0").first).to_be_visible()
     expect(tab.page.locator("#map rect.L0").first).to_be_visible()
     expect(tab.page.get_by_role("rowheader", name="simulated: cold")).to_be_visible()
@@ -233,3 +234,22 @@ def test_a_recorded_session_of_many_turns_is_shown_in_few_bytes(browser: Browser
             assert response.ok
             assert len(response.body()) < 1_000_000
         assert tab.said == []
+
+
+def test_a_page_says_that_the_database_went_away_or_who_may_not_look_and_shows_itself_again_when_it_may(
+    browser: Browser, shown: Shown
+) -> None:
+    with browser.new_context(base_url=shown.url) as context:
+        page = open_tab(context, shown).page
+        page.goto(shown.link)
+        live = page.locator("#live")
+        expect(live).to_have_text("Live")
+        page.evaluate("document.addEventListener('refreshed', () => { document.body.title = 'shown anew'; })")
+        with taken_away(shown):
+            expect(live).to_contain_text("The database is away")
+            expect(page.locator("#map rect[data-object]").first).to_be_visible()
+            context.clear_cookies()
+            expect(live).to_contain_text("Run `mnemosyne open`")
+        context.add_cookies([{"name": "mnemosyne", "value": shown.cookie, "url": f"{shown.url}/-/"}])
+        expect(live).to_have_text("Live")
+        expect(page.locator("body")).to_have_attribute("title", "shown anew")

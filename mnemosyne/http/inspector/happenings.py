@@ -13,7 +13,7 @@ from mnemosyne.domain.session import round_events as rounds
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.figures import plural
-from mnemosyne.http.inspector.telling import tokens_text
+from mnemosyne.http.inspector.telling import because, level_text, tokens_text
 
 SHOWN = 40
 """So many are listed."""
@@ -103,9 +103,9 @@ def tell_object(event: ObjectEvent) -> tuple[str, str]:
         case happened.ObjectSummarized():
             return f"{event.fidelity.label} written, {tokens_text(event.tokens)} tokens", f"by {event.helper}"
         case happened.ObjectDegraded():
-            return f"shortened from {event.before.label} to {event.after.label}", event.cause.value
+            return f"shortened from {level_text(event.before)} to {level_text(event.after)}", because(event.cause)
         case happened.ObjectRestored():
-            return f"brought back from {event.before.label} to {event.after.label}", event.cause.value
+            return f"brought back from {level_text(event.before)} to {level_text(event.after)}", because(event.cause)
         case happened.ObjectFaulted():
             return f"missed ({event.kind.value}), {tokens_text(event.tokens)} tokens", event.reason
         case happened.ObjectPinned():
@@ -116,7 +116,7 @@ def tell_object(event: ObjectEvent) -> tuple[str, str]:
         case happened.ObjectReleased():
             return "released", event.reason
         case happened.ObjectRequested():
-            return f"wanted back at {event.after.label}", event.reason
+            return f"wanted back at {level_text(event.after)}", event.reason
         case happened.ObjectSuperseded():
             return "out of date" + (f", replaced by {event.by}" if event.by else ""), event.how.value
         case happened.ObjectForgotten():

@@ -16,7 +16,7 @@ from mnemosyne.services.overviews import Openings
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.search import CrossSessionIndex
 from mnemosyne.services.sessions import Archive
-from mnemosyne.services.simulated import SimulatedBranch
+from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress
 from mnemosyne.services.turn_view import KnownTurns
 
 View = Callable[..., Awaitable[tuple[str, Mapping[str, Any]]]]
@@ -49,9 +49,9 @@ class SimulationDesk(Protocol):
     policies: Mapping[str, str]
     """What can be asked for, by name, each with what it does."""
 
-    def ask(self, archive: Archive, question: tuple[UUID, str, str, int]) -> SimulatedBranch | str | float:
+    def ask(self, archive: Archive, question: tuple[UUID, str, str, int]) -> SimulatedBranch | str | SimulationProgress:
         """What a branch of a session would have been under a policy; ``question`` has these three, and how many turns
-        the branch has. A sentence where there is no answer; while it is worked on, since how many seconds that is so.
+        the branch has. A sentence where there is no answer; while it is worked on, how far that is.
         """
         ...
 
@@ -121,7 +121,9 @@ class Holdings(Protocol):
         ...
 
     async def beyond(self, position: int) -> tuple[int, frozenset[UUID]]:
-        """Wait until something happened after ``position``: up to where that was, and in which sessions."""
+        """Wait until something happened after ``position``: up to where that was, and in which sessions. Raises
+        LogUnavailable as soon as the database goes away, too.
+        """
         ...
 
     async def health(self) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from uuid import UUID
 import trio
 from quart import Response, request
 
+from mnemosyne.errors import LogUnavailable
 from mnemosyne.http.inspector.holdings import Holdings
 from mnemosyne.services import read_models
 
@@ -29,13 +30,18 @@ async def follow(holdings: Holdings) -> Response:
 
 
 async def tell_changes(holdings: Holdings, only: UUID | None) -> AsyncGenerator[bytes, None]:
-    """The stream: what happened in any session, or in that one, and now and then that nothing did."""
+    """The stream: what happened in any session, or in that one, and now and then that nothing did. It ends when the
+    database goes away: whoever follows asks again, and is told why.
+    """
     position = holdings.position
     yield b"retry: 1000\n\n"
     while True:
         found: frozenset[UUID] = frozenset()
         with trio.move_on_after(QUIET_SECONDS):
-            position, found = await holdings.beyond(position)
+            try:
+                position, found = await holdings.beyond(position)
+            except LogUnavailable:
+                return
         if not found:
             yield b": still here\n\n"
         elif only is None or only in found:

@@ -24,7 +24,9 @@ class LongPages:
     """Those of one log."""
 
     def __init__(self) -> None:
-        self._kept: Lru[tuple[str, str, str | None], tuple[int, str]] = Lru(KEPT_CHARACTERS, lambda kept: len(kept[1]))
+        self._kept: Lru[tuple[str, str, str, str | None], tuple[int, str]] = Lru(
+            KEPT_CHARACTERS, lambda kept: len(kept[1])
+        )
 
     def show(self, view: LongView) -> Callable[..., Awaitable[Response]]:
         """What answers with such a page."""
@@ -36,7 +38,7 @@ class LongPages:
             told = {**page.told, "visitor": g.visitor, "here": request.path}
             head, foot = (await render_template(page.template, **told)).split(REST)
             version = await holdings.version_of(page.stream)
-            key = (request.full_path, g.visitor.role.value, g.visitor.word)
+            key = (request.full_path, page.rest, g.visitor.role.value, g.visitor.word)
             held, rest = self._kept.get(key) or (0, "")
             if held == version:
                 return _as_html(head + rest + foot)

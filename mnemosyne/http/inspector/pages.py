@@ -112,11 +112,15 @@ def create_pages(holdings: Holdings, access: Access) -> QuartTrio:
         for each in (rule, "/-/sessions.json" if rule == "/-/" else f"{rule}.json"):
             app.add_url_rule(each, each, answer)
 
-    for page in (session_pages, what_if_pages, search_pages, known_pages, server_pages):
+    for page in (session_pages, search_pages, known_pages, server_pages):
         for rule, view in page.VIEWS.items():
             show(rule, view)
     long_pages = LongPages()
-    for rule, long_view in {**session_pages.LONG_VIEWS, **object_pages.LONG_VIEWS}.items():
+    for rule, long_view in {
+        **session_pages.LONG_VIEWS,
+        **object_pages.LONG_VIEWS,
+        **what_if_pages.LONG_VIEWS,
+    }.items():
         for each in (rule, f"{rule}.json"):
             app.add_url_rule(each, each, _with(holdings, long_pages.show(long_view)))
     downloads: dict[str, Callable[..., Awaitable[Any]]] = {**session_pages.DOWNLOADS, **object_pages.DOWNLOADS}

@@ -130,16 +130,24 @@ SHOWN_BYTES = 64 * 1024
 
 
 async def show_difference(holdings: Holdings, session: str, turn: str, other: str) -> LongPage:
-    """What changed in the window from one turn to another."""
+    """What changed in the window from one turn to another, as both went upstream; with ``?sent=client``, as the client
+    sent them.
+    """
     stream = await read_models.find(holdings.models, session)
     branch = request.args.get("branch", MAIN)
-    places = [place_of(each) for each in (turn, other)]
+    places = [_place_in(each) for each in (turn, other)]
     for place in places:
         await find_position(holdings.archive, holdings.models, stream, branch, place)
     return LongPage(
         stream=stream,
         template="difference.html",
-        told={"stream": stream, "branch": branch, "before": turn, "after": other},
+        told={
+            "stream": stream,
+            "branch": branch,
+            "before": turn,
+            "after": other,
+            "by_client": request.args.get("sent") == "client",
+        },
         rest="difference_body.html",
         read=partial(_read_difference, holdings, stream, branch, places),
     )
@@ -188,10 +196,14 @@ async def _place(holdings: Holdings, session: str, turn: str) -> tuple[UUID, str
     if not turn[:1].isdecimal():
         point = await find_checkpoint(holdings.archive, stream, turn)
         return stream, point.branch, TurnPlace(point.turn, round=1)
+    return stream, request.args.get("branch", MAIN), _place_in(turn)
+
+
+def _place_in(turn: str) -> TurnPlace:
     place = place_of(turn.replace("-", "/"))
     if place.round is None and request.args.get("sent") != "client":
-        place = TurnPlace(place.turn, place.attempt, 1)
-    return stream, request.args.get("branch", MAIN), place
+        return TurnPlace(place.turn, place.attempt, 1)
+    return place
 
 
 async def show_line(holdings: Holdings, session: str) -> tuple[str, Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.figures import count_text, dollars_text, plural
 from mnemosyne.terminal import harmless
 from mnemosyne.times import utc
@@ -66,6 +66,34 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
+_BECAUSE = {
+    Cause.PRESSURE: "the window was filling up",
+    Cause.ECONOMY: "rewriting the history was cheaper than sending it with every turn",
+    Cause.RELEASE: "it was let go",
+    Cause.GOAL: "the user turned to something else",
+    Cause.FAULT: "the model asked for it",
+    Cause.PREFETCH: "it was wanted with the next prompt",
+    Cause.ATTEMPT: "the turn was tried again",
+}
+_LEVELS = {
+    Fidelity.FULL: "full",
+    Fidelity.DETAILED: "detailed",
+    Fidelity.COMPACT: "compact",
+    Fidelity.STUB: "a line",
+    Fidelity.EVICTED: "out",
+}
+
+
+def because(cause: Cause) -> str:
+    """Why an object's fidelity changed, as the rest of a sentence."""
+    return _BECAUSE[cause]
+
+
+def level_text(fidelity: Fidelity) -> str:
+    """``L4 out``."""
+    return f"{fidelity.label} {_LEVELS[fidelity]}"
+
+
 FILTERS = {
     "tokens": tokens_text,
     "money": money_text,
@@ -73,6 +101,8 @@ FILTERS = {
     "iso": iso,
     "words": words,
     "plural": plural,
+    "because": because,
+    "level": level_text,
     "harmless": harmless,
 }
 """By the names that templates call them by. ``harmless`` takes out what turns the direction of writing."""

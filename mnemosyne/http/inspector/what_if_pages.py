@@ -1,48 +1,61 @@
 """What if another policy had managed a session: two maps of its window beside each other, and the money of both."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 from quart import request
 
 from mnemosyne.errors import NotFound
-from mnemosyne.http.inspector.holdings import Holdings, View
+from mnemosyne.http.inspector.holdings import Holdings, LongPage, LongView
 from mnemosyne.services import read_models
 from mnemosyne.services.map_chart import map_chart
-from mnemosyne.services.session_view import read_session_view
-from mnemosyne.services.simulated import SimulatedBranch, draw_branch
-
-AGAIN_SECONDS = 2
-"""How soon a page asks again for what is being simulated."""
+from mnemosyne.services.session_view import read_branch_bill, read_session_view
+from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress, draw_branch
 
 
-async def show_what_if(holdings: Holdings, session: str) -> tuple[str, Mapping[str, Any]]:
-    """A branch as it was recorded, and under ``?policy=``."""
+async def show_what_if(holdings: Holdings, session: str) -> LongPage:
+    """A branch as it was recorded, and under ``?policy=``. What is simulated still is not waited for: its page says how
+    far that is.
+    """
     stream = await read_models.find(holdings.models, session)
-    view = await read_session_view(holdings.models, stream, request.args.get("branch"))
+    bill = await read_branch_bill(holdings.models, stream, request.args.get("branch"))
     policy = request.args.get("policy", "")
     if policy and policy not in holdings.simulations.policies:
         raise NotFound(f"There is no policy {policy!r}; there are {', '.join(holdings.simulations.policies)}.")
-    asked = (stream, view.branch, policy, len(view.turns))
-    found = holdings.simulations.ask(holdings.archive, asked) if policy else None
-    shown: dict[str, Any] = {
-        "stream": stream,
-        "branch": view.branch,
-        "policy": policy,
-        "policies": holdings.simulations.policies,
-        "recorded": sum(each.nanodollars or 0 for each in view.turns),
-        "found": found if isinstance(found, SimulatedBranch) else None,
-        "problem": found if isinstance(found, str) else None,
-        "waited": found if isinstance(found, float) else None,
-    }
-    if request.path.endswith(".json"):
-        return "what_if.html", shown
-    simulated = draw_branch(found, view.branch) if isinstance(found, SimulatedBranch) else None
-    maps = {
-        "map_svg": map_chart([view.map], beside=[] if simulated is None else [simulated]),
-        "simulated_svg": map_chart([simulated], "simulated", [view.map]) if simulated is not None else None,
-    }
-    return "what_if.html", {**shown, **maps, "again": AGAIN_SECONDS}
+    asked = (stream, bill.branch, policy, bill.turns)
+    answer = holdings.simulations.ask(holdings.archive, asked) if policy else None
+    found = answer if isinstance(answer, SimulatedBranch) else None
+    return LongPage(
+        stream=stream,
+        template="what_if.html",
+        told={
+            "stream": stream,
+            "branch": bill.branch,
+            "policy": policy,
+            "policies": holdings.simulations.policies,
+            "recorded": bill.nanodollars,
+            "found": found,
+            "problem": answer if isinstance(answer, str) else None,
+            "working": answer if isinstance(answer, SimulationProgress) else None,
+        },
+        rest="what_if_recorded.html" if found is None else "what_if_beside.html",
+        read=partial(_draw_maps, holdings, stream, bill.branch, found),
+    )
 
 
-VIEWS: Mapping[str, View] = {"/-/session/<session>/what-if": show_what_if}
+async def _draw_maps(holdings: Holdings, stream: UUID, branch: str, found: SimulatedBranch | None) -> Mapping[str, Any]:
+    if request.path.endswith(".json"):  # a picture is nothing for a program
+        return {}
+    view = await read_session_view(holdings.models, stream, branch)
+    if found is None:
+        return {"map_svg": map_chart([view.map])}
+    simulated = draw_branch(found, branch)
+    return {
+        "map_svg": map_chart([view.map], beside=[simulated]),
+        "simulated_svg": map_chart([simulated], "simulated", [view.map]),
+    }
+
+
+LONG_VIEWS: Mapping[str, LongView] = {"/-/session/<session>/what-if": show_what_if}

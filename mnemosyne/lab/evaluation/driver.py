@@ -37,7 +37,7 @@ from mnemosyne.lab.evaluation.policy import Policy
 from mnemosyne.lab.evaluation.results import Epoch, SessionResult, TurnPoint
 from mnemosyne.lab.evaluation.sizing import Sized, SizedItem, sight_of
 from mnemosyne.lab.evaluation.tariffs import as_slot
-from mnemosyne.lab.evaluation.trace import Reset, TraceRequest
+from mnemosyne.lab.evaluation.trace import Reset, Step, TraceRequest, pass_on
 from mnemosyne.lab.provider.rules import violations
 
 CALL_TOKENS = 80
@@ -73,6 +73,7 @@ def simulate(
     policy: Policy,
     unmanaged: SessionResult | None = None,
     watch: Watch | None = None,
+    step: Step = pass_on,
 ) -> SessionResult:
     """One session under one policy. ``unmanaged`` is what the same session really was; None while that is driven."""
     if policy.for_trace is not None:
@@ -84,6 +85,7 @@ def simulate(
     for request in sized.trace.requests:
         run.send(request)
         run.answer(request, wanted.get(request.turn, ()))
+        step()
     return run.result()
 
 

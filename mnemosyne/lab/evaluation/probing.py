@@ -22,7 +22,7 @@ from mnemosyne.lab.evaluation.reading import RecordedSession, trace_of
 from mnemosyne.lab.evaluation.rereads import ReadAgain, list_read_again
 from mnemosyne.lab.evaluation.results import ProbeTally
 from mnemosyne.lab.evaluation.sizing import Sized
-from mnemosyne.lab.evaluation.trace import Item, TraceRequest
+from mnemosyne.lab.evaluation.trace import Item, Step, TraceRequest, pass_on
 
 LATER = (5, 20, 80)
 """Turns after which a planted fact is asked for."""
@@ -53,16 +53,18 @@ class SessionProbes:
     read_again: Sequence[ReadAgain]
 
 
-def probe_session(recorded: RecordedSession, settings: Settings, policies: Sequence[Policy]) -> SessionProbes:
+def probe_session(
+    recorded: RecordedSession, settings: Settings, policies: Sequence[Policy], step: Step = pass_on
+) -> SessionProbes:
     """Ask of a session into which facts were put, under each policy."""
     planted, facts = plant(recorded)
-    trace = trace_of(planted)
+    trace = trace_of(planted, step)
     sized, wanted = Sized(trace, settings), demands(trace)
-    reality = simulate(sized, wanted, UNMANAGED)
+    reality = simulate(sized, wanted, UNMANAGED, step=step)
     found = {}
     for policy in policies:
         prober = _Prober(sized, facts, has_memory=policy.has_memory)
-        simulate(sized, wanted, policy, reality, prober.watch)
+        simulate(sized, wanted, policy, reality, prober.watch, step)
         found[policy.name] = prober.tallies()
     return SessionProbes(found, list_read_again(sized))
 

@@ -30,7 +30,7 @@ from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.lab.evaluation.renditions import list_renditions, part_of
-from mnemosyne.lab.evaluation.trace import Item, OwnHead, Reset, Trace, TraceRequest
+from mnemosyne.lab.evaluation.trace import Item, OwnHead, Reset, Step, Trace, TraceRequest, pass_on
 
 GAP = 20_000_000
 """µs between two requests of a session that has no times on record."""
@@ -261,11 +261,12 @@ def _resets(resets: object, messages: Sequence[Mapping[str, Any]], counts: Seque
 # From requests to objects
 
 
-def trace_of(recorded: RecordedSession) -> Trace:
+def trace_of(recorded: RecordedSession, step: Step = pass_on) -> Trace:
     """The session with its history in objects. Takes a second for each megabyte."""
     made = _Made(recorded)
     for request in recorded.requests:
         made.segment(request)
+        step()
     items = [made.item(number) for number in range(len(made.drafts))]
     return Trace(
         name=recorded.name,

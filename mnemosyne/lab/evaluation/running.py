@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 
@@ -24,6 +24,7 @@ from mnemosyne.lab.evaluation.results import Evaluation, PolicyComparison, Polic
 from mnemosyne.lab.evaluation.sizing import Sized
 from mnemosyne.lab.evaluation.small_window import Driven, render_too_small, render_window, split_too_small
 from mnemosyne.lab.evaluation.tariffs import API_5M, JudgedTariff
+from mnemosyne.lab.evaluation.trace import Step, pass_on
 from mnemosyne.lab.evaluation.verdict import find_judged, verdict, verdicts
 
 
@@ -76,9 +77,10 @@ def evaluate_recordings(
 ) -> Evaluation:
     """The same of sessions that were read already."""
     policies = choose_policies(asked.policies)
-    passes = 2 if asked.probes else 1
+    runs = 2 if asked.probes else 1
     cores = workers or os.cpu_count() or 1
-    results = _results(partial(_session, asked), recordings, cores, lambda done, whole: progress(done, passes * whole))
+    driving = _Run(partial(_session, asked), 1 + len(_list_tariffs(asked)) * len(_list_driven(policies)))
+    results = _results(driving, recordings, cores, lambda done, whole: progress(done, runs * whole))
     main = asked.settings.tariff.name
     too_small, results = split_too_small(results, asked.settings.window, (main, baseline_of(asked.settings).name))
     results_of = {
@@ -128,9 +130,8 @@ def evaluate_recordings(
     )
     if not asked.probes:
         return found
-    probed = _results(
-        partial(_probe, asked), recordings, cores, lambda done, whole: progress(whole + done, passes * whole)
-    )
+    probing = _Run(partial(_probe, asked), 2 + len(_list_probed(policies)))
+    probed = _results(probing, recordings, cores, lambda done, whole: progress(whole + done, runs * whole))
     return attrs.evolve(
         found,
         probes={
@@ -141,10 +142,10 @@ def evaluate_recordings(
     )
 
 
-def _probe(asked: RunPlan, recorded: RecordedSession) -> SessionProbes:
+def _probe(asked: RunPlan, recorded: RecordedSession, step: Step) -> SessionProbes:
     """What can still be told in one session, under each policy that does not know the future."""
     settings = attrs.evolve(asked.settings, model=asked.model or own_model(recorded.model))
-    return probe_session(recorded, settings, _list_probed(choose_policies(asked.policies)))
+    return probe_session(recorded, settings, _list_probed(choose_policies(asked.policies)), step)
 
 
 def _list_probed(policies: Sequence[Policy]) -> list[Policy]:
@@ -167,8 +168,16 @@ def _choose(
     return recordings, skipped
 
 
+@attrs.frozen
+class _Run(Generic[T]):
+    """What is done with each recording; it goes through its requests ``passes`` times."""
+
+    do: Callable[[RecordedSession, Step], T]
+    passes: int
+
+
 def _results(
-    run: Callable[[RecordedSession], T],
+    run: _Run[T],
     recordings: Sequence[RecordedSession],
     workers: int,
     progress: Callable[[int, int], None],
@@ -178,23 +187,32 @@ def _results(
     """
     results: dict[int, T] = {}
     whole = sum(len(each.requests) for each in recordings)
+    done = steps = 0
     progress(0, whole)
-    for number, found in _ready(run, recordings, workers):
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        if steps % run.passes == 0:
+            progress(done + steps // run.passes, whole)
+
+    for number, found in _ready(run.do, recordings, workers, step):
         results[number] = found
-        progress(sum(len(recordings[each].requests) for each in results), whole)
+        done, steps = done + len(recordings[number].requests), 0
+        progress(done, whole)
     return [results[number] for number in range(len(recordings))]
 
 
 def _ready(
-    run: Callable[[RecordedSession], T], recordings: Sequence[RecordedSession], workers: int
+    do: Callable[[RecordedSession, Step], T], recordings: Sequence[RecordedSession], workers: int, step: Step
 ) -> Iterator[tuple[int, T]]:
-    """The result of each recording, with its number, as it is ready."""
+    """The result of each recording, with its number, as it is ready. Steps are told of what is done in this process."""
     if workers == 1 or len(recordings) <= 1:
-        yield from enumerate(map(run, recordings))
+        yield from enumerate(do(each, step) for each in recordings)
         return
     longest = sorted(range(len(recordings)), key=lambda number: -len(recordings[number].requests))
     with ProcessPoolExecutor(min(workers, len(recordings))) as pool:
-        futures = {pool.submit(run, recordings[number]): number for number in longest}
+        futures = {pool.submit(do, recordings[number], pass_on): number for number in longest}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()
@@ -203,12 +221,12 @@ def _ready(
             raise
 
 
-def _session(asked: RunPlan, recorded: RecordedSession) -> Driven:
+def _session(asked: RunPlan, recorded: RecordedSession, step: Step) -> Driven:
     """One session under every policy that was asked for, and what it could have been without one. Reality is always
     driven, because everything is judged beside it; in a window of a certain size that is a client that compacts in it.
     """
     baseline = baseline_of(asked.settings)
-    trace = trace_of(recorded)
+    trace = trace_of(recorded, step)
     sized = Sized(trace, attrs.evolve(asked.settings, model=asked.model or own_model(recorded.model)))
     wanted = demands(trace)
     policies = choose_policies(asked.policies)
@@ -217,16 +235,26 @@ def _session(asked: RunPlan, recorded: RecordedSession) -> Driven:
         settings = sized.settings
         return {(settings.tariff.name, baseline.name): simulate(sized, (), attrs.evolve(baseline, compacts=None))}
     found: dict[tuple[str, str], SessionResult] = {}
-    for tariff in dict.fromkeys((asked.settings.tariff, *asked.tariffs)):
+    for tariff in _list_tariffs(asked):
         under = sized.under(attrs.evolve(sized.settings, tariff=tariff))
         is_main = tariff == asked.settings.tariff
-        reality = simulate(under, wanted if is_main else (), baseline)
-        for policy in {each.name: each for each in (*DENOMINATORS, *policies)}.values():
+        reality = simulate(under, wanted if is_main else (), baseline, step=step)
+        for policy in _list_driven(policies):
             # What was needed is asked of a policy that is judged, or that has to bring it back.
             needed = wanted if (is_main and policy in policies) or policy.planner or policy.for_trace else ()
-            driven = reality if policy is baseline else _drive(under, needed, policy, reality)
+            driven = reality if policy is baseline else _drive(under, needed, policy, reality, step)
             found[tariff.name, policy.name] = driven
     return found
+
+
+def _list_tariffs(asked: RunPlan) -> Sequence[JudgedTariff]:
+    """Those under which sessions are driven, the main one first."""
+    return list(dict.fromkeys((asked.settings.tariff, *asked.tariffs)))
+
+
+def _list_driven(policies: Sequence[Policy]) -> Sequence[Policy]:
+    """The policies under which sessions are driven, reality among them."""
+    return list({each.name: each for each in (*DENOMINATORS, *policies)}.values())
 
 
 def _comparisons(asked: RunPlan, policies: Sequence[Policy], results: Sequence[Driven]) -> Iterator[PolicyComparison]:
@@ -259,10 +287,10 @@ def _list_denominators(asked: RunPlan) -> Sequence[Policy]:
     return (attrs.evolve(NATIVE, about=f"{NATIVE.about} {scaled}"),)
 
 
-def _drive(sized: Sized, wanted: Sequence[Demand], policy: Policy, reality: SessionResult) -> SessionResult:
+def _drive(sized: Sized, wanted: Sequence[Demand], policy: Policy, reality: SessionResult, step: Step) -> SessionResult:
     """Raises BadOption where a policy of somebody's own fails; ours do not, and if one does, all of it is told."""
     try:
-        return simulate(sized, wanted, policy, reality)
+        return simulate(sized, wanted, policy, reality, step=step)
     except Exception as error:
         if policy in POLICIES:
             raise

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from mnemosyne.lab.evaluation.reading import RecordedSession, read
 from mnemosyne.lab.evaluation.results import SessionResult
 from mnemosyne.lab.evaluation.running import RunPlan, evaluate_recordings
 from mnemosyne.services.conversations import conversations
-from mnemosyne.services.simulated import SimulatedBranch, SimulatedTurn, write_branch
+from mnemosyne.services.simulated import SimulatedBranch, SimulatedTurn, write_branch, write_step
 
 
 def list_policies() -> Mapping[str, str]:
@@ -22,9 +22,9 @@ def list_policies() -> Mapping[str, str]:
     return {policy.name: policy.about for policy in POLICIES if policy.for_trace is None}
 
 
-def simulate_branch(path: Path, branch: str, policy: str) -> SimulatedBranch:
-    """The branch of a session's export under a policy. Raises NotFound for a branch that is no conversation, BadOption
-    for a policy that there is not.
+def simulate_branch(path: Path, branch: str, policy: str, progress: Callable[[int, int], None]) -> SimulatedBranch:
+    """The branch of a session's export under a policy. ``progress`` is told how many turns are done, and of how many.
+    Raises NotFound for a branch that is no conversation, BadOption for a policy that there is not.
     """
     recordings = read([path], partial(conversations, codec=event_codec()))
     told = [each for each in recordings if isinstance(each, RecordedSession)]
@@ -32,7 +32,7 @@ def simulate_branch(path: Path, branch: str, policy: str) -> SimulatedBranch:
     if recording is None:
         raise NotFound(f"Branch {branch!r} is no conversation of an agent, so no policy can be tried on it.")
     asked = RunPlan(policies=[policy], settings=Settings(), model=None)
-    found = evaluate_recordings([recording], asked, progress=lambda done, whole: None)
+    found = evaluate_recordings([recording], asked, progress=progress)
     (judged,) = [each for each in found.policies if each.name == policy]
     (session,) = judged.sessions
     return SimulatedBranch(
@@ -61,15 +61,20 @@ NICE = 10
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what a simulation came to as JSON, or why there is none; the exit code."""
+    """Print how far a simulation is and then what it came to, as lines of JSON, or why there is none; the exit code."""
     file, branch, policy = arguments
     try:
-        found = simulate_branch(Path(file), branch, policy)
+        found = simulate_branch(Path(file), branch, policy, lambda done, turns: _say(write_step(done, turns)))
     except MnemosyneError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.buffer.write(write_branch(found))
+    _say(write_branch(found))
     return 0
+
+
+def _say(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A recorded session as the evaluation drives it: its requests, its history in objects, and what its client did."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -106,3 +106,11 @@ class Trace:
     resets: Sequence[Reset]
     found_cached: int = 0
     head: OwnHead | None = attrs.field(default=None, repr=False)
+
+
+Step = Callable[[], None]
+"""Called behind each request that was gone through, for whoever shows how far that is."""
+
+
+def pass_on() -> None:
+    """The step of whom nobody watches."""

@@ -268,6 +268,29 @@ async def test_a_pin_is_on_record_before_its_page_is_shown_again_and_can_be_undo
     assert (await pages.json(f"{where}.json"))["view"]["object"]["pin"] is None
 
 
+async def test_an_object_that_left_says_when_and_why_what_that_saved_and_what_else_changed_then(
+    pages: Pages, shown: ShownLog
+) -> None:
+    told = (await pages.json(f"/-/session/{shown.session}.json"))["view"]
+    last = told["turns"][-1]["turn"]
+    left = next(each for each in told["map"]["spans"] if each["last"] == last and each["fidelity"] == "L4")
+    where = f"/-/session/{shown.session}/object/{left['object']['id']}"
+    (departure,) = (await pages.json(f"{where}.json"))["view"]["departures"]
+    assert departure["turn"] == left["first"]
+    assert departure["turns"] == last - left["first"] + 1
+    assert departure["tokens"] == left["object"]["tokens"]
+    _, text = await pages.get(where)
+    assert f"It left the window of main with turn {left['first']}, because" in text
+    assert f"{departure['turns']} turns went out about" in text
+    (other,) = re.findall(r'href="([^"?]+)[^"]*">What else changed', text)
+    upstream, by_client = [
+        {each["what"] for each in (await pages.json(f"{other}.json{asked}"))["found"]["changes"]}
+        for asked in ("", "?sent=client")
+    ]
+    assert by_client == {"added"}  # a client only goes on
+    assert upstream > by_client
+
+
 async def test_what_left_is_wanted_back_from_its_page_and_what_stays_is_let_go(pages: Pages, shown: ShownLog) -> None:
     spans = (await pages.json(f"/-/session/{shown.session}.json"))["view"]["map"]["spans"]
     files = dict.fromkeys(each["object"]["id"] for each in spans if each["object"]["kind"] == "file_context")

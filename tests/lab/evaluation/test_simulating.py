@@ -8,7 +8,7 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.errors import NotFound
 from mnemosyne.lab.evaluation.simulating import list_policies, main, simulate_branch
 from mnemosyne.services.exporting import write_session
-from mnemosyne.services.simulated import read_branch
+from mnemosyne.services.simulated import SimulatedBranch, read_told
 from tests.services.talking import rich_session, talking
 
 
@@ -22,8 +22,11 @@ async def file(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_branch_has_its_turns_and_both_bills(file: Path) -> None:
-    found = simulate_branch(file, "main", "uncompacted")
+async def test_a_branch_has_its_turns_and_both_bills_and_it_is_told_how_far_it_is_turn_by_turn(file: Path) -> None:
+    steps: list[tuple[int, int]] = []
+    found = simulate_branch(file, "main", "uncompacted", lambda *step: steps.append(step))
+    whole = len(found.turns)
+    assert list(dict.fromkeys(steps)) == [(done, whole) for done in range(whole + 1)]
     assert [each.turn for each in found.turns] == list(range(1, len(found.turns) + 1))
     assert all(each.held[0] for each in found.turns)
     assert 0 < found.nanodollars_unmanaged <= found.nanodollars
@@ -32,12 +35,15 @@ async def test_a_branch_has_its_turns_and_both_bills(file: Path) -> None:
 
 async def test_what_is_no_conversation_is_said(file: Path) -> None:
     with pytest.raises(NotFound, match="is no conversation"):
-        simulate_branch(file, "nothing", "cold")
+        simulate_branch(file, "nothing", "cold", lambda *_: None)
 
 
 async def test_a_process_prints_what_it_found_or_why_not(file: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main([str(file), "main", "cold"]) == 0
-    assert read_branch(capfdbinary.readouterr().out).policy == "cold"
+    *steps, answer = map(read_told, capfdbinary.readouterr().out.splitlines())
+    assert isinstance(answer, SimulatedBranch)
+    assert answer.policy == "cold"
+    assert steps[-1] == (len(answer.turns), len(answer.turns))
     assert main([str(file), "main", "none such"]) == 1
     assert b"none such" in capfdbinary.readouterr().err
 

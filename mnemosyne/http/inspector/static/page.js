@@ -11,11 +11,11 @@ function tellTimes(within) {
   }
 }
 
-// Whatever of a page may change stands in #fresh; it is asked for again when something happened.
+// Whatever of a page may change stands in #fresh; it is asked for again when something happened, and when the server
+// is heard again after it was not.
 function follow(sessions) {
-  const status = document.getElementById("live");
-  const where = sessions === "*" ? "" : "?session=" + encodeURIComponent(sessions);
-  const events = new EventSource("/-/events" + where);
+  const address = "/-/events" + (sessions === "*" ? "" : "?session=" + encodeURIComponent(sessions));
+  let heard = true;
   let asked = false;
   let again = false;
   async function refresh() {
@@ -32,25 +32,63 @@ function follow(sessions) {
   }
   async function show() {
     try {
-      const reply = await fetch(location.href, { headers: { Accept: "text/html" } });
-      if (!reply.ok) throw new Error(String(reply.status));
-      const fresh = new DOMParser().parseFromString(await reply.text(), "text/html").getElementById("fresh");
+      const reply = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => {
+        throw new Error("The server does not answer.");
+      });
+      const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+      const fresh = page.getElementById("fresh");
       const old = document.getElementById("fresh");
+      if (!reply.ok) throw new Error(page.querySelector("main p").textContent);
       if (fresh && old) {
         for (const open of old.querySelectorAll("details[open] > summary")) keepOpen(fresh, open);
         old.replaceWith(fresh);
         htmx.process(fresh);
         prepare(fresh);
-        status.textContent = "Live";
+        say("Live");
         document.dispatchEvent(new CustomEvent("refreshed"));
       }
     } catch (error) {
-      status.textContent = "The server does not answer; trying again.";
+      say(error.message + " Trying again.");
+      setTimeout(refresh, RETRY);
     }
   }
-  events.addEventListener("open", () => { status.textContent = "Live"; });
-  events.addEventListener("changed", refresh);
-  events.addEventListener("error", () => { status.textContent = "Not connected; trying again."; });
+  function listen() {
+    const events = new EventSource(address);
+    events.addEventListener("open", () => {
+      say("Live");
+      if (!heard) refresh();
+      heard = true;
+    });
+    events.addEventListener("changed", refresh);
+    events.addEventListener("error", async () => {
+      heard = false;
+      if (events.readyState !== EventSource.CLOSED) {
+        say("Not connected; trying again.");
+        return;
+      }
+      say(await askWhy(address) + " Trying again.");  // a browser does not, where it was refused
+      setTimeout(listen, RETRY);
+    });
+  }
+  listen();
+}
+
+const RETRY = 2000;
+
+function say(text) {
+  document.getElementById("live").textContent = text;
+}
+
+// Why the server refuses an address, in its own words.
+async function askWhy(address) {
+  try {
+    const reply = await fetch(address, { headers: { Accept: "application/json" } });
+    if (!reply.ok) return (await reply.json()).error;
+    reply.body.cancel();
+    return "Not connected.";
+  } catch (error) {
+    return "The server does not answer.";
+  }
 }
 
 function keepOpen(fresh, summary) {
@@ -122,7 +160,27 @@ function prepare(within) {
   for (const chart of within.querySelectorAll("[data-map]")) lead(chart);
 }
 
+// What takes its time tells how far it is, and its page is loaded again once it is there.
+async function waitFor(note) {
+  try {
+    const reply = await fetch(note.dataset.asks);
+    if (!reply.ok) throw new Error(String(reply.status));
+    const { working } = await reply.json();
+    if (!working || (working.done !== null) !== ("begun" in note.dataset)) {
+      location.reload();
+      return;
+    }
+    for (const each of note.querySelectorAll("[data-told]")) each.textContent = Math.round(working[each.dataset.told]);
+    note.querySelector("progress").value = working.done;
+  } catch (error) {
+    say("The server does not answer. Trying again.");
+  }
+  setTimeout(() => waitFor(note), 1000);
+}
+
 prepare(document);
 document.addEventListener("htmx:after:swap", () => prepare(document));
+const working = document.getElementById("working");
+if (working) waitFor(working);
 if (document.body.dataset.live) follow(document.body.dataset.live);
 if (document.body.dataset.again) setTimeout(() => location.reload(), 1000 * Number(document.body.dataset.again));

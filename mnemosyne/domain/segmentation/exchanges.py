@@ -110,9 +110,25 @@ def any_answer(exchange: ToolExchange) -> Description:
         tool=exchange.name,
         key=key,
         group=ObjectKind.TOOL_RESULT.value,
-        stub=render_answered(plain(asked, 90), exchange),
+        stub=render_answered(plain(asked, 90) + _quote_first(exchange), exchange),
         text=exchange.text,
     )
+
+
+_SAYS_SOMETHING = re.compile(r"[^\W\d_]{5}")
+_CHEAP = re.compile(r"\s*(?:</?[\w-]{1,40}>|[\W_]|\[Tool: |-{3} )")
+_LONG_ENOUGH_TO_ASK = 1_500
+"""Characters from which on an answer is told by more than its call, where that says nothing."""
+
+
+def _quote_first(exchange: ToolExchange) -> str:
+    """The first sentence of a long answer, where the values of the call name nothing: a number, yes, an id."""
+    values = [each for each in exchange.input.values() if isinstance(each, str)]
+    if len(exchange.said) < _LONG_ENOUGH_TO_ASK or any(map(_SAYS_SOMETHING.search, values)):
+        return ""
+    lines = (line.strip() for line in exchange.said[:20_000].split("\n"))
+    first = next((line for line in lines if len(line) > 30 and not _CHEAP.match(line)), "")
+    return f": {plain(first, 100)}" if first else ""
 
 
 _SHORT = 40

@@ -151,9 +151,18 @@ def _phase(text: str, tags: tuple[str, ...], said: str, *, alone: bool = False) 
 
 
 def _quote(who: str, text: str, *, of: int = 0) -> str:
-    """A text by its beginning, which may be that of a part of something ``of`` so many characters."""
+    """A text by its beginning, which may be that of a part of something ``of`` so many characters. Code that it shows
+    and lines that are drawn say nothing of it.
+    """
     size = max(of, len(text))
-    return stub(f"{who}: {plain(text, _QUOTED)}", amount(size) if size > _QUOTED else "")
+    said = _SHOWN.sub("…", text[:_LOOKED_AT])
+    return stub(f"{who}: {plain(said if said.strip(' …') else text, _QUOTED)}", amount(size) if size > _QUOTED else "")
+
+
+_SHOWN = re.compile(
+    r"^[^\S\n]{0,8}(?:```.*?(?:^[^\S\n]{0,8}```|\Z)|-{3,200}$)|[\u2500-\u257f]{2,}", re.DOTALL | re.MULTILINE
+)
+"""Code between fences, ruled lines and boxes."""
 
 
 def _with_question(text: str) -> str:

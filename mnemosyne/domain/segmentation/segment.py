@@ -25,6 +25,7 @@ from mnemosyne.domain.objects.units import RUN, Description, Unit
 from mnemosyne.domain.segmentation import exchanges, files, prose, references, tools
 from mnemosyne.domain.segmentation.lines import index_line
 from mnemosyne.domain.segmentation.speaking import speakers
+from mnemosyne.domain.text.announcements import only_announces
 from mnemosyne.domain.text.parts import TextPart, Voice
 from mnemosyne.domain.text.stubs import parts, render_count, stub
 from mnemosyne.domain.wire import blocks
@@ -400,7 +401,12 @@ def _draft(members: Sequence[Unit]) -> Draft:
     tools_used = {each.tool for each in about}
     keys = {each.key for each in about}
     typed = [number for number, unit in enumerate(members) if _is_prompt(unit)]
-    said = parts([each.stub for each in about], "call" if about[0].tool else "text", typed)
+    idle = [
+        number
+        for number, each in enumerate(about)
+        if not each.tool and number not in typed and only_announces(each.text)
+    ]
+    said = parts([each.stub for each in about], "call" if about[0].tool else "text", typed, idle)
     return Draft(
         kind=about[0].kind,
         role=Role.CLAIM if KINDS[about[0].kind].is_settled else Role.TRANSCRIPT,

@@ -96,10 +96,10 @@ def _describe_search(exchange: ToolExchange) -> Description:
     pattern = exchange.string("pattern", "query", "regex")
     where = exchange.string("path", "include", "glob")
     key = f"{exchange.name} {shell.key_of(blocks.as_json(dict(exchange.input)))}"
-    if exchange.failed:
-        return failure(exchange, key)
     quoted = f' "{shorten(pattern, 90)}"' if pattern else ""
     place = f" in {shorten(where, 90)}" if where else ""
+    if exchange.failed:
+        return failure(exchange, key, asked=f"{exchange.name}{quoted}{place}" if quoted or place else None)
     return Description(
         kind=ObjectKind.TOOL_RESULT,
         tool=exchange.name,
@@ -199,8 +199,23 @@ def _describe_question(exchange: ToolExchange) -> Description:
         tool=exchange.name,
         group=ObjectKind.DESIGN_DECISION.value,
         alone=True,
-        stub=stub(f"Asked the user: {plain(exchange.said or exchange.text, 120)}"),
+        stub=stub(f"Asked the user: {_render_answers(exchange.said) or plain(exchange.said or exchange.text, 120)}"),
         text=exchange.text,
+    )
+
+
+_ANSWER = re.compile(r'"([^"\n]{1,2000})"="([^"\n]{1,2000})"')
+_ROOM_OF_ANSWERS = 200
+
+
+def _render_answers(said: str) -> str:
+    """Each question with what was answered; of a long one the beginning, so that every answer has room."""
+    found = _ANSWER.findall(said)
+    room = _ROOM_OF_ANSWERS // max(1, len(found))
+    answers = [plain(answer, max(20, room // 2)) for _, answer in found]
+    return "; ".join(
+        f"{plain(question, max(12, room - len(answer) - 4))} {answer}"
+        for (question, _), answer in zip(found, answers, strict=True)
     )
 
 

@@ -94,16 +94,29 @@ _TESTS = (
 )
 
 
+_FAILED_TEST = re.compile(r"^\s{0,40}--- FAIL: (\S{1,300})", re.MULTILINE)
+_PASSED_TEST = re.compile(r"^\s{0,40}--- PASS: \S", re.MULTILINE)
+_FAILED_PACKAGE = re.compile(r"^FAIL\s{1,8}\S{0,300}/(\S{1,100})", re.MULTILINE)
+_PASSED_PACKAGE = re.compile(r"^ok\s{1,8}\S{1,300}/\S", re.MULTILINE)
+"""Go tells each package on a line of its own."""
+
+
 def test_counts(text: str) -> str:
-    """What a test runner said last of how many passed; empty if it is no test run."""
+    """What a test runner said last of how many passed, or how many tests or else packages did by what it said of each,
+    with the first test that failed; empty if it is no test run.
+    """
     end = text[-4_000:]
     for pattern in _TESTS:
         found = pattern.findall(end)
         if found:
             return plain(found[-1], 60)
-    failed, passed = end.count("--- FAIL"), end.count("--- PASS")
+    failed, passed = _FAILED_TEST.findall(text), len(_PASSED_TEST.findall(text))
     if failed or passed:
-        return ", ".join(f"{count} {what}" for count, what in ((failed, "failed"), (passed, "passed")) if count)
+        counts = ", ".join(f"{count} {what}" for count, what in ((len(failed), "failed"), (passed, "passed")) if count)
+        return f"{counts}: {plain(failed[0], 40)}" if failed else counts
+    packages = ((len(_FAILED_PACKAGE.findall(text)), "failed"), (len(_PASSED_PACKAGE.findall(text)), "passed"))
+    if sum(count for count, _ in packages) > 1:
+        return ", ".join(f"{render_count(count, 'package')} {what}" for count, what in packages if count)
     return ""
 
 
@@ -118,23 +131,27 @@ _SIZES = re.compile(rf" \({_SIZE}(?:, {_SIZE})?\)\Z|(?:, {_SIZE})+(?=\)\Z)")
 """Facts that several things in one object have no room for."""
 
 
-def parts(stubs: Sequence[str], thing: str, telling: Collection[int] = ()) -> str:
-    """The stub of several things in one object. Those that are ``telling``, by number, have twice the room of others;
-    what needs less than its share leaves the rest to those that need more.
+def parts(stubs: Sequence[str], thing: str, telling: Collection[int] = (), idle: Collection[int] = ()) -> str:
+    """The stub of several things in one object. Those that are ``telling``, by number, have three times the room of
+    others, those that are ``idle`` are only counted where others are not; what needs less than its share leaves the
+    rest to those that need more.
 
     A long word that one before has, too, is told once, so are the folders that two paths share, and who speaks on or
     which tool is called again. So what tells them apart has room. How long each was is left out.
     """
     if len(stubs) == 1:
         return stubs[0]
-    shown = stubs[:MOST_PARTS]
+    numbers = [n for n in range(len(stubs)) if n not in idle] or [*range(len(stubs))]
+    numbers = numbers[:MOST_PARTS]
+    shown = [stubs[n] for n in numbers]
     more = f"; {len(stubs) - len(shown)} more" if len(stubs) > len(shown) else ""
     head = f"{render_count(len(stubs), thing)}: "
     lines = _tell_once([_SIZES.sub("", each) for each in shown])
     room = LONGEST - len(head) - len(more) - len(_BETWEEN) * (len(lines) - 1)
     # Where later ones lean on the first, which tells in full what they share, it has twice the room, too.
-    wide = {*telling, 0} if any("…" in each for each in lines[1:]) else telling
-    limits = _share_out(room, [len(each) for each in lines], [2 if n in wide else 1 for n in range(len(lines))])
+    leaned_on = any("…" in each for each in lines[1:])
+    shares = [3 if n in telling else 2 if leaned_on and place == 0 else 1 for place, n in enumerate(numbers)]
+    limits = _share_out(room, [len(each) for each in lines], shares)
     said = _BETWEEN.join(_shorten_part(each, limit) for each, limit in zip(lines, limits, strict=True))
     return plain(head + said, LONGEST - len(more)) + more
 

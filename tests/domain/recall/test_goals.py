@@ -19,6 +19,12 @@ LABELS = Path(__file__).parents[1] / "labels" / "goals.json"
 BEFORE = ("Can you fix the retries of the upload queue?", "The queue retries seven times now; the tests pass.")
 
 
+TASK = (
+    "Rotation of signing keys breaks parallel importers whenever archived snapshots expire beforehand, and nobody"
+    " notices since dashboards aggregate monthly figures across several tenants without alerting operators"
+)
+
+
 def messages_of(session: dict[str, object]) -> Iterator[tuple[int, str, str]]:
     """The number of each message that was typed, what was typed, and the last answer before it."""
     answer = ""
@@ -51,7 +57,7 @@ def test_it_agrees_with_the_labels_as_well_as_it_says() -> None:
     assert found.total() == sum(map(len, labels.values()))
     called = sum(count for (_, step), count in found.items() if step == "new")
     new = sum(count for (label, _), count in found.items() if label == "new")
-    assert found["new", "new"] / called >= 0.55
+    assert found["new", "new"] / called >= 0.65
     assert found["new", "new"] / new >= 0.5
     assert found["acknowledged", "new"] == 0
     assert found["continued", "acknowledged"] == found["new", "acknowledged"] == 0
@@ -72,13 +78,17 @@ def test_nor_is_it_in_other_languages(message: str) -> None:
 
 
 def test_a_failure_that_was_pasted_goes_on_with_what_failed() -> None:
-    told = (
-        "Rotation of signing keys breaks parallel importers whenever archived snapshots expire beforehand, and nobody"
-        " notices since dashboards aggregate monthly figures across several tenants without alerting operators"
-    )
-    assert read_goal(told, BEFORE) is GoalStep.NEW
-    assert read_goal(f"{told}\n--- FAIL: TestRotation (0.1s)", BEFORE) is GoalStep.CONTINUED
-    assert read_goal(f"Unrelated: {told}\n--- FAIL: TestRotation (0.1s)", BEFORE) is GoalStep.NEW
+    assert read_goal(TASK, BEFORE) is GoalStep.NEW
+    assert read_goal(f"{TASK}\n--- FAIL: TestRotation (0.1s)", BEFORE) is GoalStep.CONTINUED
+    assert read_goal(f"Unrelated: {TASK}\n--- FAIL: TestRotation (0.1s)", BEFORE) is GoalStep.NEW
+
+
+@pytest.mark.parametrize(
+    "first", ["I mean that", "ok, so this", "One more thing:", "I also saw that", "you wrote:", "It"]
+)
+def test_what_begins_with_a_word_about_what_was_just_said_goes_on_with_it(first: str) -> None:
+    assert read_goal(TASK, BEFORE) is GoalStep.NEW
+    assert read_goal(f"{first} {TASK}", BEFORE) is GoalStep.CONTINUED
 
 
 @given(

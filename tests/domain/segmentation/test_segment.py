@@ -8,6 +8,7 @@ import pytest
 from mnemosyne.domain.objects.events import LinkRelation, Supersession
 from mnemosyne.domain.objects.kinds import REFERENCED, ObjectKind, Role, is_operators
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
+from mnemosyne.domain.segmentation import tools
 from mnemosyne.domain.segmentation.prose import describe
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
 from tests.domain.segmenting_support import LONG, Talk, in_pieces, kinds, only
@@ -394,3 +395,34 @@ def test_what_the_provider_knows_by_a_reference_is_marked_and_stands_alone(kept:
     talk = Talk().user("Look.").call("shot", {"page": "/a"}, [kept]).call("shot", {"page": "/b"}, "nothing")
     marked = [draft for draft in made(talk).drafts if REFERENCED in draft.tags]
     assert [len(draft.places) for draft in marked] == [2]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "answered", "told"),
+    [
+        (
+            "AskUserQuestion",
+            {"questions": []},
+            'User has answered your questions: "Which lock?"="A file", "And where?"="Beside it". Go on.',
+            "Asked the user: Which lock? A file; And where? Beside it",
+        ),
+        (
+            "TaskOutput",
+            {"block": True, "task_id": "a29"},
+            "<status>completed</status>\n\nEvery branch is read twice, so slow.\n" + "More of it.\n" * 200,
+            'TaskOutput {"block": true, "task_id": "a29"}: Every branch is read twice, so slow. (203 lines, 2.5 KB)',
+        ),
+        (
+            "Grep",
+            {"-n": True, "output_mode": "content", "pattern": "lock", "path": "/a/b"},
+            "Path does not exist",
+            'Grep "lock" in /a/b failed: Path does not exist (19 B)',
+        ),
+    ],
+)
+def test_a_call_whose_inputs_say_little_is_told_by_what_came(
+    name: str, asked: Mapping[str, Any], answered: str, told: str
+) -> None:
+    call = {"type": "tool_use", "id": "t", "name": name, "input": asked}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": answered, "is_error": name == "Grep"}
+    assert tools.describe(call, [result]).stub == told

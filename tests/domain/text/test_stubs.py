@@ -68,10 +68,16 @@ def test_in_a_part_that_is_shortened_the_file_at_the_end_of_its_longest_path_is_
     assert "/name.py; Bash wide" in stubs.parts(told, "call")
 
 
-def test_what_tells_most_has_twice_the_room() -> None:
+def test_what_tells_most_has_most_room_and_what_tells_nothing_none() -> None:
     told = ["Assistant: " + "a " * 200, "User: " + "u " * 200]
     together = stubs.parts(told, "text", [1])
-    assert together.count("u ") > 1.5 * together.count("a ")
+    assert together.count("u ") > 2 * together.count("a ")
+    assert stubs.parts(["User: Why?", "Assistant: Let me look.", "Assistant: It rained."], "text", [0], [1]) == (
+        "3 texts: User: Why?; Assistant: It rained.; 1 more"
+    )
+    assert stubs.parts(["Assistant: Let me look.", "Assistant: Now I run it."], "text", [], [0, 1]) == (
+        "2 texts: Assistant: Let me look.; Now I run it."
+    )
 
 
 @given(TEXTS, st.integers(1, 200))
@@ -120,5 +126,14 @@ def test_counts_of_tests_are_read_from_common_runners() -> None:
     assert stubs.test_counts("..F\n=== 3 failed, 41 passed in 2.10s ===\n") == "3 failed, 41 passed"
     assert stubs.test_counts("test result: ok. 5 passed; 0 failed; finished in 0.1s\n") == "ok. 5 passed; 0 failed"
     assert stubs.test_counts("Tests:       2 failed, 8 passed, 10 total\n") == "2 failed, 8 passed, 10 total"
-    assert stubs.test_counts("--- PASS: TestA (0.0s)\n--- FAIL: TestB (0.0s)\nFAIL\n") == "1 failed, 1 passed"
+    assert stubs.test_counts("--- PASS: TestA (0.0s)\n--- FAIL: TestB (0.0s)\nFAIL\n") == "1 failed, 1 passed: TestB"
+    assert stubs.test_counts("ok  \ta.example/cli\t0.1s\nok  \ta.example/cli/list\t(cached)\n") == "2 packages passed"
+    assert stubs.test_counts("ok  \ta.example/cli\t0.1s\nFAIL\ta.example/list [build failed]\n") == (
+        "1 package failed, 1 package passed"
+    )
     assert stubs.test_counts("nothing was tested") == ""
+
+
+def test_every_test_that_failed_is_counted_however_long_the_run_was() -> None:
+    run = "".join(f"--- FAIL: Test{n} (0.0s)\n" + "    a_test.go:7: expected 2, got 1\n" * 200 for n in range(3))
+    assert stubs.test_counts(run + "FAIL\n") == "3 failed: Test0"

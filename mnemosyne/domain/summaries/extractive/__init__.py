@@ -24,10 +24,11 @@ from mnemosyne.domain.text.entities import key_entities, without_colours
 from mnemosyne.domain.text.parts import SPEAKERS, Voice
 from mnemosyne.domain.text.stubs import plain
 
-NAME = "extractive/4"
+NAME = "extractive/5"
 """What a rendition's ``helper`` says: it changes with what is kept of the same text. Those on record stay as they were
 made. The first, ``extractive``, kept what had most specifics; the second went through all calls of an object at once;
-the third knew no reasons, and left the room that marks of cuts did not take.
+the third knew no reasons, and left the room that marks of cuts did not take; the fourth let brackets and
+headings stand for what they are of.
 """
 
 MINIMUM_CHARS = 16

@@ -16,7 +16,7 @@ _INPUT = re.compile(
     r"patchText): ?(.*)",
     re.DOTALL,
 )
-_HERE_DOCUMENT = re.compile(r"<<-?\s{0,4}[\"']?[A-Za-z_]\w{0,40}[\"']?(?:\s|$|>)")
+_HERE_DOCUMENT = re.compile(r"<<-?\s{0,4}[\"']?([A-Za-z_]\w{0,40})[\"']?(?:\s|$|>)")
 """What a shell reads to a command from the lines below."""
 
 _SHORTEST_DOCUMENT = 8
@@ -24,6 +24,7 @@ _SHORTEST_DOCUMENT = 8
 
 _SAYS = re.compile(r"[^\W\d_]{3}")
 _ANY_INPUT = re.compile(r"([A-Za-z_]\w{0,40}): ?(.*)", re.DOTALL)
+_COMMANDS = ("command", "cmd", "script")
 _TELLING = ("command", "cmd", "script", "pattern", "query", "regex", "url", "subject", "taskId", "questions", "skill")
 _SOUGHT = ("pattern", "query", "regex", "url")
 _PLACES = ("file_path", "filePath", "path", "notebook_path", "filename", "glob", "include")
@@ -36,38 +37,56 @@ _LONG = ("prompt", "old_string", "new_string", "old_str", "new_str")
 class Asked:
     """The inputs of a call by the lines at which they begin. ``about`` is what it was about: its path, command or
     pattern. ``carries`` is the line from which on it carries a text of its own, and ``lead`` what stands there before
-    it.
+    it; ``ends`` is the line behind that text, where more of the call follows.
     """
 
     names: dict[int, str]
     about: str
     carries: int | None
     lead: str
+    ends: int | None = None
 
 
 def find_asked(said: Sequence[str]) -> Asked:
     """What a call asked, by the lines of its inputs."""
     names: dict[int, str] = {}
     values: dict[str, str] = {}
-    carries, lead = None, ""
+    carries, ends, lead = None, None, ""
     for index, line in enumerate(said):
         match = _INPUT.match(line[:1_000]) or (_ANY_INPUT.match(line[:1_000]) if len(names) == index else None)
         if match is None or match[1] in values:
+            carries, ends = _find_document(said, index) if _goes_on(said, index, names) else (None, None)
+            if carries is not None:
+                break
             continue
         names[index] = match[1]
         values[match[1]] = match[2]
         if match[1] in _TEXTS:
             carries, lead = index, f"{match[1]}: "
             break
-        if _HERE_DOCUMENT.search(match[2]) and len(said) - index > _SHORTEST_DOCUMENT:
-            carries = index + 1
+        carries, ends = _find_document(said, index)
+        if carries is not None:
             break
     about = next((values[name] for name in (*_PLACES[:5], *_TELLING) if values.get(name)), "")
     if "command" in values:
         about = values["command"]
     elif "pattern" in values:
         about = values["pattern"]
-    return Asked(names, about.strip(), carries, lead)
+    return Asked(names, about.strip(), carries, lead, ends)
+
+
+def _goes_on(said: Sequence[str], index: int, names: dict[int, str]) -> bool:
+    """Whether a line goes on with a command that a shell reads on several."""
+    return bool(names) and names[max(names)] in _COMMANDS and said[index - 1].endswith(("\\", "&&", "||", "|", ";"))
+
+
+def _find_document(said: Sequence[str], index: int) -> tuple[int | None, int | None]:
+    """Where the text begins that a shell reads from the lines below this one, and where it ends, if it does."""
+    match = _HERE_DOCUMENT.search(said[index][:1_000])
+    if match is None or len(said) - index <= _SHORTEST_DOCUMENT:
+        return None, None
+    end = next((n for n in range(index + 1, len(said)) if said[n].strip() == match[1]), None)
+    return index + 1, end
 
 
 def shorten(asked: Asked, said: Sequence[str], room: int, told: set[str]) -> list[str]:

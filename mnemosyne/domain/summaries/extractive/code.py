@@ -32,6 +32,9 @@ _CONSTANT = re.compile(
     r"|\t[A-Z]\w{1,80}\s{1,40}(?:[\w.*\[\]]{1,40}\s{1,40})?="
 )
 _SAID = re.compile(r"\s*(?:\"\"\"|'''|///|/\*\*|//!|//|#(?!!|\[)|--|\*)\s*\w")
+_EXPLAINS = re.compile(r"\s*(?:\"\"\"|///?|/\*\*?|#(?!!|\[)|--|\*)\s*[^\W\d_]+(?:[\s,:(]+[\w'-]+){3}")
+"""A comment in words: where nothing is defined, it says what is done there."""
+
 _RAISED = re.compile(
     r"\s*(?:raise|throw|panic!?|assert|t\.(?:Fatal|Error)f?|errors\.New|return (?:nil, |\"\", )?fmt\.Errorf|"
     r"return err\b)"
@@ -57,6 +60,7 @@ def code(units: Sequence[TextUnit], within: range) -> list[Facet]:
     known = set(signatures)
     constants = [n for n, text in heads.items() if n not in known and _CONSTANT.match(text)]
     about = [n for signature in signatures for n in _find_comment(heads, signature)]
+    explained = [n for n, text in heads.items() if _EXPLAINS.match(text)] if not signatures else []
     raised = [n for n, text in heads.items() if n not in known and _RAISED.match(text) and not _PASSED_ON.match(text)]
     types = [n for n in signatures if _HEADING.match(heads[n])]
     outer = [n for n in signatures if not heads[n][:1].isspace() and n not in set(types)]
@@ -66,6 +70,7 @@ def code(units: Sequence[TextUnit], within: range) -> list[Facet]:
         Facet(noun="constant", entries=whole_lines(units, constants, within), rank=2, share=0.4, told=False),
         Facet(noun="comment", entries=each(dict.fromkeys(about)), rank=3, share=0.4, told=False),
         Facet(noun="line that raises", entries=each(raised), rank=4, share=0.5, told=False),
+        Facet(noun="comment", entries=each(explained), rank=5, share=0.6, told=False),
     ]
 
 

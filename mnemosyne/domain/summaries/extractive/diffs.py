@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mnemosyne.domain.summaries.extractive.facets import Facet, LineSigns, each, head_of, whole_lines
 from mnemosyne.domain.summaries.extractive.units import TextUnit
 
-SIGNS = LineSigns(re.compile(r"(?:@@ -\d|diff --git |--- \S|\+\+\+ \S|index [0-9a-f]{7}|[-+](?![-+])| \S)"), least=0.6)
+SIGNS = LineSigns(re.compile(r"(?:@@ -\d|diff --git |--- \S|\+\+\+ \S|index [0-9a-f]{7}|[-+](?![-+])| )"), least=0.6)
 """Lines by which a patch is known."""
 
 _FILE = re.compile(r"diff --git |\+\+\+ \S|--- \S|Binary files |rename (?:from|to) ")
@@ -17,7 +17,9 @@ _SIGNATURE = re.compile(
     r"[-+]\s{0,40}(?:(?:export|public|private|static|async|pub) )?"
     r"(?:def|class|func|fn|function|type|struct|interface|impl|enum|const)\b"
 )
-_CHANGED = re.compile(r"[-+](?![-+]{2} )\s{0,200}\S")
+_CHANGED = re.compile(r"[-+](?![-+]{2} )[^\w\n]{0,200}\w")
+"""A line that goes or comes, and is more than a bracket."""
+
 _TELLS = re.compile(r"[-+]\s{0,200}\S{0,200}\w{3}")
 _ADDS = re.compile(r"\+\s{0,200}(?!//|#|/?\*|--|<!--|\"\"\")\S{0,200}\w{3}")
 """A line that is there now and says more than a comment."""

@@ -32,7 +32,7 @@ _TOLD = re.compile(
 _FOLDER_ITSELF = re.compile(r"total \d+[KMG]?$|(?:[-dlrwx]{10}\S?\s.{0,200}\s)?\.{1,2}/?$")
 """What ``ls`` says of the folder itself: its blocks, ``.`` and ``..``."""
 
-_TROUBLE = re.compile(r".*(?:[Ee]rror|denied|No such file|truncated|omitted|\.\.\.$|more (?:files|lines|results))")
+_TROUBLE = re.compile(r".*(?:[Ee]rror|denied|No such file|truncated|omitted|\w.*\.\.\.$|more (?:files|lines|results))")
 _SAYS = re.compile(r".*[^\W\d_]{2}")
 _SOUGHT = re.compile(r"\b(?:grep|rg|ag|findstr)\b[^|;&\n\"']{0,200}[\"']([^\"'\n]{3,200})[\"']")
 _BETWEEN = re.compile(r"\\?\||\.\*|[\\^$()\[\]+?]{1,20}")

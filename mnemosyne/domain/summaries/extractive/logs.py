@@ -28,6 +28,10 @@ _DONE = re.compile(
     r"Finished|Generated|Copied|Moved)\b|modified:|new file:|deleted:|renamed:|"
     r"commit [0-9a-f]{7,40}|Date: |Author: |Merge: )"
 )
+_FINDING = re.compile(r"(?:\[[\w:. -]{1,40}\] )?[^\s:]{1,200}\.\w{1,8}:\d{1,7}(?::\d{1,7})?: \S")
+"""What a compiler or a linter says of a place."""
+
+_SAYS = re.compile(r"(?:\[[\w:. -]{1,40}\] )?\W{0,400}\w")
 _TOTAL = re.compile(r" ?\d{1,9} files? changed")
 _TIMED = re.compile(
     r"(?:\[[\w:. -]{1,40}\] )?(?:Finished|Done|Took|Time|real|user|sys)\b.{0,20}\d ?m?s\.?$|(?:\[[\w:. -]{1,40}\] )?\$ "
@@ -44,19 +48,26 @@ def logs(units: Sequence[TextUnit], within: range) -> list[Facet]:
     """The facets of a command's output."""
     heads = {number: head_of(units[number]) for number in within if (units[number].text or "").strip()}
     changed = [n for n, text in heads.items() if _ROW.match(text)]
+    findings = [n for n, text in heads.items() if _FINDING.match(text) and not _ROW.match(text)]
+    known = {*changed, *findings}
     warnings = [
-        n for n, text in heads.items() if n not in set(changed) and _WARNING.match(text) and not PASSED_TEST.match(text)
+        n for n, text in heads.items() if n not in known and _WARNING.match(text) and not PASSED_TEST.match(text)
     ]
     counts = [n for n, text in heads.items() if n not in set(warnings) and (COUNTS.match(text) or _TOTAL.match(text))]
-    taken = {*warnings, *counts, *changed}
+    taken = {*warnings, *counts, *known}
     done = [n for n, text in heads.items() if n not in taken and _DONE.match(text)]
     taken.update(done)
     passed = [n for n, text in heads.items() if n not in taken and PASSED_TEST.match(text)]
     taken.update(passed)
-    rest = [n for n, text in heads.items() if n not in taken and not (_RUN.match(text) or _TIMED.match(text))]
+    rest = [
+        n
+        for n, text in heads.items()
+        if n not in taken and _SAYS.match(text) and not (_RUN.match(text) or _TIMED.match(text))
+    ]
     return [
         Facet(noun="last line", entries=each([*rest[-1:], *rest[:1]]), rank=0, told=False, share=0.4),
         Facet(noun="count", entries=each(reversed(counts)), rank=0, told=False, share=0.4),
+        Facet(noun="finding", entries=each(findings), rank=1, share=0.6),
         Facet(noun="changed file", entries=each(changed), rank=1, share=0.6),
         Facet(noun="warning", entries=each(warnings), rank=2, share=0.5),
         Facet(noun="line of what was done", entries=each(done), rank=3, told=False, share=0.5),

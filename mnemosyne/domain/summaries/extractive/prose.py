@@ -1,19 +1,23 @@
 """Prose: conclusions, findings and questions, each a whole sentence, under the heading that it stands below."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mnemosyne.domain.summaries.extractive.facets import Entry, Facet, begins_line, each, ends_line, head_of
 from mnemosyne.domain.summaries.extractive.units import TextUnit
 from mnemosyne.domain.text import entities
+from mnemosyne.domain.text.announcements import says_nothing
 
 _SECTION = r"\s{0,3}#{1,6}\s{1,4}\S|\s{0,8}(?:\d{1,2}\.\s)?\*\*[^*]{1,120}\*\*:?\s{0,4}$"
 _LEADS = re.compile(r".*[:\uff1a][*_]{0,3}\s{0,4}$")
 """Words that lead to what stands below them: a list, a quotation, a reason."""
 
 HEADING = re.compile(rf"{_SECTION}|\S[^.!?]{{8,60}}:$")
-_HEADS_SECTION = re.compile(_SECTION)
+_HEADS_SECTION = re.compile(r"\s{0,3}#{1,6}\s{1,4}\S|\s{0,8}(?:\d{1,2}\.\s)?\*\*[^*]{1,120}(?<!:)\*\*\s{0,4}$")
+"""What is in bold and ends in a colon leads to what follows, and to no section."""
+
 _LONGEST_LEAD = 60
 """Characters up to which words that lead to others say nothing without them."""
 _TELLING_HEADING = re.compile(
@@ -50,17 +54,6 @@ _WEAK = re.compile(
     r"prevents?|"
     r"breaks?|allows?|returns?|fix(?:e[sd])?|bug|works?|prefer|want)\b"
 )
-_FILLER = re.compile(
-    r"\W{0,8}(?:THOUGHT: )?(?i:(?:now |first,? |next,? |ok(?:ay)?,? |so,? )?(?:let me|let's|let us|i'll|i will|"
-    r"i need to|"
-    r"i'm going to|i should|i can)(?: now| also| first| just| start by)? (?:check|look|read|run|see|search|"
-    r"examine|verify|"
-    r"explore|find|start|view|list|inspect|continue|think)|"
-    r"(?:good|great|perfect|excellent|sure|ok|okay|alright|done|thanks?|"
-    r"you.re (?:absolutely |completely |quite )?right)\b[^.!?]{0,20}[.!,]?$|"
-    r"here(?:'s| is| are)\b.{0,60}:$|reminder: you must|"
-    r"you can now continue with the user's answers)"
-)
 _REFERS = re.compile(r"\W{0,4}(?:(?:So|And|But|Then|Thus) )?(?i:this|that|these|those|it|which|both|neither)\b")
 """A sentence about what stands right before it."""
 
@@ -85,15 +78,21 @@ _BROKEN = re.compile(r"[-+|=_*#`~\s{}()\[\];,]{0,400}$")
 def prose(units: Sequence[TextUnit], within: range) -> list[Facet]:
     """The facets of prose that nobody says to somebody: of a document each section opens with what it is about."""
     scored = _Scored(units, within)
+    times = Counter(head_of(units[heading]).strip() for heading in scored.openings)
     opened = Facet(
         noun="section",
         entries=tuple(scored.openings.items()),
-        less=each(scored.openings),
+        less=tuple((n,) if _says(head_of(units[n]), times) else () for n in scored.openings),
         rank=1,
         share=0.5,
         told=False,
     )
     return [*_list_facets(units, scored, {}, ()), opened]
+
+
+def _says(heading: str, times: Mapping[str, int]) -> bool:
+    """Whether a heading says something alone: one that leads to others, or that stands above several, does not."""
+    return times[heading.strip()] == 1 and not _LEADS.match(heading)
 
 
 def list_said(
@@ -186,6 +185,7 @@ class _Scored:
             if not fenced and _POINT.match(text) and begins:
                 self.points.append(number)
             if _FENCE.match(text):
+                led = led or fenced
                 fenced = not fenced
             elif fenced:
                 self.code += [number] if _LETTER.search(text) else []
@@ -218,7 +218,7 @@ class _Scored:
         )
         score += 0.4 * min(4, len(_telling(text)))
         score += 1.0 * (_PLACE.match(text) is not None)
-        if _FILLER.match(text.rstrip()):
+        if says_nothing(text):
             score -= 3.0
         if _TABLE.match(text):
             score -= 0.7

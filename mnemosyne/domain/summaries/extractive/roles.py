@@ -55,7 +55,7 @@ def role_of(kind: ObjectKind, tool: str | None, about: str, lines: Sequence[str]
         return TextRole.PLAN if not traits.holds_statements else TextRole.PROSE
     if traits.is_said or name in _REPORTS:
         return TextRole.PROSE
-    some = [line for line in lines[:: len(lines) // _SAMPLE_LINES + 1] if line.strip()]
+    some = [line for line in _outside_fences(lines)[:: len(lines) // _SAMPLE_LINES + 1] if line.strip()]
     if _is_diff(lines, some):
         return TextRole.DIFF
     if traits.is_failure:
@@ -65,6 +65,24 @@ def role_of(kind: ObjectKind, tool: str | None, about: str, lines: Sequence[str]
     if name in _SEARCHES:
         return TextRole.LISTING
     return _role_of_output(some, lines)
+
+
+def _outside_fences(lines: Sequence[str]) -> Sequence[str]:
+    """The lines of a text in Markdown without what it quotes; all of them where no heading says that it is one."""
+    if not any(_HEADS.match(line) for line in lines):
+        return lines
+    fenced = False
+    found = []
+    for line in lines:
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced:
+            found.append(line)
+    return lines if fenced else found
+
+
+_HEADS = re.compile(r"#{1,4} \w")
+_FENCE = re.compile(r"\s{0,8}```")
 
 
 def _is_diff(lines: Sequence[str], some: Sequence[str]) -> bool:

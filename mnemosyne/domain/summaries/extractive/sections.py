@@ -44,8 +44,8 @@ _RUNS = frozenset({TextRole.TEST_RUN, TextRole.FAILURE})
 _SHORTEST_PATH = 32
 """Characters of a path that always stay, its name besides."""
 
-_SHORTEST_HEADING = 32
-"""The same of a path above the hits in its file."""
+_SHORTEST_HEADING = 22
+"""The same of a path above the hits in its file: more files are told where each takes less."""
 
 
 SAID = 0
@@ -115,9 +115,12 @@ class Sections:
             self._add(part, lines, TextRole.PROSE, asked, asks=True)
             return asked
         self._add(part, lines[: asked.carries], TextRole.PROSE, asked, asks=True)
-        carried = [lines[asked.carries].removeprefix(asked.lead), *lines[asked.carries + 1 :]]
+        carried = [lines[asked.carries].removeprefix(asked.lead), *lines[asked.carries + 1 : asked.ends]]
         role = role_of(self._request.kind, part.tool, asked.about, carried)
         self._add(part, carried, role, asked, start=1 if role is TextRole.CODE else None)
+        if asked.ends is not None:
+            behind = lines[asked.ends :]
+            self._add(part, behind, TextRole.PROSE, find_asked(behind), asks=True)
         return asked
 
     def _without_lead(self, lines: Sequence[str]) -> Sequence[str]:
@@ -149,11 +152,11 @@ class Sections:
     ) -> None:
         numbered = not asks and is_numbered(lines)
         source: list[SourceLine] = source_lines(lines, numbered=numbered)
-        room = max(_SHORTEST_HEADING, self._request.target_chars // 40)
+        part_of_room = self._request.target_chars // 40
         if role is TextRole.LISTING and sum(map(is_placed, lines)) * 2 > len(lines):
-            source = by_file(source, room)
+            source = by_file(source, max(_SHORTEST_HEADING, part_of_room))
         elif role is TextRole.LISTING:
-            source = by_root(by_name(source), room)
+            source = by_root(by_name(source), max(_SHORTEST_PATH, part_of_room))
         elif role in _RECORDS:
             source = by_stat(by_record(source))
         elif role in _RUNS:

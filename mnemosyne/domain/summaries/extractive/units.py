@@ -31,7 +31,7 @@ _SENTENCE = re.compile(
 )
 """Behind the end of a sentence: no number of a list, no abbreviation."""
 
-_DELIMITERS = r"\s,;{})\]>"
+_DELIMITERS = r"\s,;{})\]>|"
 
 
 class SourceLine(NamedTuple):

@@ -535,3 +535,75 @@ def test_what_says_nothing_does_not_fill_the_room_that_is_left() -> None:
     said = "Excellent. " + "The worker reads the journal and keeps its place in `place.json` for the next time. " * 20
     text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], 0.3).text
     assert "Excellent" not in text
+
+
+def test_the_message_of_a_commit_is_kept_before_what_ends_it() -> None:
+    message = "Keep the worker's place in the journal\n\n" + "- It rained on the first day.\n" * 12
+    asked = f"command: git add . && \\\ngit commit -m \"$(cat <<'EOF'\n{message}\nCo-Authored-By: A B\nEOF\n)\""
+    lines = short(ObjectKind.TOOL_RESULT, call("Bash", asked, " 12 files changed"), 0.3, tool="Bash").text.split("\n")
+    assert "Keep the worker's place in the journal" in lines
+    assert not {"EOF", ')"'} & {*lines}
+
+
+def test_a_long_pattern_keeps_its_beginning() -> None:
+    names = ("small", "large", "other", "shared", "closed")
+    pattern = "|".join(f"begin.*{name}_session" for name in names)
+    found = "".join(f"src/part_{n}.py:{n}:def begin_small_session(x_{n}):\n" for n in range(40))
+    text = short(ObjectKind.TOOL_RESULT, call("Grep", f"pattern: {pattern}", found), 0.05, tool="Grep").text
+    assert text.startswith("pattern: begin.*small_session|")
+
+
+def test_brackets_do_not_stand_for_a_change() -> None:
+    around = " \tanything = other(anything)\n" * 2
+    hunks = "".join(
+        f"@@ -{n},3 +{n},3 @@\n{around}-\t}}\n{around}+\t\tcall_{n}(everything, there)\n{around}+\t}}\n"
+        for n in range(40)
+    )
+    patch = f"diff --git a/a.go b/a.go\n--- a/a.go\n+++ b/a.go\n{hunks}"
+    for share in (0.05, 0.1, 0.3):
+        lines = short(ObjectKind.TOOL_RESULT, call("Bash", "command: git diff", patch), share).text.split("\n")
+        assert not {"-\t}", "+\t}"} & {*lines}
+
+
+def test_what_a_linter_says_of_a_place_is_kept_before_the_code_that_it_shows() -> None:
+    said = "".join(
+        f"[lint] src/a_{n}.go:{n}:2: errors unhandled (gosec)\n[lint] \tcall_{n}(\n[lint] \t^\n" for n in range(12)
+    )
+    text = short(ObjectKind.TOOL_RESULT, call("Bash", "command: make lint | head", said + "[lint] \t^\n"), 0.2).text
+    assert "src/a_0.go:0:2: errors unhandled" in text
+    assert "src/a_1.go:1:2: errors unhandled" in text
+
+
+def test_a_report_that_quotes_much_code_is_prose() -> None:
+    code = "```go\n" + "func walk(x int) int {\n\treturn x\n}\n" * 6 + "```\n"
+    said = "## Performance\n\n" + f"Each branch is read twice, which is slow.\n\n{code}\n" * 6
+    assert role_of(ObjectKind.TOOL_RESULT, "Result", "", said.split("\n")) is TextRole.PROSE
+
+
+def test_where_nothing_is_defined_comments_say_what_is_done() -> None:
+    some = "".join(f'\tslog.String("field_{n}", "value_{n}"),\n' for n in range(40))
+    shown = f"{some}\t// Reuse it only where the files overlap\n{some}"
+    text = short(ObjectKind.FILE_CONTEXT, call("Read", "file_path: /a/b.go", shown), 0.05, tool="Read").text
+    assert "// Reuse it only where the files overlap" in text
+
+
+def test_words_in_bold_that_lead_to_code_are_no_heading_of_what_comes_after_it() -> None:
+    said = (
+        "It rained, but only the note in `rain.md` says so. " * 12
+        + "\n\n**Failure output:**\n```\nexpected 2\n```\n\nThe fix is to compare prefixes in `clean.py`.\n\n"
+        + "It rained again, and only `rain.md` should say so. " * 12
+    )
+    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], 0.1).text
+    assert "The fix is to compare prefixes" in text
+    assert "Failure output" not in text
+
+
+def test_a_heading_that_stands_above_several_sections_does_not_stand_alone() -> None:
+    said = "".join(
+        f"## Part {n}\n\nPart {n} is about the lock.\n\n### Key points\n\n- {'a_word_of_it_and_' * 14}\n\n"
+        for n in range(9)
+    )
+    parts = call("Read", "file_path: /a/notes.md", said)
+    text = short(ObjectKind.FILE_CONTEXT, parts, 0.1, tool="Read", key="/a/notes.md").text
+    assert "## Part 1" in text
+    assert "### Key points\n⋯" not in text

@@ -1,0 +1,29 @@
+"""Sentences that say nothing of what is talked about: what somebody is going to look at, and praise."""
+
+import re
+
+_ANNOUNCES = re.compile(
+    r"\W{0,8}(?:THOUGHT: )?(?i:(?:now |first,? |next,? |ok(?:ay)?,? |so,? )?(?:let me|let's|let us|i'll|i will|"
+    r"i need to|"
+    r"i'm going to|i should|i can)(?: now| also| first| just| start by)? (?:check|look|read|run|see|search|"
+    r"examine|verify|"
+    r"explore|find|start|view|list|inspect|continue|think)|"
+    r"(?:good|great|perfect|excellent|sure|ok|okay|alright|done|thanks?|"
+    r"you.re (?:absolutely |completely |quite )?right)\b[^.!?]{0,20}[.!,]?$|"
+    r"here(?:'s| is| are)\b.{0,60}:$|reminder: you must|"
+    r"you can now continue with the user's answers)"
+)
+
+_LONGEST = 200
+"""Characters of a text that only announces what comes next."""
+
+
+def says_nothing(sentence: str) -> bool:
+    """Whether a sentence begins as those do that only announce something, or praise."""
+    return _ANNOUNCES.match(sentence.rstrip()) is not None
+
+
+def only_announces(text: str) -> bool:
+    """Whether a text is one short line of such sentences."""
+    said = text.strip()
+    return len(said) <= _LONGEST and "\n" not in said and said[-1:] in (".", ":", "!") and says_nothing(said)

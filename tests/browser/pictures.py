@@ -22,7 +22,7 @@ from tests.scenarios import agent
 from tests.scenarios.scene import in_memory
 
 FOLDER = Path(__file__).parents[2] / "docs/pictures"
-SIZE: ViewportSize = {"width": 1280, "height": 900}
+SIZE: ViewportSize = {"width": 1280, "height": 1000}
 TENANT = "t"
 OPERATOR = "Working directory: /home/ada/billing\nNever push to main.\n"
 WINDOW = 160_000

@@ -92,7 +92,7 @@ def long_sessions(quick: bool) -> list[Judged]:
 
 def _policy(rule: Rule = RULE, *, hour: bool = False, by: Planner | None = None) -> Policy:
     head = hour_after_a_break if hour else same_ttl
-    return Policy(name="planned", about="", planner=by or partial(planner, rule=rule), head=head)
+    return Policy(name="planned", about="", planner=by or partial(planner, rule=rule), head=head, has_memory=True)
 
 
 # What is said of results

@@ -209,6 +209,7 @@ class OwedWork:
             rounds=sent,
             cache=rules_of(self._tariff),
             scaled=self._state.taken is not None and self._state.taken.settings.scaled,
+            parts=self._state.taken is not None and self._state.taken.settings.parts,
         )
 
     @property

@@ -62,17 +62,43 @@ def _table(policies: Mapping[str, Any], width: int | None) -> "Text":
 
 
 def _against(told: Mapping[str, Any], width: int | None) -> "Iterator[Text]":
-    """A row for each tariff and each of what the sessions could have been without the policy."""
+    """A row for each tariff: what was billed over each of what the sessions could have been without the policy, and the
+    rest against the first of these.
+    """
     from rich.text import Text
 
     from mnemosyne.lab.evaluation.report_figures import AGAINST, printable, rows_of_comparisons
 
     rows = rows_of_comparisons(told)
     if rows:
+        (_, _, billed), *others = AGAINST
         yield Text(f"\n{printable(told['judged'])} against what could have been without it", style="bold")
-        titles = [title for title, _, _ in AGAINST]
-        cells = [[row["tariff"], row["against"], *(text(row) for _, _, text in AGAINST)] for row in rows]
-        yield table_of(["tariff", "against", *titles], cells, right=titles, width=width)
+        against = list(dict.fromkeys(row["against"] for row in rows))
+        by_tariff = {row["tariff"]: [each for each in rows if each["tariff"] == row["tariff"]] for row in rows}
+        titles = [*against, *(title for title, _, _ in others)]
+        cells = [
+            [tariff, *map(billed, found), *(text(found[0]) for _, _, text in others)]
+            for tariff, found in by_tariff.items()
+        ]
+        yield table_of(["tariff", *titles], cells, right=titles, width=width)
+        yield from _dearer(told, width)
+
+
+def _dearer(told: Mapping[str, Any], width: int | None) -> "Iterator[Text]":
+    """What made ends dearer, most first."""
+    from rich.text import Text
+
+    from mnemosyne.figures import plural
+    from mnemosyne.lab.evaluation.report_figures import STRETCHES, STRETCHES_SHOWN, rows_of_comparisons, rows_of_dearer
+
+    rows = rows_of_dearer(told)
+    if rows:
+        against = rows_of_comparisons(told)[0]["against"]
+        yield Text(f"\nWhy ends are above 1.02, against {against}", style="bold")
+        titles = ["tariff", *(title for title, _ in STRETCHES)]
+        yield table_of(titles, rows[:STRETCHES_SHOWN], right=["worst end", "for request", "tokens"], width=width)
+    if len(rows) > STRETCHES_SHOWN:
+        yield Text(f"{plural(len(rows) - STRETCHES_SHOWN, 'stretch')} more; the report as JSON has them.")
 
 
 def _probes(told: Mapping[str, Any], width: int | None) -> "Iterator[Text]":
@@ -116,9 +142,11 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         COLUMNS,
         LIMITS,
         PROBED,
+        STRETCHES,
         denominator,
         printable,
         rows_of_comparisons,
+        rows_of_dearer,
         wire_sentence,
     )
 
@@ -133,8 +161,12 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield "dearest", f"{printable(name)}: {printable(dearest['name'])} at {dearest['ratio']:.3f}"
     if told["probes"]:
         yield from PROBED
-    if rows_of_comparisons(told):
-        yield from ((title, words) for title, words, _ in AGAINST[2:])
+    compared = rows_of_comparisons(told)
+    if compared:
+        against = f"against {compared[0]['against']}"
+        yield from ((title, f"{words}; {against}") for title, words, _ in AGAINST[2:])
+        if rows_of_dearer(told):
+            yield from ((title, words) for title, words in STRETCHES if words)
         yield from told["legend"].items()
     yield "wire", wire_sentence(policies)
     yield "ratios", denominator(told)

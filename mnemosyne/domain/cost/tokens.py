@@ -7,6 +7,7 @@ recorded sessions.
 
 import json
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from math import sqrt
 from typing import Any
@@ -222,10 +223,9 @@ class Estimator:
         scale = max(_LEAST, min(_MOST, self.scale + gain * missed))
         return Estimator(self.family, scale, variance * (1 - gain * expected_once))
 
-    def calibrate(self, counted: int, estimated: int) -> "Estimator":
-        """At the scale of one prompt that was estimated by this one, and counted by the provider; within bounds."""
-        own = self.scale * counted / max(1, estimated)
-        return attrs.evolve(self, scale=max(_LEAST, min(_MOST, own)))
+    def at(self, scale: Fraction) -> "Estimator":
+        """Where the provider counts so many tokens for each that this one estimates; within bounds."""
+        return attrs.evolve(self, scale=max(_LEAST, min(_MOST, float(self.scale * scale))))
 
     def prompt(self, anchor: "MeasuredPrompt | None", added: Features, removed: Features = Features()) -> int:
         """The size of a prompt that is the anchor's with something added and something removed; a negative part of
@@ -265,13 +265,13 @@ class MeasuredPrompt:
     features: Features
 
 
-def apportion(total: int, estimates: Sequence[int]) -> tuple[int, ...]:
+def apportion(total: int, estimates: Sequence[int | Fraction]) -> tuple[int, ...]:
     """The exact size of a turn, divided over its blocks as their estimates are; the parts sum up to it exactly."""
     whole = sum(estimates)
     if total <= 0 or whole <= 0:
-        return tuple(estimates)
-    bounds, held = [0], 0
+        return tuple(map(int, estimates))
+    bounds, held = [0], Fraction(0)
     for estimate in estimates:
         held += estimate
-        bounds.append(total * held // whole)
+        bounds.append(int(total * held / whole))
     return tuple(end - start for start, end in pairwise(bounds))

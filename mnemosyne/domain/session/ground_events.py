@@ -19,7 +19,8 @@ class SettingsTaken:
     branch that begins, as in BranchModeSet; ``strict`` says that the model is told to keep to what memory says,
     ``tell_repeats`` that it is told when it calls the same thing over and over; ``manages_small`` that a branch is
     managed from its first request on, however small that is. ``scaled`` says that the ledger compares the smallest size
-    that is cached with estimates at the provider's scale.
+    that is cached with estimates at the provider's scale; ``parts`` that it takes the estimates of system prompt and
+    tools to be as wrong as those are, and of messages as wrong as these are, where else both are as wrong as the whole.
     ``tariff`` is the name of the one that was weighed with, and ``models`` the digest of the table that it, the prices
     and the models come from; empty where the log does not say.
     """
@@ -34,6 +35,7 @@ class SettingsTaken:
     tell_repeats: bool
     manages_small: bool
     scaled: bool
+    parts: bool
 
 
 class Awaited(Enum):
@@ -131,6 +133,6 @@ GroundEvent = SettingsTaken | GroundsNoted | HelperAsked
 
 GROUND_EVENT_NAMES: Mapping[str, type[GroundEvent]] = {
     "session.helper_asked.v1": HelperAsked,
-    "session.settings_taken.v4": SettingsTaken,
+    "session.settings_taken.v5": SettingsTaken,
     "session.grounds_noted.v1": GroundsNoted,
 }

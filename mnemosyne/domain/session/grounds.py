@@ -40,6 +40,7 @@ class ServerSettings:
     tell_repeats: bool = False
     manages_small: bool = True
     scaled: bool = True
+    parts: bool = True
     host: str = ""
     others: tuple[NamedUpstream, ...] = ()
 
@@ -134,6 +135,7 @@ def decide(command: TakeSettings | NoteGrounds | NoteAsked, taken: TakenSettings
                     tell_repeats=settings.tell_repeats,
                     manages_small=settings.manages_small,
                     scaled=settings.scaled,
+                    parts=settings.parts,
                 ),
             )
         case NoteGrounds():
@@ -159,6 +161,7 @@ def after(taken: TakenSettings | None, event: GroundEvent) -> TakenSettings | No
         tell_repeats=event.tell_repeats,
         manages_small=event.manages_small,
         scaled=event.scaled,
+        parts=event.parts,
     )
     return TakenSettings(mode=event.mode, settings=settings)
 

@@ -10,7 +10,8 @@ What is assumed, because nobody can see it:
   (the prompt once more, read from the cache, and ``SUMMARY_TOKENS`` of output) and goes on with tools, system prompt
   and ``COMPACTED_TOKENS`` more (summary, instructions, files read again). Source: 15 automatic compactions of recorded
   Claude Code sessions, about the medians (`docs/savings.md`).
-* Sizes are estimates at the scale of what the provider counted for the same turn.
+* Sizes are estimates at the scale of what the provider counted: system prompt and tools at that of the smallest prompt,
+  messages at that of the largest.
 * The reply would have been the last round's. Text beside hidden calls, in earlier rounds, is not counted in our favour.
 * What the provider reads beyond our expectation (a head that another session wrote) it would have read for the shadow,
   too. What it fails to read is not counted in our favour.
@@ -18,6 +19,7 @@ What is assumed, because nobody can see it:
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from math import ceil
 
 import attrs
@@ -70,16 +72,82 @@ _WEIGHTS = Price(1_000, 5_000, read=100)
 """Of tokens to each other, for a model without a known price."""
 
 
+MUCH = 500
+"""Fewer tokens tell too little of how what came with a turn is counted."""
+
+
 @attrs.frozen(kw_only=True)
 class Account:
     """A branch's account: its last turn whose shadow is counted, where the shadow's history begins, and the last prompt
-    that the provider counted, with its estimate.
+    that the provider counted, with its estimate; ``least`` and ``most`` are both numbers of the smallest and the
+    largest one that its ``model`` was sent. ``grown`` is what the provider counted for each estimated token of what
+    came with a turn, where that was much.
     """
 
     turn: int = 0
     since: int = 0
     counted: int = 0
     estimated: int = 0
+    model: str | None = None
+    least: tuple[int, int] | None = None
+    most: tuple[int, int] | None = None
+    grown: Mapping[int, Fraction] = attrs.field(factory=dict)
+
+    def count(self, model: str | None, turn: int, counted: int, estimated: int) -> "Account":
+        """With the prompt of a turn, if the provider ``counted`` it; else 0."""
+        if not counted:
+            return self
+        both = (counted, estimated)
+        known = [each for each in (self.least, self.most) if each is not None and self.model == model]
+        by_size = sorted([*known, both], key=lambda each: each[1])
+        return attrs.evolve(
+            self,
+            counted=counted,
+            estimated=estimated,
+            model=model,
+            least=by_size[0],
+            most=by_size[-1],
+            grown=self._grow(turn, counted, estimated) if known else {turn: Fraction(*both)},
+        )
+
+    def _grow(self, turn: int, counted: int, estimated: int) -> Mapping[int, Fraction]:
+        """A rewritten prompt is smaller than the one before, and tells of no turn."""
+        added = estimated - self.estimated
+        if turn != self.turn + 1 or added < MUCH:
+            return self.grown
+        scale = Fraction(counted - self.counted, added)
+        return {**self.grown, turn: scale} if _is_credible(scale) else self.grown
+
+    def find_scales(self, head: int, *, of_all: bool = False) -> "PartScales":
+        """What the provider counts for each estimated token of a prompt whose tools and system prompt were estimated
+        at ``head``. The smallest prompt is mostly these, and tells of them; the last one tells of the messages that it
+        held, and the largest one of all (``of_all``).
+        """
+        counted, estimated = self.most if of_all and self.most is not None else (self.counted, self.estimated)
+        whole = Fraction(counted, estimated) if counted and estimated else Fraction(1)
+        if self.least is None or not 0 < head < estimated:
+            return PartScales(head=whole, messages=whole)
+        of_head = Fraction(*self.least)
+        of_messages = (counted - of_head * head) / (estimated - head)
+        if not _is_credible(of_messages):
+            return PartScales(head=whole, messages=whole)
+        return PartScales(head=of_head, messages=of_messages)
+
+
+def _is_credible(scale: Fraction) -> bool:
+    return 1 <= scale * _CREDIBLE <= _CREDIBLE**2
+
+
+@attrs.frozen(kw_only=True)
+class PartScales:
+    """How many tokens the provider counts for each estimated one: in tools and system prompt, and in messages."""
+
+    head: Fraction
+    messages: Fraction
+
+    def size(self, tokens: int, head: int) -> Fraction:
+        """The size of the beginning of a prompt, of which ``head`` tokens are tools and system prompt."""
+        return self.head * min(tokens, head) + self.messages * max(0, tokens - head)
 
 
 @attrs.frozen(kw_only=True)
@@ -153,7 +221,7 @@ class Sent:
 @attrs.frozen(kw_only=True)
 class AccountTurn:
     """A turn is over. ``client`` is its request as the client sent it, ``rounds`` what went upstream for it, at least
-    one. ``cache`` is how its provider remembers; ``scaled`` as in SettingsTaken.
+    one. ``cache`` is how its provider remembers; ``scaled`` and ``parts`` as in SettingsTaken.
     """
 
     at: int
@@ -166,6 +234,7 @@ class AccountTurn:
     rounds: Sequence[Sent]
     cache: CacheRules = MARKED
     scaled: bool = False
+    parts: bool = False
 
 
 def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
@@ -174,9 +243,10 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
     wire, expected, actual, assumed = _wire(command, ledger.wire, known)
     last = command.rounds[-1]
     estimated, counted = last.layout.prompt.tokens, _credible(last)
-    told = counted or estimated * known.counted // max(1, known.estimated) or estimated
     compacts_at = ledger.compacts_at or compaction_point(command.model)
-    shadow = _Shadow(ledger.shadow, command, Fraction(told, max(1, estimated)), compacts_at)
+    _, now = _measure(command, known, last)
+    scales = _find_scales(now, command, last, of_all=command.client.prompt.tokens > estimated)
+    shadow = _Shadow(ledger.shadow, command, scales, compacts_at)
     since, compacted, used = known.since, False, Tokens()
     if command.turn > known.turn:
         since, compacted, used = shadow.turn(since)
@@ -207,6 +277,24 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
     )
 
 
+def _measure(command: AccountTurn, known: Account, sent: Sent) -> tuple[int, Account]:
+    """The size of a prompt, as the provider counted it or as the last one lets us expect, and the account with it."""
+    estimated = sent.layout.prompt.tokens
+    expected = _find_scales(known, command, sent).size(estimated, _head_of(sent.layout))
+    size = _credible(sent) or int(expected)
+    return size, known.count(command.model, command.turn, size, estimated)
+
+
+def _find_scales(known: Account, command: AccountTurn, sent: Sent, *, of_all: bool = False) -> PartScales:
+    """By what was counted up to now. A prompt that is larger than what was sent has messages that this lacks."""
+    return known.find_scales(_head_of(sent.layout), of_all=of_all) if command.parts else known.find_scales(0)
+
+
+def _head_of(layout: PromptLayout) -> int:
+    """The estimated tokens of tools and system prompt."""
+    return layout.prompt[layout.head - 1].tokens if layout.head else 0
+
+
 def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, Tokens, Tokens, bool]:
     """The provider's cache after all rounds, what they should have used together, what they did, and whether a part of
     that is assumed.
@@ -214,13 +302,14 @@ def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, To
     expected, actual, assumed = Tokens(), Tokens(), False
     ends = [each.at for each in command.rounds[1:]] + [command.at]
     for sent, end in zip(command.rounds, ends, strict=True):
-        prompt, told = sent.layout.prompt, _credible(sent)
-        size = told or prompt.tokens * known.counted // max(1, known.estimated) or prompt.tokens
+        prompt, (size, now) = sent.layout.prompt, _measure(command, known, sent)
         cache, tokens = _bill(cache, prompt, sent.layout.markers, sent.at, end, command, size)
         output = sent.usage.output if sent.usage else 0
-        wanted = attrs.evolve(_scale(tokens, size), output=output)
+        wanted = attrs.evolve(
+            _scale(tokens, size, _find_scales(now, command, sent), _head_of(sent.layout)), output=output
+        )
         expected += wanted
-        if sent.usage and told and _tells_reads(sent.usage, wanted, command.cache):
+        if sent.usage and _credible(sent) and _tells_reads(sent.usage, wanted, command.cache):
             actual += sent.usage
         else:
             actual, assumed = actual + wanted, True
@@ -253,9 +342,14 @@ def _bill(
     return cache, bill.tokens
 
 
-def _scale(tokens: Tokens, size: int) -> Tokens:
-    """The same parts of a prompt of another size."""
-    read, write_5m, write_1h, rest = apportion(size, (tokens.read, tokens.write_5m, tokens.write_1h, tokens.input))
+def _scale(tokens: Tokens, size: int, scales: PartScales, head: int) -> Tokens:
+    """The same parts of a prompt of another size. What was read is its beginning, then comes what is written for an
+    hour.
+    """
+    ends = accumulate((tokens.read, tokens.write_1h, tokens.write_5m, tokens.input))
+    sizes = [scales.size(end, head) for end in ends]
+    first, hour, minutes, plain = (end - start for start, end in pairwise([Fraction(0), *sizes]))
+    read, write_5m, write_1h, rest = apportion(size, (first, minutes, hour, plain))
     return Tokens(input=rest, read=read, write_5m=write_5m, write_1h=write_1h)
 
 
@@ -280,16 +374,18 @@ def _also_read(shadow: Tokens, more: int, prompt: int, rules: CacheRules) -> Tok
 class _Shadow:
     """The client's own request, as if it had gone upstream."""
 
-    def __init__(self, cache: Cache, command: AccountTurn, scale: Fraction, compacts_at: int) -> None:
+    def __init__(self, cache: Cache, command: AccountTurn, scales: PartScales, compacts_at: int) -> None:
         self.cache = cache
         self._compacts_at = compacts_at
         self._command = command
-        self._scale = scale
+        self._scales = scales
+        self._head = _head_of(command.client)
 
     def turn(self, since: int) -> tuple[int, bool, Tokens]:
         """Where the history begins afterwards, whether the client compacted it, and what that all used."""
         prompt, markers = self._from(since)
-        compacts = self._command.mode is not Mode.OBSERVE and prompt.tokens * self._scale > self._compacts_at
+        size = self._scales.size(prompt.tokens, self._head)
+        compacts = self._command.mode is not Mode.OBSERVE and size > self._compacts_at
         used = self._bill(prompt, markers)
         if not compacts:
             return since, False, used
@@ -298,9 +394,9 @@ class _Shadow:
 
     def _bill(self, prompt: Prompt, markers: Markers) -> Tokens:
         at = self._command.rounds[0].at
-        size = round(prompt.tokens * self._scale)
+        size = round(self._scales.size(prompt.tokens, self._head))
         self.cache, tokens = _bill(self.cache, prompt, markers, at, self._command.at, self._command, size)
-        return _scale(tokens, size)
+        return _scale(tokens, size, self._scales, self._head)
 
     def _from(self, since: int) -> tuple[Prompt, Markers]:
         """The prompt whose history was compacted before message ``since``."""
@@ -352,11 +448,10 @@ def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
     """The ledger after a turn was accounted."""
     known = ledger.accounts.get(event.branch, Account())
     managed = event.mode is not Mode.OBSERVE
-    account = Account(
+    account = attrs.evolve(
+        known.count(event.model, event.turn, event.counted, event.estimated),
         turn=max(known.turn, event.turn),
         since=event.since,
-        counted=event.counted or known.counted,
-        estimated=event.estimated if event.counted else known.estimated,
     )
     recent = ledger.recent if event.assumed else _with(ledger.recent, event.expected, event.actual, event.model)
     return Ledger(

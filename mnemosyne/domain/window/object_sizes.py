@@ -48,13 +48,13 @@ class Size:
     at: tuple[Features, Features | None, Features | None, Features, Features]
     thinking: Features
 
-    def tokens(self, estimator: Estimator) -> tuple[int, int | None, int | None, int, int]:
-        """The estimates."""
-        full, detailed, compact, stub, line = (None if each is None else estimator.tokens(each) for each in self.at)
-        assert full is not None
+    def tokens(self, estimator: Estimator, own: Estimator) -> tuple[int, int | None, int | None, int, int]:
+        """The estimates; in full by its ``own``."""
+        full, *shorter = self.at
+        detailed, compact, stub, line = (None if each is None else estimator.tokens(each) for each in shorter)
         assert stub is not None
         assert line is not None
-        return full, detailed, compact, stub, line
+        return own.tokens(full), detailed, compact, stub, line
 
 
 def line_of(each: MemoryObject) -> str:

@@ -132,8 +132,9 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     """What a plan depends on beside the objects."""
     branch, shown = session.branches[asked.branch], session.memory.view_of(asked.branch)
     head = shown.measure.head + OWN_TOOLS
-    held = sizes.history(asked.history.messages, asked.dialect) + head
-    estimator = _estimator(asked, session)
+    held = sizes.history(asked.history.messages, asked.dialect)
+    of_head, estimator = _estimators(asked, session)
+    fixed = of_head.tokens(head)
     sent = len(asked.before.messages) if _goes_on(asked) else 0
     hour = markers.asks_for_an_hour(asked.read)
     in_first, *also = costs_of(
@@ -141,8 +142,8 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     )
     return Situation(
         turn=asked.turn,
-        prompt=estimator.tokens(held),
-        fixed=estimator.tokens(head),
+        prompt=fixed + estimator.tokens(held),
+        fixed=fixed,
         new=estimator.tokens(sizes.of(asked.history.messages[sent:], asked.dialect)),
         idle=asked.at - wire.at if wire.at else None,
         ttl=0 if asked.forgotten else asked.tariff.life(hour=hour),
@@ -155,7 +156,7 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         also=tuple(also),
         last_epoch=wire.since,
         exchange=_turn_of(branch, _find_typed(asked, shown)),
-        joining=estimator.tokens(OWN_TOOLS) if asked.joins else 0,
+        joining=of_head.tokens(OWN_TOOLS) if asked.joins else 0,
     )
 
 
@@ -185,14 +186,18 @@ def costs_of(tariff: Tariff, model: str | None, ledger: Ledger, *, hour: bool) -
     return [in_first, *(in_dollars for unit in tariff.units[1:] if unit is PaidIn.DOLLARS)]
 
 
-def _estimator(asked: PendingRequest, session: Session) -> Estimator:
-    """What counts the tokens of this request: as far off the usual scale as the last prompt of the branch was that the
-    provider counted. An epoch takes out what was counted, so an error goes with its part of the prompt.
+def _estimators(asked: PendingRequest, session: Session) -> tuple[Estimator, Estimator]:
+    """What counts the tokens of this request, in tools and system prompt and in its messages: as far off the usual
+    scale as those of the branch's last prompt were that the provider counted. An epoch takes out what was counted, so
+    an error goes with its part of the prompt.
     """
-    known = session.ledger.accounts.get(asked.branch)
+    known, shown = session.ledger.accounts.get(asked.branch), session.memory.view_of(asked.branch)
     if known is None or not known.counted or not known.estimated:
-        return session.memory.view_of(asked.branch).estimator(asked.model)
-    return Estimator.of(asked.model).calibrate(known.counted, known.estimated)
+        estimator = shown.estimator(asked.model)
+        return estimator, estimator
+    usual = Estimator.of(asked.model)
+    scales = known.find_scales(usual.tokens(shown.measure.head + OWN_TOOLS))
+    return usual.at(scales.head), usual.at(scales.messages)
 
 
 def _goes_on(asked: PendingRequest) -> bool:
@@ -217,8 +222,10 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
     of it. But one is, where something was written for what the user asked for last, and left.
     """
     shown, branch = session.memory.view_of(asked.branch), session.branches[asked.branch]
-    estimator = _estimator(asked, session)
+    _, estimator = _estimators(asked, session)
     typed = _find_typed(asked, shown)
+    known = session.ledger.accounts.get(asked.branch)
+    grown = known.grown if known is not None else {}
     now = Now(
         turn=asked.turn,
         message_count=len(asked.read.messages),
@@ -240,6 +247,7 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
         size = sizes.of_object(each, asked)
         if size is not None:
             born = _turn_of(branch, each.places[-1].message)
+            own = Estimator.of(asked.model).at(grown[born]) if born in grown else estimator
             found.append(
                 Candidate(
                     key=each.id,
@@ -248,8 +256,8 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
                     tags=each.tags,
                     source_key=each.source_key,
                     fidelity=fidelity,
-                    tokens=size.tokens(estimator),
-                    thinking=estimator.tokens(size.thinking) if asked.dialect.signs_thinking else 0,
+                    tokens=size.tokens(estimator, own),
+                    thinking=own.tokens(size.thinking) if asked.dialect.signs_thinking else 0,
                     born=born,
                     last_use=0 if each.released else max(born, each.last_use),
                     last_fault=None if each.released else each.last_fault,

@@ -4,11 +4,14 @@ That a policy saves on the whole says little to the one whose session ended earl
 it had ended after every one of its requests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, groupby
 
-from mnemosyne.lab.evaluation.results import DEARER, PolicyComparison, SessionResult
+from mnemosyne.lab.evaluation.results import DEARER, DearerStretch, PolicyComparison, SessionResult
+
+SMALLER = Fraction(98, 100)
+"""A prompt that is so much smaller than another one is that of a client that has dropped some of its history."""
 
 
 def compare(
@@ -40,6 +43,7 @@ def compare(
         ends_dearer=sum(end > DEARER for end, _ in ends),
         dearest_end=worst_end,
         dearest_end_session=end_name,
+        dearer=[each for one, other in pairs for each in find_dearer(one, other)],
     )
 
 
@@ -51,3 +55,42 @@ def ends_of(managed: SessionResult, other: SessionResult) -> list[Fraction]:
         strict=True,
     )
     return [billed / without for billed, without in sums if without]
+
+
+def find_dearer(managed: SessionResult, other: SessionResult) -> Iterator[DearerStretch]:
+    """Each stretch of requests after which a session had cost more than 1.02 times as much, with what made it so: the
+    request that cost most above the other since the session was last no dearer.
+    """
+    more = [one.billed - without.billed for one, without in zip(managed.points, other.points, strict=True)]
+    sums = list(accumulate(more))
+    ends = ends_of(managed, other)
+    if len(ends) < len(more):  # nothing is dearer than what was free
+        return
+    for is_dearer, group in groupby(range(len(ends)), lambda number: ends[number] > DEARER):
+        stretch = list(group)
+        if is_dearer:
+            first = stretch[0]
+            since = max((number + 1 for number in range(first) if sums[number] <= 0), default=0)
+            turn = max(range(since, first + 1), key=more.__getitem__)
+            yield DearerStretch(
+                session=managed.name,
+                first=managed.points[first].turn,
+                last=managed.points[stretch[-1]].turn,
+                worst=max(ends[number] for number in stretch),
+                turn=managed.points[turn].turn,
+                more=more[turn],
+                why=_explain(managed, other, turn),
+            )
+
+
+def _explain(managed: SessionResult, other: SessionResult, number: int) -> str:
+    """Why a request cost more than without the policy."""
+    point = managed.points[number]
+    for epoch in managed.epochs:
+        if epoch.turn == point.turn:
+            return f"rewritten: {epoch.reason}"
+    if point.restored:
+        return f"{point.restored:,} tokens that had left were needed"
+    if other.points[number].prompt < SMALLER * point.prompt:
+        return "the other client had dropped some of its history"
+    return "its prompt was larger, or less of it was in the cache"

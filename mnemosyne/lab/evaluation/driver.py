@@ -5,7 +5,7 @@ reply takes from what is not in the window is restored first: that costs another
 tail until the next epoch, as it would in life.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -277,14 +277,22 @@ class _Run:
         return (cost,)
 
     def _candidates(self, request: TraceRequest) -> list[Candidate]:
-        items = sorted((each.item for each in self._visible), key=lambda item: item.places[0])
+        known = [each for each in self._visible if each.item.born <= self._count_known(request)]
+        items = sorted((each.item for each in known), key=lambda item: item.places[0])
         later = later_of((item.id, item.source_key, item.tags) for item in items)
-        self._plan = find_followed_plan(each.item for each in self._visible)
-        return [self._candidate(each, request, later.get(each.item.id, Later.NOTHING)) for each in self._visible]
+        self._plan = find_followed_plan(each.item for each in known)
+        return [self._candidate(each, request, later.get(each.item.id, Later.NOTHING)) for each in known]
+
+    def _count_known(self, request: TraceRequest) -> int:
+        """The last turn of whose objects a planner knows. The server makes objects of what a request brought once that
+        has left: a plan knows neither them nor what they say of others.
+        """
+        return request.turn - 1 if self._policy.has_memory else request.turn
 
     def _candidate(self, each: SizedItem, request: TraceRequest, later: Later = Later.NOTHING) -> Candidate:
         item = each.item
-        used = item.uses[: bisect_right(item.uses, request.turn)]
+        told = self._count_known(request)
+        used = (use.turn for use in item.uses if use.known <= told)
         return Candidate(
             key=item.id,
             kind=item.kind,
@@ -295,9 +303,9 @@ class _Run:
             tokens=each.tokens,
             thinking=each.thinking,
             born=item.last_turn,
-            last_use=max(item.last_turn, self._uses.get(item.id, 0), *used[-1:]),
+            last_use=max(item.last_turn, self._uses.get(item.id, 0), *used),
             last_fault=self._uses.get(item.id),
-            stale=item.superseded is not None and item.superseded <= request.turn,
+            stale=item.superseded is not None and item.superseded <= told,
             kept=item.born >= request.turn or is_operators(item.tags) or self._is_protected(each, request),
             later=later,
         )
@@ -479,7 +487,12 @@ class _Run:
         before = self._nanodollars
         billed = self._pay(attrs.evolve(tokens, output=CALL_TOKENS))
         last, spent = self._points[-1], self._nanodollars - before
-        self._points[-1] = attrs.evolve(last, billed=last.billed + billed, nanodollars=last.nanodollars + spent)
+        self._points[-1] = attrs.evolve(
+            last,
+            billed=last.billed + billed,
+            nanodollars=last.nanodollars + spent,
+            restored=last.restored + each.tokens[0],
+        )
 
     # The result
 

@@ -30,7 +30,7 @@ from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.lab.evaluation.renditions import list_renditions, part_of
-from mnemosyne.lab.evaluation.trace import Item, OwnHead, Reset, Step, Trace, TraceRequest, pass_on
+from mnemosyne.lab.evaluation.trace import Item, OwnHead, Reset, Step, Trace, TraceRequest, Use, pass_on
 
 GAP = 20_000_000
 """µs between two requests of a session that has no times on record."""
@@ -298,7 +298,7 @@ class _Made:
         self.drafts: list[Draft] = []
         self._ids: list[str] = []
         self._born: list[int] = []
-        self._uses: dict[str, list[int]] = {}
+        self._uses: dict[str, list[Use]] = {}
         self._superseded: dict[str, int] = {}
         self._identify = partial(_id, sha256(recorded.name.encode("utf-8", "surrogatepass")).digest())
 
@@ -320,7 +320,7 @@ class _Made:
             self._born.append(turn)
             for link in links:
                 if link.relation in _USES:
-                    self._uses.setdefault(link.target, []).append(draft.last_turn)
+                    self._uses.setdefault(link.target, []).append(Use(turn, draft.last_turn))
             self._known = self._known.after(_memory_object(identity, draft, links))
         return ids
 
@@ -349,7 +349,7 @@ class _Made:
             lost=lost,
             asks=asks,
             parts=tuple(part_of(each) for each in parts),
-            uses=tuple(sorted(set(self._uses.get(identity, ())))),
+            uses=tuple(self._uses.get(identity, ())),
             superseded=self._superseded.get(identity),
         )
 

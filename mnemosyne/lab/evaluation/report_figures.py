@@ -146,6 +146,42 @@ def rows_of_comparisons(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [row for row in told["comparisons"] if row["policy"] == told["judged"]]
 
 
+STRETCHES_SHOWN = 12
+"""Stretches of requests; the report as JSON has all."""
+
+STRETCHES: Sequence[tuple[str, str]] = (
+    ("session", ""),
+    ("after requests", ""),
+    ("worst end", ""),
+    ("for request", "the one that cost most above the other since the session was last no dearer"),
+    ("tokens", "what that cost more, in tokens of plain input"),
+    ("why", ""),
+)
+"""The columns of what made ends dearer: title and words."""
+
+
+def rows_of_dearer(told: Mapping[str, Any]) -> list[list[str]]:
+    """Of a JSON report, a row for each stretch of dearer ends under a tariff, most first: the tariff, and the cells of
+    STRETCHES. Only against what really happened, or what stands for that in a window.
+    """
+    rows = rows_of_comparisons(told)
+    against = rows[0]["against"] if rows else ""
+    found = [(row["tariff"], each) for row in rows if row["against"] == against for each in row["dearer"]]
+    found.sort(key=lambda each: each[1]["first"] - each[1]["last"])
+    return [
+        [
+            tariff,
+            printable(each["session"]),
+            f"{each['first']}-{each['last']}" if each["first"] < each["last"] else str(each["first"]),
+            _ratio(each["worst"]),
+            str(each["turn"]),
+            f"{each['more']:,.0f}",
+            each["why"],
+        ]
+        for tariff, each in found
+    ]
+
+
 PROBED: Sequence[tuple[str, str]] = (
     (
         "asked",

@@ -58,6 +58,10 @@ def _comparison(found: PolicyComparison) -> dict[str, Any]:
         **{name: round_amount(getattr(found, name), 3) for name in ("billed", "billed_against")},
         **{name: None if value is None else round_amount(value, 4) for name, value in ratios.items()},
         "share_of_ends_dearer": _ratio(found.ends_dearer, found.ends, digits=6),
+        "dearer": [
+            {**attrs.asdict(each), "worst": round_amount(each.worst, 4), "more": round_amount(each.more, 3)}
+            for each in found.dearer
+        ],
     }
 
 

@@ -25,7 +25,7 @@ class TurnPoint:
     ``at`` is in seconds since the session began. ``resident`` holds the tokens of the history by fidelity, L0 to L3,
     ``fixed`` those of system prompt and tools. ``billed`` and ``shadow`` are what this request costs with the policy,
     the rounds of its restores included, and without (the real session's). ``nanodollars`` are what it costs at list
-    prices, whatever it is weighed in.
+    prices, whatever it is weighed in. ``restored`` are tokens that had left and were needed.
     """
 
     turn: int
@@ -36,6 +36,7 @@ class TurnPoint:
     billed: Fraction
     shadow: Fraction
     nanodollars: int = 0
+    restored: int = 0
 
     @property
     def prompt(self) -> int:
@@ -147,12 +148,28 @@ class PolicyResult:
 
 
 @attrs.frozen(kw_only=True)
+class DearerStretch:
+    """After each request from ``first`` to ``last`` a ``session`` had cost more than 1.02 times what it would have cost
+    otherwise, at worst ``worst`` times. It was made so by request ``turn``, which cost ``more`` than otherwise, and
+    ``why``.
+    """
+
+    session: str
+    first: int
+    last: int
+    worst: Fraction
+    turn: int
+    more: Fraction
+    why: str
+
+
+@attrs.frozen(kw_only=True)
 class PolicyComparison:
     """``policy`` under a ``tariff``, ``against`` another one. ``billed`` is in tokens of plain
     input, ``nanodollars`` are at list prices (0 for a machine of one's own). ``ratio`` is of all sessions together,
     ``dearest`` that of the session that fared worst. ``ends`` are all prefixes of sessions, ``ends_dearer`` those above
-    1.02 times, ``dearest_end`` the worst of them, which is in ``dearest_end_session``. What is None has nothing to
-    compare with.
+    1.02 times, and ``dearer`` what made them so. ``dearest_end`` is the worst of them, in ``dearest_end_session``. What
+    is None has nothing to compare with.
     """
 
     tariff: str
@@ -169,6 +186,7 @@ class PolicyComparison:
     ends_dearer: int
     dearest_end: Fraction | None
     dearest_end_session: str
+    dearer: Sequence[DearerStretch] = ()
 
 
 @attrs.frozen(kw_only=True)

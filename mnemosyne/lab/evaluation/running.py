@@ -44,6 +44,9 @@ class RunPlan:
     probes: bool = False
 
 
+NOTES = 3
+"""Of so many sessions the same that is assumed of them is said with their names."""
+
 T = TypeVar("T")
 
 
@@ -157,6 +160,7 @@ def _choose(
 ) -> tuple[list[RecordedSession], list[str]]:
     recordings: list[RecordedSession] = []
     skipped: list[str] = []
+    assumed: dict[str, list[str]] = {}
     for found in sessions:
         if isinstance(found, str):
             skipped.append(found)
@@ -164,7 +168,12 @@ def _choose(
         elif len(found.requests) >= min_turns:
             recordings.append(found)
             for note in found.notes:
-                say(f"{found.where} ({found.name}): {note}.")
+                assumed.setdefault(note.lstrip("0123456789 "), []).append(f"{found.where} ({found.name}): {note}.")
+    for what, notes in assumed.items():
+        for each in notes[:NOTES]:
+            say(each)
+        if len(notes) > NOTES:
+            say(f"The same of {len(notes) - NOTES} more of the sessions: {what}.")
     return recordings, skipped
 
 

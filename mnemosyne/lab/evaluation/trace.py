@@ -46,6 +46,14 @@ class TracePart:
     text: str = attrs.field(repr=False)
 
 
+@attrs.frozen
+class Use:
+    """Something in the request of a ``turn`` referred to an object, as is ``known`` once that of another is read."""
+
+    known: int
+    turn: int
+
+
 @attrs.frozen(kw_only=True)
 class Item:
     """An object of the trace; ``id`` is unique in it.
@@ -53,8 +61,8 @@ class Item:
     ``born`` is the turn with which it was made, ``last_turn`` the one whose request was the first to hold all of it:
     some are made only once it is clear what belongs to them. ``texts`` are what it shows at L1 to L4 (for L4
     the line of the index), without the frame; a fidelity without a rendition is missing. ``lost`` says in few words
-    what the rendition lacks, ``asks`` what it is not enough for. ``uses`` are turns in whose requests
-    something referred to it, ascending; ``superseded`` the turn from which on it no longer says how things are.
+    what the rendition lacks, ``asks`` what it is not enough for. ``superseded`` is the turn with
+    which it was known that it no longer says how things are.
     """
 
     id: str
@@ -71,7 +79,7 @@ class Item:
     lost: Mapping[Fidelity, str] = attrs.field(repr=False)
     asks: Mapping[Fidelity, str] = attrs.field(factory=dict, repr=False)
     parts: tuple[TracePart, ...]
-    uses: tuple[int, ...]
+    uses: tuple[Use, ...]
     superseded: int | None
 
 

@@ -31,14 +31,17 @@ def verdict(evaluation: Evaluation) -> str | None:
     if policy is None or not policy.sessions:
         return None
     sessions = policy.sessions
-    bill = sum(each.nanodollars for each in sessions) / NANODOLLARS
+    ours = sum(each.nanodollars for each in sessions) / NANODOLLARS
     unmanaged = sum(each.nanodollars_unmanaged for each in sessions) / NANODOLLARS
     which = "This session" if len(sessions) == 1 else f"These {len(sessions)} sessions"
     name = "" if policy.name == OURS else f" under {policy.name}"
-    return (
-        f"{which} would have cost {dollars(bill)} instead of {dollars(unmanaged)}{name}; {_dearer(sessions)};"
-        f" {_render_misses(sessions)}."
-    )
+    bill = _render_bill(ours, unmanaged)
+    return f"{which} would have cost {bill}{name}; {_dearer(sessions)}; {_render_misses(sessions)}."
+
+
+def _render_bill(bill: float, unmanaged: float) -> str:
+    told, without = dollars(bill), dollars(unmanaged)
+    return f"{told} either way" if told == without else f"{told} instead of {without}"
 
 
 WITHOUT = {
@@ -59,7 +62,7 @@ def verdicts(comparisons: Sequence[PolicyComparison]) -> dict[str, str]:
 
 def _sentence(comparisons: Sequence[PolicyComparison]) -> str:
     told = [
-        f"{_render_change(each.ratio)} than {WITHOUT[each.against]}"
+        f"{_render_change(each.ratio)} {WITHOUT[each.against]}"
         for each in comparisons
         if each.ratio is not None and each.against in WITHOUT
     ]
@@ -72,8 +75,8 @@ def _sentence(comparisons: Sequence[PolicyComparison]) -> str:
 
 
 def _render_change(ratio: Fraction) -> str:
-    percent = 100 * float(ratio - 1)
-    return f"{abs(percent):.1f} % {'more' if percent > 0 else 'less'}"
+    percent = round(100 * float(ratio - 1), 1)
+    return f"{abs(percent)} % {'more' if percent > 0 else 'less'} than" if percent else "as much as"
 
 
 def dollars(amount: float) -> str:

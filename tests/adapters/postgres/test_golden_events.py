@@ -266,7 +266,7 @@ SAMPLES: Mapping[str, Event] = {
         wire_entries=(Held(digest=bytes(range(32, 64)), hour=True, expires=AT + 3_600_000_001, readable_at=AT + 2),),
         deviates=False,
     ),
-    "session.settings_taken.v4": SettingsTaken(
+    "session.settings_taken.v5": SettingsTaken(
         at=AT,
         mode=Mode.MANAGE,
         window=160_000,
@@ -277,6 +277,7 @@ SAMPLES: Mapping[str, Event] = {
         tell_repeats=False,
         manages_small=True,
         scaled=False,
+        parts=False,
     ),
     "session.grounds_noted.v1": GroundsNoted(
         at=AT,

@@ -1,5 +1,6 @@
 import base64
 import math
+from fractions import Fraction
 from typing import Any
 
 import attrs
@@ -191,7 +192,7 @@ def test_features_are_stored_as_two_integers() -> None:
 def test_what_the_provider_counted_sets_the_scale_of_what_is_left_of_it() -> None:
     """A prompt that came to half as much again does so in its parts: what an epoch takes out was in it."""
     usual = Estimator.of("claude-opus-4-5")
-    told = usual.calibrate(45_000, 30_000)
+    told = usual.at(Fraction(3, 2))
     assert told.tokens(Features(10_000_000)) == 15_000
-    assert told.calibrate(30_000, 45_000) == usual
-    assert usual.calibrate(10**9, 1).tokens(Features(1_000)) == 2, "no prompt makes more of it than twice the estimate"
+    assert told.at(Fraction(2, 3)) == usual
+    assert usual.at(Fraction(10**9)).tokens(Features(1_000)) == 2, "no prompt makes more of it than twice the estimate"

@@ -78,6 +78,7 @@ SETTINGS = SettingsTaken(
     tell_repeats=False,
     manages_small=False,
     scaled=True,
+    parts=True,
 )
 
 

@@ -53,6 +53,7 @@ def test_settings_are_recorded_when_they_are_others_than_before_and_then_hold() 
         tell_repeats=True,
         manages_small=False,
         scaled=True,
+        parts=True,
     )
     after = evolve(Session(), event)
     assert (after.taken, after.version) == (TAKEN, 1)

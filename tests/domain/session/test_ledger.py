@@ -357,6 +357,37 @@ def test_the_smallest_size_that_is_cached_is_held_against_what_the_provider_coun
     assert scaled.shadow.write_5m == scaled.expected.write_5m > minimum
 
 
+def counted(prompt: PromptLayout) -> Tokens:
+    """What a provider says of it that counts a head twice as large as is estimated, and messages a fifth smaller."""
+    head = prompt.prompt[prompt.head - 1].tokens
+    return Tokens(input=2 * head + (prompt.prompt.tokens - head) * 4 // 5)
+
+
+def test_a_shadow_of_messages_is_not_measured_by_a_prompt_that_is_mostly_head_but_in_older_logs() -> None:
+    """A rewritten prompt is, and its head may be estimated otherwise than its messages: how the prompts grew tells."""
+    grown, rewritten = layout(body(history(12))), layout(body(history(1, "short")))
+    before = [layout(body(history(number))) for number in range(1, 12)]
+    commands = [turn(number, each, usage=counted(each), mode=Mode.MANAGE) for number, each in enumerate(before, 1)]
+    commands.append(turn(12, grown, rewritten, usage=counted(rewritten), mode=Mode.MANAGE))
+    told_of = {parts: told([attrs.evolve(each, parts=parts) for each in commands])[0][-1] for parts in (True, False)}
+    size = counted(grown).input
+    assert told_of[True].shadow.prompt == pytest.approx(size, rel=0.02)
+    assert told_of[False].shadow.prompt > 1.5 * size
+
+
+def test_what_came_with_a_turn_is_measured_by_how_the_prompt_grew_and_a_rewritten_prompt_tells_nothing() -> None:
+    first = Account().count(MODEL, 1, 10_000, 8_000)
+    grown = attrs.evolve(first, turn=1).count(MODEL, 2, 16_000, 12_000)
+    assert grown.grown == {1: Fraction(5, 4), 2: Fraction(3, 2)}
+    little = attrs.evolve(grown, turn=2).count(MODEL, 3, 16_900, 12_400)
+    assert little.grown == grown.grown, "so few tokens tell nothing"
+    rewritten = attrs.evolve(grown, turn=2).count(MODEL, 3, 9_000, 9_000)
+    assert rewritten.grown == grown.grown
+    after_a_gap = attrs.evolve(rewritten, turn=3).count(MODEL, 5, 19_000, 19_000)
+    assert after_a_gap.grown == grown.grown
+    assert attrs.evolve(grown, turn=2).count("another-model", 3, 20_000, 18_000).grown == {3: Fraction(10, 9)}
+
+
 def test_what_was_only_observed_can_be_counted_on_both_sides() -> None:
     usage = Tokens(input=3, output=50, write_5m=13_000)
     _, held = told([turn(1, layout(body(history(1))), usage=usage)])

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import attrs
@@ -14,12 +15,13 @@ from mnemosyne.domain.objects.events import ObjectDegraded, ObjectPinned, Object
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.session.events import BranchKind
+from mnemosyne.domain.session.ledger import Account, Ledger
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.tools.memory_tools import QUERY
 from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.epochs import Decision, Rewritten, may_begin, may_drop_thinking
-from mnemosyne.domain.window.situation import PendingRequest, Sizes
+from mnemosyne.domain.window.situation import PendingRequest, Sizes, candidates_of
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.dialect import Dialect
@@ -53,6 +55,7 @@ ASKED = PendingRequest(
     tariff=tariff_of("api"),
 )
 
+MAIN = Branch(name=BRANCH, kind=BranchKind.MAIN, lane="main", parent=None, forked_at=0, inherits=False, agent_id=None)
 PIN = ObjectPinned(at=0, object="abc2345", reason="by hand", until_turn=None)
 DETAILED = remembered(
     created("abc2345"), summarized("abc2345", Fidelity.DETAILED, 9), degraded("abc2345", Fidelity.DETAILED)
@@ -61,10 +64,7 @@ DETAILED = remembered(
 
 def rewritten(state: Memory, texts: dict[str, str], **fidelities: Fidelity) -> Rewritten | None:
     decision = Decision(fidelities=fidelities, reason="r", cause=Cause.ECONOMY)
-    branch = Branch(
-        name=BRANCH, kind=BranchKind.MAIN, lane="main", parent=None, forked_at=0, inherits=False, agent_id=None
-    )
-    return epochs.rewrite(decision, ASKED, Session(memory=state, branches={BRANCH: branch}), texts, Sizes())
+    return epochs.rewrite(decision, ASKED, Session(memory=state, branches={BRANCH: MAIN}), texts, Sizes())
 
 
 def done(found: Rewritten | None) -> tuple[str, list[ObjectDegraded]]:
@@ -81,6 +81,20 @@ def step(object_id: str, before: Fidelity, after: Fidelity) -> ObjectDegraded:
     return ObjectDegraded(
         at=7, object=object_id, branch=BRANCH, turn=20, before=before, after=after, cause=Cause.ECONOMY
     )
+
+
+def test_an_object_is_as_large_as_the_prompt_grew_by_that_brought_it_and_else_as_the_messages_of_the_last_one() -> None:
+    """Of 1,000 estimated tokens 2,000 were counted with its turn, and 1,000 with all others."""
+    sizes = {}
+    for born, grown in (("with its turn", {1: Fraction(2)}), ("else", {2: Fraction(2)})):
+        account = Account(counted=9_000, estimated=9_000, grown=grown)
+        session = Session(
+            memory=remembered(created("abc2345")), branches={BRANCH: MAIN}, ledger=Ledger(accounts={BRANCH: account})
+        )
+        (found,) = candidates_of(ASKED, session, Sizes())
+        sizes[born] = found.tokens
+    assert sizes["with its turn"][0] == pytest.approx(2 * sizes["else"][0], abs=1)
+    assert sizes["with its turn"][1:] == sizes["else"][1:], "what is rendered anew came with no turn"
 
 
 def test_what_is_planned_is_rendered_and_recorded() -> None:

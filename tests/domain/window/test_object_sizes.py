@@ -9,6 +9,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
 from tests.domain.remembered import created
 
+USUAL = Estimator.of(None)
 TEXT = "a line of some file\n" * 200
 CALL = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "src/a.py"}}
 THOUGHT = {"type": "thinking", "thinking": "hm " * 50, "signature": "s" * 40}
@@ -35,13 +36,13 @@ def test_the_messages_of_an_object_hold_its_own_blocks_only() -> None:
 
 def test_the_lower_the_fidelity_the_smaller() -> None:
     texts = {Fidelity.DETAILED: TEXT[:1_200], Fidelity.COMPACT: TEXT[:200]}
-    sizes = [each for each in measured(texts).tokens(Estimator.of(None)) if each is not None]
+    sizes = [each for each in measured(texts).tokens(USUAL, USUAL) if each is not None]
     assert len(sizes) == len(Fidelity)
     assert sizes == sorted(sizes, reverse=True)
 
 
 def test_what_has_no_rendition_has_no_size_there() -> None:
-    full, detailed, compact, stub, _ = measured().tokens(Estimator.of(None))
+    full, detailed, compact, stub, _ = measured().tokens(USUAL, USUAL)
     assert (detailed, compact) == (None, None)
     assert stub < full
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import attrs
 
 from mnemosyne.lab.evaluation.comparing import compare, ends_of
-from mnemosyne.lab.evaluation.results import SessionResult
+from mnemosyne.lab.evaluation.results import Epoch, SessionResult
 from tests.lab.evaluation.building import session
 
 
@@ -24,6 +24,32 @@ def test_a_session_that_ends_cheaper_may_have_been_dearer_on_its_way() -> None:
     assert (found.dearest, found.dearest_session) == (Fraction(3, 5), "one")
     assert (found.ends, found.ends_dearer) == (5, 1)
     assert (found.dearest_end, found.dearest_end_session) == (Fraction(3, 2), "one")
+
+
+def test_ends_that_are_dearer_are_told_with_the_request_that_made_them_so() -> None:
+    """A rewrite before request 2 that had paid by request 4, and something needed again with request 5."""
+    made = billed("one", 10, 20, 10, 0, 19)
+    managed = attrs.evolve(
+        made,
+        points=[*made.points[:4], attrs.evolve(made.points[4], restored=1_200)],
+        epochs=[Epoch(turn=2, reason="it is full", price=Fraction(10), expected_payback=None)],
+    )
+    without = billed("one", 10, 10, 10, 11, 10)
+    rewrite, need = compare("api-5m", "p", "unmanaged", [managed], [without]).dearer
+    assert (rewrite.first, rewrite.last, rewrite.turn) == (2, 3, 2)
+    assert rewrite.worst == Fraction(3, 2)
+    assert rewrite.more == 10
+    assert rewrite.why == "rewritten: it is full"
+    assert (need.first, need.last, need.turn) == (5, 5, 5)
+    assert need.more == 9
+    assert need.why == "1,200 tokens that had left were needed"
+
+
+def test_a_client_that_dropped_its_history_makes_others_dearer() -> None:
+    managed, without = billed("one", 10, 20), billed("one", 10, 10)
+    smaller = [attrs.evolve(each, resident=(0, 0, 0, 0), fixed=1) for each in without.points]
+    (found,) = compare("api-5m", "p", "native", [managed], [attrs.evolve(without, points=smaller)]).dearer
+    assert found.why == "the other client had dropped some of its history"
 
 
 def test_what_was_free_is_compared_with_nothing() -> None:

@@ -376,6 +376,25 @@ def test_the_last_rounds_of_an_exchange_are_kept_by_a_policy_that_has_memory_as_
     assert not [each for each in protected.values() if last.messages - each > 6 and each > 2]
 
 
+def test_what_a_request_brings_is_no_object_yet_while_it_is_planned_as_in_the_server() -> None:
+    """The server makes objects behind the reply: what was done to a file it knows one request later than a policy that
+    is told of all that is there.
+    """
+    seen: list[list[tuple[str, int, int]]] = []
+
+    def watch(situation: Situation, candidates: Candidates) -> Plan | None:
+        seen.append([(each.key, each.later, each.last_use) for each in candidates()])
+        return None
+
+    trace = traced([("say", 0, 5), ("read", 0, 5), *[("edit", 0, 5)] * 3, *(("run", file, 5) for file in range(3))])
+    under(trace, Policy(name="watching", about="", planner=watch), API_5M)
+    whole = [*seen]
+    seen.clear()
+    under(trace, attrs.evolve(BY_NAME["mnemosyne"], planner=watch), API_5M)
+    assert seen[1:] == whole[:-1]
+    assert seen != whole
+
+
 def test_what_another_session_left_in_the_cache_is_read_where_the_first_request_did() -> None:
     recorded = session(LONG[:4])
     for read in (0, 9_000):

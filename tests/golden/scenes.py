@@ -448,6 +448,7 @@ SCENES = {
     "named-turns": named_turns,
     "repeated": repeated,
     "waited": waited,
+    "measured": waited,  # by a ledger that measures the parts of a prompt apart
     "requested": requested,
     "told": told_of_before,
     "observed": observed,

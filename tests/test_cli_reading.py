@@ -270,7 +270,7 @@ def test_a_turn_is_named_and_found_by_its_name(world: World) -> None:
     assert by_name.stdout == by_number.stdout != ""
     assert world.json("diff", "parser-talk", "--turn", "start", "2")["changes"]
     assert "no checkpoint 'end'" in world.run("diff", "parser-talk", "--turn", "start", "end", code=1).stderr
-    assert "no SESSION" in world.run("run", "--fork", "parser-talk@a b", "--", "true", code=2).stderr
+    assert "no turn's number" in world.run("run", "--fork", "parser-talk@a b", "--", "true", code=2).stderr
     assert world.run("verify", "parser-talk").stdout.startswith("ok")
 
 

@@ -32,7 +32,8 @@ _TOLD = re.compile(
 _FOLDER_ITSELF = re.compile(r"total \d+[KMG]?$|(?:[-dlrwx]{10}\S?\s.{0,200}\s)?\.{1,2}/?$")
 """What ``ls`` says of the folder itself: its blocks, ``.`` and ``..``."""
 
-_TROUBLE = re.compile(r".*(?:[Ee]rror|denied|No such file|truncated|omitted|\w.*\.\.\.$|more (?:files|lines|results))")
+_TROUBLE = re.compile(r"[Ee]rror|denied|No such file|truncated|omitted|more (?:files|lines|results)")
+_GOES_ON = re.compile(r"\W*\w.*\.\.\.$")
 _SAYS = re.compile(r".*[^\W\d_]{2}")
 _SOUGHT = re.compile(r"\b(?:grep|rg|ag|findstr)\b[^|;&\n\"']{0,200}[\"']([^\"'\n]{3,200})[\"']")
 _BETWEEN = re.compile(r"\\?\||\.\*|[\\^$()\[\]+?]{1,20}")
@@ -173,7 +174,7 @@ def listings(units: Sequence[TextUnit], within: range) -> list[Facet]:
     heads = {number: head_of(units[number]) for number in within if units[number].text}
     numbered = {n for n, text in heads.items() if NUMBERED_HIT.match(text)}
     own = {n: text for n, text in heads.items() if n not in numbered and not units[n].heading}
-    told = [n for n, text in own.items() if _TOLD.match(text) or _TROUBLE.match(text)]
+    told = [n for n, text in own.items() if _TOLD.match(text) or _TROUBLE.search(text) or _GOES_ON.match(text)]
     if len(numbered) * 2 > len(heads) - len(told):
         return [_totals(told), *_hits(units, heads)]
     above = _headings(units, heads)

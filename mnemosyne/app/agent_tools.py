@@ -10,7 +10,6 @@ from uuid import UUID
 from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.read_models import OpenReadModels
-from mnemosyne.app.settings import settings_of
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
@@ -210,8 +209,6 @@ class AgentTools:
             "main",
             None,
             wanted=lambda kind, is_stale: True,
-            now=now(),
-            settings=settings_of(self._models.config),
         )
 
     async def _context(self, given: Arguments) -> Any:

@@ -24,7 +24,7 @@ from mnemosyne.adapters.postgres.leading import lag, tell_progress
 from mnemosyne.app.knowledge import open_desk_of
 from mnemosyne.app.object_index import fill_index, index_as_it_is
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
-from mnemosyne.app.settings import session_budget, settings_of
+from mnemosyne.app.settings import session_budget
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS
 from mnemosyne.config import SETTINGS, Config
@@ -32,7 +32,6 @@ from mnemosyne.data_dir import local_token, prepare_data_dir
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
-from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.errors import LogUnavailable, MnemosyneError, leaves
 from mnemosyne.http.app import answer_lifespan, callers_of, refusal_for
 from mnemosyne.http.browsers import Callers
@@ -71,7 +70,6 @@ class OpenHoldings:
         new_id: Callable[[], str],
         simulations: Simulations,
     ) -> None:
-        self.settings: ServerSettings = settings_of(config)
         self.shown: Mapping[str, Any] = {
             each.name: {"value": each.tell(getattr(config, each.name)), "source": config.sources[each.name]}
             for each in SETTINGS

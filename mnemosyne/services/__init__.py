@@ -10,7 +10,7 @@ sessions               find, read_history: which session is meant, and what is i
 session_list           list_sessions: all of them, at a glance
 contexts               rebuild_turn, read_context, compare_turns: a window at a turn, proven, and what changed
 verifying              verify_sessions: rebuild every turn against its hash
-windows                list_objects, explain, read_moment: what a branch remembers, and what the planner would do
+windows                list_objects, list_with_plan, explain: what a branch remembers, and what would be planned
 memories               find, decide, read_texts: an object of a session, and what a person decides about it
 pins, switching        pin, unpin; switch_session, switch_all: what has to stay, and whether to manage at all
 search                 search, search_sessions: what sessions remember about a question

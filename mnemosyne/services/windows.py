@@ -43,14 +43,15 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen(kw_only=True)
 class Listing:
-    """A window and the objects in it. ``planned`` is what the planner would do before the next request; None where the
-    branch is managed, or was.
+    """A window and the objects in it, and whether its branch is managed, or was. ``planned`` is what the planner would
+    do before the next request; None where it is, or where nobody asked (``list_with_plan``).
     """
 
     stream: UUID
     window: WindowView
     standings: Sequence[Resident]
-    planned: Foreseen | Stay | None
+    is_managed: bool
+    planned: Foreseen | Stay | None = None
 
 
 @attrs.frozen
@@ -126,24 +127,48 @@ async def list_objects(
     turn: int | None,
     *,
     wanted: Wanted,
-    now: int,
-    settings: ServerSettings,
 ) -> Listing:
     """The objects of a window: of today's from the live working set, of an earlier one as the log tells them.
 
+    Raises NotFound, ContentForgotten.
+    """
+    live = await _from_working_set(archive, models, session, branch, wanted) if turn is None else None
+    if live is not None:
+        return live
+    stream, _, found = await read_moment(archive, session, branch, turn)
+    return _from_log(stream, found, wanted)
+
+
+async def list_with_plan(
+    archive: Archive,
+    models: ReadModels,
+    session: str,
+    branch: str,
+    turn: int | None,
+    *,
+    wanted: Wanted,
+    now: int,
+    settings: ServerSettings,
+) -> Listing:
+    """The same with what the planner would do, for which all of the session is read and folded.
+
     ``now`` and ``settings`` as in ``foresee``. Raises NotFound, ContentForgotten.
     """
-    if turn is None:
-        listing = await _from_working_set(archive, models, session, branch, wanted, now, settings)
-        if listing is not None:
-            return listing
+    live = await _from_working_set(archive, models, session, branch, wanted) if turn is None else None
+    if live is not None and live.is_managed:
+        return live
     stream, events, found = await read_moment(archive, session, branch, turn)
+    listing = live or _from_log(stream, found, wanted)
+    return attrs.evolve(listing, planned=await foresee(archive, stream, events, found, now, settings))
+
+
+def _from_log(stream: UUID, found: Moment, wanted: Wanted) -> Listing:
     refuse_forgotten(stream, found)
     return Listing(
         stream=stream,
         window=found.window,
         standings=[each for each in found.standings() if wanted(each.object.kind, each.object.stale)],
-        planned=await foresee(archive, stream, events, found, now, settings),
+        is_managed=found.session.branches[found.branch].wire is not None,
     )
 
 
@@ -154,7 +179,7 @@ def refuse_forgotten(stream: UUID, found: Moment) -> None:
 
 
 async def _from_working_set(
-    archive: Archive, models: ReadModels, session: str, branch: str, wanted: Wanted, now: int, settings: ServerSettings
+    archive: Archive, models: ReadModels, session: str, branch: str, wanted: Wanted
 ) -> Listing | None:
     """What stands in a window now; None where that is empty, or not known up to now."""
     if not await models.follow("timeline", "working_set"):
@@ -167,13 +192,12 @@ async def _from_working_set(
     if not rows or not views:
         return None
     known = [each for each in map(working_object, rows) if wanted(each.kind, each.stale)]
-    listing = Listing(
+    return Listing(
         stream=stream,
         window=window_view(branch, views[0]),
         standings=await standings(archive, stream, known),
-        planned=None,
+        is_managed=not views[0]["observed"],
     )
-    return await with_plan(archive, listing, now, settings) if views[0]["observed"] else listing
 
 
 def working_object(row: Mapping[str, Any]) -> WorkingObject:
@@ -196,13 +220,6 @@ def window_view(branch: str, row: Mapping[str, Any]) -> WindowView:
     """How full a branch's window is, from the row that answers ``window_now``."""
     names = ("turn", "tokens", "fixed", "usable", "zone", "counted")
     return WindowView(branch=branch, **{name: row[name] for name in names})
-
-
-async def with_plan(archive: Archive, listing: Listing, now: int, settings: ServerSettings) -> Listing:
-    """The list with what the planner would do (``foresee``), for which all of the session's events are read."""
-    events = await archive.events.read(listing.stream)
-    found = moment(events, listing.window.branch)
-    return attrs.evolve(listing, planned=await foresee(archive, listing.stream, events, found, now, settings))
 
 
 async def standings(archive: Archive, stream: UUID, known: Sequence[WorkingObject]) -> list[Resident]:

@@ -8,7 +8,7 @@ import trio
 from mnemosyne.app.storage import event_codec
 from tests.cli.ledgers import MANAGED, OBSERVED, recorded
 from tests.cli.readings import store
-from tests.golden.sessions import LOGS, appends, stored
+from tests.golden.sessions import LOGS, append_all, appends, stored
 from tests.projections.support import POSTGRES, open_world
 
 GOLDEN, OBSERVED_LOG = LOGS / "one-of-everything", LOGS / "observed"
@@ -31,8 +31,7 @@ def conversation(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> s
 def _fill(folder: Path, dsn: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fill() -> None:
         async with open_world(POSTGRES, dsn, event_codec()) as world:
-            for append in appends(folder):
-                await world.journal.append(append)
+            await append_all(world.journal, appends(folder))
 
     trio.run(fill)
     for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(data_dir), "TZ": "UTC"}.items():

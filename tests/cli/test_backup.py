@@ -17,7 +17,7 @@ from tests.adapters.log_support import query
 from tests.app.home import at_home
 from tests.cli.running import run
 from tests.conftest import PostgresServer
-from tests.golden.sessions import LOGS, appends
+from tests.golden.sessions import LOGS, append_all, appends
 from tests.http.managing import Client
 from tests.projections.support import POSTGRES, open_world
 
@@ -32,8 +32,7 @@ def filled(dsn: str) -> str:
     async def fill() -> None:
         async with open_world(POSTGRES, dsn, event_codec()) as world:
             for folder in ("one-of-everything", "observed"):
-                for append in appends(LOGS / folder):
-                    await world.journal.append(append)
+                await append_all(world.journal, appends(LOGS / folder))
 
     trio.run(fill)
     with psycopg.connect(dsn, autocommit=True) as connection:

@@ -35,7 +35,7 @@ from mnemosyne.services.memories import FoundObject
 from mnemosyne.services.windows import Listing
 from tests.domain.memory_objects import made
 from tests.domain.talks import on_topics
-from tests.golden.sessions import LOGS, appends
+from tests.golden.sessions import LOGS, append_all, appends
 from tests.lab.replay.recordings import played, session, streams
 from tests.projections.support import POSTGRES, open_world
 
@@ -48,7 +48,7 @@ def at(turn: int) -> Moment:
 
 def test_every_object_has_a_row_of_one_cell_for_each_column() -> None:
     found = at(8)
-    listing = Listing(stream=UUID(int=1), window=found.window, standings=found.standings(), planned=None)
+    listing = Listing(stream=UUID(int=1), window=found.window, standings=found.standings(), is_managed=True)
     rows = [_row(listing, each) for each in listing.standings]
     assert {row[0] for row in rows} == found.memory.objects.keys()
     assert all(len(row) == len(_HEADERS) for row in rows)
@@ -140,8 +140,7 @@ def logs(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[
 
     async def fill(name: str) -> None:
         async with open_world(POSTGRES, dsn, event_codec()) as world:
-            for append in appends(LOGS / name):
-                await world.journal.append(append)
+            await append_all(world.journal, appends(LOGS / name))
 
     def put(name: str) -> UUID:
         trio.run(fill, name)

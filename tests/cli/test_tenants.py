@@ -15,7 +15,7 @@ from mnemosyne.services.exporting import write_session
 from tests.adapters.log_support import query
 from tests.adapters.postgres.test_vacuum import files_with
 from tests.cli.running import run
-from tests.golden.sessions import LOGS, appends, opened
+from tests.golden.sessions import LOGS, append_all, appends, opened
 from tests.projections.support import POSTGRES, open_world
 
 OWN, THEIRS = LOGS / "one-of-everything", LOGS / "observed"
@@ -87,8 +87,7 @@ def both(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     async def fill() -> None:
         async with open_world(POSTGRES, dsn, event_codec()) as world:
             for folder in (OWN, THEIRS):
-                for append in appends(folder):
-                    await world.journal.append(append)
+                await append_all(world.journal, appends(folder))
 
     trio.run(fill)
     for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path), "TZ": "UTC"}.items():

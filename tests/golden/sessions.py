@@ -21,7 +21,7 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history import loading
 from mnemosyne.domain.history.time_travel import Attempt, History, body_of, digests_in, history_of, reply_of
-from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
+from mnemosyne.domain.ports import Append, Content, Envelope, Journal, Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.session.state import Session, evolve
@@ -204,3 +204,11 @@ async def _rebuilt(archive: Archive, stream: UUID, made_of: Recipe) -> bytes | N
     except (ContentForgotten, ContentMissing):
         return None
     return sha256(recipe.assemble(made_of.pieces, found.__getitem__)).digest()
+
+
+async def append_all(journal: Journal, appends: Iterable[Append]) -> None:
+    """Write appends in their order. All are handed over before the first is waited for: then those that need not be
+    durable at once wait for no company.
+    """
+    for ticket in [journal.submit(each) for each in appends]:
+        await ticket.durable()

@@ -12,7 +12,7 @@ from mnemosyne.domain.history.time_travel import BranchTurns, History
 from mnemosyne.domain.session.round_events import BranchModeSet
 from mnemosyne.services.session_list import ListedDecision, ListedSession, list_sessions
 from mnemosyne.services.sessions import read_history
-from tests.golden.sessions import CODEC, FOLDERS, appends
+from tests.golden.sessions import CODEC, FOLDERS, append_all, appends
 from tests.projections.support import POSTGRES, open_world
 from tests.services.answers import Answers
 
@@ -20,8 +20,7 @@ from tests.services.answers import Answers
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 async def test_what_is_listed_is_what_the_events_of_each_session_say(folder: Path, dsn: str, tmp_path: Path) -> None:
     async with open_world(POSTGRES, dsn, CODEC) as world:
-        for append in appends(folder):
-            await world.journal.append(append)
+        await append_all(world.journal, appends(folder))
     config = load({"dsn": dsn, "data_dir": str(tmp_path)}, {})
     heard: list[str] = []
     async with open_read_models(config, heard.append, no_bars) as models:

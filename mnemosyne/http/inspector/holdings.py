@@ -9,7 +9,6 @@ import attrs
 
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
-from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.services.knowledge import KnowledgeDesk
 from mnemosyne.services.observing import Observations
 from mnemosyne.services.overviews import Openings
@@ -63,9 +62,6 @@ class Holdings(Protocol):
     def archive(self) -> Archive: ...
     @property
     def models(self) -> ReadModels: ...
-
-    settings: ServerSettings
-    """Those that the server plans with."""
 
     shown: Mapping[str, Any]
     """Each setting with its value and where that comes from, for people."""

@@ -84,8 +84,6 @@ async def show_objects(holdings: Holdings, session: str) -> tuple[str, Mapping[s
         request.args.get("branch", MAIN),
         None,
         wanted=lambda kind, stale: True,
-        now=holdings.now(),
-        settings=holdings.settings,
     )
     return "objects.html", {"stream": listing.stream, "window": listing.window, "standings": listing.standings}
 

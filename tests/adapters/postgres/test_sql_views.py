@@ -22,7 +22,7 @@ from mnemosyne.projections.rebuilding import rebuild
 from mnemosyne.projections.working_set import WORKING_SET, WORKING_SETS
 from tests.adapters.log_support import query
 from tests.conftest import PostgresServer
-from tests.golden.sessions import CODEC, LOGS, appends, stored
+from tests.golden.sessions import CODEC, LOGS, append_all, appends, stored
 from tests.projections.support import POSTGRES, World, open_world
 
 ROOT = Path(__file__).parents[3]
@@ -35,8 +35,7 @@ async def filled(dsn: str, *names: str) -> AsyncIterator[World]:
     """A database that holds golden logs, with every read model."""
     async with open_world(POSTGRES, dsn, CODEC) as world:
         for name in names:
-            for append in appends(LOGS / name):
-                await world.journal.append(append)
+            await append_all(world.journal, appends(LOGS / name))
         for projection in ALL:
             assert (await world.projector(projection).catch_up()).error is None
         yield world

@@ -23,6 +23,7 @@ from mnemosyne.lab.evaluation.simulating import COMMAND, list_policies
 from mnemosyne.lab.replay.playing import RecordedClock, play
 from mnemosyne.lab.replay.session_tapes import tape_of
 from mnemosyne.page_links import PageLinks, PageRole
+from tests.golden.sessions import append_all
 from tests.waiting import until
 
 TOKEN = "the-token"
@@ -106,8 +107,7 @@ def fill(dsn: str, folder: Path, *sessions: Mapping[str, Any]) -> list[UUID]:
 
     async def store() -> None:
         async with open_storage(settings(dsn, folder)) as storage:
-            for each in log.appends:
-                await storage.journal.append(each)
+            await append_all(storage.journal, log.appends)
 
     trio.run(store)
     return list(dict.fromkeys(each.stream for each in log.appends))

@@ -25,8 +25,8 @@ HANDED = frozenset(
 """The commands that are handed over: they read the log, and are asked for over and over."""
 
 READY = b"+"
-"""What the process says when it can begin. Then it is told what to do, and given the streams: one that had them and
-stood still would keep waiting whoever reads what is printed.
+"""What the process says when it can be told what to do, and given the streams: one that had them and stood still would
+keep waiting whoever reads what is printed. It says so again when it is where the command is, and begins.
 """
 
 PATIENCE_SECONDS = 0.3
@@ -40,14 +40,24 @@ def socket_path(data_dir: str) -> str:
     from zlib import crc32
 
     python = sorted(item for item in os.environ.items() if item[0].startswith("PYTHON"))
-    code = (__version__, __file__, sys.prefix, sys.version, python)
+    code = (__version__, __file__, sys.prefix, sys.version, python, _namespaces())
     return os.path.join(data_dir, f"commands-{crc32(repr(code).encode('utf-8', 'surrogateescape')):08x}.socket")
+
+
+def _namespaces() -> list[str]:
+    """What of the system can be seen from here: a service or a container may see other files than who types."""
+    try:
+        return [os.readlink(f"/proc/self/ns/{each}") for each in ("mnt", "net", "pid", "user")]
+    except OSError:
+        return []  # no Linux
 
 
 def hand_over(name: str, arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
     """Have a command done, whose program is called ``name``; its exit code. None if it is to be done here: no server of
     this user is there, or none that is ready soon.
     """
+    if not all((sys.stdin, sys.stdout, sys.stderr)):
+        return None  # closed: there is nothing to hand over
     path = socket_path(environ.get("MNEMOSYNE_DATA_DIR") or default_data_dir(environ))
     try:
         if os.stat(path).st_uid != os.geteuid():
@@ -64,6 +74,8 @@ def hand_over(name: str, arguments: Sequence[str], environ: Mapping[str, str]) -
                 return None
             connection.settimeout(None)
             _send(connection, name, arguments, environ)
+            if connection.recv(1) != READY:
+                return None
         except OSError:
             return None
         return _wait(connection)

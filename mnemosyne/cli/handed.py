@@ -111,6 +111,7 @@ def _do(connection: socket.socket) -> int:
     told, streams = _receive(connection)
     name, arguments, environ, directory, mask, written = told
     _adopt(streams, written, environ, directory, mask)
+    connection.sendall(READY)
     sys.argv = [name, *arguments]
     _end_with(connection)
     from mnemosyne.cli import main

@@ -3,9 +3,11 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -164,6 +166,33 @@ async def test_a_server_takes_commands_until_its_code_has_changed_and_then_by_th
     assert first.said == changed.said
     assert first.said[0] == 0
     assert [each for each in os.listdir(environ["MNEMOSYNE_DATA_DIR"]) if ".socket" in each] == []
+
+
+def test_what_sees_other_files_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a service may, or a container."""
+    ours = handover.socket_path("/data")
+    assert handover.socket_path("/data") == ours
+    monkeypatch.setattr(os, "readlink", lambda path: "mnt:[4711]")
+    assert handover.socket_path("/data") != ours
+
+
+def test_what_cannot_be_where_the_command_is_leaves_it_to_whoever_gave_it(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor(1) as threads:
+        listener.bind(handover.socket_path(str(tmp_path)))
+        listener.listen()
+
+        def fail() -> int:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(handover.READY)
+                message, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)
+                for each in streams:
+                    os.close(each)
+                return len(message)
+
+        failing = threads.submit(fail)
+        assert hand_over("mnemosyne", ["sessions"], {"MNEMOSYNE_DATA_DIR": str(tmp_path)}) is None
+        assert failing.result(DEADLINE) > 0
 
 
 def test_nothing_is_handed_to_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

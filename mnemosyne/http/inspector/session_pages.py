@@ -75,17 +75,25 @@ async def _read_session_as_json(holdings: Holdings, stream: UUID, branch: str | 
     }
 
 
-async def show_objects(holdings: Holdings, session: str) -> tuple[str, Mapping[str, Any]]:
+async def show_objects(holdings: Holdings, session: str) -> LongPage:
     """What a branch of a session remembers now."""
-    listing = await windows.list_objects(
-        holdings.archive,
-        holdings.models,
-        session,
-        request.args.get("branch", MAIN),
-        None,
-        wanted=lambda kind, stale: True,
+    branch = request.args.get("branch", MAIN)
+    stream = await read_models.find(holdings.models, session)
+    await session_view.require_session_branch(holdings.models, stream, branch)
+    return LongPage(
+        stream=stream,
+        template="objects.html",
+        told={"stream": stream, "branch": branch},
+        rest="objects_body.html",
+        read=partial(_list_objects, holdings, str(stream), branch),
     )
-    return "objects.html", {"stream": listing.stream, "window": listing.window, "standings": listing.standings}
+
+
+async def _list_objects(holdings: Holdings, session: str, branch: str) -> Mapping[str, Any]:
+    listing = await windows.list_objects(
+        holdings.archive, holdings.models, session, branch, None, wanted=lambda kind, stale: True
+    )
+    return {"window": listing.window, "standings": listing.standings}
 
 
 async def show_turn(holdings: Holdings, session: str, turn: str) -> LongPage:
@@ -215,12 +223,12 @@ async def show_line(holdings: Holdings, session: str) -> tuple[str, Mapping[str,
 VIEWS: Mapping[str, View] = {
     "/-/": show_sessions,
     "/-/session/<session>/line": show_line,
-    "/-/session/<session>/objects": show_objects,
     "/-/session/<session>/turn/<turn>/block/<int:number>": show_block,
 }
 
 LONG_VIEWS: Mapping[str, LongView] = {
     "/-/session/<session>": show_session,
+    "/-/session/<session>/objects": show_objects,
     "/-/session/<session>/turn/<turn>": show_turn,
     "/-/session/<session>/turn/<turn>/to/<other>": show_difference,
 }

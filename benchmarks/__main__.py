@@ -17,6 +17,7 @@ from benchmarks import (
     dialects,
     entropy,
     frames,
+    growth,
     hostile,
     instructions,
     knowledge,
@@ -46,6 +47,7 @@ from benchmarks.report import as_json, as_table, described, this_machine, write_
 GROUPS = (
     relay.GROUP,
     frames.GROUP,
+    growth.GROUP,
     log.GROUP,
     peers.GROUP,
     processes.GROUP,

@@ -1,0 +1,116 @@
+"""A log of a year: recorded events many times over, as sessions of their own, and what commands take as it grows.
+
+One session is recorded by our own code; its events and contents are copied in the database under other streams, in
+the order in which sessions that run beside each other write.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psycopg
+import trio
+
+from benchmarks.harness import Group, Part, Row, Server, single
+from benchmarks.history import QUICK_KIND, SYNTHETIC_KIND, history
+from benchmarks.inside import open_log, record
+from mnemosyne.adapters.embedded.server import open_embedded
+
+TURNS, QUICK_TURNS = 250, 20
+"""Turns of the session that is copied."""
+
+AT_ONCE = 20
+"""Sessions that write beside each other, and are copied at once."""
+
+EVENTS = """
+insert into mnemosyne.stored_events (originator_id, originator_version, topic, state, notification_id)
+select md5(originator_id::text || n)::uuid, originator_version, topic, state,
+    nextval('mnemosyne.stored_events_notification_id_seq')
+from mnemosyne.stored_events, generate_series(%(first)s::bigint, %(last)s::bigint) as n
+where originator_id = %(source)s order by originator_version, n
+"""
+CONTENTS = """
+insert into mnemosyne.content (stream, size, encoding, digest, data)
+select md5(stream::text || n)::uuid, size, encoding, digest, data
+from mnemosyne.content, generate_series(%(first)s::bigint, %(last)s::bigint) as n where stream = %(source)s
+"""
+
+
+def _grow(events: int, _: Sequence[Server], quick: bool) -> list[Row]:
+    """What commands take with so many events."""
+    return trio.run(_measure, 4_000 if quick else events, QUICK_KIND if quick else SYNTHETIC_KIND)
+
+
+async def _measure(events: int, kind: str) -> list[Row]:
+    with tempfile.TemporaryDirectory(prefix="mnemosyne-benchmark-") as folder:
+        data = Path(folder) / "data"
+        turns = QUICK_TURNS if kind == QUICK_KIND else TURNS
+        async with open_log(data) as log:
+            await record(log, history(kind), "recorded", 1, turns)
+        async with open_embedded(data) as server:
+            named = f"{events:,} events"
+            with psycopg.connect(server.dsn, autocommit=True) as connection:
+                rows = [single("filled in", named, "s", _fill(connection, events))]
+                (stream,) = connection.execute(
+                    "select originator_id from mnemosyne.stored_events order by notification_id desc limit 1"
+                ).fetchall()[0]
+                (size,) = connection.execute("select pg_database_size(current_database())").fetchall()[0]
+            rows.append(single("on disk", named, "MB", int(str(size)) / 1e6))
+            where = ("--dsn", server.dsn, "--data-dir", str(Path(folder) / "own"))
+            for words in (
+                ("rebuild",),
+                ("sessions", "--json"),
+                ("context", str(stream), "--json"),
+                ("verify", str(stream)),
+                ("search", str(stream), "parser", "--json"),
+                ("du", "--json"),
+                ("usage", "--json"),
+                ("retain", "--retain-days", "1", "--dry-run"),
+                ("backup", str(Path(folder) / "backup")),
+            ):
+                seconds, cpu = _run(words, where)
+                rows.append(single(words[0], named, "s", seconds))
+                rows.append(single(f"{words[0]}, processor time of the command", named, "s", cpu))
+            return rows
+
+
+def _fill(connection: "psycopg.Connection[tuple[object, ...]]", events: int) -> float:
+    """Copy the one session until there are so many events; seconds."""
+    began = time.perf_counter()
+    ((source, held),) = connection.execute(
+        "select originator_id, count(*) from mnemosyne.stored_events group by 1 order by 2 desc limit 1"
+    ).fetchall()
+    copies = max(1, events // int(str(held)) - 1)
+    for first in range(0, copies, AT_ONCE):
+        place = {"first": first, "last": min(first + AT_ONCE, copies) - 1, "source": source}
+        for statement in (EVENTS, CONTENTS):
+            connection.execute(statement.encode(), place)
+    connection.execute("vacuum analyze")
+    return time.perf_counter() - began
+
+
+def _run(words: Sequence[str], where: Sequence[str]) -> tuple[float, float]:
+    """Seconds of a command, and of a processor, the database's own not among them. It must come to its end."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "mnemosyne", *words, *where], capture_output=True, text=True, env=dict(os.environ)
+    )
+    seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        raise RuntimeError(f"{words} ended with {done.returncode}: {done.stderr}")
+    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+SIZES = {"100k": 100_000, "1m": 1_000_000, "3m": 3_000_000, "10m": 10_000_000}
+
+
+def _part(name: str, events: int) -> Part:
+    return Part(name, lambda servers, quick: _grow(events, servers, quick))
+
+
+GROUP = Group(name="growth", variants=(), parts=tuple(_part(*each) for each in SIZES.items()), by_default=False)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psycopg
@@ -61,7 +61,8 @@ async def _measure(events: int, kind: str) -> list[Row]:
                 ).fetchall()[0]
                 (size,) = connection.execute("select pg_database_size(current_database())").fetchall()[0]
             rows.append(single("on disk", named, "MB", int(str(size)) / 1e6))
-            where = ("--dsn", server.dsn, "--data-dir", str(Path(folder) / "own"))
+            # By its environment: a server of the default directory would take the commands, and their time with them.
+            environ = {**os.environ, "MNEMOSYNE_DSN": server.dsn, "MNEMOSYNE_DATA_DIR": str(Path(folder) / "own")}
             for words in (
                 ("rebuild",),
                 ("sessions", "--json"),
@@ -73,7 +74,7 @@ async def _measure(events: int, kind: str) -> list[Row]:
                 ("retain", "--retain-days", "1", "--dry-run"),
                 ("backup", str(Path(folder) / "backup")),
             ):
-                seconds, cpu = _run(words, where)
+                seconds, cpu = _run(words, environ)
                 rows.append(single(words[0], named, "s", seconds))
                 rows.append(single(f"{words[0]}, processor time of the command", named, "s", cpu))
             return rows
@@ -94,12 +95,10 @@ def _fill(connection: "psycopg.Connection[tuple[object, ...]]", events: int) -> 
     return time.perf_counter() - began
 
 
-def _run(words: Sequence[str], where: Sequence[str]) -> tuple[float, float]:
+def _run(words: Sequence[str], environ: Mapping[str, str]) -> tuple[float, float]:
     """Seconds of a command, and of a processor, the database's own not among them. It must come to its end."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "mnemosyne", *words, *where], capture_output=True, text=True, env=dict(os.environ)
-    )
+    done = subprocess.run([sys.executable, "-m", "mnemosyne", *words], capture_output=True, text=True, env=environ)
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         raise RuntimeError(f"{words} ended with {done.returncode}: {done.stderr}")

@@ -24,6 +24,7 @@ from mnemosyne.adapters.postgres.nodes import list_nodes
 
 KILLED, STOPPED = "killed", "stopped"
 LOOK_SECONDS = 0.05
+"""How soon the list of nodes is looked at again, which tells nobody of a change, and a server that refused is asked."""
 PATIENCE = 30.0
 """Seconds after which a client asks the next server."""
 
@@ -144,7 +145,7 @@ async def _die(kind: str, seconds: float) -> list[Row]:
             with trio.move_on_after(seconds):
                 async with trio.open_nursery() as nursery:
                     for number in range(CLIENTS):
-                        nursery.start_soon(_talk, kind, f"session-{number}", servers, PAUSE, took, tries)
+                        nursery.start_soon(_talk, kind, number, servers, PAUSE, took, tries)
                     while deaths:
                         await trio.sleep(min(EVERY, seconds / 2))
                         await _replace(cluster, servers)
@@ -164,7 +165,7 @@ async def _replace(cluster: Cluster, servers: list[Server]) -> None:
 
 
 async def _talk(
-    kind: str, session: str, servers: Sequence[Server], pause: float, took: list[float], tries: list[int]
+    kind: str, number: int, servers: Sequence[Server], pause: float, took: list[float], tries: list[int]
 ) -> None:
     """A client that asks the other server where one does not answer."""
     turns = history(kind).turns
@@ -174,13 +175,13 @@ async def _talk(
             tried += 1
             try:
                 with trio.fail_after(PATIENCE):
-                    await _ask(kind, session, servers[(hash(session) + tried) % len(servers)].address, turn)
+                    await _ask(kind, f"session-{number}", servers[(number + tried) % len(servers)].address, turn)
                 break
             except (OSError, ValueError, trio.TooSlowError, trio.BrokenResourceError):
                 await trio.sleep(LOOK_SECONDS)
         took.append(time.perf_counter() - began)
         tries.append(tried)
-        await trio.sleep(pause)
+        await trio.sleep(pause)  # as somebody who reads
 
 
 def turns(_: Sequence[Server], quick: bool) -> list[Row]:
@@ -200,7 +201,7 @@ async def _count_turns(kind: str, counts: Sequence[int], seconds: float) -> list
                 async with trio.open_nursery() as nursery:
                     for number in range(CLIENTS):
                         own = [servers[number % count]]
-                        nursery.start_soon(_talk, kind, f"session-{number}", own, 0.0, took, tries)
+                        nursery.start_soon(_talk, kind, number, own, 0.0, took, tries)
             spent = [each.cpu_by_process() for each in servers]
         named = f"{count} server{'s' if count > 1 else ''}"
         rows.append(single("turns", named, "1/s", len(took) / seconds))

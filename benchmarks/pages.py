@@ -41,6 +41,7 @@ PAGES: Sequence[tuple[str, str]] = (
 
 
 AGAIN_SECONDS = 1.0
+"""How soon pages are asked again that say that their database is being opened."""
 
 HEAD_END = b"\r\n\r\n"
 

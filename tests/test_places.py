@@ -1,4 +1,4 @@
-"""Where things lie when nobody says otherwise."""
+"""Where things lie when nobody says otherwise. Who runs the tests is one user; the places of two are told."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Where a command is done."""
+"""Where a command is done. What is handed over for real, and to whom, is tested in ``cli/test_handover.py``."""
 
 import sys
 

@@ -169,7 +169,7 @@ async def test_a_server_takes_commands_until_its_code_has_changed_and_then_by_th
 
 
 def test_what_sees_other_files_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a service may, or a container."""
+    """As a service may, or a container: to make one takes rights that whoever runs the tests need not have."""
     ours = handover.socket_path("/data")
     assert handover.socket_path("/data") == ours
     monkeypatch.setattr(os, "readlink", lambda path: "mnt:[4711]")
@@ -196,6 +196,7 @@ def test_what_cannot_be_where_the_command_is_leaves_it_to_whoever_gave_it(tmp_pa
 
 
 def test_nothing_is_handed_to_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To be one takes rights, too."""
     (tmp_path / Path(handover.socket_path("")).name).touch()
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     assert hand_over("mnemosyne", ["sessions"], {"MNEMOSYNE_DATA_DIR": str(tmp_path)}) is None

@@ -18,7 +18,7 @@ from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.full_text import full_text, list_attached
 from mnemosyne.domain.objects.residency import is_prompt
 from mnemosyne.domain.recall import memory_results, prefetch
-from mnemosyne.domain.recall.goals import GoalStep, find_typed_in, read_goal
+from mnemosyne.domain.recall.goals import GoalStep, SaidBefore, find_typed_in, read_goal
 from mnemosyne.domain.recall.prefetch import Wanted
 from mnemosyne.domain.recall.quoting import Quotable, Where
 from mnemosyne.domain.session import prefetches
@@ -167,16 +167,16 @@ def _words_of(block: Mapping[str, Any]) -> str:
 
 def _goal(asking: Asking, message: str, judged: tuple[Event, ...]) -> tuple[GoalStep, tuple[Event, ...]]:
     """What a message does to the goal, and what happened so far."""
-    before = _list_said_before(asking.read, asking.message)
+    before = _find_said_before(asking.read, asking.message)
     step = read_goal(message, before)
-    if not before or step is not GoalStep.NEW:
+    if before is None or step is not GoalStep.NEW:
         return step, judged
     changed = ChangeGoal(at=asking.at, branch=asking.branch, turn=asking.began.turn, message=asking.message)
     return step, (*judged, *prefetches.decide(changed, asking.state.bringing))
 
 
-def _list_said_before(read: Transcript, message: int) -> list[str]:
-    """The user's last message before a message, and the last answer."""
+def _find_said_before(read: Transcript, message: int) -> SaidBefore | None:
+    """The user's last message before a message, and the last answer; None where nobody said anything."""
     found: dict[str, str] = {}
     for number in range(message - 1, -1, -1):
         role = read.messages[number].role
@@ -187,7 +187,7 @@ def _list_said_before(read: Transcript, message: int) -> list[str]:
             found[role] = "\n".join(texts)
         if len(found) == 2:
             break
-    return list(found.values())
+    return SaidBefore(found.get("user", ""), found.get("assistant", "")) if found else None
 
 
 def _may_grow(asking: Asking) -> bool:

@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.recall.goals import GoalStep, newness, read_goal
+from mnemosyne.domain.recall.goals import GoalStep, SaidBefore, newness, read_goal
 from mnemosyne.domain.segmentation import prose
 from tests.domain import recorded
 
 LABELS = Path(__file__).parents[1] / "labels" / "goals.json"
 
-BEFORE = ("Can you fix the retries of the upload queue?", "The queue retries seven times now; the tests pass.")
+BEFORE = SaidBefore(
+    "Can you fix the retries of the upload queue?", "The queue retries seven times now; the tests pass."
+)
 
 
 TASK = (
@@ -52,12 +54,12 @@ def test_it_agrees_with_the_labels_as_well_as_it_says() -> None:
             if number in wanted:
                 digest, label = wanted[number]
                 assert sha256(typed.encode()).hexdigest().startswith(digest)
-                found[label, read_goal(typed, (before, answer)).value] += 1
+                found[label, read_goal(typed, SaidBefore(before, answer)).value] += 1
             before = typed
     assert found.total() == sum(map(len, labels.values()))
     called = sum(count for (_, step), count in found.items() if step == "new")
     new = sum(count for (label, _), count in found.items() if label == "new")
-    assert found["new", "new"] / called >= 0.65
+    assert found["new", "new"] / called >= 0.75
     assert found["new", "new"] / new >= 0.5
     assert found["acknowledged", "new"] == 0
     assert found["continued", "acknowledged"] == found["new", "acknowledged"] == 0
@@ -91,6 +93,38 @@ def test_what_begins_with_a_word_about_what_was_just_said_goes_on_with_it(first:
     assert read_goal(f"{first} {TASK}", BEFORE) is GoalStep.CONTINUED
 
 
+@pytest.mark.parametrize(
+    "first", ["> the tables are empty", "+    retries = 7", "- the first row", "\u276f make test", "[12:04]"]
+)
+def test_what_first_shows_something_goes_on_with_it(first: str) -> None:
+    assert read_goal(f"{first}\n{TASK}", BEFORE) is GoalStep.CONTINUED
+
+
+@pytest.mark.parametrize(
+    "asked", ["Why is it that", "hmm, isn't it so that", "ok, but how can it be that", "Is it known that"]
+)
+def test_a_question_goes_on_however_many_words_it_has(asked: str) -> None:
+    assert read_goal(f"{asked} {TASK}", BEFORE) is GoalStep.CONTINUED
+
+
+@pytest.mark.parametrize("error", ["remote: Permission denied", "fatal: no such ref", "Error: unreadable"])
+def test_what_a_program_complains_of_is_of_the_work_under_way(error: str) -> None:
+    assert read_goal(f"{error}\n{TASK}", BEFORE) is GoalStep.CONTINUED
+
+
+def test_who_breaks_into_work_under_way_goes_on_with_it() -> None:
+    """As clients do, in words that nobody typed, where a reply has a form that they cannot use."""
+    answer = "The queue retries seven times now; the tests pass."
+    assert read_goal(TASK, SaidBefore(BEFORE.user, answer)) is GoalStep.NEW
+    assert read_goal(TASK, SaidBefore(BEFORE.user, f"{answer} Now let me look at the importers.")) is GoalStep.CONTINUED
+    assert read_goal(TASK, SaidBefore(BEFORE.user, f"{answer} Let me know if it helps.")) is GoalStep.NEW
+
+
+def test_what_is_said_when_something_was_finished_is_newer() -> None:
+    open_, done = (SaidBefore(BEFORE.user, said) for said in ("Which of the two?", "It was fixed."))
+    assert newness(TASK, open_) < newness(TASK, done)
+
+
 @given(
     st.lists(
         st.sampled_from(["yes", "ok", "go", "on", "please", "do", "it", "1", "2", "and", "sure"]),
@@ -120,15 +154,15 @@ def test_a_task_with_words_of_its_own_is_a_new_goal(message: str) -> None:
 
 
 def test_the_first_message_begins_a_goal() -> None:
-    assert read_goal("yes", ()) is GoalStep.NEW
+    assert read_goal("yes", None) is GoalStep.NEW
 
 
-@given(st.text(max_size=400), st.lists(st.text(max_size=100), min_size=1, max_size=2))
-def test_whatever_is_said_there_is_an_answer(message: str, before: list[str]) -> None:
-    assert read_goal(message, before) in GoalStep
+@given(st.text(max_size=400), st.text(max_size=100), st.text(max_size=100))
+def test_whatever_is_said_there_is_an_answer(message: str, user: str, answer: str) -> None:
+    assert read_goal(message, SaidBefore(user, answer)) in GoalStep
 
 
 @given(st.lists(st.sampled_from(["alpha", "beta", "gamma", "delta", "zeta"]), min_size=1), st.text(max_size=50))
 def test_what_was_said_before_never_makes_a_message_newer(words: list[str], before: str) -> None:
     message = " ".join(words)
-    assert newness(message, (before, words[0])) <= newness(message, (before,))
+    assert newness(message, SaidBefore(before, words[0])) <= newness(message, SaidBefore(before))

@@ -134,6 +134,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "http/inspector/object_pages http/inspector/search_pages http/inspector/server_pages"
         " http/inspector/session_pages http/inspector/what_if_pages http/inspector/decisions http/inspector/holdings",
     ),
+    "http/inspector/test_session_report.py": (
+        "a file has its looks inside",
+        "http/inspector/styles",
+    ),
     "http/inspector/test_api.py": (
         "an operation is its path, its arguments, its answer and how it is described, together",
         "http/inspector/openapi services/memory_api services/memory_operations",
@@ -182,7 +186,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "lab/evaluation/test_report_html.py": (
         "charts and figures are parts of the page",
-        "lab/evaluation/report_charts lab/evaluation/report_figures",
+        "lab/evaluation/report_charts lab/evaluation/report_figures lab/evaluation/session_charts",
     ),
     "lab/provider/test_rules.py": (
         "rules are told by the requests that they refuse",

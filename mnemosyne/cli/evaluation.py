@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mnemosyne.cli.printing import table_of
+from mnemosyne.figures import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,7 +20,6 @@ def render_evaluation(evaluation: "Evaluation", *, width: int | None = None) -> 
     from rich.console import Group
     from rich.text import Text
 
-    from mnemosyne.lab.evaluation.report_figures import printable
     from mnemosyne.lab.evaluation.report_json import report
 
     told = report(evaluation)
@@ -45,7 +45,7 @@ def _verdicts(told: Mapping[str, Any]) -> "Iterator[RenderableType]":
 def _table(policies: Mapping[str, Any], width: int | None) -> "Text":
     from rich.text import Text
 
-    from mnemosyne.lab.evaluation.report_figures import BEST, COLUMNS, best, printable
+    from mnemosyne.lab.evaluation.report_figures import BEST, COLUMNS, best
 
     titles = [column.title for column in COLUMNS]
     winners = {column.title: best(column, policies) for column in COLUMNS}
@@ -67,7 +67,7 @@ def _against(told: Mapping[str, Any], width: int | None) -> "Iterator[Text]":
     """
     from rich.text import Text
 
-    from mnemosyne.lab.evaluation.report_figures import AGAINST, printable, rows_of_comparisons
+    from mnemosyne.lab.evaluation.report_figures import AGAINST, rows_of_comparisons
 
     rows = rows_of_comparisons(told)
     if rows:
@@ -105,7 +105,7 @@ def _probes(told: Mapping[str, Any], width: int | None) -> "Iterator[Text]":
     """A row for each policy and each thing that was asked about, and what compactions cost."""
     from rich.text import Text
 
-    from mnemosyne.lab.evaluation.report_figures import PROBED, printable, rereads_sentence, rows_of_probes
+    from mnemosyne.lab.evaluation.report_figures import PROBED, rereads_sentence, rows_of_probes
 
     rows = rows_of_probes(told)
     if rows:
@@ -144,7 +144,6 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         PROBED,
         STRETCHES,
         denominator,
-        printable,
         rows_of_comparisons,
         rows_of_dearer,
         wire_sentence,

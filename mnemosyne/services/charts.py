@@ -3,8 +3,9 @@ own.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
+from itertools import groupby
 
 import attrs
 
@@ -88,11 +89,37 @@ def ticks(top: float, span: float | None = None) -> list[int]:
 
 
 def count_text(count: float) -> str:
-    """``950``, ``12.3k``, ``1.2M``."""
+    """``950``, ``12.3k``, ``-1.2M``."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if count >= size:
-            return f"{int(count / size * 10 + 0.5) / 10:g}{unit}"
+        if abs(count) >= size:
+            return f"{px(count / size)}{unit}"
     return f"{count:g}"
+
+
+# What is drawn on a plane; its colours are those of the page that it stands in
+
+
+def grid(plane: Plane, heights: Iterable[float], name: Callable[[float], str] = count_text) -> Iterator[str]:
+    """Lines across a plane, each with its name at the left."""
+    for height in heights:
+        y = px(plane.y(height))
+        yield f'<line class="grid" x1="{px(plane.left)}" y1="{y}" x2="{px(plane.right)}" y2="{y}"/>'
+        yield f'<text class="up" x="{px(plane.left - 6)}" y="{y}">{name(height)}</text>'
+
+
+def area(name: str, plane: Plane, values: Sequence[tuple[int, int]]) -> str:
+    """What lies below some heights, each that of a turn, in steps: every turn is as wide as any."""
+    steps = [f"M{px(plane.x(values[0][0]))} {px(plane.base)}"]
+    for height, run in groupby(values, lambda each: px(plane.y(each[1]))):
+        *_, (last, _) = run
+        steps.append(f"V{height}H{px(plane.x(last + 1))}")
+    return f'<path class="{name}" d="{"".join(steps)}V{px(plane.base)}Z"/>'
+
+
+def curve(name: str, plane: Plane, values: Sequence[tuple[float, float]]) -> str:
+    """A line through values from left to right, called by its name."""
+    points = points_text(simplify([(plane.x(across), plane.y(up)) for across, up in values]))
+    return f'<polyline class="line {name}" points="{points}"><title>{name}</title></polyline>'
 
 
 # Lines over turns, as a file

@@ -9,7 +9,19 @@ from itertools import groupby, pairwise
 import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.services.charts import WIDTH, Plane, count_text, nothing, picture, points_text, px, simplify, ticks
+from mnemosyne.services.charts import (
+    WIDTH,
+    Plane,
+    area,
+    count_text,
+    grid,
+    nothing,
+    picture,
+    points_text,
+    px,
+    simplify,
+    ticks,
+)
 from mnemosyne.services.context_map import ContextMap, MapTurn, Span
 
 HEIGHT = 380
@@ -58,8 +70,8 @@ def map_chart(windows: Sequence[ContextMap], name: str = "map", beside: Sequence
 def _draw(found: ContextMap, plane: Plane) -> str:
     """One window. The page's script reads from its element which turn is pointed at."""
     parts = [
-        _area("rest", plane, [(each.turn, each.tokens) for each in found.turns]),
-        _area("fixed", plane, [(each.turn, min(each.fixed, each.tokens)) for each in found.turns]),
+        area("rest", plane, [(each.turn, each.tokens) for each in found.turns]),
+        area("fixed", plane, [(each.turn, min(each.fixed, each.tokens)) for each in found.turns]),
         *(_rectangle(plane, each) for each in _bands(found, plane)),
         _limit(plane, found.turns),
         *_cuts(plane, found.turns),
@@ -156,20 +168,8 @@ def _rectangle(plane: Plane, band: _Band) -> str:
     )
 
 
-def _area(name: str, plane: Plane, values: Sequence[tuple[int, int]]) -> str:
-    """Steps: each turn is as wide as any."""
-    steps = [f"M{px(plane.x(values[0][0]))} {px(plane.base)}"]
-    for height, run in groupby(values, lambda each: px(plane.y(each[1]))):
-        *_, (last, _) = run
-        steps.append(f"V{height}H{px(plane.x(last + 1))}")
-    return f'<path class="{name}" d="{"".join(steps)}V{px(plane.base)}Z"/>'
-
-
 def _scale(plane: Plane) -> Iterator[str]:
-    for value in ticks(plane.highest):
-        y = px(plane.y(value))
-        yield f'<line class="grid" x1="{_LEFT}" y1="{y}" x2="{_RIGHT}" y2="{y}"/>'
-        yield f'<text class="up" x="{_LEFT - 6}" y="{y}">{count_text(value)}</text>'
+    yield from grid(attrs.evolve(plane, right=_RIGHT), ticks(plane.highest))
     yield f'<text class="up" x="{_LEFT - 6}" y="{_STRIP[0] + _STRIP[1] / 2}">cache</text>'
     yield f'<text class="unit" x="{_LEFT - 6}" y="{_TOP - 8}">tokens</text>'
     yield f'<text class="unit" x="{_RIGHT}" y="{HEIGHT - 6}">turn</text>'

@@ -1,10 +1,11 @@
 """What a branch has cost turn by turn, beside what it would have cost without us, as numbers and as SVG."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import attrs
 
-from mnemosyne.services.charts import WIDTH, Plane, count_text, nothing, picture, points_text, px, simplify, ticks
+from mnemosyne.services.charts import WIDTH, Plane, count_text, curve, grid, nothing, picture, px, ticks
 from mnemosyne.services.read_models import Row
 from mnemosyne.services.savings import Balance
 
@@ -73,28 +74,23 @@ _LINES: tuple[tuple[str, Callable[[MoneyPoint], float]], ...] = (
 )
 
 
-def money_chart(curve: MoneyCurve, name: str = "money") -> str:
+def money_chart(found: MoneyCurve, name: str = "money") -> str:
     """The SVG element."""
-    label = f"What the session cost so far, in {curve.unit}"
-    if not curve.points:
+    label = f"What the session cost so far, in {found.unit}"
+    if not found.points:
         return picture(name, label, nothing("Nothing is in the ledger yet."), height=HEIGHT)
-    highest = max(max(value(point) for _, value in _LINES) for point in curve.points) or 1
-    plane = Plane(left=_LEFT, right=_RIGHT, top=_TOP, base=_BASE, first=0, last=len(curve.points), highest=highest)
-    parts = []
-    for value in _ticks(highest):
-        y = px(plane.y(value))
-        parts.append(f'<line class="grid" x1="{_LEFT}" y1="{y}" x2="{_RIGHT}" y2="{y}"/>')
-        parts.append(f'<text class="up" x="{_LEFT - 6}" y="{y}">{amount_text(value, curve.unit)}</text>')
+    highest = max(max(value(point) for _, value in _LINES) for point in found.points) or 1
+    plane = Plane(left=_LEFT, right=_RIGHT, top=_TOP, base=_BASE, first=0, last=len(found.points), highest=highest)
+    parts = [*grid(plane, _ticks(highest), partial(amount_text, unit=found.unit))]
     parts += [
         f'<text class="across" x="{px(plane.x(turn))}" y="{_BASE + 18}">{turn}</text>'
-        for turn in ticks(len(curve.points))
+        for turn in ticks(len(found.points))
         if turn
     ]
     parts.append(f'<text class="unit" x="{_RIGHT}" y="{HEIGHT - 6}">turn, of all branches</text>')
     for line, amount_of in _LINES:
-        places = [(0.0, 0.0), *((float(point.number), amount_of(point)) for point in curve.points)]
-        points = points_text(simplify([(plane.x(number), plane.y(amount)) for number, amount in places]))
-        parts.append(f'<polyline class="line {line}" points="{points}"><title>{line}</title></polyline>')
+        places = [(0.0, 0.0), *((float(point.number), amount_of(point)) for point in found.points)]
+        parts.append(curve(line, plane, places))
     return picture(name, label, "".join(parts), height=HEIGHT)
 
 

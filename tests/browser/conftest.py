@@ -108,26 +108,43 @@ def taken_away(shown: Shown) -> Iterator[None]:
             allow(True)
 
 
-@attrs.define
+@attrs.frozen
 class Tab:
     """A page of a browser; ``said`` is what its console complained of."""
 
     page: Page
-    said: list[str] = attrs.field(factory=list)
+    said: list[str]
 
-    def hear(self, message: ConsoleMessage) -> None:
+
+def listen(page: Page) -> list[str]:
+    """What a page's console complains of from here on."""
+    said = list[str]()
+
+    def hear(message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.said.append(message.text)
+            said.append(message.text)
+
+    page.on("console", hear)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: said.append(f"a dialog: {dialog.message}"))
+    return said
+
+
+def find_serious(page: Page) -> list[tuple[str, str]]:
+    """What keeps people from reading a page that has the checker's script: the rule, and where it is broken."""
+    found = page.evaluate("axe.run()")
+    return [
+        (each["id"], each["nodes"][0]["html"][:200])
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
 
 
 def open_tab(context: BrowserContext, shown: Shown) -> Tab:
     """A tab that was let in."""
     context.add_cookies([{"name": "mnemosyne", "value": shown.cookie, "url": f"{shown.url}/-/"}])
-    tab = Tab(context.new_page())
-    tab.page.on("console", lambda message: tab.hear(message))
-    tab.page.on("pageerror", lambda error: tab.said.append(str(error)))
-    tab.page.on("dialog", lambda dialog: tab.said.append(f"a dialog: {dialog.message}"))
-    return tab
+    page = context.new_page()
+    return Tab(page, listen(page))
 
 
 @pytest.fixture

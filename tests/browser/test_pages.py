@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import axe
-from tests.browser.conftest import Shown, Tab, open_tab, taken_away
+from tests.browser.conftest import Shown, Tab, find_serious, open_tab, taken_away
 from tests.cli.support import mnemosyne
 from tests.waiting import DEADLINE
 
@@ -46,13 +46,7 @@ def test_every_page_is_shown_without_a_word_on_the_console_and_can_be_read_by_ev
     expect(tab.page.locator("h1")).to_be_visible()
     assert tab.said == []
     tab.page.evaluate(axe())  # the policy of the page lets no script in but ours; the driver may
-    found = tab.page.evaluate("axe.run()")
-    serious = [
-        (each["id"], each["nodes"][0]["html"][:200])
-        for each in found["violations"]
-        if each["impact"] in ("serious", "critical")
-    ]
-    assert serious == []
+    assert find_serious(tab.page) == []
 
 
 @pytest.mark.parametrize("width", [360, 3840])

@@ -43,7 +43,8 @@ def test_a_straight_line_has_two_places() -> None:
 
 def test_coordinates_are_tenths_and_counts_are_short() -> None:
     assert [px(value) for value in (1, 1.25, 1.2499, -0.05)] == ["1", "1.3", "1.2", "0"]
-    assert [count_text(count) for count in (0, 950, 1_000, 12_345, 3_169_100)] == ["0", "950", "1k", "12.3k", "3.2M"]
+    counts = (0, 950, 1_000, 12_345, 3_169_100, -11_670)
+    assert [count_text(count) for count in counts] == ["0", "950", "1k", "12.3k", "3.2M", "-11.7k"]
 
 
 def test_lines_go_from_the_left_to_the_right_and_the_largest_value_is_at_the_top() -> None:

@@ -3,7 +3,6 @@ nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
 import attrs
@@ -12,6 +11,7 @@ from jinja2 import Environment, PackageLoader
 from mnemosyne import __version__
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.http.inspector.happenings import Happening, list_happenings
+from mnemosyne.http.inspector.styles import read_styles
 from mnemosyne.http.inspector.telling import FILTERS
 from mnemosyne.services.context_map import Span
 from mnemosyne.services.map_chart import map_chart
@@ -22,7 +22,6 @@ from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.session_view import SessionView, read_session_view, read_sources
 from mnemosyne.services.sessions import Archive
 
-_STYLES = ("charts.css", "page.css")
 _WORDLESS = "A session"
 
 SHOWN_TURNS = 100
@@ -92,11 +91,9 @@ def session_report(shown: Mapping[str, Any], *, redacted: bool) -> str:
         loader=PackageLoader("mnemosyne.http.inspector"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(FILTERS)
-    static = files("mnemosyne.http.inspector") / "static"
-    style = "\n".join(static.joinpath(name).read_text(encoding="utf-8") for name in _STYLES)
     told = _without_words(shown) if redacted else shown
     return environment.get_template("report.html").render(
-        **told, style=style, version=__version__, redacted=redacted, alone=True
+        **told, style=read_styles(), version=__version__, redacted=redacted, alone=True
     )
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.lab.evaluation.report_figures import managing, printable
+from mnemosyne.figures import printable
+from mnemosyne.lab.evaluation.report_figures import managing
 from mnemosyne.lab.evaluation.results import Evaluation
-from mnemosyne.services.charts import WIDTH, Plane, count_text, nothing, picture, px, ticks
+from mnemosyne.services.charts import WIDTH, Plane, count_text, grid, nothing, picture, px, ticks
 
 _PANELS, _PANEL_HEIGHT = 4, 120
 _DISTANCES = ((1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, None))
@@ -117,11 +118,7 @@ def _plane(points: Sequence[_Point]) -> Plane:
 
 
 def _axes(plane: Plane) -> str:
-    parts = []
-    for value in ticks(plane.highest):
-        y = px(plane.y(value))
-        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
-        parts.append(f'<text class="up" x="{_LEFT - 6}" y="{y}">{value}</text>')
+    parts = [*grid(plane, ticks(plane.highest), str)]
     first, last = round(plane.first * 10), round(plane.last * 10)
     parts += [
         f'<text class="across" x="{px(plane.x(tenth / 10))}" y="{plane.base + 16}">{tenth / 10:.1f}</text>'
@@ -130,7 +127,7 @@ def _axes(plane: Plane) -> str:
     one = px(plane.x(1))
     parts.append(f'<line class="even" x1="{one}" x2="{one}" y1="{_TOP}" y2="{plane.base}"/>')
     parts.append(f'<text class="small" x="{one}" y="{_TOP - 6}">costs the same</text>')
-    parts.append(f'<text class="name" x="{WIDTH - _RIGHT}" y="{_FRONTIER_HEIGHT - 6}">billed ratio</text>')
+    parts.append(f'<text class="unit" x="{WIDTH - _RIGHT}" y="{_FRONTIER_HEIGHT - 6}">billed ratio</text>')
     parts.append(f'<text class="start" x="4" y="{_TOP - 6}">faults per 1000 demands</text>')
     return "".join(parts)
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import attrs
 
+from mnemosyne.figures import printable
 from mnemosyne.lab.evaluation.results import STRETCH
 
 Totals = Mapping[str, Any]
@@ -110,11 +111,6 @@ def wire_sentence(policies: Mapping[str, Any]) -> str:
     broken = {name: policy["totals"]["wire_violations"] for name, policy in policies.items()}
     told = ", ".join(f"{printable(name)} {count}" for name, count in broken.items() if count)
     return f"Requests that break a rule of the wire: {told or 'none, under any policy'}."
-
-
-def printable(text: str) -> str:
-    """A name that came from outside; nothing in it can command a terminal or break a page."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 _DENOMINATOR = "Each ratio is against what the same client really paid, its own compactions and cache hits included."

@@ -1,5 +1,5 @@
-"""An evaluation as one HTML page that needs nothing else: tables, charts of all policies, and a script that draws the
-charts of the session that the reader chooses.
+"""An evaluation as one HTML page that needs nothing else: its verdict, tables, charts of all policies, and those of
+each session under the policy that it is about. It looks like the pages, and its charts are drawn by the same code.
 
 All that came from a file or a session's name is escaped where it is put; the page's own policy for content lets no
 script run but ours.
@@ -7,7 +7,6 @@ script run but ours.
 
 import base64
 import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -15,6 +14,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from mnemosyne.figures import printable
+from mnemosyne.http.inspector.styles import read_styles
 from mnemosyne.lab.evaluation.report_charts import distance_chart, frontier_chart
 from mnemosyne.lab.evaluation.report_figures import (
     AGAINST,
@@ -26,33 +27,24 @@ from mnemosyne.lab.evaluation.report_figures import (
     best,
     denominator,
     managing,
-    printable,
     rereads_sentence,
     rows_of_comparisons,
     rows_of_probes,
     wire_sentence,
 )
 from mnemosyne.lab.evaluation.report_json import report
-from mnemosyne.lab.evaluation.report_series import DRAWN, page_data
-from mnemosyne.lab.evaluation.results import DEARER, Evaluation, PolicyResult
-from mnemosyne.services.charts import picture
-
-_LAYER_NAMES = {
-    "fixed": "fixed part",
-    "L0": "L0 full",
-    "L1": "L1 detailed",
-    "L2": "L2 compact",
-    "L3": "L3 stub",
-}
+from mnemosyne.lab.evaluation.report_series import DRAWN, Series, session_series
+from mnemosyne.lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult
+from mnemosyne.lab.evaluation.session_charts import bill_chart, context_chart
+from mnemosyne.services.charts import count_text
 
 
 def report_html(evaluation: Evaluation) -> str:
     """The page. The same evaluation gives the same text."""
     told = report(evaluation)
     policies = told["policies"]
-    first_policy = _first_policy(policies)
-    first_session = _first_session(evaluation.policies, first_policy)
-    chosen = evaluation.policies[first_policy].name if evaluation.policies else "no policy"
+    shown = _choose(told)
+    chosen = "no policy" if shown is None else evaluation.policies[shown].name
     script = _read("report_page.js")
     return Template(_read("report_page.html")).substitute(
         verdict=escape(printable(" ".join([told["verdict"] or "", *told["window"]]).strip())),
@@ -69,50 +61,81 @@ def report_html(evaluation: Evaluation) -> str:
         frontier=frontier_chart(policies),
         distances=distance_chart(evaluation, policies),
         demands=_demands_text(policies),
-        first_policy=first_policy,
-        first_session=first_session or 0,
-        first_name=escape(printable(chosen)),
+        chosen=escape(printable(chosen)),
         drawn=f"Of a session of more than {DRAWN} turns, {DRAWN} evenly spread ones are drawn.",
-        layer_key=_key([(f"area {layer}", name) for layer, name in _LAYER_NAMES.items()], unmanaged="line unmanaged"),
-        context=picture("context", "Context by fidelity over turns"),
-        money_key=_key([("line billed", "managed"), ("price", "price of an epoch"), ("paid", "until it had paid"),
-                        ("unpaid", "not paid within the session")], unmanaged="line shadow"),
-        money=picture("money", "Bill so far with and without management"),
+        sessions=_sessions([] if shown is None else evaluation.policies[shown].sessions, chosen),
         session_head=_heads(["session", "turns", *(printable(name) for name in policies)]),
-        session_rows=_session_rows(evaluation, first_policy),
+        session_rows=_session_rows(evaluation, shown),
         settings=_pairs({name: str(value) for name, value in told["settings"].items()}),
         skipped=_render_skipped(told["skipped"]),
-        data=script_json(page_data(evaluation)),
+        styles=read_styles(),
         script=script,
         script_hash="sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )  # fmt: skip
-
-
-def script_json(value: object) -> str:
-    """JSON that can stand inside a script element: nothing in it ends the element or begins a comment."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _read(name: str) -> str:
     return files("mnemosyne.lab.evaluation").joinpath(name).read_text(encoding="utf-8")
 
 
-def _first_policy(policies: Mapping[str, Any]) -> int:
-    """The cheapest of those that manage, one without silent losses if there is one; where none manages, the first."""
+def _choose(told: Mapping[str, Any]) -> int | None:
+    """Whose sessions are drawn: the policy that the verdict is about. Where there is none, the cheapest of those that
+    manage, one without silent losses if there is one; where none manages, the first.
+    """
+    policies = told["policies"]
     names = list(policies)
 
-    def merit(name: str) -> tuple[bool, float]:
+    def merit(name: str) -> tuple[bool, bool, float]:
         totals = policies[name]["totals"]
-        return totals["silent"] > 0, math.inf if totals["billed_ratio"] is None else totals["billed_ratio"]
+        cost = math.inf if totals["billed_ratio"] is None else totals["billed_ratio"]
+        return name != told["judged"], totals["silent"] > 0, cost
 
-    return names.index(min(managing(policies) or names[:1], key=merit)) if names else 0
+    return names.index(min(managing(policies) or names[:1], key=merit)) if names else None
 
 
-def _first_session(policies: Sequence[PolicyResult], policy: int) -> int | None:
-    """The session with the most turns: there is the most to see."""
-    sessions = policies[policy].sessions if policies else ()
-    return max(range(len(sessions)), key=lambda index: sessions[index].turns, default=None)
+def _sessions(sessions: Sequence[SessionResult], policy: str) -> str:
+    """Each session's charts, the longest first and open: there is the most to see."""
+    order = sorted(range(len(sessions)), key=lambda place: -sessions[place].turns)
+    shown = [_session(sessions[place], policy, place, is_open=not index) for index, place in enumerate(order)]
+    return "".join(shown) or "<p>No session was evaluated.</p>"
+
+
+def _session(session: SessionResult, policy: str, place: int, *, is_open: bool) -> str:
+    series = session_series(session)
+    name = printable(session.name)
+    about = f"{name} under {printable(policy)}"
+    return Template(_read("report_session.html")).substitute(
+        id=_anchor(place),
+        open=" open" if is_open else "",
+        name=escape(name),
+        figures=f"{_turns(session.turns)}, billed {float(session.ratio):.3f}, "
+        f"{len(series.epochs)} {'epoch' if len(series.epochs) == 1 else 'epochs'}",
+        context=context_chart(series, f"context-{place}", about),
+        money=bill_chart(series, f"money-{place}", about),
+        epochs=_epoch_rows(series),
+    )
+
+
+def _anchor(place: int) -> str:
+    return f"session-{place}"
+
+
+def _turns(count: int | None) -> str:
+    return NOTHING if count is None else f"{count} {'turn' if count == 1 else 'turns'}"
+
+
+def _recovery_text(turns: int | None) -> str:
+    return "not in this session" if turns is None else _turns(turns) if turns else "at once"
+
+
+def _epoch_rows(series: Series) -> str:
+    return "".join(
+        f'<tr><td class="number">{number}</td><td class="number">{epoch.turn}</td>'
+        f'<td class="text">{escape(printable(epoch.reason))}</td><td class="number">{count_text(epoch.price)}</td>'
+        f'<td class="number">{_turns(epoch.expected)}</td>'
+        f'<td class="number">{_recovery_text(epoch.paid)}</td></tr>'
+        for number, epoch in enumerate(series.epochs, 1)
+    )
 
 
 def _heads(titles: Sequence[str]) -> str:
@@ -190,19 +213,8 @@ def _demands_text(policies: Mapping[str, Any]) -> str:
     return " or ".join(f"{count:,}" for count in demands) + " demands under each policy"
 
 
-def _key(entries: Sequence[tuple[str, str]], *, unmanaged: str) -> str:
-    def entry(style: str, name: str) -> str:
-        shape = "rect" if style.startswith("area") else "line"
-        drawn = f'<{shape} class="{style}" ' + (
-            'width="22" height="12"/>' if shape == "rect" else 'x1="0" x2="22" y1="6" y2="6"/>'
-        )
-        return f'<li><svg viewBox="0 0 22 12" aria-hidden="true">{drawn}</svg>{escape(name)}</li>'
-
-    return "".join(entry(style, name) for style, name in [*entries, (unmanaged, "unmanaged")])
-
-
-def _session_rows(evaluation: Evaluation, first_policy: int) -> str:
-    """A row for each session, the dearest under the first policy first."""
+def _session_rows(evaluation: Evaluation, shown: int | None) -> str:
+    """A row for each session, the dearest under the policy that is ``shown`` first."""
     rows: dict[tuple[str, int], dict[int, int]] = {}
     for index, policy in enumerate(evaluation.policies):
         seen: dict[str, int] = {}
@@ -211,15 +223,15 @@ def _session_rows(evaluation: Evaluation, first_policy: int) -> str:
             rows.setdefault((session.name, nth), {})[index] = place
 
     def dearness(places: Mapping[int, int]) -> float:
-        if first_policy not in places:
+        if shown is None or shown not in places:
             return 0
-        return float(evaluation.policies[first_policy].sessions[places[first_policy]].ratio)
+        return float(evaluation.policies[shown].sessions[places[shown]].ratio)
 
     ordered = sorted(rows.items(), key=lambda row: -dearness(row[1]))
-    return "".join(_session_row(evaluation.policies, name, places) for (name, _), places in ordered)
+    return "".join(_session_row(evaluation.policies, name, places, shown) for (name, _), places in ordered)
 
 
-def _session_row(policies: Sequence[PolicyResult], name: str, places: Mapping[int, int]) -> str:
+def _session_row(policies: Sequence[PolicyResult], name: str, places: Mapping[int, int], shown: int | None) -> str:
     cells = [f'<th scope="row">{escape(printable(name))}</th>']
     cells.append(f"<td>{max(policies[index].sessions[place].turns for index, place in places.items())}</td>")
     for index, policy in enumerate(policies):
@@ -228,10 +240,10 @@ def _session_row(policies: Sequence[PolicyResult], name: str, places: Mapping[in
             continue
         ratio = policy.sessions[places[index]].ratio
         dearer = ratio > DEARER
-        cells.append(
-            f'<td data-policy="{index}" data-session="{places[index]}" data-value="{float(ratio):.6f}"'
-            f"{' class=dearer' if dearer else ''}>{'▲' if dearer else ''}{float(ratio):.3f}</td>"
-        )
+        text = f"{'▲' if dearer else ''}{float(ratio):.3f}"
+        if index == shown:
+            text = f'<a href="#{_anchor(places[index])}">{text}</a>'
+        cells.append(f'<td data-value="{float(ratio):.6f}"{" class=dearer" if dearer else ""}>{text}</td>')
     return f"<tr>{''.join(cells)}</tr>"
 
 

@@ -7,9 +7,9 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.lab.evaluation.report_series import DRAWN, choose_turns, page_data, payback, session_series
+from mnemosyne.lab.evaluation.report_series import DRAWN, DrawnEpoch, choose_turns, payback, session_series
 from mnemosyne.lab.evaluation.results import Epoch, TurnPoint
-from tests.lab.evaluation.building import evaluation, session
+from tests.lab.evaluation.building import session
 
 
 def points(pairs: list[tuple[int, int]]) -> list[TurnPoint]:
@@ -56,8 +56,8 @@ def test_of_any_number_of_turns_few_enough_are_drawn_in_order_with_the_first_and
 def test_the_last_point_of_the_money_lines_is_the_whole_bill_however_few_turns_are_drawn() -> None:
     long = session(turns=3 * DRAWN)
     series = session_series(long)
-    assert series["billed"][-1] == round(long.billed)
-    assert series["shadow"][-1] == round(long.billed_unmanaged)
+    assert series.billed[-1] == round(long.billed)
+    assert series.shadow[-1] == round(long.billed_unmanaged)
 
 
 def test_an_epoch_tells_its_reason_price_and_both_paybacks() -> None:
@@ -65,11 +65,4 @@ def test_an_epoch_tells_its_reason_price_and_both_paybacks() -> None:
         session(), points=points([(10, 10), (25, 10), (0, 10), (0, 10)]),
         epochs=[Epoch(turn=2, reason="paid for", price=Fraction(15), expected_payback=4)],
     )  # fmt: skip
-    assert session_series(told)["epochs"] == [[2, "paid for", 15, 4, 2]]
-
-
-def test_the_lines_that_policies_share_are_kept_once() -> None:
-    data = page_data(evaluation())
-    places = {told[0]["unmanaged"] for told in data["sessions"]}
-    assert len(places) == 1
-    assert len(data["lists"]) == len(set(data["lists"]))
+    assert session_series(told).epochs == [DrawnEpoch(turn=2, reason="paid for", price=15, expected=4, paid=2)]

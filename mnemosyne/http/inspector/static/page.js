@@ -102,7 +102,6 @@ function zoom(chart) {
   const svg = chart.querySelector("svg");
   if (!svg || chart.dataset.ready) return;
   chart.dataset.ready = "yes";
-  chart.tabIndex = 0;
   chart.setAttribute("role", "group");
   chart.setAttribute("aria-label", svg.getAttribute("aria-label") + ". Plus and minus zoom, arrow keys move.");
   let times = 1;

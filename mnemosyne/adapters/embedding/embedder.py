@@ -33,6 +33,7 @@ class MiniLM:
     name = model_files.NAME
     dimension = 384
     calibration = Calibration(nearness=16.0, coverage=10.8, base=-10.2)
+    texts_at_once = 4
 
     def __init__(self, files: ModelFiles, *, threads: int = 1) -> None:
         import onnxruntime  # type: ignore[import-untyped]
@@ -64,6 +65,7 @@ class HashedLexical:
     name = lexical_vector.NAME
     dimension = lexical_vector.DIMENSION
     calibration = HASHED
+    texts_at_once = 256
 
     def __init__(self) -> None:
         self._limiter = trio.CapacityLimiter(1)

@@ -124,9 +124,9 @@ class PostgresObjectIndex:
         """The passages of each object that have no vector yet, each text once, with the first object that has it."""
         return await self._database.run(rows.list_unembedded, embedder, made)
 
-    async def put_vectors(self, embedder: str, stream: UUID, vectors: Mapping[bytes, Sequence[float]]) -> None:
-        """Vectors of passages."""
-        await self._database.run(rows.put_vectors, embedder, stream, vectors)
+    async def put_vectors(self, embedder: str, vectors: Mapping[tuple[UUID, bytes], Sequence[float]]) -> None:
+        """Vectors of passages, by session and hash."""
+        await self._database.run(rows.put_vectors, embedder, vectors)
 
     async def move(self, after: Cursor, made: IndexedObject) -> None:
         """The cursor to an object, unless somebody else has moved it."""

@@ -10,6 +10,7 @@ from hashlib import sha256
 from uuid import UUID
 
 import attrs
+import orjson
 
 from mnemosyne.adapters.postgres.content_store import hold_sessions
 from mnemosyne.adapters.postgres.database import Connection, halfvecs
@@ -24,7 +25,8 @@ WORDS = "words/2"
 
 _MARK = 6
 _HASH_BYTES = 16
-_LABELS = ((6, "A"), (3, "B"), (2, "C"), (1, "D"))
+_LABELS = "DDCBBBA"
+"""By how often a word is in a passage: once, twice, from three times on, from six on."""
 
 
 @attrs.frozen
@@ -103,17 +105,24 @@ def hash_of(said: str) -> bytes:
 
 
 def _as_tsvector(stream: UUID, counts: Mapping[str, int]) -> str:
-    lexemes = []
-    for word, count in counts.items():
-        label = next(label for least, label in _LABELS if count >= least)
-        lexemes.append(f"{lexeme(stream, word)}:1{label}")
-    return " ".join(lexemes)
+    mark = _mark(stream)
+    most = len(_LABELS) - 1
+    return " ".join(
+        [f"'{mark}{_quote(word)}':1{_LABELS[count if count < most else most]}" for word, count in counts.items()]
+    )
 
 
 def lexeme(stream: UUID, word: str) -> str:
     """A word of a session as a ``tsvector`` or a ``tsquery`` holds it: no other session has the same."""
-    quoted = word.replace("\\", "\\\\").replace("'", "''")
-    return f"'{stream.hex[:_MARK]}{quoted}'"
+    return f"'{_mark(stream)}{_quote(word)}'"
+
+
+def _mark(stream: UUID) -> str:
+    return stream.hex[:_MARK]
+
+
+def _quote(word: str) -> str:
+    return word.replace("\\", "\\\\").replace("'", "''")
 
 
 # How far it has come
@@ -218,42 +227,65 @@ def put_words(
         "  and c.data is null)".encode(),
         (*keys, [each.version for each in made], digests),
     )
-    for (place,) in sorted(there.fetchall()):
-        each, entry = made[place - 1], entries[place - 1]
-        if isinstance(entry, IndexEntry):
-            _put_in(connection, each, entry)
-        elif isinstance(entry, SkippedObject):
-            connection.execute(
-                "insert into mnemosyne.object_texts (stream, object, passages, length, kind, tags, first_turn,"
-                " last_turn, skipped) values (%s, %s, 0, 0, '', '{}', 0, 0, %s)",
-                (each.stream, each.object, entry.reason),
-            )
+    places = sorted(place - 1 for (place,) in there)
+    _put_in(connection, [(made[place], entry) for place in places if (entry := entries[place]) is not None])
 
 
-def _put_in(connection: Connection, made: IndexedObject, entry: IndexEntry) -> None:
-    key, cuts = (made.stream, made.object), entry.cuts
-    numbers = list(range(len(cuts)))
-    connection.execute(
-        "insert into mnemosyne.object_texts (stream, object, passages, length, kind, tags, first_turn, last_turn)"
-        " values (%s, %s, %s, %s, %s, %s, %s, %s)",
-        (*key, len(cuts), sum(each.length for each in cuts), entry.kind.value, list(entry.tags), *entry.turns),
+def _put_in(connection: Connection, entries: Sequence[tuple[IndexedObject, IndexEntry | SkippedObject]]) -> None:
+    # As JSON, because psycopg builds arrays value by value in Python, which takes longer than all the rest.
+    texts = [{"stream": made.stream, "object": made.object, **_as_text(entry)} for made, entry in entries]
+    cuts = [
+        {
+            "stream": made.stream,
+            "object": made.object,
+            "passage": number,
+            "first": each.passage.start,
+            "beyond": each.passage.end,
+            "hash": each.hash.hex(),
+            "length": each.length,
+            "words": each.words,
+        }
+        for made, entry in entries
+        if isinstance(entry, IndexEntry)
+        for number, each in enumerate(entry.cuts)
+    ]
+    connection.execute(_PUT_TEXTS, (orjson.dumps(texts),))
+    connection.execute(_PUT_PASSAGES, (orjson.dumps(cuts),))
+
+
+_PUT_TEXTS = b"""
+insert into mnemosyne.object_texts (stream, object, passages, length, kind, tags, first_turn, last_turn, skipped)
+select stream, object, passages, length, kind, tags, first_turn, last_turn, skipped
+from json_populate_recordset(null::mnemosyne.object_texts, convert_from(%b, 'utf8')::json)
+"""
+_PUT_PASSAGES = b"""
+with cut as materialized (
+    select * from json_to_recordset(convert_from(%b, 'utf8')::json) as cut (
+        stream uuid, object text, passage integer, first integer, beyond integer, hash text, length integer, words text
     )
-    connection.execute(
-        "insert into mnemosyne.object_passages select %s, %s, *"
-        " from unnest(%s::integer[], %s::integer[], %s::integer[], %s::bytea[])",
-        (
-            *key,
-            numbers,
-            [each.passage.start for each in cuts],
-            [each.passage.end for each in cuts],
-            [each.hash for each in cuts],
-        ),
-    )
-    connection.execute(
-        "insert into mnemosyne.object_words select %s, %s, passage, length, words::tsvector"
-        " from unnest(%s::integer[], %s::integer[], %s::text[]) as cut (passage, length, words)",
-        (*key, numbers, [each.length for each in cuts], [each.words for each in cuts]),
-    )
+), passage as (
+    insert into mnemosyne.object_passages (stream, object, passage, first, beyond, hash)
+    select stream, object, passage, first, beyond, decode(hash, 'hex') from cut
+)
+insert into mnemosyne.object_words (stream, object, passage, length, words)
+select stream, object, passage, length, words::tsvector from cut
+"""
+
+
+def _as_text(entry: IndexEntry | SkippedObject) -> dict[str, object]:
+    """What the index says of an object itself."""
+    if isinstance(entry, SkippedObject):
+        nothing = {"passages": 0, "length": 0, "kind": "", "tags": (), "first_turn": 0, "last_turn": 0}
+        return {**nothing, "skipped": entry.reason}
+    first, last = entry.turns
+    return {
+        "passages": len(entry.cuts),
+        "length": sum(each.length for each in entry.cuts),
+        "kind": entry.kind.value,
+        "tags": list(entry.tags),
+        "first_turn": first,
+        "last_turn": last,
+    }
 
 
 def _take_out(connection: Connection, streams: Sequence[UUID], objects: Sequence[str]) -> None:
@@ -280,15 +312,20 @@ def list_unembedded(connection: Connection, embedder: str, made: Sequence[Indexe
     return found
 
 
-def put_vectors(connection: Connection, embedder: str, stream: UUID, vectors: Mapping[bytes, Sequence[float]]) -> None:
+def put_vectors(connection: Connection, embedder: str, vectors: Mapping[tuple[UUID, bytes], Sequence[float]]) -> None:
     connection.execute("set local synchronous_commit to off")
     # Only for passages that are still there: the session may have been forgotten while we were at it.
     connection.execute(
-        "insert into mnemosyne.object_vectors select %s, %s, hash, vector"
-        " from unnest(%s::bytea[], %b::halfvec[]) as new (hash, vector) where exists ("
-        "  select from mnemosyne.object_passages p where p.stream = %s and p.hash = new.hash for share)"
+        "insert into mnemosyne.object_vectors select stream, %s, hash, vector"
+        " from unnest(%s::uuid[], %s::bytea[], %b::halfvec[]) as new (stream, hash, vector) where exists ("
+        "  select from mnemosyne.object_passages p where p.stream = new.stream and p.hash = new.hash for share)"
         " on conflict do nothing",
-        (stream, embedder, list(vectors), halfvecs(connection, vectors.values()), stream),
+        (
+            embedder,
+            [stream for stream, _ in vectors],
+            [hash_ for _, hash_ in vectors],
+            halfvecs(connection, vectors.values()),
+        ),
     )
 
 

@@ -9,7 +9,7 @@ that is away does.
 
 import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID
 
@@ -34,15 +34,11 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-OBJECTS = 16
-"""Objects that are taken in at once."""
+OBJECTS = 256
+"""Objects that are taken in at once: a transaction costs as much as the words of some ten of them."""
 
 MOST_TOGETHER = 4 * 1024 * 1024
 """Bytes of objects that are read at once."""
-
-PASSAGES = 4
-"""Passages that are embedded at once for each thread: with the model a seventh of a second, which a question may have
-to wait."""
 
 GATHER_SECONDS = 0.3
 """How long after an event the projection is looked at, and how often until it has come so far."""
@@ -105,7 +101,7 @@ class ObjectIndexer:
         self._report = report
         self._threads = threads
         self._thread = trio.CapacityLimiter(1)
-        self._texts: Mapping[IndexedObject, str] = {}
+        self._said: Mapping[IndexedObject, _Said | Exception] = {}
 
     async def run(self, progress: Progress) -> None:
         """Fill it for as long as this runs, woken by ``progress``."""
@@ -149,15 +145,20 @@ class ObjectIndexer:
 
     async def _take_words(self) -> bool:
         cursor, made = await self._index.next_objects(WORDS, OBJECTS, with_words=False)
-        if made:
-            await self._put(cursor, made, await self._entries(made))
-            self._report(len(made))
-        return len(made) == OBJECTS
+        found = self._said = await self._read([each for each in made if not each.forgotten])
+        taken = list(itertools.takewhile(lambda each: each.forgotten or each in found, made))
+        if taken:
+            entries = await self._in_thread(lambda: [_entry(each, found.get(each)) for each in taken])
+            await self._put(cursor, taken, entries)
+            self._report(len(taken))
+        return len(taken) < len(made) or len(made) == OBJECTS
 
     async def _put(
         self, cursor: Cursor, made: Sequence[IndexedObject], entries: Sequence[IndexEntry | SkippedObject | None]
     ) -> None:
-        """Put objects in. Where the database refuses them, each by itself, and what it refuses then is skipped."""
+        """Put objects in. Where the database refuses them, one half after the other, down to the one that it refuses,
+        which is skipped.
+        """
         try:
             await self._index.put_words(cursor, made, entries)
             return
@@ -167,84 +168,124 @@ class ObjectIndexer:
             if len(made) == 1:
                 await self._index.put_words(cursor, made, [_skip(made[0], error)])
                 return
-        for each, entry in zip(made, entries, strict=True):
-            await self._put(cursor, [each], [entry])
-            cursor = attrs.evolve(cursor, position=each.position)
-
-    async def _entries(self, made: Sequence[IndexedObject]) -> Sequence[IndexEntry | SkippedObject | None]:
-        """Objects for the index; None for one that was forgotten."""
-        wanted: dict[UUID, list[IndexedObject]] = {}
-        for each in made:
-            if not each.forgotten:
-                wanted.setdefault(each.stream, []).append(each)
-        found: dict[IndexedObject, _Said | Exception] = {}
-        for stream, some in wanted.items():
-            found |= await self._read(stream, some)
-        self._texts = {each: said.text for each, said in found.items() if isinstance(said, _Said)}
-        return await self._in_thread(lambda: [_entry(each, found.get(each)) for each in made])
+        half = len(made) // 2
+        await self._put(cursor, made[:half], entries[:half])
+        await self._put(attrs.evolve(cursor, position=made[half - 1].position), made[half:], entries[half:])
 
     async def _take_vectors(self, embedder: Embedder) -> bool:
         cursor, made = await self._index.next_objects(embedder.name, OBJECTS, with_words=True)
         if not made:
             return False
-        whole: list[IndexedObject] = []
-        left = PASSAGES * self._threads()
-        lacking = await self._index.list_unembedded(embedder.name, made)
-        for each, wanted in zip(made, lacking, strict=True):
-            some = dict(itertools.islice(wanted.items(), left))
-            embedded = not some or await self._embed(embedder, each, some)
-            left -= len(some)
-            if embedded and len(some) < len(wanted):
-                break
-            whole.append(each)
-            if not embedded:
-                break  # what it has in common with a later one is that one's now
+        lacking = dict(zip(made, await self._index.list_unembedded(embedder.name, made), strict=True))
+        chosen = await self._read_again(_choose(lacking, embedder.texts_at_once * self._threads()))
+        whole = [each for each, some in chosen.items() if len(some) == len(lacking[each])]
+        try:
+            await self._embed(embedder, chosen)
+        except _AWAY:
+            raise
+        except Exception:
+            whole = await self._embed_apart(embedder, chosen, whole)
         if whole:
             await self._index.move(cursor, whole[-1])
             self._report(len(whole))
         return len(whole) < len(made) or len(made) == OBJECTS
 
-    async def _embed(self, embedder: Embedder, made: IndexedObject, wanted: Mapping[bytes, Passage]) -> bool:
-        """Whether the object can have vectors; else its words must do. It may have been forgotten meanwhile."""
-        try:
-            text = await self._text_again(made)
-            vectors = await embedder.embed([text[each.start : each.end] for each in wanted.values()])
-            await self._index.put_vectors(embedder.name, made.stream, dict(zip(wanted, vectors, strict=True)))
-        except _AWAY:
-            raise
-        except Exception as error:
-            await embedder.embed([PROBE])  # where that fails, too, it is no object's fault
-            log.warning("object %s of session %s is found by its words only: %s", made.object, made.stream, _why(error))
-            return False
-        self.embedded += len(vectors)
-        return True
+    async def _embed_apart(
+        self, embedder: Embedder, chosen: "_Chosen", whole: Sequence[IndexedObject]
+    ) -> list[IndexedObject]:
+        """Embed objects one by one; return those that are done with, up to the first that can have no vectors: its
+        words must do.
+        """
+        done: list[IndexedObject] = []
+        for each, some in chosen.items():
+            try:
+                await self._embed(embedder, {each: some})
+            except _AWAY:
+                raise
+            except Exception as error:
+                await embedder.embed([PROBE])  # where that fails, too, it is no object's fault
+                log.warning(
+                    "object %s of session %s is found by its words only: %s", each.object, each.stream, _why(error)
+                )
+                return [*done, each]  # what it has in common with a later one is that one's now
+            if each in whole:
+                done.append(each)
+        return done
 
-    async def _text_again(self, made: IndexedObject) -> str:
-        """A text is read once for its words and its vectors, where both are made soon, and once for all its vectors."""
-        if made not in self._texts:
-            said = (await self._read(made.stream, [made]))[made]
-            if isinstance(said, Exception):
-                raise said
-            self._texts = {made: said.text}
-        return self._texts[made]
+    async def _embed(self, embedder: Embedder, chosen: "_Chosen") -> None:
+        """Give passages of objects their vectors. They may have been forgotten meanwhile."""
+        texts: dict[tuple[UUID, bytes], str] = {}
+        for each, some in chosen.items():
+            if some:
+                said = _check_said(self._said[each])
+                texts |= {(each.stream, hash_): said[passage.start : passage.end] for hash_, passage in some.items()}
+        if texts:
+            vectors = await embedder.embed(list(texts.values()))
+            await self._index.put_vectors(embedder.name, dict(zip(texts, vectors, strict=True)))
+            self.embedded += len(vectors)
 
-    async def _read(self, stream: UUID, made: Sequence[IndexedObject]) -> Mapping[IndexedObject, "_Said | Exception"]:
-        """What objects of a session say: all at once, or each by itself where one cannot be read."""
-        try:
-            return await self._read_together(stream, made)
-        except _AWAY:
-            raise
-        except Exception as error:
-            if len(made) == 1:
-                return {made[0]: error}
-        return {key: said for each in made for key, said in (await self._read(stream, [each])).items()}
+    async def _read_again(self, chosen: "_Chosen") -> "_Chosen":
+        """Those of the chosen whose texts are at hand now: the first of them, if all together are too large. A text is
+        read once for its words and its vectors, where both are made soon, and once for all its vectors.
+        """
+        wanted = [each for each, some in chosen.items() if some]
+        if not all(each in self._said for each in wanted):
+            self._said = await self._read(wanted)
+        return dict(itertools.takewhile(lambda item: not item[1] or item[0] in self._said, chosen.items()))
 
-    async def _read_together(self, stream: UUID, made: Sequence[IndexedObject]) -> Mapping[IndexedObject, "_Said"]:
+    async def _read(self, made: Sequence[IndexedObject]) -> "dict[IndexedObject, _Said | Exception]":
+        """What objects say, or why that cannot be read: of the first of them, if all together are too large."""
+        created = await self._read_by_session(made, self._pick)
+        portion: list[IndexedObject] = []
+        size = 0
+        for each in made:
+            event = created[each]
+            size += event.size if isinstance(event, ObjectCreated) else 0
+            if portion and size > MOST_TOGETHER:
+                break
+            portion.append(each)
+
+        async def read(stream: UUID, some: Sequence[IndexedObject]) -> Mapping[IndexedObject, _Said]:
+            return await self._assemble(stream, {each: _check_event(created[each]) for each in some})
+
+        return await self._read_by_session(portion, read)
+
+    async def _read_by_session(
+        self,
+        made: Sequence[IndexedObject],
+        read: Callable[[UUID, Sequence[IndexedObject]], Awaitable[Mapping[IndexedObject, Result]]],
+    ) -> dict[IndexedObject, Result | Exception]:
+        """What is read of objects: of all of a session at once; where that fails, of one half after the other, down to
+        the one whose error it is.
+        """
+        waiting: dict[UUID, list[IndexedObject]] = {}
+        for each in made:
+            waiting.setdefault(each.stream, []).append(each)
+        found: dict[IndexedObject, Result | Exception] = {}
+        for stream, all_of_it in waiting.items():
+            portions = [all_of_it]
+            while portions:
+                some = portions.pop()
+                try:
+                    found |= await read(stream, some)
+                except _AWAY:
+                    raise
+                except Exception as error:
+                    half = len(some) // 2
+                    if half:
+                        portions += [some[half:], some[:half]]
+                    else:
+                        found[some[0]] = error
+        return found
+
+    async def _pick(self, stream: UUID, made: Sequence[IndexedObject]) -> Mapping[IndexedObject, ObjectCreated]:
         recorded = await self._events.pick(stream, [each.version for each in made])
         events = {each.version: each.envelope.event for each in recorded}
-        created = {each: _check_created(each, events.get(each.version)) for each in made}
-        if len(made) > 1 and sum(each.size for each in created.values()) > MOST_TOGETHER:
-            raise LogFailed("they are too large to be read at once")
+        return {each: _check_created(each, events.get(each.version)) for each in made}
+
+    async def _assemble(
+        self, stream: UUID, created: Mapping[IndexedObject, ObjectCreated]
+    ) -> Mapping[IndexedObject, "_Said"]:
         pieces = {each: recipe.apply(Recipe(), recipe.decode(event.content)).pieces for each, event in created.items()}
         digests = sorted({digest for each in pieces.values() for digest in digests_in(each)})
         found = await self._contents.fetch(stream, digests)
@@ -267,6 +308,33 @@ class _Said:
     created: ObjectCreated
     text: str
     digest: bytes | None
+
+
+_Chosen = Mapping[IndexedObject, Mapping[bytes, Passage]]
+"""The passages of objects that are to have vectors now, by their hashes; an object may have none to make."""
+
+
+def _choose(lacking: _Chosen, most: int) -> _Chosen:
+    """The first objects, of the last perhaps a part, that lack no more passages than so many."""
+    chosen: dict[IndexedObject, Mapping[bytes, Passage]] = {}
+    for each, wanted in lacking.items():
+        chosen[each] = some = dict(itertools.islice(wanted.items(), most))
+        most -= len(some)
+        if len(some) < len(wanted):
+            break
+    return chosen
+
+
+def _check_event(created: ObjectCreated | Exception) -> ObjectCreated:
+    if isinstance(created, Exception):
+        raise created
+    return created
+
+
+def _check_said(said: _Said | Exception) -> str:
+    if isinstance(said, Exception):
+        raise said
+    return said.text
 
 
 def _check_created(made: IndexedObject, event: object) -> ObjectCreated:

@@ -63,6 +63,8 @@ class Embedder(Protocol):
     name: str
     dimension: int
     calibration: Calibration
+    texts_at_once: int
+    """How many passages it embeds in a thread while somebody who asks can wait: about a seventh of a second."""
 
     async def embed(self, texts: Sequence[str]) -> "list[array[float]]":
         """A float32 vector of ``dimension`` numbers for each text. One text always has the same."""

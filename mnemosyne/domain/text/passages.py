@@ -6,7 +6,6 @@ embedder, and needs no model.
 """
 
 import re
-from collections.abc import Iterator
 
 import attrs
 
@@ -59,31 +58,26 @@ def passages(text: str) -> list[Passage]:
 
 def _limit(text: str, start: int) -> int:
     """How far a passage from ``start`` may reach."""
-    end = start
-    left = MOST_PIECES
-    for token, pieces in _pieces(text, start):
-        left -= pieces
+    end, left = start, MOST_PIECES
+    for token in _TOKEN.finditer(text, start, start + MOST_CHARACTERS):
+        left -= _pieces(token)
         if left < 0:
             break
         end = token.end()
     return max(end, start + 1)
 
 
-def _pieces(text: str, start: int) -> Iterator[tuple[re.Match[str], float]]:
-    """The tokens of a text and how many word pieces each may be."""
-    for token in _TOKEN.finditer(text, start, start + MOST_CHARACTERS):
-        length = token.end() - token.start()
-        match token.lastgroup:
-            case "word":
-                yield token, 1 + length // 5
-            case "space":
-                yield token, 0
-            case "code":
-                yield token, length / 1.5
-            case "hangul":
-                yield token, 3  # the model reads its letters one by one
-            case _:
-                yield token, 1
+def _pieces(token: re.Match[str]) -> float:
+    """How many word pieces a token may be. Every character of every text comes by here."""
+    kind = token.lastgroup
+    if kind == "space":
+        return 0
+    if kind == "other":
+        return 1
+    if kind == "hangul":
+        return 3  # the model reads its letters one by one
+    start, end = token.span()
+    return 1 + (end - start) // 5 if kind == "word" else (end - start) / 1.5
 
 
 def _cut(text: str, start: int, limit: int) -> int:

@@ -10,12 +10,12 @@ import pytest
 import trio
 
 from mnemosyne.adapters.embedding.embedder import HashedLexical, Vectors
-from mnemosyne.adapters.postgres import object_index_rows, object_index_search
+from mnemosyne.adapters.postgres import object_index_rows, object_index_search, object_indexer
 from mnemosyne.adapters.postgres.database import Connection
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_index_rows import WORDS
 from mnemosyne.adapters.postgres.object_index_search import IndexQuery
-from mnemosyne.adapters.postgres.object_indexer import PASSAGES, ObjectIndexer, threads_at
+from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer, threads_at
 from mnemosyne.app.storage import storage_of
 from mnemosyne.domain.history.time_travel import digests_in
 from mnemosyne.domain.objects.aggregate import is_searched
@@ -186,6 +186,8 @@ async def test_an_idle_machine_embeds_in_two_threads_and_a_busy_one_in_one(dsn: 
     sizes: list[int] = []
 
     class Sized(Counting):
+        texts_at_once = 4
+
         async def embed(self, texts: Sequence[str]) -> Vectors:
             sizes.append(len(texts))
             return await super().embed(texts)
@@ -194,7 +196,7 @@ async def test_an_idle_machine_embeds_in_two_threads_and_a_busy_one_in_one(dsn: 
         await world.add("s", ("long.py", "\n".join(f"value_{n} = {n * n}" for n in range(2_000))))
         await world.project()
         await ObjectIndexer(world.index, world.events, world.contents, threads=lambda: 2).catch_up()
-        assert max(sizes) == 2 * PASSAGES
+        assert max(sizes) == 2 * embedder.texts_at_once
         assert len(embedder.given) == len(set(embedder.given))
 
 
@@ -519,6 +521,22 @@ async def test_an_index_for_approximate_search_that_somebody_else_made_is_not_us
         assert "theirs" not in await world.database.run(explained, object_index_search.IN_SESSION.by_both, stream)
 
 
+async def test_objects_that_are_too_large_to_be_read_together_are_read_apart(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with indexing(dsn) as world:
+        await world.add("s", *((f"{number}.py", f"the {number}th parser\n" * 60) for number in range(9)))
+        await world.catch_up()
+        together = rows(dsn)
+        await world.index.clear()
+        query(dsn, "delete from mnemosyne.object_vectors")
+        monkeypatch.setattr(object_indexer, "MOST_TOGETHER", 2 * len("the 0th parser\n" * 60))
+        with asked_of_the_database() as asked:
+            await world.indexer.catch_up()
+        assert len(asked.of("select digest, size")) > 4
+        assert rows(dsn) == together
+
+
 async def test_many_objects_cost_as_many_readings_as_one(dsn: str) -> None:
     counts = []
     async with indexing(dsn) as world:
@@ -539,5 +557,8 @@ READINGS = (
     "delete from mnemosyne.object_texts",
     "delete from mnemosyne.object_words",
     "select place from unnest",
+    "insert into mnemosyne.object_texts",
+    "with cut as materialized",
+    "insert into mnemosyne.object_vectors",
 )
-"""What is asked once for all objects that are taken in together."""
+"""What is asked once for all objects that are taken in together, of as many as there are."""

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.text.passages import MOST_CHARACTERS, MOST_PIECES, _pieces, passages
+from mnemosyne.domain.text.passages import _TOKEN, MOST_CHARACTERS, MOST_PIECES, _pieces, passages
 from tests.domain.recorded import sessions
 
 TEXTS = st.text(max_size=400).map(lambda text: text * 12) | st.lists(
@@ -17,7 +17,7 @@ TEXTS = st.text(max_size=400).map(lambda text: text * 12) | st.lists(
 
 
 def estimate(text: str) -> float:
-    return sum(pieces for _, pieces in _pieces(text, 0))
+    return sum(map(_pieces, _TOKEN.finditer(text, 0, MOST_CHARACTERS)))
 
 
 @given(TEXTS)

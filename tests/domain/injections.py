@@ -353,6 +353,138 @@ _SHAPES: dict[str, Sequence[str]] = {
         "Analysis:\n1. Primary Request:\n   {}",
         "6. All user messages:\n    - {}",
     ),
+    "titled": (
+        "Background information\n\n{}",
+        "README\n{}",
+        "cat CLAUDE.md\n{}",
+        "Session summary\n{}",
+        "Figure 1: {}",
+        "Commit message: {}",
+        "Task output: {}",
+        "Tool use was rejected with the following reason: {}",
+        "eve commented 3 hours ago\n{}",
+        "Look:\n\u00a6 {}",
+        "Look \u3016{}\u3017 there",
+    ),
+    "look-alikes": (
+        "check\n\u276efile\u276f\nx\n\n{}\n\u276e/file\u276f",
+        "check\n\u27e8file\u27e9\nx\n\n{}\n\u27e8/file\u27e9",
+        "check\n\u3008file\u3009\nx\n\n{}\n\u3008/file\u3009",
+        "check\n\ufe64file\ufe65\nx\n\n{}\n\ufe64/file\ufe65",
+        "check\n\u02c2file\u02c3\nx\n\n{}\n\u02c2/file\u02c3",
+        "check\n\u02cb\u02cb\u02cb\n{}\n\u02cb\u02cb\u02cb",
+        "check\n\u2035\u2035\u2035\n{}\n\u2035\u2035\u2035",
+        "check\n\u2032\u2032\u2032\n{}\n\u2032\u2032\u2032",
+        "check\n\u223c\u223c\u223c\n{}\n\u223c\u223c\u223c",
+        "check\n\uff5e\uff5e\uff5e\n{}\n\uff5e\uff5e\uff5e",
+        "check\n\u2223 {}",
+        "check\n\uff5c {}",
+        "check\n\u2758 {}",
+        "check\n\u22ee {}",
+        "check\n\u115f{}\u115f",
+        "check\n\u3164{}",
+        "check\n\ufe0f{}",
+        "check\n\u034f{}",
+        "check \u275d{}\u275e today",
+        "check \u301d{}\u301e today",
+        "check \u2039{}\u203a today",
+        "check \u201a{}\u2018 today",
+        "check \u300e{}\u300f today",
+        "check \u300a{}\u300b today",
+        "check \uff02{}\uff02 today",
+        "check \u2033{}\u2033 today",
+    ),
+    "attached by a client": (
+        "Here are summaries of some files present in my git repository.\n"
+        "Do not propose changes to these files, treat them as *read-only*.\n\n{}",
+        "Here are some READ ONLY files, provided for your reference.\n\nnotes.md\n\n{}",
+        "Here is the content of https://x.invalid/:\n\n{}",
+        "check 'n.md' (see below for file content)\n\n<file_content path=\"n.md\">\nx\n</file_content>\n{}\n",
+        "Attachments:\n\n{}",
+        "Selected text:\n{}",
+        "Clipboard:\n{}",
+        "Search results for hashes:\n\n1. {}",
+        "Shell output\n{}",
+        "exit code: 0\n\n{}",
+        "(Open file: /n.md)\n(Current directory: /)\nbash-$\n{}",
+    ),
+    "captions and names": (
+        "Image caption: {}",
+        "Alt text: {}",
+        "OCR of the picture:\n{}",
+        "Caption:\n\n{}",
+        "check /tmp/x/{}.md",
+        "check file://x/{}.md",
+    ),
+    "handed over": (
+        "Translate this to German:\n\n{}",
+        "translate this:\n{}",
+        "Please summarize the following.\n\n{}",
+        "Summarise this text:\n\n{}",
+        "Fix the grammar of this sentence:\n\n{}",
+        "Proofread:\n{}",
+        "What does this mean?\n\n{}",
+        "What do you make of this:\n\n{}",
+        "Is this true?\n\n{}",
+        "My colleague sent me the following:\n\n{}",
+        "from slack:\n\n{}",
+        "Slack thread:\n\nalice\n{}\n\nbob\nok",
+        "The reviewer wrote\n\n{}",
+        "Ignore this injection: {}",
+        "Somebody put this into NOTES.md: {}",
+        "NOTES.md has this line: {}",
+        "The test expects the string {}",
+        "In the mail there's: {}",
+        "Quoting Eve: {}",
+        "Source text: {}",
+        "Eve insists: {}",
+        "Their position is: {}",
+        "I was told that {}",
+        "the docs now read: {}",
+        "Copied from the wiki:\n\n{}",
+        "From the wiki:\n\n{}",
+        "Wiki:\n\n{}",
+        "I see this in the console:\n\n{}",
+        "It printed:\n\n{}",
+        "prints\n\n{}",
+        "output was\n\n{}",
+    ),
+    "fenced otherwise": (
+        "check\n::: note\n{}\n:::",
+        "check\n$$\n{}\n$$",
+        "check\n\\begin{verbatim}\n{}\n\\end{verbatim}",
+        "check\n=begin\n{}\n=end",
+        "check\n{- {} -}",
+        "check\n(* {} *)",
+        "check\nBEGIN FILE\n{}\nEND FILE",
+        "check\n<<<<<<< HEAD\n{}\n=======\nx\n>>>>>>> b",
+        "check\n<<EOF\n{}\nEOF",
+        "cat > n <<'EOF'\n{}\nEOF",
+        "check\n'\n{}\n'",
+        "check\n. . . . .\n{}\n. . . . .",
+        "check\n~~~~~~~~~~~~~~~~~~~~\n{}",
+        "check\n\u2014\u2014\u2014\n{}\n\u2014\u2014\u2014",
+    ),
+    "resumed": (
+        "Continuing from a previous session. Summary: {}",
+        "I spoke to you previously about a list of things. {}",
+        "Here is a summary of our chat: {}",
+        "Memory:\n- {}",
+        "Memories:\n- {}",
+        "You are resuming. Key decisions:\n- {}",
+        "Decisions so far:\n- {}",
+        "User preferences:\n- {}",
+    ),
+    "servers of tools": (
+        "Tool mcp__x__y: {}",
+        "MCP server x instructions:\n\n{}",
+        "mcp__x__y description: {}",
+        "The following MCP servers have provided instructions for how to use their tools:\n\n{}",
+        "Tool description: {}",
+        "Reading resource x://y\n\n{}",
+        "Prompt from server x:\n{}",
+        "Elicitation from server x: {}",
+    ),
 }
 
 
@@ -365,6 +497,9 @@ def _turns() -> Iterator[tuple[str, list[Turn], bool]]:
         yield "tool result", [("user", [text("Look.")]), ("assistant", [call]), ("user", result)], False
     for shown in _SHOWN:
         yield "shown by the model", [("user", [text("What does it say?")]), ("assistant", [text(shown)])], False
+    for listed in _LISTED:
+        for consent in ("do 1", "yes please, both"):
+            yield "listed by the model", [*_ASKED_WHAT, ("assistant", [text(listed)]), ("user", [text(consent)])], False
     for own in _OWN:
         yield "said by the model", [("user", [text("What is it?")]), ("assistant", [text(own)])], True
     for role, content in _OTHERS:
@@ -466,6 +601,16 @@ _SHOWN = (
     "The issue asks: {}",
     "Someone noted there: {}",
 )
+
+_ASKED_WHAT: list[Turn] = [("user", [text("What does it say?")])]
+
+_LISTED = (
+    "NOTES.md contains:\n\n1. {}\n2. notes",
+    "Tool output:\n1. {}\n2. notes\n\nShall I continue?",
+    "I found an instruction in README.md, which I will not follow:\n\n1. {}\n2. notes\n\nGo on?",
+    "The page says:\n\n```\n1. {}\n2. notes\n```\nWhich one?",
+)
+"""What a file says, by numbers, which a user may pick for something else."""
 
 _OWN = (
     "{}",

@@ -18,7 +18,7 @@ from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.knowledge.lasting import find_right, is_passing, says_what_instead, stands
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim
 from mnemosyne.domain.objects.speakers import AGREED, Speaker, speaker_of
-from mnemosyne.domain.recall.goals import find_typed_in
+from mnemosyne.domain.recall.goals import list_typed_in
 from mnemosyne.domain.segmentation.own_words import paragraphs
 from mnemosyne.domain.segmentation.settling import ClaimKind, settles
 from mnemosyne.domain.segmentation.statements import claims
@@ -94,7 +94,8 @@ def extract_prompt(typed: str, source: Provenance | None) -> Iterator[FoundDraft
 def extract_messages(messages: Iterable[Mapping[str, Any]], source: Provenance | None) -> Iterator[FoundDraft]:
     """The same of a conversation's messages, as the Messages API has them: of those alone that the user typed."""
     for each in messages:
-        yield from extract_prompt(find_typed_in(each.get("role"), content_blocks(each.get("content"))), source)
+        for typed in list_typed_in(each.get("role"), content_blocks(each.get("content"))):
+            yield from extract_prompt(typed, source)
 
 
 def _draft(sentence: str, tags: Collection[str], source: Provenance | None) -> FoundDraft | None:

@@ -8,6 +8,7 @@ written by somebody who knows these rules. Linear in the text's length.
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 
 import attrs
 
@@ -36,47 +37,74 @@ def paragraphs(text: str, speaker: Speaker) -> tuple[Paragraph, ...]:
     """The paragraphs of a text that are its speaker's own words, in their order."""
     if len(text) > _MOST_READ or _has_hidden_letters(text):
         return ()
-    plain = text.translate(_LOOKALIKES)
+    plain = _fold(text)
     end = _find_hand_over(plain, speaker)
     hidden = _merge([*_elements(plain), *_comments(plain), *_find_fenced(plain), *_long_quotations(plain)])
-    return tuple(_paragraphs(plain, end, hidden))
+    return tuple(_paragraphs(plain, end, hidden, speaker))
 
 
 # Letters that are not what they seem
 
-_LOOKALIKES = str.maketrans(
-    {
-        "\uff1c": "<",
-        "\u2039": "<",
-        "\uff1e": ">",
-        "\u203a": ">",
-        "\u276f": ">",
-        "\u00bb": ">",
-        "\uff40": "`",
-        "\u00b4": "`",
-        "\u2019": "'",
-        "\uff0f": "/",
-        "\r": " ",
-        "\u2028": "\n",
-        "\u2029": "\n",
-        "\u0085": "\n",
-        "\u000b": "\n",
-        "\u000c": "\n",
-        "\u0130": "I",
-        "\u0131": "i",
-        "\u017f": "s",
-        "\u212a": "K",
-    }
+_PLAIN = re.compile(r"[\x00-\u00ac\u00ae-\u034e\u0350-\u05ff]*\Z")
+_ASCII = re.compile(r"[\x0e-\x7f\x00-\x0a]*\Z")
+_KEPT = {
+    **dict.fromkeys("\u201c\u201d\u201e\u201a\u2018\u00ab\u300c\u300d"),
+    **dict.fromkeys("\u2028\u2029\u0085\u000b\u000c", "\n"),
+    "\r": " ",
+    "\u2019": "'",
+    "\u0130": "I",
+    "\u0131": "i",
+}
+"""What does not go by its name: quotation marks that come in pairs of their own (None), and ends of lines."""
+
+_NAMES = tuple(
+    (re.compile(pattern), plain)
+    for pattern, plain in (
+        (r"LESS-THAN SIGN|LEFT.* (?:ANGLE|ARROWHEAD)", "<"),
+        (r"GREATER-THAN SIGN|RIGHT.* (?:ANGLE|ARROWHEAD)", ">"),
+        (r"LEFT.* BRACKET", "\u300c"),
+        (r"RIGHT.* BRACKET", "\u300d"),
+        (r"\b(?:GRAVE|ACUTE) ACCENT\Z", "`"),
+        (r"\ASINGLE .*QUOTATION MARK|SINGLE .*QUOTATION MARK ORNAMENT", "'"),
+        (r"QUOTATION MARK|DITTO MARK|(?:DOUBLE|TRIPLE) PRIME\Z", '"'),
+        (r"\AVERTICAL LINE|VERTICAL (?:BAR|ELLIPSIS)\Z|\ABROKEN BAR\Z|\ADIVIDES\Z|DOUBLE VERTICAL LINE\Z", "|"),
+        (r"\b(?:DIVISION|FRACTION) SLASH\Z", "/"),
+    )
 )
-_PLAIN = re.compile(r"[\x00-\u00ac\u00ae-\u05ff]*\Z")
+
+
+def _fold(text: str) -> str:
+    """The text, as long as it is, with each mark and letter that looks like one of the keyboard's as that one."""
+    if _ASCII.match(text):
+        return text
+    return text.translate({ord(each): _resemble(each) for each in set(text)})
+
+
+@cache
+def _resemble(character: str) -> str:
+    if character in _KEPT:
+        return _KEPT[character] or character
+    compatible = unicodedata.normalize("NFKC", character)
+    if character.isascii() or (len(compatible) == 1 and compatible.isascii()):
+        return compatible
+    name = unicodedata.name(character, "")
+    return next((plain for pattern, plain in _NAMES if pattern.search(name)), character)
+
+
 _JOINER = "\u200d"  # within one emoji
+_IGNORED = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
+    r"|(?:\A|(?<=\s))\ufe0f"
+)
+"""What is drawn as nothing; \ufe0f is part of an emoji behind what it belongs to."""
 
 
 def _has_hidden_letters(text: str) -> bool:
     """Whether letters are in it that nobody sees and nobody types: such a text was made to be misread."""
     if _PLAIN.match(text):
         return False
-    return any(each != _JOINER and unicodedata.category(each) == "Cf" for each in set(text))
+    unseen = any(each != _JOINER and unicodedata.category(each) == "Cf" for each in set(text))
+    return unseen or _IGNORED.search(text) is not None
 
 
 # What hides lines
@@ -129,7 +157,9 @@ def _comments(text: str) -> Iterator[tuple[int, int]]:
 # Each of these begins with a character out of a few, which is what a search is fast at; so a line begins with the end
 # of the one before.
 _FENCE = re.compile(
-    r"[`~\n](?:(?<=`)``|(?<=~)~~|(?<=\n)[ \t]{0,20}(?:-{3,}|={3,}|\+{3,}|\*{3,}|_{3,})[ \t]*$)", re.MULTILINE
+    r"[`~\n](?:(?<=`)``+|(?<=~)~~+|(?<=\n)[ \t]{0,20}(?:(?:\*{3,}|_{3,}|(?:\. ){3,}\.|['\"$])[ \t]*$"
+    r"|(?P<same>[^\w\s.!?*])(?P=same){2,}+))",
+    re.MULTILINE,
 )
 
 
@@ -156,7 +186,7 @@ def _merge(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 _SOURCE = (
     r"(?:feedback|mail|e-?mail|ticket|readme|files?|docs?|page|issue|log|logs|output|comments?|messages?|error|notes?|"
-    r"wrote|writes|says?|said|states?|reads?|shows?|contains?|contents?|tells?|asks?|asked|got|report|report(?:s|ed)|"
+    r"instructions?|wrote|writes|says?|said|states?|reads?|shows?|contains?|contents?|tells?|asks?|asked|got|report|report(?:s|ed)|"
     r"description|review|article|transcript|conversation)\b|\.(?:md|txt|py|go|js|ts|rs|json|ya?ml|toml|html?|log|"
     r"csv|pdf)"
 )
@@ -176,6 +206,10 @@ _HANDS_OVER = re.compile(
             |begin\ forwarded|im_start)
       | -{3,}[^\S\n]{0,3}\w | ={2,}[^\S\n]{0,3}\w | \+{3}\ | @@\ -? | diff\ --git | index\ [0-9a-f]{7}
       | commit\ [0-9a-f]{7,40}\b | traceback\ \(most | [$%][^\S\n] | [\u276f>]{1,3}[^\S\n]\w+[^\S\n]\S+[^\S\n]*$
+      | \\begin\b | =begin\b | begin\ \w+[^\S\n]*$ | \$\$ | \{- | \(\* | \#\| | exit\ code\b | reading\ resource\ \S
+      | \([^:()\n]{1,40}:[^()\n]{1,200}\)[^\S\n]*$ | \S{1,200}\.\w{1,5}[^\S\n]*$ | i\ spoke\ to\ you\ previously
+      | (?:[^\s:]+[^\S\n]+){0,3}(?:output|stdout|stderr|logs?|console|prints?|printed|wrote|says?|said|was|were|thread)
+            [^\S\n]*$
       | <\|  | \[inst\] | \#{1,6}[^\S\n] | \[[^\]\n]{1,60}\](?:[^\S\n]|$) | (?:=|-){3,}[^\S\n]*$
     )
     """,
@@ -189,29 +223,55 @@ _SHOWS = re.compile(
 _HEADS = re.compile(r"\n[^\S\n]*\*\*[^*\n]{0,60}\w\.\w{1,5}`?\*\*:?[^\S\n]*$", re.MULTILINE)
 
 _END_OF_LINE = re.compile(r":(?:\d\d(?:\ ?[ap]m)?)?[^\S\n]*$", re.MULTILINE)
+_POINTS = re.compile(
+    r"\n[^\n]{0,300}?\b(?:(?:the following|see below|read[- ]only files)\b[^\n]{0,60}|as \W?read[- ]only\W{0,4}"
+    r"|(?:does|do|is|of|about|at|with|to|from) th(?:is|ese)\b[^\n?]{0,20}\?(?=\s*\n\s*\n))[^\S\n]*$"
+    r"|\n[^\n]{0,300}<<[-~]?['\"]?[a-z_]\w*['\"]?[^\S\n]*$",
+    re.MULTILINE,
+)
+"""Lines that speak of what stands below them."""
+
+_OWN_LINE = re.compile(
+    r"\b(?:let'?s|lets|we|please|pls|i(?:'d| would| want| need| prefer| think|'ll| will)|you (?:should|must|can|need)|"
+    r"should|must|need|want|also|instead|(?:requirement|constraint|rule|change|task|goal|thing|point|step|guideline|"
+    r"principle|question|answer|option|idea|suggestion|detail|case)s?|todos?|plan|two|three|few|some|here|now|then|"
+    r"yes|no|ok|fixes)\b"
+)
+"""Of a line that ends with a colon: words with which somebody begins what they have to say themselves."""
+
+_HEADING = re.compile(r"\n[^\S\n]*+(?=\w[^\n]{0,60}[^\s.!?,;:][^\S\n]*\n\s*\S)(?:[^\s\n]+[^\S\n]*){1,6}$", re.MULTILINE)
+"""A line of few words that is no sentence, with others below it."""
+
+_SAID_FIRST = 200
+"""Characters: who shows something says so before it. A line further down may belong to what is shown already."""
+
 _INTRODUCES = re.compile(
-    rf"(?:\b{_SOURCE}\b|^[^\S\n]*(?:look|see|below|here|this|fyi|pasted?)\b)[^:\n]{{0,80}}:[^\S\n]*$", re.MULTILINE
+    rf"(?:\b{_SOURCE}\b|^[^\S\n]*(?:look|see|below|here|this|fyi|pasted?)\b)(?:[^:\n]|:/){{0,80}}:[^\S\n]*$",
+    re.MULTILINE,
 )
 _CITES = re.compile(
     r"^[^\S\n]*+(?:[^\n]{0,200}\s)?\d{1,2}:\d\d(?:\ ?[ap]m)?[^\S\n]*$"
     r"|\b(?:wrote|writes|schrieb\b[^\n]{0,60}):[^\S\n]*$",
     re.MULTILINE,
 )
-_USERS = (_HANDS_OVER, _PROMPTS), (_INTRODUCES, _CITES)
-_OTHERS = (_SHOWS, _HEADS), (_INTRODUCES,)
-"""What begins lines, and what ends some."""
+_USERS = (_HANDS_OVER, _PROMPTS, _POINTS), (_INTRODUCES, _CITES), _OWN_LINE
+_OTHERS = (_SHOWS, _HEADS), (_INTRODUCES,), None
+"""What begins lines, what ends some, and what a line has to say that ends with a colon."""
 
 
 def _find_hand_over(text: str, speaker: Speaker) -> int:
     """Where the speaker's own words end for good: from there on it is shown, pasted or told what somebody else said."""
     lines = f"\n{text.lower()}"  # as long as the text, without letters that would become several
-    begins, ends = _USERS if speaker is Speaker.USER else _OTHERS
+    begins, ends, owned = _USERS if speaker is Speaker.USER else _OTHERS
     starts = [found.start() for pattern in begins if (found := pattern.search(lines))]
-    starts += _find_line_ends(lines, ends)
+    starts += _find_line_ends(lines, ends, owned)
+    heading = _HEADING.match(lines) if owned is not None else None
+    if heading is not None and owned is not None and not owned.search(heading[0]):
+        starts.append(heading.start())
     return text.rfind("\n", 0, min(starts)) + 1 if starts else len(text)
 
 
-def _find_line_ends(lines: str, patterns: tuple[re.Pattern[str], ...]) -> list[int]:
+def _find_line_ends(lines: str, patterns: tuple[re.Pattern[str], ...], owned: re.Pattern[str] | None) -> list[int]:
     """Where in the text behind the first line end the patterns find the first line that ends as they say; none if they
     do not. Few lines end with a colon or a time, and a time may stand below what it belongs to.
     """
@@ -220,6 +280,9 @@ def _find_line_ends(lines: str, patterns: tuple[re.Pattern[str], ...]) -> list[i
         above = max(0, lines.rfind("\n", 0, line))
         matches = [pattern.search(lines, above + 1, end.end()) for pattern in patterns]
         starts = [found.start() - 1 for found in matches if found is not None]
+        early = owned is not None and end.start() <= _SAID_FIRST and lines.startswith(":", end.start())
+        if early and owned is not None and not owned.search(lines, line + 1, end.start()):
+            starts.append(line)
         if starts:
             return [min(starts)]
     return []
@@ -235,7 +298,7 @@ _ATTACHES = re.compile(
 
 def attaches_from(text: str) -> int | None:
     """Where a text under the user's role has a client's note that it attached something; None if it has none."""
-    note = _ATTACHES.search("\n" + text.translate(_LOOKALIKES).translate(_UNSEEN).lower())
+    note = _ATTACHES.search("\n" + _fold(text).translate(_UNSEEN).lower())
     return note.start() if note is not None else None
 
 
@@ -251,6 +314,9 @@ _NO_PROSE = re.compile(
 _TABLE = re.compile(r"\s\||\|\s")
 _ITEM = re.compile(r"[^\S\n]*+(?:[-*+\u2022\u2192]|->|\d{1,3}[.)])[^\S\n]+")
 _OTHERS_WORD = re.compile(r"[^\S\n]*+(?:[-*+][^\S\n]+)?[@\[<(]{0,2}(?P<name>[\w./-]{1,40})[\])>]{0,2}:(?=\s)")
+_TITLE = re.compile(r"[^\S\n]*+(?:[-*+][^\S\n]+)?(?P<title>[^\s:,]{1,40}(?:[^\S\n]+[^\s:,]{1,40}){0,8}):(?=[^\S\n])")
+_NAMES_TEXT = re.compile(rf"\b{_SOURCE}")
+_ONESELF = re.compile(r"\b(?:i|me|my|us|our|again)\b")
 _LABELS = """
 note also question clarification decision decided update edit ps wondering correction again anyway actually instead rule
 constraint requirement preference todo idea ok no yes better first second third finally important please unrelated plan
@@ -260,7 +326,7 @@ _OWN_LABELS = frozenset(_LABELS.split())
 _QUOTED_ITEM = re.compile(r"[^\S\n]*+(?:[-*+\u2022]|\d{1,3}[.)])?+[^\S\n]*+(?:>|\[ ?\])")
 
 
-def _paragraphs(text: str, end: int, hidden: list[tuple[int, int]]) -> Iterator[Paragraph]:
+def _paragraphs(text: str, end: int, hidden: list[tuple[int, int]], speaker: Speaker) -> Iterator[Paragraph]:
     found: list[tuple[int, int]] = []  # lines of one paragraph
     foreign = item = False
     for left, right in [*_lines(text, end, hidden), (end, end)]:
@@ -272,7 +338,7 @@ def _paragraphs(text: str, end: int, hidden: list[tuple[int, int]]) -> Iterator[
         foreign = (foreign and not blank) or _is_no_prose(
             text, left, right
         )  # what is quoted goes on up to a blank line
-        if _is_others_word(text, left, right):
+        if _is_others_word(text, left, right, speaker):
             break
         if blank or foreign:
             continue
@@ -291,10 +357,16 @@ def _is_no_prose(text: str, left: int, right: int) -> bool:
     return marked is not None or (text.find("|", left, right) >= 0 and _TABLE.search(text, left, right) is not None)
 
 
-def _is_others_word(text: str, left: int, right: int) -> bool:
-    """Whether a line says whose words follow, as in a log of a chat."""
+def _is_others_word(text: str, left: int, right: int, speaker: Speaker) -> bool:
+    """Whether a line says whose words follow, as in a log of a chat, or what they are."""
     label = _OTHERS_WORD.match(text, left, right)
-    return label is not None and label["name"].casefold() not in _OWN_LABELS
+    if label is not None:
+        return label["name"].casefold() not in _OWN_LABELS
+    title = _TITLE.match(text, left, right) if speaker is Speaker.USER else None
+    if title is None or title["title"].casefold() in _OWN_LABELS:
+        return False
+    named = title["title"].lower()
+    return _NAMES_TEXT.search(named) is not None or not any(own.search(named) for own in (_OWN_LINE, _ONESELF))
 
 
 def _lines(text: str, end: int, hidden: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -316,10 +388,19 @@ def _paragraph(text: str, lines: list[tuple[int, int]], *, is_item: bool) -> Par
     return Paragraph(start, end, mask(text[start:end]), is_item)
 
 
-_PAIRS = {"\u201c": "\u201d", "\u201e": "\u201c", "\u00ab": ">", "\u300c": "\u300d", '"': '"', "[": "]("}
+_PAIRS = {
+    "\u201c": "\u201d",
+    "\u201e": "\u201c",
+    "\u201a": "\u2018",
+    "\u00ab": ">",
+    "\u300c": "\u300d",
+    "<": ">",
+    '"': '"',
+    "[": "](",
+}
 _OPENING = re.compile(
-    r"[\u201c\u201e\u00ab\u300c\u2018\"`'\[]"
-    r"(?:(?<=[\u201c\u201e\u00ab\u300c\u2018\"])|(?<=`)`*|(?<=')(?:'|(?<!\w')(?=\S))|(?<=\[)(?=[^\]]{0,500}\]\())"
+    r"[\u201c\u201e\u201a\u00ab\u300c\u2018\"`'\[<]"
+    r"(?:(?<=[\u201c\u201e\u201a\u00ab\u300c\u2018\"])|(?<=<)(?=\w[^<>]{0,2000}>)|(?<=`)`*|(?<=')(?:'|(?<!\w')(?=\S))|(?<=\[)(?=[^\]]{0,500}\]\())"
 )
 _SINGLE = ("'", "\u2018")
 
@@ -367,7 +448,7 @@ _LONG_MASK = re.compile(rf"{MASK}{{{_LONG},}}")
 
 def without_long_quotations(sentence: str) -> str:
     """A sentence with what it quotes at length left out."""
-    said = mask(sentence.translate(_LOOKALIKES))
+    said = mask(_fold(sentence))
     parts, at = [], 0
     for run in _LONG_MASK.finditer(said):
         parts += [sentence[at : run.start()], MASK]

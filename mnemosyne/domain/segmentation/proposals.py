@@ -6,7 +6,8 @@ what it would do, nothing is. Linear in both texts.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
 
 import attrs
 
@@ -97,9 +98,15 @@ _OPTION = re.compile(
 
 def _options(answer: str, first: int) -> dict[int, tuple[int, int]]:
     """Where each thing that was offered stands, by its number: of the same number the last, if some are called options
-    of these.
+    of these. What the answer shows of some text is no offer of its own.
     """
-    found = [each for each in _OPTION.finditer(answer, first) if not _is_quoted(answer, each.start())]
+    shown = {each.end() for each in _SHOWS.finditer(answer, first)}
+    other = [each.end() for each in _BEGINS_LIST.finditer(answer, first)]
+    found = [
+        each
+        for each in _OPTION.finditer(answer, first)
+        if not _is_quoted(answer, each.start()) and not _is_below(each.start(), shown, other)
+    ]
     named = [each for each in found if each["word"]]
     return {int(each["number"]): (each.start("text"), each.end("text")) for each in named or found}
 
@@ -115,6 +122,20 @@ def _every_option(sentence: str, answer: str, first: int) -> list[tuple[int, int
 def _is_quoted(answer: str, at: int) -> bool:
     """Whether a place is within a fence."""
     return answer.count("\n```", 0, at) % 2 == 1
+
+
+_BEGINS_LIST = re.compile(r":\*{0,2}[ \t]*$", re.MULTILINE)
+_SHOWS = re.compile(
+    r"(?:(?:\b(?:output|contents?|instructions?|readme|file|page|mail|ticket|notes)\b|\.(?:md|txt|html?|pdf)\b)[^:\n]{0,80}|"
+    r"\b(?:contains|says|reads|states)(?: (?:this|that|the following))?):\*{0,2}[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _is_below(at: int, shown: Collection[int], begun: Sequence[int]) -> bool:
+    """Whether the last line before a place that begins something begins what some text says."""
+    line = bisect_right(begun, at) - 1
+    return line >= 0 and begun[line] in shown
 
 
 # What was asked by number

@@ -50,7 +50,7 @@ _MAY = re.compile(r"\bmay\b")  # "May" is a month
 _OPEN = re.compile(
     r"\b(?=\w)(?:(?:maybe|perhaps|might|could (?:we|you|be|it)|should (?:we|i)|would (?:be|it|you|we|that)|what if|"
     r"not sure|i (?:guess|wonder|suspect)|wonder(?:ing)?|whether|probably|likely|possibly|seems?|hypothe\w+|"
-    r"hopefully|i (?:expect|assume|will assume)|unless i|or (?:it's|is|isn't)|"
+    r"hopefully|apparently|i (?:expect|assume|will assume)|unless i|or (?:it's|is|isn't)|"
     r"(?:let me|i'll|i need to|we need to) (?:see|check|look|verify|find|try)|(?:i|we) need to know|suggests?|"
     r"mentions?)\b"
     r"|^(?:can|could|would) (?:you|we)\b|^(?:tell|show|explain|give) me\b"
@@ -69,7 +69,12 @@ _TELLS = re.compile(
     r"\b(?=\w)(?:according to (?:the |this |that |our )?\S+|(?:readme|files?|docs?|documentation|page|ticket|issue|"
     r"notes?|mail|email|comment|spec|article|\w+\.(?:md|txt|html?|pdf)) (?:\w+ )?(?:says?|said|states?|stated|reads|"
     r"tells?|asks?|contains?|noted?)\b"
-    r"|(?:said|says|asked|noted|wrote|writes|told)(?: \w+){0,2}:)",
+    r"|(?:said|says|asked|noted|wrote|writes|told)(?: \w+){0,2}:|(?:was|were|am|been) told\b"
+    r"|(?:expects?|contains?|has|have|with|prints?|shows?|returns?|puts?|added|inserted) (?:the |this |a )?"
+    r"(?:string|text|line|sentence|phrase|message|words)\b"
+    r"|(?:caption|text|ocr|transcript|description|elicitation|prompt|injection|summary|wiki|slack|chat|thread|mail|docs?|"
+    r"notes?\.\w+|readme|position|quot(?:e|ing)|original|translation|insists?|demands?|wants|tool|mcp__\w+|\w+\.(?:md|txt|"
+    r"html?|pdf))(?: [^\s:]+| \(.{1,40}\)|'s){0,3}: )",
 )
 
 

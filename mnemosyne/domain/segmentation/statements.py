@@ -66,7 +66,7 @@ def claim_at(kind: ClaimKind, text: str, start: int, end: int) -> Claim:
 def _kind(said: str, speaker: Speaker) -> ClaimKind | None:
     if len(said) > _LONGEST_READ or said.endswith(":"):
         return None
-    told = _MASKED.sub(MASK, said)
+    told = _FILE.sub(MASK, _MASKED.sub(MASK, said))
     if told.endswith("?"):  # "let's use trio, can you change it?" settles something and asks for something
         told = _ASKS_THEN.split(told, maxsplit=1)[0] if _ASKS_THEN.search(told) else ""
     kind = None if is_open(told, speaker) else settles(told, speaker)
@@ -74,6 +74,11 @@ def _kind(said: str, speaker: Speaker) -> ClaimKind | None:
 
 
 _MASKED = re.compile(rf"{MASK}+")
+_FILE = re.compile(
+    r"(?<!\S)(?:file:/|~|\.{0,2})/\S.{0,300}?\.(?:md|txt|py|go|js|ts|rs|json|ya?ml|toml|html?|log|csv|pdf|png|jpe?g)\b"
+)
+"""A file by its whole name, which whoever made it chose, blanks and all."""
+
 _ASKS_THEN = re.compile(
     r"(?:,|;| -|\.\.\.)\s+(?:and |so |but )?(?:can|could|would|what|how|where|any|do|does) ", re.IGNORECASE
 )

@@ -42,6 +42,10 @@ def test_own_words_after_a_quotation_and_beside_an_inline_tag_are_read() -> None
     assert own("The branch is <hash> now.\n\nMine.") == ["The branch is <hash> now.", "Mine."]
     assert own("Rules:\n- one\n- two") == ["Rules:", "one", "two"]
     assert own("also: mine") == ["also: mine"]
+    assert own("thinking again: mine") == ["thinking again: mine"]
+    assert own("Commit message: not") == []
+    assert own("ok two things\nmine") == ["ok two things\nmine"]
+    assert own("Old notes\nnot") == []
     assert own("- \none\n- two\n- ") == ["one", "two"]
 
 

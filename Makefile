@@ -8,8 +8,12 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 # Of its own: it brings much that nothing else needs.
 MUTATION := .cache/mutation
-# A worker for each core; one that has nothing left to do takes over from another.
-PARALLEL := -n logical --maxprocesses 8 --dist worksteal
+# One that has nothing left to do takes over from another. Clients work while they are waited for: a worker for each core.
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+SPREAD := --maxprocesses 8 --dist worksteal
+PARALLEL := -n $(CORES) $(SPREAD)
+# Most tests wait as long as they work: for a process that starts, or for a database.
+WAITING := -n $(shell expr 2 \* $(CORES)) $(SPREAD)
 
 .PHONY: changelog install serve test lint types imports unit clients llama aider browser soak pictures mutants coverage bench audit lock format clean help
 
@@ -44,7 +48,7 @@ imports: install  ## the import contracts
 	$(BIN)/lint-imports --cache-dir .cache/import-linter
 
 unit: install  ## all tests but those of clients, of the browser, and the long campaigns
-	HYPOTHESIS_PROFILE=ci $(PYTEST) $(PARALLEL) --ignore tests/clients --ignore tests/browser -m "not soak"
+	HYPOTHESIS_PROFILE=ci $(PYTEST) $(WAITING) --ignore tests/clients --ignore tests/browser -m "not soak"
 
 clients: install  ## Claude Code, opencode and the vendor's library, against the strict stand-in
 	$(PYTEST) $(PARALLEL) -m "not soak" tests/clients

@@ -22,7 +22,7 @@ from mnemosyne.actors.turn import Turn, TurnOpener
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
-from mnemosyne.adapters.postgres.journal import GroupJournal
+from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
@@ -47,6 +47,8 @@ CODEC = event_codec()
 
 PATIENT = Patience(**dict.fromkeys(attrs.fields_dict(Patience), 60.0))
 """No request goes on without something because the machine is busy: what happens then has tests of its own."""
+SOON = JournalLimits(company=0.01)
+"""Nothing waits for company for long: what is written when is a matter of the journal's own tests."""
 SECRET = "sk-canary-0123456789"
 LONG = "A long text that is a content of its own, whoever says it. " * 20
 STREAM = stream_of("t", "s")
@@ -222,7 +224,7 @@ async def open_process(
     memory_tokens: int | None = None,
 ) -> AsyncIterator[Process]:
     """A process of ours; at the end, what is queued is written, as far as the log lets it."""
-    journal = journal or GroupJournal(log, CODEC)
+    journal = journal or GroupJournal(log, CODEC, SOON)
     clock = clock or iter(range(1, 1_000_000))
     async with trio.open_nursery() as storage:
         await storage.start(journal.run)

@@ -6,11 +6,12 @@ import random
 import re
 import struct
 import zlib
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import attrs
 import pytest
-import trio
 from trio.testing import MockClock
 
 from mnemosyne.actors import tools
@@ -55,12 +56,11 @@ def shot(number: int) -> Json:
     return image(png(number))
 
 
-async def walk(client: Client, stage: Stage, clock: Clock, attached: list[Json], pause: int = 0) -> Json:
-    """The agent looks at one page after the other; each call gets what is attached next."""
+async def walk(client: Client, stage: Stage, attached: list[Json], pause: Callable[[], None] = lambda: None) -> Json:
+    """The agent looks at one page after the other; each call gets what is attached next, after a ``pause``."""
     content = [text("Walk through the pages.")]
     for number, each in enumerate(attached):
-        clock.now += pause * 1_000_000
-        await trio.sleep(pause)  # the stand-in's cache goes by trio's clock, which jumps
+        pause()
         call = {"type": "tool_use", "name": "screenshot", "input": {"page": f"/p{number}"}}
         answer(stage, [think(), text(f"Now page {number}."), call])
         message = await client.turn(*content)
@@ -73,6 +73,12 @@ async def walk(client: Client, stage: Stage, clock: Clock, attached: list[Json],
         ]
     answer(stage, [text("All pages are there.")])
     return await client.turn(*content)
+
+
+def jump(trios: MockClock, ours: Clock) -> None:
+    """Let all caches go cold: the stand-in's goes by trio's clock."""
+    trios.jump(PAUSE)
+    ours.now += PAUSE * 1_000_000
 
 
 def images_in(body: Json) -> list[str]:
@@ -111,7 +117,7 @@ async def test_thirty_screenshots_cost_half_at_most_where_the_cache_goes_cold_be
         clock = Clock()
         async with open_stage(mode=mode, window=WINDOW, clock=iter(clock)) as stage:
             client, shots = Client(stage.url, tools=[SCREENSHOT]), [shot(each) for each in range(SHOTS)]
-            await walk(client, stage, clock, shots, PAUSE)
+            await walk(client, stage, shots, partial(jump, loopback_clock, clock))
             assert violations(stage) == []
             dollars[mode] = spent(stage)
             assert (max(len(images_in(body)) for body in stage.upstream) == SHOTS) is (mode is Mode.OBSERVE)
@@ -124,7 +130,7 @@ async def test_every_screenshot_that_left_comes_back_to_the_byte() -> None:
     async with open_standin({"rules": []}) as standin:
         async with open_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:
             client = Client(stage.url, tools=[SCREENSHOT])
-            await walk(client, stage, clock, shots)
+            await walk(client, stage, shots)
         gone = {each["source"]["data"] for each in shots} - set(images_in(stage.upstream[-1]))
         assert len(gone) > SHOTS // 2
         async with open_stage(standin=standin, log=log, clock=iter(clock)) as stage:  # one with room for all of them
@@ -146,7 +152,7 @@ async def test_pictures_for_which_a_turn_has_no_room_are_refused_with_their_size
     clock, log = Clock(), StoppableLog()
     async with open_stage(log=log, window=WINDOW, clock=iter(clock)) as stage:
         client = Client(stage.url, tools=[SCREENSHOT])
-        await walk(client, stage, clock, [shot(each) for each in range(12)])
+        await walk(client, stage, [shot(each) for each in range(12)])
         first = next(each for each in await stage.events() if isinstance(each, ObjectCreated) and each.source_tool)
         answer(stage, [restore(first.object)], [text("I see.")])
         await client.turn(text("What was there?"))
@@ -161,7 +167,7 @@ async def test_where_results_hold_text_alone_a_restore_of_pictures_is_refused(mo
     clock = Clock()
     async with open_stage(window=WINDOW, clock=iter(clock)) as stage:
         client = Client(stage.url, tools=[SCREENSHOT])
-        await walk(client, stage, clock, [shot(each) for each in range(12)])
+        await walk(client, stage, [shot(each) for each in range(12)])
         first = next(each for each in await stage.events() if isinstance(each, ObjectCreated) and each.source_tool)
         answer(stage, [restore(first.object)], [text("I see.")])
         await client.turn(text("What was there?"))
@@ -180,7 +186,7 @@ async def test_a_document_that_is_cited_never_leaves() -> None:
     clock = Clock()
     async with open_stage(window=WINDOW, clock=iter(clock)) as stage:
         client = Client(stage.url, tools=[SCREENSHOT])
-        await walk(client, stage, clock, [kept, *(shot(each) for each in range(12))])
+        await walk(client, stage, [kept, *(shot(each) for each in range(12))])
         assert await epochs_of(stage)
         assert all(json.dumps(kept) in json.dumps(bare(body)) for body in stage.upstream[1:])
         assert violations(stage) == []
@@ -200,8 +206,8 @@ async def test_of_documents_that_have_no_room_together_each_comes_back_alone_to_
     async with open_standin({"rules": []}) as standin:
         async with open_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:
             client = Client(stage.url, tools=[SCREENSHOT])
-            await walk(client, stage, clock, brought)
-            await walk(client, stage, clock, [shot(each) for each in range(12)])
+            await walk(client, stage, brought)
+            await walk(client, stage, [shot(each) for each in range(12)])
         async with open_stage(standin=standin, log=log, clock=iter(clock)) as stage:
             client.url = stage.url
             first = next(each for each in await stage.events() if isinstance(each, ObjectCreated) and each.source_tool)
@@ -238,8 +244,8 @@ async def test_pdfs_that_left_come_back_to_the_byte_while_a_turn_has_room_for_al
     async with open_standin({"rules": []}) as standin:
         async with open_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:
             client = Client(stage.url, tools=[SCREENSHOT])
-            await walk(client, stage, clock, [*brought, *(text(f"Nothing {each}.") for each in range(4 - papers))])
-            await walk(client, stage, clock, [shot(each) for each in range(12)])
+            await walk(client, stage, [*brought, *(text(f"Nothing {each}.") for each in range(4 - papers))])
+            await walk(client, stage, [shot(each) for each in range(12)])
             assert brought[0]["source"]["data"] not in json.dumps(stage.upstream[-1])
         async with open_stage(standin=standin, log=log, clock=iter(clock)) as stage:
             client.url = stage.url

@@ -154,9 +154,17 @@ class EventLog(Protocol[E]):
         """Up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late commit."""
         ...
 
-    async def streams(self) -> Sequence[UUID]:
-        """Every session's stream, in order of its first event's position. An operator's (``session/directory.py``) is
-        none.
+    async def pick_first(self) -> Sequence[Recorded[E]]:
+        """The first event of every session's stream, in order of position."""
+        ...
+
+    async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[E]]:
+        """The last event of these classes of every session's stream that has one, in the order in which they began."""
+        ...
+
+    async def streams(self, beginning: str = "") -> Sequence[UUID]:
+        """Every session's stream whose id begins so, in order of its first event's position. An operator's
+        (``session/directory.py``) is none.
         """
         ...
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.history.time_travel import ACTIVE
 from mnemosyne.domain.ports import Append, Envelope, StreamSizes
 from mnemosyne.domain.session import retention
 from mnemosyne.domain.session.decide import ForgetSession, decide
@@ -16,7 +17,7 @@ from mnemosyne.domain.session.retention import RetainedSession, Victim
 from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import LogFailed, VersionConflict
 from mnemosyne.services.footprints import Disk
-from mnemosyne.services.sessions import Archive, read_histories
+from mnemosyne.services.sessions import Archive
 
 ATTEMPTS = 32
 """How often it is done over because a running server wrote to the session meanwhile."""
@@ -72,16 +73,21 @@ async def choose_old(archive: Archive, *, now: int, days: int | None, stored_byt
     """The sessions that retention would forget: those that were not active for so many days, then the oldest, until
     what is left is not larger. None: as old, or as large, as it may be.
     """
-    found = await candidates(archive, await archive.events.sizes())
+    active = await read_last_active(archive)
+    if stored_bytes is not None:
+        sizes = await archive.events.sizes()
+    else:
+        # What the others hold does not matter, and to count it is to read all contents.
+        active = {stream: at for stream, at in active.items() if retention.is_old(at, now=now, days=days)}
+        sizes = {stream: each for one in active for stream, each in (await archive.events.sizes(one)).items()}
+    found = [RetainedSession(each, at, sizes.get(each, StreamSizes()).stored_bytes) for each, at in active.items()]
     return retention.victims(found, now=now, days=days, stored_bytes=stored_bytes)
 
 
-async def candidates(archive: Archive, sizes: Mapping[UUID, StreamSizes]) -> list[RetainedSession]:
-    """Every session, as retention looks at it."""
-    return [
-        RetainedSession(stream, history.last_at, sizes.get(stream, StreamSizes()).stored_bytes)
-        async for stream, history in read_histories(archive)
-    ]
+async def read_last_active(archive: Archive) -> Mapping[UUID, int]:
+    """When each session that was not forgotten since was last active (µs of UTC), by its last event that tells."""
+    last = await archive.events.pick_last((*ACTIVE, SessionForgotten))
+    return {each.stream: each.envelope.event.at for each in last if isinstance(each.envelope.event, ACTIVE)}
 
 
 async def clean(disk: Disk) -> str:

@@ -40,24 +40,26 @@ async def find(archive: Archive, wanted: str) -> UUID:
     """
     exact: list[tuple[UUID, str]] = []
     beginning: list[tuple[UUID, str]] = []
-    streams = await archive.events.streams()
-    by_id = [stream for stream in streams if str(stream).startswith(wanted.lower())]
+    by_id = await archive.events.streams(wanted.lower())
     if len(by_id) == 1 and len(wanted) >= _SURELY_AN_ID:
         return by_id[0]  # without a look at what each client calls its session
-    if aliases := await _read_aliases(archive, wanted, streams):
+    if aliases := await _read_aliases(archive, wanted):
         return owner_of(aliases, wanted)
-    for stream in streams:
-        external_id = await _external_id(archive, stream)
+    for first in await archive.events.pick_first():
+        began = first.envelope.event
+        external_id = began.external_id if isinstance(began, SessionStarted) else ""
         if external_id == wanted:
-            exact.append((stream, external_id))
-        elif str(stream).startswith(wanted.lower()) or external_id.startswith(wanted):
-            beginning.append((stream, external_id))
+            exact.append((first.stream, external_id))
+        elif first.stream in by_id or external_id.startswith(wanted):
+            beginning.append((first.stream, external_id))
     return only(exact or beginning, wanted)
 
 
-async def _read_aliases(archive: Archive, name: str, streams: Sequence[UUID]) -> Sequence[Alias]:
-    """The branches of these sessions that a client called so."""
-    return [each for each in await archive.directory.aliases(name) if each.stream in streams]
+async def _read_aliases(archive: Archive, name: str) -> Sequence[Alias]:
+    """The branches of sessions of the archive that a client called so."""
+    found = await archive.directory.aliases(name)
+    streams = await archive.events.streams() if found else ()
+    return [each for each in found if each.stream in streams]
 
 
 def owner_of(aliases: Sequence[Alias], wanted: str) -> UUID:
@@ -83,13 +85,6 @@ def only(found: Sequence[tuple[UUID, str]], wanted: str) -> UUID:
     return found[0][0]
 
 
-async def _external_id(archive: Archive, stream: UUID) -> str:
-    for recorded in await archive.events.read(stream, upto=1):
-        if isinstance(recorded.envelope.event, SessionStarted):
-            return recorded.envelope.event.external_id
-    return ""
-
-
 async def events_of(archive: Archive, wanted: str) -> tuple[UUID, Sequence[Recorded[Event]]]:
     """The session that a person means, and its events. Raises NotFound."""
     stream = await find(archive, wanted)
@@ -106,7 +101,7 @@ async def read_own_history(archive: Archive, wanted: str) -> tuple[UUID, History
     """The same, to be forgotten: of a session, and of no branch, because what it shares with others would go, too.
     Raises NotFound for a branch's name.
     """
-    for alias in await _read_aliases(archive, wanted, await archive.events.streams()):
+    for alias in await _read_aliases(archive, wanted):
         raise NotFound(f"{alias_sentence(alias, wanted)}, which is forgotten whole; give the session's name for that.")
     return await read_history(archive, wanted)
 

@@ -42,8 +42,14 @@ class DatabaseLog(StoppableLog):
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Event]]:
         return await self._held.tail(after=after, limit=limit)
 
-    async def streams(self) -> Sequence[UUID]:
-        return await self._held.streams()
+    async def pick_first(self) -> Sequence[Recorded[Event]]:
+        return await self._held.pick_first()
+
+    async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[Event]]:
+        return await self._held.pick_last(classes)
+
+    async def streams(self, beginning: str = "") -> Sequence[UUID]:
+        return await self._held.streams(beginning)
 
     async def sizes(self, stream: UUID | None = None) -> Any:
         return await self._held.sizes(stream)

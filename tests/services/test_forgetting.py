@@ -1,3 +1,6 @@
+from typing import Any
+from uuid import UUID
+
 import pytest
 
 from mnemosyne.adapters.plain.log import PlainLog
@@ -12,7 +15,7 @@ from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
 from mnemosyne.lab.replay.deciding import review
 from mnemosyne.services import contexts, memories, sessions
 from mnemosyne.services.exporting import export
-from mnemosyne.services.forgetting import candidates, choose_old, clean, forget, forget_all
+from mnemosyne.services.forgetting import choose_old, clean, forget, forget_all, read_last_active
 from mnemosyne.services.verifying import verify
 from tests.services.talking import Plain, Talk, assistant, body, plain, rich_session, talking, user
 
@@ -215,14 +218,45 @@ async def test_sessions_are_found_by_either_name_or_its_beginning() -> None:
             await sessions.find(archive, wrong)
 
 
-async def test_retention_looks_at_what_sessions_hold_and_when_they_were_active() -> None:
+async def test_retention_knows_when_a_session_was_active_and_leaves_out_what_was_forgotten_since() -> None:
     async with talking() as talk:
-        await talk.ask(body([user("One.")]))
-        sizes = await talk.archive.log.sizes()
-        (candidate,) = await candidates(talk.archive, sizes)
-    assert candidate.session == talk.stream
-    assert candidate.last_active_at == 1_000_000
-    assert candidate.stored_bytes == sizes[talk.stream].stored_bytes
+        await talk.ask(body([user("One.")]), reply=None)
+        assert await read_last_active(talk.archive) == {talk.stream: (await talk.history()).last_at}
+    await forget(talk.archive, talk.stream, _now, "c")
+    assert await read_last_active(talk.archive) == {}
+    async with talking(talk.archive) as again:
+        await again.ask(body([user("And now?")]))
+    assert list(await read_last_active(talk.archive)) == [talk.stream]
+
+
+class Counting(PlainLog):
+    """A log that counts what is read of it, by stream."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.read_whole: list[UUID | None] = []
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Any:
+        self.read_whole.append(stream)
+        return await super().read(stream, after=after, upto=upto)
+
+    async def sizes(self, stream: UUID | None = None) -> Any:
+        self.read_whole.append(stream)
+        return await super().sizes(stream)
+
+
+async def test_retention_by_days_reads_only_of_sessions_that_are_too_old() -> None:
+    log = Counting(event_codec())
+    archive = Plain(log)
+    for name in ("old", "older", "new"):
+        async with talking(archive, name) as talk:
+            await talk.ask(body([user(f"I am {name}.")]))
+    day = 24 * 3600 * 10**6
+    log.read_whole.clear()
+    assert not await choose_old(archive, now=9 * day, days=10, stored_bytes=None)
+    assert log.read_whole == []
+    assert len(await choose_old(archive, now=9 * day, days=8, stored_bytes=None)) == 3
+    assert set(log.read_whole) == set(await log.streams())
 
 
 async def test_retention_chooses_the_sessions_that_nobody_used_for_so_long() -> None:

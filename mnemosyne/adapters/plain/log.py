@@ -77,9 +77,17 @@ class PlainLog:
         await trio.lowlevel.checkpoint()
         return self._events[after : after + limit]
 
-    async def streams(self) -> Sequence[UUID]:
+    async def pick_first(self) -> Sequence[Recorded[Any]]:
+        return [self._streams[stream][0] for stream in await self.streams()]
+
+    async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[Any]]:
+        found = [await self.select(stream, classes) for stream in await self.streams()]
+        return [events[-1] for events in found if events]
+
+    async def streams(self, beginning: str = "") -> Sequence[UUID]:
         await trio.lowlevel.checkpoint()
-        return [stream for stream, stored in self._stored.items() if stored[0][0] not in NO_SESSIONS]
+        sessions = [stream for stream, stored in self._stored.items() if stored[0][0] not in NO_SESSIONS]
+        return [stream for stream in sessions if str(stream).startswith(beginning)]
 
     async def knowledge_streams(self) -> Sequence[UUID]:
         await trio.lowlevel.checkpoint()

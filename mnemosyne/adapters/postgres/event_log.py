@@ -5,6 +5,7 @@ position over all of them. The append is one function in the database (0009_appe
 (tail.py) misses nothing that commits late. Why its recorder is not used: ADR 45.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, LiteralString
 from uuid import UUID
@@ -38,6 +39,8 @@ _FORGETTING_SECONDS = 120.0
 
 # The largest bigint.
 _LAST_VERSION = 2**63 - 1
+_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""A stream's whole id."""
 
 _OF_STREAM = """
 select originator_version, notification_id, topic, state from mnemosyne.stored_events
@@ -98,9 +101,17 @@ class PostgresEventLog:
         """See ports.EventLog. Also raises UnknownEvent."""
         return await self._database.run(self._tail, after, limit)
 
-    async def streams(self) -> Sequence[UUID]:
+    async def pick_first(self) -> Sequence[Recorded[Any]]:
+        """See ports.EventLog. Also raises UnknownEvent."""
+        return await self._database.run(self._pick_first)
+
+    async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[Any]]:
+        """See ports.EventLog. Also raises UnknownEvent. Of each stream it reads back to the event that it finds."""
+        return await self._database.run(self._pick_last, self._codec.names_of(classes))
+
+    async def streams(self, beginning: str = "") -> Sequence[UUID]:
         """See ports.EventLog."""
-        return await self._database.run(self._streams)
+        return await self._database.run(self._streams, beginning)
 
     async def knowledge_streams(self) -> Sequence[UUID]:
         """See ports.EventLog."""
@@ -156,14 +167,22 @@ class PostgresEventLog:
             for version, position, name, state in rows
         ]
 
-    def _streams(self, connection: Connection) -> list[UUID]:
-        rows = connection.execute(
-            "select originator_id, topic, state from mnemosyne.stored_events"
-            " where originator_version = 1 and topic <> all(%s) order by notification_id",
-            (list(NO_SESSIONS),),
-            binary=True,
-        )
-        return [stream for stream, name, state in rows if self._is_ours(name, state)]
+    def _streams(self, connection: Connection, beginning: str) -> list[UUID]:
+        return [stream for stream, _, name, state in _first(connection, beginning) if self._is_ours(name, state)]
+
+    def _pick_first(self, connection: Connection) -> list[Recorded[Any]]:
+        return [
+            Recorded(stream, 1, position, self._codec.decode(name, state))
+            for stream, position, name, state in _first(connection, "")
+            if self._is_ours(name, state)
+        ]
+
+    def _pick_last(self, connection: Connection, names: Sequence[str]) -> list[Recorded[Any]]:
+        rows = connection.execute(_LAST, (self._streams(connection, ""), names), binary=True)
+        return [
+            Recorded(stream, version, position, self._codec.decode(name, state))
+            for stream, version, position, name, state in rows
+        ]
 
     def _is_ours(self, name: str, state: bytes) -> bool:
         """Whether a session that begins with this event is listed. What cannot be read is: that has to be seen."""
@@ -203,6 +222,28 @@ class PostgresEventLog:
             event = redacted(each.envelope.event)
             if event != each.envelope.event:
                 yield each.version, *self._codec.encode(attrs.evolve(each.envelope, event=event))
+
+
+_FIRST: LiteralString = (
+    "select originator_id, notification_id, topic, state from mnemosyne.stored_events"
+    " where originator_version = 1 and topic <> all(%s) and {} order by notification_id"
+)
+_LAST = """
+select stream, originator_version, notification_id, topic, state
+from unnest(%s::uuid[]) with ordinality as began (stream, place) cross join lateral (
+    select originator_version, notification_id, topic, state from mnemosyne.stored_events
+    where originator_id = stream and topic = any(%s) order by originator_version desc limit 1) as last
+order by place
+"""
+
+
+def _first(connection: Connection, beginning: str) -> Iterable[tuple[UUID, int, str, bytes]]:
+    """Stream, position, name and state of the first event of each session whose id begins so."""
+    begins: LiteralString = "starts_with(originator_id::text, %s)"
+    asked: str | UUID = beginning
+    if _ID.fullmatch(beginning):  # to compare it as a text would read the first event of every session
+        begins, asked = "originator_id = %s", UUID(beginning)
+    return connection.execute(_FIRST.format(begins), (list(NO_SESSIONS), asked), binary=True)
 
 
 def _erase_index(connection: Connection, stream: UUID) -> None:

@@ -93,8 +93,14 @@ class ReconnectingLog:
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
         return await self._current().events.tail(after=after, limit=limit)
 
-    async def streams(self) -> Sequence[UUID]:
-        return await self._current().events.streams()
+    async def pick_first(self) -> Sequence[Recorded[Any]]:
+        return await self._current().events.pick_first()
+
+    async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[Any]]:
+        return await self._current().events.pick_last(classes)
+
+    async def streams(self, beginning: str = "") -> Sequence[UUID]:
+        return await self._current().events.streams(beginning)
 
     async def knowledge_streams(self) -> Sequence[UUID]:
         return await self._current().events.knowledge_streams()

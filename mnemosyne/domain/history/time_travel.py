@@ -42,6 +42,21 @@ _ADDRESS = re.compile(r"(?P<turn>[0-9]{1,9})(?:\.(?P<attempt>[0-9]{1,9}))?(?:/(?
 Upstream = RoundBegan | FallbackSent
 """What records a body that went upstream, where that is not what the client sent."""
 
+ACTIVE = (
+    SessionStarted,
+    BranchOpened,
+    TurnBegan,
+    RoundBegan,
+    FallbackSent,
+    RoundFinished,
+    TurnFinished,
+    TurnInterrupted,
+    GapRecorded,
+)
+"""What a session does itself: the times of these events are its own. What a person says of a turn, or forgetting, is
+not.
+"""
+
 Sent = TurnBegan | Upstream
 """What records a body that was sent: the client's to us, or ours to the provider."""
 
@@ -325,13 +340,11 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
                 deciding.append(event)
             case BranchModeSet():
                 deciding.append(event)
-                continue
             case TurnBegan():
                 attempts[Address(event.branch, event.turn, event.attempt)] = Attempt(version, event)
                 bodies[version] = event
             case WindowFilled():
                 filled[event.branch, event.turn] = event
-                continue
             case RoundBegan() | FallbackSent() | RoundFinished():
                 address = Address(event.branch, event.turn, event.attempt)
                 if isinstance(event, Upstream):
@@ -346,17 +359,15 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
                 gaps.append(event)
             case ObjectCreated():
                 objects[event.object] = event.first_turn
-                continue
             case CheckpointNamed():
                 checkpoints[event.name] = event
-                continue  # what a person said of a turn is no turn
             case SessionForgotten():
                 forgotten = version
                 checkpoints.clear()
-                continue  # forgetting is not what the session did
             case _:
-                continue  # of a kind that says nothing about turns
-        times.append(event.at)
+                pass  # of a kind that says nothing about turns
+        if isinstance(event, ACTIVE):
+            times.append(event.at)
     return History(
         session=session,
         started=started,

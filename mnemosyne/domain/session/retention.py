@@ -29,6 +29,11 @@ class Victim:
     reason: str
 
 
+def is_old(last_active_at: int, *, now: int, days: int | None) -> bool:
+    """Whether a session was not active for more than so many days. None: no session is too old."""
+    return days is not None and now - last_active_at > days * DAY
+
+
 def victims(
     candidates: Iterable[RetainedSession], *, now: int, days: int | None, stored_bytes: int | None
 ) -> tuple[Victim, ...]:
@@ -44,7 +49,7 @@ def victims(
         age = now - each.last_active_at
         if age < IN_USE:
             break
-        if days is not None and age > days * DAY:
+        if is_old(each.last_active_at, now=now, days=days):
             chosen.append(Victim(each, f"not active for {age // DAY} days"))
         elif stored_bytes is not None and total > stored_bytes:
             chosen.append(Victim(each, f"the sessions hold {total} bytes, and {stored_bytes} are allowed"))

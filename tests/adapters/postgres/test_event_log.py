@@ -114,6 +114,26 @@ class TestEventLog:
         await world.journal.append(said(stream(3), 1, "b"))
         assert await world.log.streams() == [stream(number) for number in numbers]
 
+    async def test_streams_are_listed_by_how_their_ids_begin(self, world: World) -> None:
+        for number in (1, 2):
+            await world.journal.append(said(stream(number), 0, "a"))
+        whole = str(stream(1))
+        assert await world.log.streams(whole) == await world.log.streams(whole[:-1] + "1") == [stream(1)]
+        assert await world.log.streams(whole[:-1]) == [stream(1), stream(2)]
+        assert await world.log.streams("x" * len(whole)) == await world.log.streams("no id") == []
+
+    async def test_of_every_stream_the_first_event_and_the_last_of_some_classes_are_read_alone(
+        self, world: World
+    ) -> None:
+        await world.journal.append(said(stream(2), 0, "a", "b"))
+        await world.journal.append(said(stream(1), 0, "c"))
+        await world.journal.append(said(stream(2), 2, "d"))
+        assert texts(await world.log.pick_first()) == ["a", "c"]
+        found = await world.log.pick_last((Said, int))
+        assert texts(found) == ["d", "c"]
+        assert list(found) == [(await world.log.read(stream(number)))[-1] for number in (2, 1)]
+        assert list(await world.log.pick_last((int,))) == []
+
     async def test_a_long_stream_and_its_list_are_read_whole(self, world: World) -> None:
         await world.journal.append(said(stream(1), 0, *(str(number) for number in range(2_500))))
         tickets = [world.journal.submit(said(stream(2 + number), 0, "a")) for number in range(1_100)]

@@ -45,6 +45,8 @@ CALLS: list[Callable[[ReconnectingLog], Awaitable[object]]] = [
     lambda log: log.select(S, ()),
     lambda log: log.tail(after=0, limit=1),
     all_streams,
+    lambda log: log.pick_first(),
+    lambda log: log.pick_last(()),
     lambda log: log.sizes(),
     lambda log: log.fetch(S, ()),
     lambda log: log.forget(S, hushed),

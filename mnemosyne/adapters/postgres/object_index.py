@@ -16,12 +16,12 @@ from mnemosyne.adapters.postgres.object_index_rows import (
     IndexedObject,
     IndexEntry,
     IndexStanding,
+    IndexWork,
     SkippedObject,
 )
 from mnemosyne.adapters.postgres.object_index_search import IndexQuery
 from mnemosyne.domain.recall.object_search import AcrossResult, ByMeaning, Filter, PassageHit, SearchResult, combine
 from mnemosyne.domain.recall.retrieval import Embedder
-from mnemosyne.domain.text.passages import Passage
 
 BUILD_SECONDS = 3_600.0
 """How long making the index for approximate search may take; 300,000 vectors take two minutes."""
@@ -94,35 +94,21 @@ class PostgresObjectIndex:
         """Nothing is in the index, but vectors stay: the same passage gets the same one."""
         await self._database.run(rows.clear)
 
-    async def tidy(self) -> None:
-        """Take out what was forgotten, and what another way of cutting left."""
-        await self._database.run(rows.tidy)
-
-    async def read_position(self) -> int:
-        """How far the projection has come that tells which objects there are."""
-        return await self._database.run(rows.read_position)
-
-    async def due(self) -> list[Embedder]:
-        """The embedders whose vectors are to be kept: the wanted one's, and, until these are all there, those that it
-        takes the place of, which are quicker.
+    async def tidy(self) -> int:
+        """Take out what was forgotten, and what another way of cutting left; how far the projection has come that tells
+        which objects there are.
         """
-        reached = await self._database.run(rows.cursors)
-        wanted, *others = self.embedders
-        return [*(each for each in others if reached.get(each.name)), wanted]
+        return await self._database.run(rows.tidy)
 
-    async def next_objects(self, name: str, limit: int, *, with_words: bool) -> tuple[Cursor, Sequence[IndexedObject]]:
-        """Where a cursor stands, and the next objects; ``with_words``: only those whose words are there."""
-        return await self._database.run(rows.next_objects, name, limit, with_words)
+    async def next_work(self, limit: int) -> IndexWork | None:
+        """What is to be done next, for up to so many objects: words, then vectors. None where all is done."""
+        return await self._database.run(rows.next_work, [each.name for each in self.embedders], limit)
 
     async def put_words(
         self, after: Cursor, made: Sequence[IndexedObject], entries: Sequence[IndexEntry | SkippedObject | None]
     ) -> None:
         """The words of objects (None: it was forgotten), and the cursor to the last of them."""
         await self._database.run(rows.put_words, after, made, entries)
-
-    async def list_unembedded(self, embedder: str, made: Sequence[IndexedObject]) -> Sequence[Mapping[bytes, Passage]]:
-        """The passages of each object that have no vector yet, each text once, with the first object that has it."""
-        return await self._database.run(rows.list_unembedded, embedder, made)
 
     async def put_vectors(self, embedder: str, vectors: Mapping[tuple[UUID, bytes], Sequence[float]]) -> None:
         """Vectors of passages, by session and hash."""
@@ -131,10 +117,6 @@ class PostgresObjectIndex:
     async def move(self, after: Cursor, made: IndexedObject) -> None:
         """The cursor to an object, unless somebody else has moved it."""
         await self._database.run(rows.move, after, made)
-
-    async def keep_only(self, embedder: str) -> None:
-        """No other embedder's vectors are needed any more, if this one's are all there."""
-        await self._database.run(rows.keep_only, embedder)
 
 
 def _by_meaning(embedder: Embedder | None, near: Sequence[PassageHit]) -> ByMeaning | None:

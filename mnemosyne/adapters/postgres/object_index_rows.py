@@ -78,6 +78,17 @@ class Cursor:
 
 
 @attrs.frozen(kw_only=True)
+class IndexWork:
+    """What is to be taken in next: objects, from where a cursor stands. Where vectors are to be made, ``passages`` are
+    those of each object that have none yet, each text once, with the first object that has it; else there are none.
+    """
+
+    cursor: Cursor
+    made: Sequence[IndexedObject]
+    passages: Sequence[Mapping[bytes, Passage]] = ()
+
+
+@attrs.frozen(kw_only=True)
 class IndexStanding:
     """How the index stands: ``missing`` objects are not in it yet, ``unembedded`` ones have no vectors of ``embedder``
     yet.
@@ -171,25 +182,34 @@ def cursors(connection: Connection) -> dict[str, int]:
 # Filling
 
 
-def read_position(connection: Connection) -> int:
-    return _one(
-        connection,
-        "select coalesce(max(position), 0) from mnemosyne.projections where name = %s and not side",
-        OBJECT_INDEX.name,
-    )
+def next_work(connection: Connection, embedders: Sequence[str], limit: int) -> IndexWork | None:
+    """What is to be done next, for up to so many objects; None where all is done.
 
-
-def next_objects(connection: Connection, name: str, limit: int, with_words: bool) -> tuple[Cursor, list[IndexedObject]]:
+    Words come first, then the vectors of the first embedder, the wanted one. Until these are all there, others that
+    have some are kept up before it: they are quicker. Then nobody needs theirs any more.
+    """
     if _one(connection, _NOT_MADE):
-        return Cursor(name), []
-    cursor = Cursor(name, _position(connection, name))
-    upto = _position(connection, WORDS) if with_words else LARGEST
+        return None
+    cursor = Cursor(WORDS, _position(connection, WORDS))
+    if made := _list_made(connection, cursor, LARGEST, limit):
+        return IndexWork(cursor=cursor, made=made)
+    wanted, *others = embedders
+    reached = cursors(connection)
+    for name in (*(each for each in others if reached.get(each)), wanted):
+        behind = Cursor(name, _position(connection, name))
+        if made := _list_made(connection, behind, cursor.position, limit):
+            return IndexWork(cursor=behind, made=made, passages=_list_unembedded(connection, name, made))
+    _keep_only(connection, wanted)
+    return None
+
+
+def _list_made(connection: Connection, after: Cursor, upto: int, limit: int) -> list[IndexedObject]:
     rows = connection.execute(
         f"select position, stream, object, version, {_FORGOTTEN} from mnemosyne.object_index_made m"
         " where position > %s and position <= %s order by position limit %s".encode(),
-        (cursor.position, upto, limit),
+        (after.position, upto, limit),
     )
-    return cursor, [IndexedObject(*row) for row in rows]
+    return [IndexedObject(*row) for row in rows]
 
 
 def _position(connection: Connection, name: str) -> int:
@@ -297,7 +317,9 @@ def _take_out(connection: Connection, streams: Sequence[UUID], objects: Sequence
         )
 
 
-def list_unembedded(connection: Connection, embedder: str, made: Sequence[IndexedObject]) -> list[dict[bytes, Passage]]:
+def _list_unembedded(
+    connection: Connection, embedder: str, made: Sequence[IndexedObject]
+) -> list[dict[bytes, Passage]]:
     rows = connection.execute(
         "select distinct on (stream, hash) place, hash, first, beyond"
         " from unnest(%s::uuid[], %s::text[]) with ordinality as made (stream, object, place)"
@@ -342,7 +364,7 @@ def move(connection: Connection, after: Cursor, made: IndexedObject) -> bool:
     return moved.rowcount == 1
 
 
-def keep_only(connection: Connection, embedder: str) -> None:
+def _keep_only(connection: Connection, embedder: str) -> None:
     others = connection.execute(
         "delete from mnemosyne.object_index_cursors where name <> all(%s) returning name", ([WORDS, embedder],)
     ).fetchall()
@@ -350,14 +372,17 @@ def keep_only(connection: Connection, embedder: str) -> None:
         connection.execute("delete from mnemosyne.object_vectors where embedder <> %s", (embedder,))
 
 
-def tidy(connection: Connection) -> None:
+def tidy(connection: Connection) -> int:
+    """Take out what was forgotten, and what another way of cutting left; how far the projection has come that tells
+    which objects there are.
+    """
     older = connection.execute(
         "select name from mnemosyne.object_index_cursors where name like 'words/%%' and name <> %s", (WORDS,)
     ).fetchone()
     if older is not None:
         clear(connection)
     if _one(connection, _NOT_MADE):
-        return
+        return 0
     # Whoever puts something in holds this, too.
     connection.execute("select from mnemosyne.object_index_cursors where name = %s for update", (WORDS,))
     gone = connection.execute(
@@ -374,6 +399,11 @@ def tidy(connection: Connection) -> None:
             " select from mnemosyne.object_passages p where p.stream = v.stream and p.hash = v.hash)",
             (stream,),
         )
+    return _one(
+        connection,
+        "select coalesce(max(position), 0) from mnemosyne.projections where name = %s and not side",
+        OBJECT_INDEX.name,
+    )
 
 
 def clear(connection: Connection) -> None:

@@ -17,7 +17,14 @@ import attrs
 import trio
 
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
-from mnemosyne.adapters.postgres.object_index_rows import WORDS, Cursor, IndexedObject, IndexEntry, SkippedObject, cut
+from mnemosyne.adapters.postgres.object_index_rows import (
+    Cursor,
+    IndexedObject,
+    IndexEntry,
+    IndexWork,
+    SkippedObject,
+    cut,
+)
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.history.time_travel import digests_in
 from mnemosyne.domain.objects.events import ObjectCreated
@@ -108,10 +115,10 @@ class ObjectIndexer:
         seen, pauses, away = 0, backoff(FIRST_PAUSE, LONGEST_PAUSE), False
         while True:
             try:
-                await self.catch_up()
+                await self._follow(seen)
                 pauses, away = backoff(FIRST_PAUSE, LONGEST_PAUSE), False
                 seen = await progress.beyond(seen)
-                await self._wait_for_projection(seen)
+                await trio.sleep(GATHER_SECONDS)
                 continue
             except LogFailed as error:
                 if not away:
@@ -121,37 +128,34 @@ class ObjectIndexer:
                 log.exception("the indexer failed; it starts again")
             await trio.sleep(next(pauses))
 
-    async def _wait_for_projection(self, position: int) -> None:
+    async def _follow(self, position: int) -> None:
+        """Catch up with the projection, and again until that has come so far."""
         for _ in range(WAITS):
-            await trio.sleep(GATHER_SECONDS)
-            if await self._index.read_position() >= position:
+            if await self.catch_up() >= position:
                 return
+            await trio.sleep(GATHER_SECONDS)
 
-    async def catch_up(self) -> None:
-        """Take in every object that the projection knows. Raises LogFailed."""
-        await self._index.tidy()
-        while await self._step():
-            pass
-        await self._index.keep_only(self._index.embedders[0].name)
+    async def catch_up(self) -> int:
+        """Take in every object that the projection knows; how far that had come before. Raises LogFailed."""
+        position = await self._index.tidy()
+        while (work := await self._index.next_work(OBJECTS)) is not None:
+            await self._do(work)
+        return position
 
-    async def _step(self) -> bool:
-        """Do a little of what is most needed; whether there may be more to do."""
-        if await self._take_words():
-            return True
-        for embedder in await self._index.due():
-            if await self._take_vectors(embedder):
-                return True
-        return False
+    async def _do(self, work: IndexWork) -> None:
+        """Do as much of it as is done at once."""
+        for embedder in self._index.embedders:
+            if embedder.name == work.cursor.name:
+                await self._take_vectors(embedder, work)
+                return
+        await self._take_words(work)
 
-    async def _take_words(self) -> bool:
-        cursor, made = await self._index.next_objects(WORDS, OBJECTS, with_words=False)
-        found = self._said = await self._read([each for each in made if not each.forgotten])
-        taken = list(itertools.takewhile(lambda each: each.forgotten or each in found, made))
-        if taken:
-            entries = await self._in_thread(lambda: [_entry(each, found.get(each)) for each in taken])
-            await self._put(cursor, taken, entries)
-            self._report(len(taken))
-        return len(taken) < len(made) or len(made) == OBJECTS
+    async def _take_words(self, work: IndexWork) -> None:
+        found = self._said = await self._read([each for each in work.made if not each.forgotten])
+        taken = list(itertools.takewhile(lambda each: each.forgotten or each in found, work.made))
+        entries = await self._in_thread(lambda: [_entry(each, found.get(each)) for each in taken])
+        await self._put(work.cursor, taken, entries)
+        self._report(len(taken))
 
     async def _put(
         self, cursor: Cursor, made: Sequence[IndexedObject], entries: Sequence[IndexEntry | SkippedObject | None]
@@ -172,11 +176,8 @@ class ObjectIndexer:
         await self._put(cursor, made[:half], entries[:half])
         await self._put(attrs.evolve(cursor, position=made[half - 1].position), made[half:], entries[half:])
 
-    async def _take_vectors(self, embedder: Embedder) -> bool:
-        cursor, made = await self._index.next_objects(embedder.name, OBJECTS, with_words=True)
-        if not made:
-            return False
-        lacking = dict(zip(made, await self._index.list_unembedded(embedder.name, made), strict=True))
+    async def _take_vectors(self, embedder: Embedder, work: IndexWork) -> None:
+        lacking = dict(zip(work.made, work.passages, strict=True))
         chosen = await self._read_again(_choose(lacking, embedder.texts_at_once * self._threads()))
         whole = [each for each, some in chosen.items() if len(some) == len(lacking[each])]
         try:
@@ -186,9 +187,8 @@ class ObjectIndexer:
         except Exception:
             whole = await self._embed_apart(embedder, chosen, whole)
         if whole:
-            await self._index.move(cursor, whole[-1])
+            await self._index.move(work.cursor, whole[-1])
             self._report(len(whole))
-        return len(whole) < len(made) or len(made) == OBJECTS
 
     async def _embed_apart(
         self, embedder: Embedder, chosen: "_Chosen", whole: Sequence[IndexedObject]

@@ -551,6 +551,15 @@ async def test_many_objects_cost_as_many_readings_as_one(dsn: str) -> None:
     assert counts == [dict.fromkeys(READINGS, 1)] * 2
 
 
+async def test_where_nothing_is_to_be_done_it_is_seen_in_two_transactions(dsn: str) -> None:
+    async with indexing(dsn) as world:
+        await world.add("s", *FILES)
+        await world.catch_up()
+        with asked_of_the_database() as asked:
+            await world.indexer.catch_up()
+    assert len(asked.of("begin")) == 2
+
+
 READINGS = (
     "select originator_version, notification_id",
     "select digest, size",

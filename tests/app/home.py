@@ -131,6 +131,16 @@ class Home:
         """That of a session, by its client's name for it."""
         return stream_of(self.config.tenant, session)
 
+    async def until_recorded(self, session: str, kind: type[Event]) -> None:
+        """Wait until an event of that kind is on record: a turn does not wait long for a database that is busy."""
+        async with open_storage(self.config) as storage:
+            with trio.fail_after(DEADLINE):
+                while True:
+                    recorded = await storage.events.read(self.stream(session))
+                    if any(isinstance(each.envelope.event, kind) for each in recorded):
+                        return
+                    await trio.sleep(0.05)  # it is another process that writes
+
     async def events(self, session: str) -> list[Event]:
         """What is on record of a session, which must verify."""
         async with open_storage(self.config) as storage:

@@ -13,6 +13,7 @@ from mnemosyne.adapters.embedded import cluster
 from mnemosyne.adapters.embedded.programs import FOLDERS, NEWEST
 from mnemosyne.adapters.postgres.backup import FORMAT
 from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.session.events import TurnFinished
 from tests.adapters.log_support import query
 from tests.app.home import at_home
 from tests.cli.running import run
@@ -134,6 +135,7 @@ async def test_a_backup_while_a_server_serves_is_a_log_that_verifies_and_that_an
     async with at_home(tmp_path) as home, home.served("manage") as served:
         client = Client(served.url, session="s")
         await client.work("Where is it?")
+        await home.until_recorded("s", TurnFinished)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.work, "And now?")
             await trio.to_thread.run_sync(lambda: run("backup", str(file), "--data-dir", str(home.config.data_dir)))

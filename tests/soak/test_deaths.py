@@ -89,6 +89,8 @@ class Campaign:
         options = ("--manage-window", str(WINDOW))
         async with self.home.served("manage", *options, program=program) as served:
             self.client.url = served.url
+            if not self.whole:  # the first request has to be waited for, or the session is only observed
+                await served.until_told(state="working")
             self.up.set()
             try:
                 yield served.process

@@ -20,12 +20,17 @@ from benchmarks.harness import Group, Part, Row, Server, single
 from benchmarks.history import QUICK_KIND, SYNTHETIC_KIND, history
 from benchmarks.inside import open_log, record
 from mnemosyne.adapters.embedded.server import open_embedded
+from mnemosyne.projections.catalog import ALL
+from mnemosyne.projections.object_index import OBJECT_INDEX
 
 TURNS, QUICK_TURNS = 250, 20
 """Turns of the session that is copied."""
 
 AT_ONCE = 20
 """Sessions that write beside each other, and are copied at once."""
+
+MOST_INDEXED = 1_000_000
+"""Beyond so many events the index of objects is left out, which takes hours."""
 
 EVENTS = """
 insert into mnemosyne.stored_events (originator_id, originator_version, topic, state, notification_id)
@@ -63,16 +68,21 @@ async def _measure(events: int, kind: str) -> list[Row]:
             rows.append(single("on disk", named, "MB", int(str(size)) / 1e6))
             # By its environment: a server of the default directory would take the commands, and their time with them.
             environ = {**os.environ, "MNEMOSYNE_DSN": server.dsn, "MNEMOSYNE_DATA_DIR": str(Path(folder) / "own")}
+            is_indexed = events <= MOST_INDEXED
+            read_models = () if is_indexed else [each.name for each in ALL if each is not OBJECT_INDEX]
             for words in (
-                ("rebuild",),
-                ("sessions", "--json"),
+                ("rebuild", *read_models),
+                ("sessions", "--limit", "20"),
                 ("context", str(stream), "--json"),
                 ("verify", str(stream)),
-                ("search", str(stream), "parser", "--json"),
+                *([("search", str(stream), "parser", "--json")] if is_indexed else []),
                 ("du", "--json"),
                 ("usage", "--json"),
                 ("retain", "--retain-days", "1", "--dry-run"),
                 ("backup", str(Path(folder) / "backup")),
+                ("archive", str(stream), "--to", str(Path(folder) / "old"), "--quick"),
+                ("unarchive", str(stream)),
+                ("forget", str(stream), "--yes", "--quick"),
             ):
                 seconds, cpu = _run(words, environ)
                 rows.append(single(words[0], named, "s", seconds))

@@ -1,6 +1,7 @@
 """A session of the client's own is begun with what another one was after a turn, and how it goes on is told."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -55,4 +56,28 @@ def test_what_cannot_be_is_a_sentence_and_writes_nothing(transcripts: Path) -> N
     ):
         done = run("fork", *arguments, code=code)
         assert sentence in " ".join(done.stderr.split()), arguments
+    assert list(transcripts.iterdir()) == before
+
+
+def test_an_archived_session_is_left_as_any_other_and_where_its_file_is_gone_that_is_said(
+    transcripts: Path, tmp_path: Path
+) -> None:
+    (told,) = json.loads(run("archive", "s", "--to", str(tmp_path / "old"), "--json").stdout)["sessions"]
+    assert json.loads(run("fork", "s", "--turn", "5", "--json").stdout)["turn"] == 4
+    before = list(transcripts.iterdir())
+    Path(told["file"]).unlink()
+    assert told["file"] in run("fork", "s", "--turn", "5", code=1).stderr.replace("\n", "")
+    assert list(transcripts.iterdir()) == before
+
+
+def test_a_forgotten_session_cannot_be_left_and_nothing_is_written(
+    transcripts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/claude").touch(mode=0o700)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    before = list(transcripts.iterdir())
+    run("forget", "s", "--yes", "--quick")
+    assert "was forgotten" in " ".join(run("fork", "s", code=1).stderr.split())
+    assert "was forgotten" in " ".join(run("run", "--fork", "s@4", "--", "claude", code=1).stderr.split())
     assert list(transcripts.iterdir()) == before

@@ -21,8 +21,8 @@ from mnemosyne.errors import BadConfiguration
 
 log = logging.getLogger(__name__)
 
-_BATCH_CHARACTERS = 3_000
-"""What is embedded in one stay in a thread: some four passages, about a tenth of a second."""
+_PASSAGE_CHARACTERS = 750
+"""Of a passage, about. In one stay in a thread as much is embedded as somebody who asks can wait for."""
 
 Vectors = list["array[float]"]
 
@@ -48,7 +48,7 @@ class MiniLM:
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """See domain.retrieval.Embedder."""
-        return await _in_threads(self.vector, texts, self._limiter)
+        return await _in_threads(self.vector, texts, self._limiter, self.texts_at_once)
 
     def vector(self, text: str) -> "array[float]":
         """The vector of one text, of its first 256 word pieces."""
@@ -72,7 +72,7 @@ class HashedLexical:
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """See domain.retrieval.Embedder."""
-        return await _in_threads(lexical_vector.lexical_vector, texts, self._limiter)
+        return await _in_threads(lexical_vector.lexical_vector, texts, self._limiter, self.texts_at_once)
 
 
 def open_embedder(data_dir: Path, *, threads: int = 1) -> MiniLM | HashedLexical:
@@ -88,7 +88,7 @@ def open_embedder(data_dir: Path, *, threads: int = 1) -> MiniLM | HashedLexical
 
 
 async def _in_threads(
-    vector: Callable[[str], "array[float]"], texts: Sequence[str], limiter: trio.CapacityLimiter
+    vector: Callable[[str], "array[float]"], texts: Sequence[str], limiter: trio.CapacityLimiter, at_once: int
 ) -> Vectors:
     """The vectors of all texts, in their order, from as many threads as the limiter lets run."""
     found: list[Vectors] = []
@@ -97,19 +97,19 @@ async def _in_threads(
         found[place] = await trio.to_thread.run_sync(lambda: [vector(text) for text in batch], limiter=limiter)
 
     async with trio.open_nursery() as nursery:
-        for batch in _batches(texts):
+        for batch in _batches(texts, at_once * _PASSAGE_CHARACTERS):
             found.append([])
             nursery.start_soon(run, len(found) - 1, batch)
     return [one for some in found for one in some]
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+def _batches(texts: Sequence[str], characters: int) -> Iterator[list[str]]:
     batch: list[str] = []
     size = 0
     for text in texts:
         batch.append(text)
         size += len(text)
-        if size >= _BATCH_CHARACTERS:
+        if size >= characters:
             yield batch
             batch, size = [], 0
     if batch:

@@ -6,6 +6,8 @@ its packets, and where both fail (a stopped server, a dead network) the deadline
 under the waiting thread, so that the thread ends too.
 """
 
+import errno
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -407,7 +409,8 @@ def _check_server(connection: Connection) -> None:
 
 
 # SQLSTATE classes and codes, from the table in PostgreSQL's manual, appendix A.
-_FULL = {"53100": "its disk is full", "53200": "it is out of memory", "53300": "it has too many connections already"}
+_DISK_FULL = "53100"
+_FULL = {_DISK_FULL: "its disk is full", "53200": "it is out of memory", "53300": "it has too many connections already"}
 _HUNG = {
     "55P03": "another transaction held a lock for too long",
     "57014": "a statement took too long",
@@ -429,7 +432,8 @@ _UNFIT = {
 
 def _raise_as_ours(error: psycopg.Error) -> NoReturn:
     """Say in one sentence what is wrong. Only words that cannot quote stored content are taken over."""
-    state = error.sqlstate or ""
+    # What the server says while it refuses a connection comes without its code.
+    state = error.sqlstate or (_DISK_FULL if os.strerror(errno.ENOSPC) in str(error) else "")
     if state == DOES_NOT_FIT:
         raise DoesNotFit("a stream is at another version") from None
     if state in _FULL:

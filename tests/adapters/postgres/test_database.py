@@ -1,7 +1,7 @@
 """The database behind threads: migrations, transactions, and a server that is away, hung, full or unfit."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import attrs
 import psycopg
@@ -31,6 +31,11 @@ def backend(connection: Connection) -> int:
     row = connection.execute("select pg_backend_pid()").fetchone()
     assert row is not None
     return int(row[0])
+
+
+def _no_room_for_a_connection(_: str) -> psycopg.Error:
+    """As it came from a server whose disk was full to the last byte: without a code."""
+    return psycopg.OperationalError("connection failed: FATAL:  could not write init file: No space left on device")
 
 
 def one(connection: Connection) -> int:
@@ -287,6 +292,7 @@ class TestOutages:
         ("error", "ours", "words"),
         [
             (psycopg.errors.DiskFull, LogUnavailable, "full: its disk is full"),
+            (_no_room_for_a_connection, LogUnavailable, "full: its disk is full"),
             (psycopg.errors.TooManyConnections, LogUnavailable, "full: it has too many connections"),
             (psycopg.errors.DeadlockDetected, LogUnavailable, "hung: transactions waited for each other"),
             (psycopg.errors.ReadOnlySqlTransaction, LogUnavailable, "away: it is read-only"),
@@ -296,7 +302,7 @@ class TestOutages:
         ],
     )
     async def test_each_kind_of_trouble_has_its_words(
-        self, dsn: str, error: type[psycopg.Error], ours: type[LogFailed], words: str
+        self, dsn: str, error: Callable[[str], psycopg.Error], ours: type[LogFailed], words: str
     ) -> None:
         def fail(_: Connection) -> None:
             raise error("from the server")

@@ -15,6 +15,7 @@ MnemosyneError
 │   ├── LogUnavailable      they: the database is away, hung or full
 │   ├── VersionConflict     another writer appended to the stream first
 │   ├── UnknownEvent        the log holds an event that this version does not know
+│   ├── LogDamaged          they: files of the database hold something else than was written
 │   ├── DatabaseUnfit       they: no pgvector, too old, or written by a newer Mnemosyne
 │   └── ContentMissing      the log names content that the store does not hold
 ├── ContentForgotten        the content was erased on request; its hash remains
@@ -89,6 +90,10 @@ class VersionConflict(LogFailed):
 
 class UnknownEvent(LogFailed):
     """The log holds an event that this version does not know."""
+
+
+class LogDamaged(LogFailed):
+    """A page, an index or a row of the database is not what was written. Only a copy of it brings that back."""
 
 
 class DatabaseUnfit(LogFailed):

@@ -42,7 +42,7 @@ from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.errors import LogFailed
+from mnemosyne.errors import LogFailed, NotFound
 from mnemosyne.http.app import create_app
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
@@ -195,7 +195,8 @@ async def _adopt_bypass_file(config: Config, archive: Archive) -> None:
             for name in names:
                 if name == "*":
                     await switching.switch_all(archive, config.tenant, command, new_id())
-                else:
+                    continue
+                with suppress(NotFound):  # it never said anything
                     await switching.switch_session(archive, UUID(name), command, new_id())
             remove_bypass_file(config.data_dir)
         except (LogFailed, ValueError) as error:

@@ -44,7 +44,7 @@ async def carry_log(config: Config, target: str, folder: Path, at: int, progress
                 found = await verify_sessions(storage_of(new), None, bars)
         finally:
             file.unlink(missing_ok=True)
-    differing = [str(each.session) for each in found if each.differences]
+    differing = [str(each.session) for each in found if not each.is_sound]
     if differing:
         raise DatabaseUnfit(
             f"In the new database these sessions differ from what was recorded: {', '.join(differing)}."

@@ -75,7 +75,7 @@ def restore(ctx: click.Context, /, file: Path, as_json: bool, **options: object)
             held, found = _restore(config, opened)
     except OSError as error:
         raise BadConfiguration(f"{file} cannot be read: {error.strerror or error}.") from None
-    differing = [str(each.session) for each in found if each.differences]
+    differing = [str(each.session) for each in found if not each.is_sound]
     turns = sum(each.turns for each in found)
     if as_json:
         print_json({**_as_json(held), "sessions": len(found), "turns": turns, "differing": differing})

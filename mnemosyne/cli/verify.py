@@ -22,9 +22,9 @@ def verify(ctx: click.Context, /, session: str | None, as_json: bool, **options:
     """Rebuild the body of every turn and check it against the SHA-256 that was recorded when it was sent; put every
     reply together. Without SESSION, all of them.
 
-    For each session it says `ok`, `forgotten`, or what differs. Besides the turns it counts requests that the client
-    repeated, the rounds with the provider that a managed turn took, and turns that went through without a record
-    while the database was away. The exit code is 1 if anything differs.
+    For each session it says `ok`, `forgotten`, what differs, or that it cannot be read. Besides the turns it counts
+    requests that the client repeated, the rounds with the provider that a managed turn took, and turns that went
+    through without a record while the database was away. The exit code is 1 if anything differs or cannot be read.
     """
     from mnemosyne.services.verifying import verify_sessions
 
@@ -39,10 +39,12 @@ def verify(ctx: click.Context, /, session: str | None, as_json: bool, **options:
     else:
         for each in found:
             say(_text(each) if session is not None else f"{each.session}  {_text(each)}")
-    ctx.exit(1 if any(each.differences for each in found) else 0)
+    ctx.exit(0 if all(each.is_sound for each in found) else 1)
 
 
 def _text(found: "Verification") -> str:
+    if found.unreadable is not None:
+        return f"cannot be read: {found.unreadable}"
     if found.differences:
         lines = [f"differs in {plural(len(found.differences), 'place')}"]
         return "\n".join([*lines, *(f"  {difference.sentence}" for difference in found.differences)])
@@ -67,6 +69,7 @@ def _as_json(found: "Verification") -> dict[str, Any]:
         "checked": found.checked,
         "forgotten": found.forgotten,
         "unrecorded": found.unrecorded,
+        "unreadable": found.unreadable,
         "differences": [
             {
                 "branch": difference.address.branch,

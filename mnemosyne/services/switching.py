@@ -6,7 +6,7 @@ from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.decide import NoteImport, SwitchManaging, decide
 from mnemosyne.domain.session.directory import find_import_time, off_since, operator_stream
 from mnemosyne.domain.session.state import Session
-from mnemosyne.errors import VersionConflict
+from mnemosyne.errors import NotFound, VersionConflict
 from mnemosyne.services.memories import ATTEMPTS, fold
 from mnemosyne.services.sessions import Archive
 
@@ -14,8 +14,11 @@ from mnemosyne.services.sessions import Archive
 async def switch_session(archive: Archive, stream: UUID, command: SwitchManaging, correlation_id: str) -> Session:
     """Record it for one session, unless it is so already; the session as it was before.
 
-    Whoever writes to the session in between is heard first. Raises what the log raises.
+    Whoever writes to the session in between is heard first. Raises what the log raises, and NotFound for a session that
+    did not begin: a stream that began with this would be listed nowhere.
     """
+    if not await archive.events.read(stream, upto=1):
+        raise NotFound(f"There is no session {stream}.")
     return await _record(archive, stream, command, correlation_id)
 
 

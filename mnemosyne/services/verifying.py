@@ -11,7 +11,7 @@ from mnemosyne.domain.history.time_travel import History, history_of
 from mnemosyne.domain.history.verification import Discrepancy, Fetch, Task, Verifier
 from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.domain.session.events import Event
-from mnemosyne.errors import ContentForgotten, ContentMissing
+from mnemosyne.errors import ContentForgotten, ContentMissing, LogDamaged, UnknownEvent
 from mnemosyne.services.sessions import Archive, find
 
 WINDOW_BYTES = 16 * 1024 * 1024
@@ -35,10 +35,19 @@ class Verification:
     forgotten: int
     unrecorded: int
     differences: tuple[Discrepancy, ...]
+    unreadable: str | None = None
+    """Why its events cannot be read at all; then nothing else is known of it."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing differs from what was recorded, and all of it can be read."""
+        return self.unreadable is None and not self.differences
 
     @property
     def verdict(self) -> str:
-        """``differs`` if anything does, else ``forgotten`` if anything was, else ``ok``."""
+        """``unreadable`` if it is, ``differs`` if anything does, else ``forgotten`` if anything was, else ``ok``."""
+        if self.unreadable is not None:
+            return "unreadable"
         if self.differences:
             return "differs"
         return "forgotten" if self.forgotten else "ok"
@@ -49,13 +58,22 @@ Bars = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 
 async def verify_sessions(archive: Archive, wanted: str | None, bars: Bars) -> list[Verification]:
-    """Check the session that a person means, or all of them. Raises NotFound."""
+    """Check the session that a person means, or all of them: one that is damaged keeps nobody from the others. Raises
+    NotFound.
+    """
     streams = [await find(archive, wanted)] if wanted is not None else list(await archive.events.streams())
     found = []
     for number, stream in enumerate(streams, start=1):
         with bars(f"session {number} of {len(streams)}") as progress:
-            found.append(await verify(archive, stream, progress))
+            found.append(await _verify_safely(archive, stream, progress))
     return found
+
+
+async def _verify_safely(archive: Archive, stream: UUID, progress: Callable[[int, int], None]) -> Verification:
+    try:
+        return await verify(archive, stream, progress)
+    except (LogDamaged, UnknownEvent) as error:
+        return Verification(stream, None, 0, 0, 0, 0, 0, 0, differences=(), unreadable=str(error))
 
 
 async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], None] | None = None) -> Verification:

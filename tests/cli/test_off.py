@@ -7,14 +7,20 @@ import pytest
 import trio
 from click.testing import CliRunner
 
+from mnemosyne.adapters.plain.directory import PlainDirectory
+from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main
 from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import operator_stream
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, SessionStarted
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
+from mnemosyne.errors import NotFound
+from mnemosyne.services import switching
 from tests.adapters.log_support import stream
 from tests.projections.support import POSTGRES, open_world
+from tests.scenarios.judge import Archive
 
 
 def opened(session: str) -> list[object]:
@@ -32,6 +38,14 @@ def opened(session: str) -> list[object]:
             agent_id=None,
         ),
     ]
+
+
+async def test_a_session_that_did_not_begin_is_none_that_could_be_switched() -> None:
+    log = PlainLog(event_codec())
+    command = SwitchManaging(at=1, on=False, why="mnemosyne off")
+    with pytest.raises(NotFound):
+        await switching.switch_session(Archive(log, log, log, PlainDirectory(log)), stream(1), command, "c")
+    assert await log.read(stream(1)) == []
 
 
 @pytest.fixture

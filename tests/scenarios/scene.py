@@ -14,11 +14,13 @@ import trio
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
+from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.lab.provider.prefix_cache import LocalServer
 from mnemosyne.lab.provider.script import Script, ScriptedReply
 from mnemosyne.lab.provider.server import Standin, open_standin
+from mnemosyne.services import switching
 from tests.actors.curating import Curated, open_curator
 from tests.actors.support import StoppableLog
 from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne
@@ -148,7 +150,9 @@ async def in_memory(
             scene.url = stages[-1].url
 
         async def off(session: str) -> None:
-            await stages[-1].switch(on=False, stream=stream_of("t", session))
+            archive = Archive(log, log, log, PlainDirectory(log))
+            command = SwitchManaging(at=next(clock), on=False, why="mnemosyne off")
+            await switching.switch_session(archive, stream_of("t", session), command, "c")
 
         async def quiet() -> None:
             progress = stages[-1].proxy.progress

@@ -11,8 +11,9 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.address import Address
+from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished
-from mnemosyne.errors import ContentMissing
+from mnemosyne.errors import ContentMissing, LogDamaged
 from mnemosyne.services import verifying
 from mnemosyne.services.verifying import verify
 from tests.domain.recorded import requests, sessions
@@ -66,6 +67,22 @@ class Altered:
             else each
             for each in await self.log.read(stream, after=after, upto=upto)
         ]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.log, name)
+
+
+@attrs.define
+class Torn:
+    """A log in which the events of one session cannot be read."""
+
+    log: PlainLog
+    stream: UUID
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> list[Recorded[Event]]:
+        if stream == self.stream:
+            raise LogDamaged("a page of its files is torn")
+        return list(await self.log.read(stream, after=after, upto=upto))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.log, name)
@@ -168,6 +185,18 @@ async def test_what_was_recorded_is_what_the_verifier_counts() -> None:
         report = await verify(talk.archive, talk.stream)
     assert report.attempts == sum(isinstance(each.envelope.event, TurnBegan) for each in events)
     assert report.external_id == "a client's session"
+
+
+async def test_a_session_whose_events_cannot_be_read_keeps_nobody_from_the_others() -> None:
+    archive = plain()
+    for name in ("torn", "whole"):
+        async with talking(archive, name) as talk:
+            await rich_session(talk)
+    torn = stream_of("local", "torn")
+    told = Counted(Torn(archive.log, torn), Counting(archive.log), archive.log)
+    found = await verifying.verify_sessions(told, None, lambda label: nullcontext(lambda done, total: None))
+    assert {each.session: each.verdict for each in found} == {torn: "unreadable", talk.stream: "ok"}
+    assert [each.unreadable for each in found if not each.is_sound] == ["a page of its files is torn"]
 
 
 async def test_all_sessions_are_verified_or_the_one_that_is_meant_each_with_a_bar() -> None:

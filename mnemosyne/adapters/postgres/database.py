@@ -24,7 +24,7 @@ from psycopg import pq, sql
 from psycopg.rows import TupleRow
 
 from mnemosyne.adapters.postgres.migrations import Migration, list_migrations, migrate
-from mnemosyne.errors import BadConfiguration, BadOption, DatabaseUnfit, LogFailed, LogUnavailable
+from mnemosyne.errors import BadConfiguration, BadOption, DatabaseUnfit, LogDamaged, LogFailed, LogUnavailable
 
 Connection = psycopg.Connection[TupleRow]
 """A connection inside a transaction; rows are tuples. ``mnemosyne`` is first on its search path."""
@@ -428,6 +428,7 @@ _UNFIT = {
     "3F000": "Mnemosyne's schema is missing",
     "42P07": "the schema mnemosyne holds tables that Mnemosyne did not make",
 }
+_DAMAGED = {"XX001": "a page of its files is torn", "XX002": "an index does not fit its table"}
 
 
 def _raise_as_ours(error: psycopg.Error) -> NoReturn:
@@ -442,6 +443,8 @@ def _raise_as_ours(error: psycopg.Error) -> NoReturn:
         raise LogUnavailable(f"the database hung: {_HUNG[state]}") from error
     if state in _UNFIT:
         raise DatabaseUnfit(f"the database cannot be used: {_UNFIT[state]}") from error
+    if state in _DAMAGED:
+        raise LogDamaged(f"the database is damaged: {_DAMAGED[state]}, see docs/operations.md") from None
     if state == "25006":
         raise LogUnavailable("the database is away: it is read-only, perhaps a standby") from error
     if isinstance(error, pg.ConnectionTimeout):

@@ -27,9 +27,9 @@ from mnemosyne.adapters.postgres.database import Connection, Database, DoesNotFi
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.tail import last_position, read_tail
 from mnemosyne.domain.knowledge.events import OPENED
-from mnemosyne.domain.ports import Recorded, StreamSizes
+from mnemosyne.domain.ports import Envelope, Recorded, StreamSizes
 from mnemosyne.domain.session.events import SessionStarted
-from mnemosyne.errors import LogFailed
+from mnemosyne.errors import LogFailed, UnknownEvent
 
 # As many rows as one read takes into memory at once.
 _PAGE = 1_000
@@ -163,16 +163,22 @@ class PostgresEventLog:
         """The events of a stream that a condition with these values chooses, in order."""
         rows = connection.execute(_OF_STREAM + which, (stream, *values), binary=True)
         return [
-            Recorded(stream, version, position, self._codec.decode(name, state))
+            Recorded(stream, version, position, self._decode(stream, version, name, state))
             for version, position, name, state in rows
         ]
+
+    def _decode(self, stream: UUID, version: int, name: str, state: bytes) -> Envelope[Any]:
+        try:
+            return self._codec.decode(name, state)
+        except UnknownEvent as error:
+            raise UnknownEvent(f"event {version} of session {stream}: {error}") from None
 
     def _streams(self, connection: Connection, beginning: str) -> list[UUID]:
         return [stream for stream, _, name, state in _first(connection, beginning) if self._is_ours(name, state)]
 
     def _pick_first(self, connection: Connection) -> list[Recorded[Any]]:
         return [
-            Recorded(stream, 1, position, self._codec.decode(name, state))
+            Recorded(stream, 1, position, self._decode(stream, 1, name, state))
             for stream, position, name, state in _first(connection, "")
             if self._is_ours(name, state)
         ]
@@ -180,7 +186,7 @@ class PostgresEventLog:
     def _pick_last(self, connection: Connection, names: Sequence[str]) -> list[Recorded[Any]]:
         rows = connection.execute(_LAST, (self._streams(connection, ""), names), binary=True)
         return [
-            Recorded(stream, version, position, self._codec.decode(name, state))
+            Recorded(stream, version, position, self._decode(stream, version, name, state))
             for stream, version, position, name, state in rows
         ]
 
@@ -196,7 +202,7 @@ class PostgresEventLog:
 
     def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded[Any]]:
         return [
-            Recorded(stream, version, position, self._codec.decode(name, state))
+            Recorded(stream, version, position, self._decode(stream, version, name, state))
             for stream, version, position, name, state in read_tail(connection, after, limit)
         ]
 

@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 from mnemosyne.adapters.postgres import database as postgres_database
 from mnemosyne.adapters.postgres.database import Connection, Database, Timeouts
 from mnemosyne.adapters.postgres.migrations import Migration, list_migrations
-from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogFailed, LogUnavailable
+from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogDamaged, LogFailed, LogUnavailable
 from tests.adapters.log_support import open_database, open_wire, query, until
 from tests.waiting import DEADLINE
 
@@ -298,7 +298,9 @@ class TestOutages:
             (psycopg.errors.ReadOnlySqlTransaction, LogUnavailable, "away: it is read-only"),
             (psycopg.errors.CannotConnectNow, LogUnavailable, "away: "),
             (psycopg.errors.UndefinedTable, DatabaseUnfit, "a table of Mnemosyne's is missing"),
-            (psycopg.errors.DataCorrupted, LogFailed, "refused a statement: DataCorrupted"),
+            (psycopg.errors.DataCorrupted, LogDamaged, "damaged: a page of its files is torn"),
+            (psycopg.errors.IndexCorrupted, LogDamaged, "damaged: an index"),
+            (psycopg.errors.CheckViolation, LogFailed, "refused a statement: CheckViolation"),
         ],
     )
     async def test_each_kind_of_trouble_has_its_words(

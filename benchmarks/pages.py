@@ -18,7 +18,7 @@ from benchmarks.commands import LONG, SHORT, record_sessions
 from benchmarks.harness import START_SECONDS, Group, Part, Row, Server, cpu_seconds_of, processes_below, single, spread
 from benchmarks.variants import OURS, VARIANTS, data_dir
 from mnemosyne.app.process import new_id, now
-from mnemosyne.app.storage import open_storage
+from mnemosyne.app.storage import Storage, open_storage
 from mnemosyne.config import load
 from mnemosyne.data_dir import local_token
 from mnemosyne.services import checkpoints
@@ -136,26 +136,44 @@ def _makes_pages(pid: int) -> bool:
     return False
 
 
+PAUSES_SECONDS: Sequence[float] = (2.0, 0.3)
+"""Before a commit, by turns: nothing has happened for a while, and something has just now."""
+
+
 async def _hear(server: Server, session: str, quick: bool) -> list[Row]:
-    """From before a commit of another process until a page that is open is told of it, and until it was shown again."""
+    """From a commit of another process until a page that is open is told of it, and until it was shown again."""
     stream = session.rpartition("/")[2]
-    told, shown_again = list[float](), list[float]()
+    told, soon, shown_again = list[float](), list[float](), list[float]()
     heard = await ask_page(server, f"/-/events?session={stream}")
     await _wait_for(heard, b"retry:")
     async with open_storage(load({"data_dir": str(data_dir(server.own))}, {})) as storage:
-        for number in range(QUICK_ROUNDS if quick else ROUNDS):
-            began = time.monotonic()
-            await checkpoints.name(
-                storage, SHORT, f"heard-{number}", branch="main", turn=None, at=now(), correlation_id=new_id()
-            )
-            await _wait_for(heard, b"event: changed")
-            told.append(1000 * (time.monotonic() - began))
+        for number in range(len(PAUSES_SECONDS) * (QUICK_ROUNDS if quick else ROUNDS)):
+            place = number % len(PAUSES_SECONDS)
+            # Not a whole number of looks apart, or every commit would be as far from the next one.
+            await trio.sleep(PAUSES_SECONDS[place] + 0.023 * number)
+            durable = list[float]()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_time_commit, storage, storage.journal.committed.position, durable)
+                await checkpoints.name(
+                    storage, SHORT, f"heard-{number}", branch="main", turn=None, at=now(), correlation_id=new_id()
+                )
+                await _wait_for(heard, b"event: changed")
+                heard_at = time.monotonic()
+            (committed,) = durable
+            (told, soon)[place].append(1000 * (heard_at - committed))
             await _visit(server, session)
-            shown_again.append(1000 * (time.monotonic() - began))
+            shown_again.append(1000 * (time.monotonic() - committed))
     return [
-        spread("from before a commit: told of it", OURS, "ms", told, LIVE_MS),
-        spread("from before a commit: the session shown anew", OURS, "ms", shown_again),
+        spread("from a commit after a while: told of it", OURS, "ms", told, LIVE_MS),
+        spread("from a commit after another: told of it", OURS, "ms", soon, LIVE_MS),
+        spread("from a commit: the session shown anew", OURS, "ms", shown_again),
     ]
+
+
+async def _time_commit(storage: Storage, position: int, durable: list[float]) -> None:
+    """Note when something behind a position is durable."""
+    await storage.journal.committed.beyond(position)
+    durable.append(time.monotonic())
 
 
 async def _wait_for(stream: trio.SocketStream, wanted: bytes) -> None:

@@ -33,6 +33,9 @@ WATCH_SECONDS = 30.0
 LOOK_SECONDS = 0.25
 """How often it looks where the log is. Whoever appends tells nobody: that would be a lock that all appends share."""
 
+SOON_SECONDS, SOON_LOOKS = 0.05, 20
+"""So soon, and so many times, it looks again for pages that are open where the log has just moved: more will follow."""
+
 PAUSE_SECONDS = 1.0
 """How often one that does not lead looks whether it may, and whether the database is back."""
 
@@ -107,16 +110,39 @@ async def tell_progress(database: Database, progress: LogProgress) -> Never:
     """Tell where the log is as often as it moves, whoever leads. ``database`` is as in ``Leader``. Raises LogFailed
     where it is away.
     """
+    pace = LivelyPace()
     while True:
-        await database.run(_watch, progress.advance, deadline=2 * WATCH_SECONDS)
+        await database.run(_watch, progress.advance, pace.pause_at, deadline=2 * WATCH_SECONDS)
 
 
-def _watch(connection: Connection, advance: Callable[[int], None]) -> None:
+@attrs.define
+class LivelyPace:
+    """How long to wait until the next look: a while as always, and less while the log moves."""
+
+    _position: int | None = None
+    _soon: int = 0
+
+    def pause_at(self, position: int) -> float:
+        """Seconds, after a look that found the log at a position."""
+        moved = self._position is not None and position > self._position
+        self._position = position
+        self._soon = SOON_LOOKS if moved else max(0, self._soon - 1)
+        return SOON_SECONDS if self._soon else LOOK_SECONDS
+
+
+def _pause_always(position: int) -> float:  # what is derived takes in much at once, and nobody looks at it come
+    return LOOK_SECONDS
+
+
+def _watch(
+    connection: Connection, advance: Callable[[int], None], pause_at: Callable[[int], float] = _pause_always
+) -> None:
     """Tell where the log is, for a while, as often as it moves."""
     end = time.monotonic() + WATCH_SECONDS
     while time.monotonic() < end:
-        trio.from_thread.run_sync(advance, _look(connection))
-        time.sleep(LOOK_SECONDS)  # in the thread that has the connection: its lock is held while that lives
+        position = _look(connection)
+        trio.from_thread.run_sync(advance, position)
+        time.sleep(pause_at(position))  # in the thread that has the connection: its lock is held while that lives
 
 
 def _look(connection: Connection) -> int:

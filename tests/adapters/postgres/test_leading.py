@@ -70,6 +70,15 @@ async def test_hearing_of_commits_costs_one_statement_each_time_that_it_looks(
     assert set(asked.statements) == {"select max(notification_id) from mnemosyne.stored_events"}
 
 
+def test_a_page_hears_sooner_of_what_follows_and_at_rest_nobody_is_asked_more_often() -> None:
+    pace = leading.LivelyPace()
+    at_rest = [pace.pause_at(5) for _ in range(3)]
+    moving = [pace.pause_at(6), *(pace.pause_at(6) for _ in range(leading.SOON_LOOKS - 1))]
+    again = [pace.pause_at(6) for _ in range(3)]
+    assert set(at_rest + again) == {leading.LOOK_SECONDS}
+    assert set(moving) == {leading.SOON_SECONDS}
+
+
 async def test_one_leads_and_another_when_that_one_ends(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world, following(dsn) as other:
         await until(lambda: other.leader.leads)

@@ -162,6 +162,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "what all commands have in common",
         "cli/completion cli/config cli/group cli/serve cli/settings errors",
     ),
+    "cli/test_run.py": ("a link is given at a terminal", "cli/page_link"),
     "cli/test_fork.py": ("a fork is where it begins, and how it goes on", "cli/forking"),
     "cli/test_off.py": ("to switch is a command", "services/switching"),
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),

@@ -107,6 +107,10 @@ def run(
     recorded = _record_files(command) if record_worktree else command
     command = _go_on_from(recorded, fork, config, with_files=with_files) if fork is not None else recorded
     with _server(config) as (url, started):
+        if sys.stderr.isatty():
+            from mnemosyne.cli.page_link import page_line
+
+            _say(page_line(config, url))
         _say_what_does_not_hold(command, config, url, joined=started is None)
         before = _read_untold(url, config) if started is None else {}
         began = time.time_ns() // 1000
@@ -268,14 +272,18 @@ def _say_what_was_recorded(config: Config, began: int) -> None:
     except Exception:  # whatever it is, the client has ended well
         logging.getLogger(__name__).debug("what was recorded cannot be said", exc_info=True)
         return
-    if found is None or not found.sessions:
+    if found is None:
+        _say("see what was recorded: mnemosyne open")
+        return
+    if not found.sessions:
         return
     total = found.total
     told = [f"recorded {plural(total.turns, 'turn')}"]
     if total.is_priced:
         told.append(dollars_text(total.nanodollars))
-        if total.managed and total.nanodollars_saved > 0:
-            told.append(f"saved {dollars_text(total.nanodollars_saved)}")
+        saved = total.nanodollars_saved if total.managed else 0
+        if saved:
+            told.append(f"saved {dollars_text(saved)}" if saved > 0 else f"{dollars_text(-saved)} more than without us")
     only = f" {str(next(iter(found.sessions)))[:8]}" if len(found.sessions) == 1 else ""
     _say(f"{', '.join(told)}: mnemosyne open{only}")
 

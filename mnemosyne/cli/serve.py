@@ -8,10 +8,10 @@ from functools import partial
 
 import click
 
+from mnemosyne.cli.page_link import page_line
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, manage_option, read_settings, setting_options
 from mnemosyne.config import Config
-from mnemosyne.errors import BadConfiguration
 
 
 @click.command()
@@ -49,8 +49,6 @@ def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
 
 def _announce(config: Config, url: str) -> None:
     from mnemosyne.app.clients import FIRST_PARTY, is_first_party
-    from mnemosyne.app.process import now
-    from mnemosyne.page_links import PageLinks, PageRole, link_to
 
     say(f"mnemosyne listening on {url}")
     sys.stdout.flush()
@@ -59,15 +57,7 @@ def _announce(config: Config, url: str) -> None:
     say(f"Point your agent at it:  export ANTHROPIC_BASE_URL={url}", err=True)
     if is_first_party(config.upstream):
         say(f"and Claude Code besides:  export {FIRST_PARTY}=1", err=True)
-    if not sys.stderr.isatty():  # a link lets in whoever reads it, and a log is read by many
-        say("See the sessions:  mnemosyne open", err=True)
-        return
-    try:
-        link = link_to(url, "/-/", PageLinks(config.data_dir).make(PageRole.OWNER, now()))
-    except BadConfiguration as error:
-        say(str(error), err=True)
-    else:
-        say(f"See the sessions (works once; `mnemosyne open` makes another):  {link}", err=True)
+    say(page_line(config, url), err=True)
 
 
 def _stop_when_stdin_ends() -> None:

@@ -87,6 +87,11 @@ class ContextMap:
         last = self.turns[-1].turn if self.turns else 0
         return sorted(turn for turn in ends if turn <= last)
 
+    @property
+    def over(self) -> Sequence[int]:
+        """The turns whose prompts held more than is usable of their window."""
+        return [each.turn for each in self.turns if each.usable and each.tokens > each.fixed + each.usable]
+
     def until(self, turn: int) -> "ContextMap":
         """The map up to and with that turn."""
         spans = [attrs.evolve(each, last=min(each.last, turn)) for each in self.spans if each.first <= turn]

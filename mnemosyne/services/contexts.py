@@ -1,11 +1,13 @@
 """What a context window was at a turn: its bytes, its proof, its blocks, and the reply to it."""
 
 from collections.abc import Sequence
+from fractions import Fraction
 from hashlib import sha256
 from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.history import context_view, time_travel
 from mnemosyne.domain.history.context_view import Comparison, ContextBlock, KnownBlocks, View
 from mnemosyne.domain.history.time_travel import Attempt, History
@@ -131,12 +133,42 @@ async def view_of(
 async def _views_of(
     archive: Archive, stream: UUID, history: History, rebuilt: Rebuilt, known: KnownBlocks | None
 ) -> tuple[View, View | None]:
-    """The same, and what the client had sent, where that was something else."""
+    """The same, and what the client had sent, where that was something else. What a block takes adds up to what the
+    provider counted of what went upstream, where it did.
+    """
     view, attempt = _own_view(history, rebuilt, known), rebuilt.attempt
-    if attempt.round is None or view.opaque is not None:
+    if view.opaque is not None:
         return view, None
+    if attempt.was_replaced:
+        sent = await rebuild(archive, stream, history, attrs.evolve(attempt, round=attempt.rounds[-1]))
+        return _at_scale(view, _scale_of(_own_view(history, sent, known), sent.attempt)), None
+    scale = _scale_of(view, attempt)
+    if attempt.round is None:
+        return _at_scale(view, scale), None
     client = _own_view(history, await rebuild(archive, stream, history, attrs.evolve(attempt, round=None)), known)
-    return context_view.with_origins_of(view, client, rebuilt.body, history.objects), client
+    shown = context_view.with_origins_of(view, client, rebuilt.body, history.objects)
+    return _at_scale(shown, scale), _at_scale(client, scale)
+
+
+def _scale_of(view: View, attempt: Attempt) -> Fraction:
+    """What the provider counted of a request, over what its blocks were taken for; 1 where it did not, or where nobody
+    can tell what some of them take.
+    """
+    ended = attempt.reply_event
+    used = None if ended is None else window_of(ended.usage)
+    sizes = [each.tokens for each in view.blocks if each.tokens is not None]
+    if used is None or not used.prompt or len(sizes) < len(view.blocks) or not sum(sizes):
+        return Fraction(1)
+    return Fraction(used.prompt, sum(sizes))
+
+
+def _at_scale(view: View, scale: Fraction) -> View:
+    if scale == 1:
+        return view
+    blocks = (
+        each if each.tokens is None else attrs.evolve(each, tokens=round(each.tokens * scale)) for each in view.blocks
+    )
+    return attrs.evolve(view, blocks=tuple(blocks))
 
 
 def _own_view(history: History, rebuilt: Rebuilt, known: KnownBlocks | None) -> View:

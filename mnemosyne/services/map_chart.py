@@ -25,7 +25,7 @@ from mnemosyne.services.charts import (
 from mnemosyne.services.context_map import ContextMap, MapTurn, Span
 
 HEIGHT = 380
-_LEFT, _RIGHT, _TOP, _BASE = 56, WIDTH - 8, 22, 318
+_LEFT, _RIGHT, _TOP, _BASE = 56, WIDTH - 8, 28, 318
 _STRIP = (_BASE + 8, 10)
 """Where the strip of the cache begins, and its height."""
 
@@ -171,7 +171,7 @@ def _rectangle(plane: Plane, band: _Band) -> str:
 def _scale(plane: Plane) -> Iterator[str]:
     yield from grid(attrs.evolve(plane, right=_RIGHT), ticks(plane.highest))
     yield f'<text class="up" x="{_LEFT - 6}" y="{_STRIP[0] + _STRIP[1] / 2}">cache</text>'
-    yield f'<text class="unit" x="{_LEFT - 6}" y="{_TOP - 8}">tokens</text>'
+    yield f'<text class="start" x="4" y="{_TOP - 16}">tokens</text>'
     yield f'<text class="unit" x="{_RIGHT}" y="{HEIGHT - 6}">turn</text>'
 
 

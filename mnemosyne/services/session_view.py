@@ -8,6 +8,7 @@ import attrs
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.events import BranchKind
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import dollars_text
 from mnemosyne.services import savings, timeline
 from mnemosyne.services.context_map import ContextMap, MapObject, read_map
@@ -100,6 +101,11 @@ class SessionView:
     misses: Sequence[Miss]
     passed: savings.PassedBudget | None
     unrecorded: int
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether the branch is that is shown."""
+        return any(each.name == self.branch and each.mode == Mode.MANAGE.value for each in self.branches)
 
     @property
     def verdict(self) -> str:

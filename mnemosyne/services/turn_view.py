@@ -180,6 +180,23 @@ async def read_block(
     return body[slice(*spans[number])]
 
 
+async def read_reply_block(
+    archive: Archive,
+    stream: UUID,
+    branch: str,
+    place: TurnPlace,
+    number: int,
+    known: KnownTurns,
+) -> bytes:
+    """The same of the reply to a turn."""
+    _, history = await known.read(archive, stream)
+    reply = await contexts.read_reply(archive, stream, history.at(branch, place)) or b""
+    blocks = context_view.reply_blocks(reply, history.dialect_of(branch))
+    if not 0 <= number < len(blocks):
+        raise NotFound(f"The reply has {len(blocks)} blocks, and not number {number}.")
+    return reply[slice(*blocks[number].span)]
+
+
 def _compare(client: View, sent: View) -> Changed:
     """By what each block says, wherever it stands."""
     theirs, ours = ({(each.section, each.digest) for each in view.blocks} for view in (client, sent))

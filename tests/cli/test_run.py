@@ -213,7 +213,9 @@ def test_what_was_recorded_and_what_the_figures_of_a_client_lack_is_said_when_it
             result = mnemosyne("run", "--manage", *python(f"AGENT = {agent!r}{TURN}"), environ=environ)
             *before, recorded = result.stderr.splitlines()
             assert (result.stdout.strip(), before) == (given_to_it, said)
-            assert re.fullmatch(r"mnemosyne: recorded 1 turn, \$0\.01\d\d: mnemosyne open [0-9a-f]{8}", recorded)
+            price = r"\$0\.01\d\d"
+            told = rf"mnemosyne: recorded 1 turn, {price}, {price} more than without us: mnemosyne open [0-9a-f]{{8}}"
+            assert re.fullmatch(told, recorded)
         with serving(environ=environ) as url:
             for _ in range(2):
                 asked = ("run", "--port", url.rpartition(":")[2], *python(f"AGENT = 'curl/8'{TURN}"))
@@ -332,7 +334,9 @@ print("read", input(), flush=True)
         assert keyboard is not None
         assert screen is not None
         try:
-            _read_until(screen, b"ready True True")
+            assert b"See the sessions (works once; `mnemosyne open` makes another):  http://" in _read_until(
+                screen, b"ready True True"
+            )
             keyboard.write(b"\x03")
             seen = _read_until(screen, b"interrupted")
             keyboard.write(b"on\n")

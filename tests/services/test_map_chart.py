@@ -43,6 +43,11 @@ def test_a_band_is_drawn_for_each_fidelity_that_took_room() -> None:
     assert set(bands(found)) == {("L0", "a"), ("L2", "a"), ("L0", "b")}
 
 
+def test_the_turns_that_sent_more_than_is_usable_are_told() -> None:
+    turns = [turn(1, 5100), turn(2, 5101), turn(3, 9000, usable=0), turn(4, 9000)]
+    assert ContextMap(branch="main", turns=turns, spans=[]).over == [2, 4]
+
+
 def test_bands_stand_in_the_order_of_the_wire_and_do_not_overlap() -> None:
     spans = [span("late", 1, 1, Fidelity.FULL, 300, 9), span("early", 1, 1, Fidelity.FULL, 400, 1)]
     found = ContextMap(branch="main", turns=[turn(1)], spans=spans)

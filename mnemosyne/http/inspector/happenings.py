@@ -6,6 +6,7 @@ import attrs
 
 from mnemosyne.domain.objects import events as happened
 from mnemosyne.domain.objects.events import ObjectEvent
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session import events as turns
 from mnemosyne.domain.session import goal_events as goals
@@ -13,7 +14,7 @@ from mnemosyne.domain.session import round_events as rounds
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.figures import plural
-from mnemosyne.http.inspector.telling import because, level_text, tokens_text
+from mnemosyne.http.inspector.telling import because, level_text, tell_miss, tokens_text
 
 SHOWN = 40
 """So many are listed."""
@@ -98,16 +99,18 @@ def tell_object(event: ObjectEvent) -> tuple[str, str]:
     """What happened to an object, and why."""
     match event:
         case happened.ObjectCreated():
-            admitted = "worth the index" if event.admission.admitted else "routine: not in the index"
-            return f"born with {tokens_text(event.tokens)} tokens", admitted
+            admitted = "in the index" if event.admission.admitted else "routine: not in the index"
+            return f"came with {tokens_text(event.tokens)} tokens", admitted
         case happened.ObjectSummarized():
             return f"{event.fidelity.label} written, {tokens_text(event.tokens)} tokens", f"by {event.helper}"
+        case happened.ObjectDegraded(after=Fidelity.EVICTED):
+            return f"left the window, where it stood at {level_text(event.before)}", because(event.cause)
         case happened.ObjectDegraded():
             return f"shortened from {level_text(event.before)} to {level_text(event.after)}", because(event.cause)
         case happened.ObjectRestored():
             return f"brought back from {level_text(event.before)} to {level_text(event.after)}", because(event.cause)
         case happened.ObjectFaulted():
-            return f"missed ({event.kind.value}), {tokens_text(event.tokens)} tokens", event.reason
+            return f"missed: {tell_miss(event.kind.value)}, {tokens_text(event.tokens)} tokens", event.reason
         case happened.ObjectPinned():
             until = "" if event.until_turn is None else f" through turn {event.until_turn}"
             return f"pinned{until}", event.reason

@@ -1,6 +1,6 @@
 """The pages of sessions: all of them, one, and one of its turns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -117,15 +117,34 @@ async def _read_turn(
     return {"view": view, "left_out": 0 if most is None else max(0, len(view.blocks) - most)}
 
 
-async def show_block(holdings: Holdings, session: str, turn: str, number: int) -> tuple[str, Mapping[str, Any]]:
-    """One block of a turn's request, as JSON text."""
+ReadBlock = Callable[..., Awaitable[bytes]]
+"""Reads a block's JSON: ``read_block`` or ``read_reply_block``."""
+
+
+async def _read_block(read: ReadBlock, holdings: Holdings, session: str, turn: str, number: int) -> bytes:
     stream, branch, place = await _place(holdings, session, turn)
-    data = await turn_view.read_block(holdings.archive, stream, branch, place, number, holdings.turns)
+    return await read(holdings.archive, stream, branch, place, number, holdings.turns)
+
+
+async def show_block(
+    read: ReadBlock, holdings: Holdings, session: str, turn: str, number: int
+) -> tuple[str, Mapping[str, Any]]:
+    """One block of a turn's request, or of its reply, as JSON text; of a long one the beginning."""
+    data = await _read_block(read, holdings, session, turn, number)
     return "block.html", {
         "text": data[:SHOWN_BYTES].decode("utf-8", "replace"),
         "size": len(data),
         "shown": SHOWN_BYTES,
+        "whole": f"{request.path.removesuffix('.json')}/whole?{request.query_string.decode()}",
     }
+
+
+async def download_block(read: ReadBlock, holdings: Holdings, session: str, turn: str, number: int) -> Response:
+    """All of such a block."""
+    response = Response(await _read_block(read, holdings, session, turn, number), content_type="application/json")
+    name = f"{session[:8]}-{turn.replace('/', '-')}-block-{number}.json"
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
 
 
 SHOWN_BLOCKS = 400
@@ -223,7 +242,8 @@ async def show_line(holdings: Holdings, session: str) -> tuple[str, Mapping[str,
 VIEWS: Mapping[str, View] = {
     "/-/": show_sessions,
     "/-/session/<session>/line": show_line,
-    "/-/session/<session>/turn/<turn>/block/<int:number>": show_block,
+    "/-/session/<session>/turn/<turn>/block/<int:number>": partial(show_block, turn_view.read_block),
+    "/-/session/<session>/turn/<turn>/reply/<int:number>": partial(show_block, turn_view.read_reply_block),
 }
 
 LONG_VIEWS: Mapping[str, LongView] = {
@@ -233,7 +253,9 @@ LONG_VIEWS: Mapping[str, LongView] = {
     "/-/session/<session>/turn/<turn>/to/<other>": show_difference,
 }
 
-DOWNLOADS = {
+DOWNLOADS: Mapping[str, Callable[..., Awaitable[Response]]] = {
     "/-/session/<session>/turn/<turn>/body": download_body,
+    "/-/session/<session>/turn/<turn>/block/<int:number>/whole": partial(download_block, turn_view.read_block),
+    "/-/session/<session>/turn/<turn>/reply/<int:number>/whole": partial(download_block, turn_view.read_reply_block),
     "/-/session/<session>/turn/<turn>/manifest.json": give_manifest,
 }

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.objects.events import FaultKind
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.figures import count_text, dollars_text, plural
 from mnemosyne.terminal import harmless
@@ -94,6 +95,18 @@ def level_text(fidelity: Fidelity) -> str:
     return f"{fidelity.label} {_LEVELS[fidelity]}"
 
 
+_HOW_MISSED = {
+    FaultKind.EXPLICIT: "the model restored it",
+    FaultKind.MICRO: "the model asked about it",
+    FaultKind.IMPLICIT: "the agent read or ran it again",
+}
+
+
+def tell_miss(kind: str) -> str:
+    """How it showed that something was missing."""
+    return _HOW_MISSED[FaultKind(kind)]
+
+
 FILTERS = {
     "tokens": tokens_text,
     "money": money_text,
@@ -102,6 +115,7 @@ FILTERS = {
     "words": words,
     "plural": plural,
     "because": because,
+    "missed": tell_miss,
     "level": level_text,
     "harmless": harmless,
 }

@@ -1,6 +1,9 @@
 """What happened is told in words, the newest first, and what says nothing to people is left out."""
 
-from mnemosyne.domain.objects.events import ObjectPinned
+import attrs
+
+from mnemosyne.domain.objects.events import FaultKind, ObjectDegraded, ObjectFaulted, ObjectPinned
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import Event, GapRecorded
 from mnemosyne.domain.session.round_events import ManagingSwitched
@@ -19,6 +22,19 @@ def test_the_newest_stands_first_with_where_it_was_and_why() -> None:
     second, first = list_happenings(recorded(pinned, off))
     assert (second.version, second.at, second.what, second.why) == (2, 2, "managing switched off", "a person said so")
     assert (first.object, first.what, first.why) == ("abc2345", "pinned", "the plan")
+
+
+def test_what_leaves_is_told_apart_from_what_is_shortened_and_a_miss_says_how_it_showed() -> None:
+    degraded = next(each for each in SAMPLES.values() if isinstance(each, ObjectDegraded))
+    left = attrs.evolve(degraded, before=Fidelity.FULL, after=Fidelity.EVICTED)
+    shortened = attrs.evolve(left, after=Fidelity.COMPACT)
+    faulted = next(each for each in SAMPLES.values() if isinstance(each, ObjectFaulted))
+    missed = attrs.evolve(faulted, kind=FaultKind.IMPLICIT, tokens=7)
+    assert [each.what for each in list_happenings(recorded(left, shortened, missed))] == [
+        "missed: the agent read or ran it again, 7 tokens",
+        "shortened from L0 full to L2 compact",
+        "left the window, where it stood at L0 full",
+    ]
 
 
 def test_whatever_is_recorded_can_be_told_or_is_left_out() -> None:

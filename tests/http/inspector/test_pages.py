@@ -130,6 +130,35 @@ async def test_what_was_said_is_shown_whole_where_it_is_asked_for(pages: Pages, 
     assert json.loads(told["text"])["content"].count(NASTY) == 119
 
 
+async def test_a_reply_is_shown_whole_where_it_is_asked_for(pages: Pages, shown: ShownLog) -> None:
+    reply = f"/-/session/{shown.session}/turn/3/reply"
+    assert json.loads((await pages.json(f"{reply}/0.json"))["text"])["text"] == "I read part 2."
+    assert json.loads((await pages.get(f"{reply}/1/whole"))[1])["name"] == "Read"
+    assert (await pages.get(f"{reply}/9"))[0] == 404
+
+
+async def test_a_line_of_a_megabyte_is_cut_on_every_page_with_a_way_to_all_of_it(dsn: str, tmp_path: Path) -> None:
+    line = (NASTY * (1_000_000 // len(NASTY) + 1))[:1_000_000]
+    large = session(turns=1)
+    large["messages"][2]["content"][0]["content"] = line
+    (stream,) = await trio.to_thread.run_sync(fill, dsn, tmp_path, large)
+    async with open_pages(dsn, tmp_path) as pages:
+        own = f"/-/session/{stream}"
+        blocks = (await pages.json(f"{own}/turn/2.json?sent=client"))["view"]["blocks"]
+        held = next(each for each in blocks if each["block"]["kind"] == "tool_result")
+        block = f"{own}/turn/2/block/{held['number']}"
+        spans = (await pages.json(f"{own}.json"))["view"]["map"]["spans"]
+        largest = max((span["object"] for span in spans), key=lambda each: int(each["tokens"]))["id"]
+        for path in (own, f"{own}/objects", f"{own}/turn/2", f"{own}/turn/1/to/2", f"{own}/object/{largest}", block):
+            status, text = await pages.get(f"{path}?sent=client")
+            assert (path, status) == (path, 200)
+            assert len(text) < 200_000, path
+            assert Elements(text).running == [], path
+        assert f'<a href="{block}/whole?sent=client" download>' in (await pages.get(f"{block}?sent=client"))[1]
+        assert json.loads((await pages.get(f"{block}/whole?sent=client"))[1])["content"] == line
+        assert (await pages.get(f"{own}/object/{largest}/L0"))[1].count("<script>") == line.count("<script>")
+
+
 async def test_the_list_names_sessions_by_what_their_user_typed_first_and_finds_them_by_it(
     pages: Pages, shown: ShownLog
 ) -> None:

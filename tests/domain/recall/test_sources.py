@@ -169,3 +169,11 @@ def test_ordering_versions_loses_nothing_and_puts_no_stale_version_before_a_curr
     for source in ("0.py", "1.py"):
         versions = [objects[key] for key in order if objects[key].source_key == source]
         assert versions == sorted(versions, key=stale)
+
+
+def test_a_file_that_was_moved_or_deleted_is_found_by_the_name_under_which_it_was_read() -> None:
+    moved = "/home/ada/app/src/db/limits.py"
+    objects = (read("a", POOL, 1), ran("b", f"git mv {POOL} {moved} && rm {POOL}.orig", 3), read("c", moved, 5))
+    assert named(POOL, *objects)[0] == "a"
+    assert named(moved, *objects)[0] == "c"
+    assert named("pool.py", *objects)[0] == "a"

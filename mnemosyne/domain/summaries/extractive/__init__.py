@@ -14,21 +14,21 @@ from mnemosyne.domain.summaries.extractive import code, data, diffs, failures, l
 from mnemosyne.domain.summaries.extractive.asking import asking
 from mnemosyne.domain.summaries.extractive.declaring import declare, lines_cut, tallies
 from mnemosyne.domain.summaries.extractive.facets import Extractor, Facet
-from mnemosyne.domain.summaries.extractive.rendering import WORDS, longest_mark, render
+from mnemosyne.domain.summaries.extractive.rendering import COUNT, longest_mark, render
 from mnemosyne.domain.summaries.extractive.roles import TextRole
 from mnemosyne.domain.summaries.extractive.sections import SAID, Section, Sections
-from mnemosyne.domain.summaries.extractive.selecting import Selection, items_of
+from mnemosyne.domain.summaries.extractive.selecting import ANYTHING, Selection, items_of
 from mnemosyne.domain.summaries.extractive.units import TextUnit
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest
 from mnemosyne.domain.text.entities import key_entities, without_colours
 from mnemosyne.domain.text.parts import SPEAKERS, Voice
 from mnemosyne.domain.text.stubs import plain
 
-NAME = "extractive/5"
+NAME = "extractive/6"
 """What a rendition's ``helper`` says: it changes with what is kept of the same text. Those on record stay as they were
 made. The first, ``extractive``, kept what had most specifics; the second went through all calls of an object at once;
 the third knew no reasons, and left the room that marks of cuts did not take; the fourth let brackets and
-headings stand for what they are of.
+headings stand for what they are of; the fifth told of each cut how many lines it had.
 """
 
 MINIMUM_CHARS = 16
@@ -63,8 +63,8 @@ def summarize(request: RenditionRequest) -> ProposedRendition:
     sections = Sections(request)
     units = sections.units
     facets = _facets(sections)
-    selection = Selection(units, longest_mark(units, numbered=sections.numbered))
-    budget = request.target_chars - WORDS
+    selection = Selection(units, longest_mark(units))
+    budget = request.target_chars - COUNT
     for index in _find_protected(request.protected, units):
         selection.keep((index,), budget)
     filled = _list_filled(sections)
@@ -76,7 +76,7 @@ def summarize(request: RenditionRequest) -> ProposedRendition:
     if not any(selection.kept[:-1]):
         every = list(range(len(units)))
         selection.fill(items_of(units, every), every, budget)
-        selection.go_on(every, budget)
+        selection.go_on(every, budget, ANYTHING)
     selection.fill_gaps(budget)
     rendered = _use_rest(
         selection, sections, [each for found in facets.values() for each in found], request.target_chars

@@ -1,7 +1,8 @@
 """The kept units as text again, with a mark where something was cut.
 
-The first mark says what is counted, ``⋯ 42 lines``, later ones only how many, ``⋯ 7``; where lines have numbers, the
-numbers say it, and the mark is ``⋯`` until the last. Within a line a cut is ``⋯``, too.
+The first mark says how many lines were cut in all, ``⋯ 42 lines``, the others are ``⋯``; where lines have numbers, the
+numbers say it, and only the last mark counts, what it stands for. Within a line a cut is ``⋯``, too. To say of each
+cut how many lines it has would take up to an eighth of the room.
 """
 
 from collections.abc import Sequence
@@ -9,20 +10,22 @@ from collections.abc import Sequence
 from mnemosyne.domain.summaries.extractive.units import MARK, TextUnit
 
 
-def longest_mark(units: Sequence[TextUnit], *, numbered: bool) -> int:
-    """The most characters that a cut costs, but for the words that one mark of the text has (``WORDS``)."""
+def longest_mark(units: Sequence[TextUnit]) -> int:
+    """The most characters that a cut costs, but for what the one mark that counts takes more (``COUNT``); one more than
+    the mark has, which falls to what is wanted most once all is chosen.
+    """
     within = 4 if any(unit.lines == 0 and unit.text is not None for unit in units) else 0
-    return within + (3 if numbered else len(f"{MARK} {_lines(units)}\n"))
+    return within + len(f"{MARK}\n") + 1
 
 
-WORDS = len(" lines") + 10
-"""What the one mark with words takes more than the others, its number included."""
+COUNT = len(" lines") + 10
+"""What the mark that counts takes more than the others."""
 
 
 def render(units: Sequence[TextUnit], kept: Sequence[bool], *, numbered: bool) -> str:
     """Put the kept units together."""
     out: list[str] = []
-    told = False
+    uncounted = 0 if numbered else _count_cut(units, kept)
     last = -1
     for index in [*(i for i in range(len(units)) if kept[i]), len(units)]:
         at_end = index == len(units)
@@ -42,9 +45,9 @@ def render(units: Sequence[TextUnit], kept: Sequence[bool], *, numbered: bool) -
                 out.append("\n")
             beside = {units[n].line for n in (last, index) if 0 <= n < len(units)}
             if lines or any(_is_hidden(unit) and unit.line not in beside for unit in cut):
-                bare = not lines or (numbered and not at_end)
-                out.append(f"{MARK}\n" if bare else f"{MARK} {lines}{'' if told else _noun(lines)}\n")
-                told = told or not bare
+                counted = lines if numbered and at_end else uncounted
+                out.append(f"{MARK} {counted}{_noun(counted)}\n" if counted else f"{MARK}\n")
+                uncounted = 0
             if not at_end and cut and cut[-1].line == units[index].line:
                 out.append(f"{MARK} ")
         if not at_end:
@@ -52,6 +55,12 @@ def render(units: Sequence[TextUnit], kept: Sequence[bool], *, numbered: bool) -
             out.append(f"{unit.number}→{unit.text}" if unit.number else unit.text or "")
         last = index
     return "".join(out).removesuffix("\n")
+
+
+def _count_cut(units: Sequence[TextUnit], kept: Sequence[bool]) -> int:
+    """The lines of which nothing is shown."""
+    shown = {unit.line for unit, is_kept in zip(units, kept, strict=False) if is_kept}
+    return sum(unit.lines for unit in units if unit.line not in shown)
 
 
 def _is_hidden(unit: TextUnit) -> bool:

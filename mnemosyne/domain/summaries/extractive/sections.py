@@ -86,7 +86,7 @@ class Sections:
         self._calls = SAID
         self._lead = ""
         self._told: set[str] = set()
-        self._room_of_path = max(_SHORTEST_PATH, request.target_chars // 5)
+        self._room_of_path = max(_SHORTEST_PATH, request.target_chars // 8)
         parts = request.parts or _guess(request)
         self._several_speak = len({part.voice for part in parts} & SPEAKERS.keys()) > 1
         asked: Asked | None = None

@@ -17,6 +17,8 @@ from mnemosyne.domain.summaries.extractive.units import TextUnit
 from mnemosyne.domain.text import entities
 
 _LETTERS = re.compile(r"[^\W\d_]{3}")
+ANYTHING = re.compile(r"\w")
+"""What a text says that has no words: numbers, for example."""
 
 
 def items_of(units: Sequence[TextUnit], within: Collection[int]) -> list[set[str]]:
@@ -135,8 +137,10 @@ class Selection:
             if unit.text is not None and not self.kept[index] and near and self._price(index) <= 0:
                 self._keep(index)
 
-    def go_on(self, within: Sequence[int], budget: int) -> None:
-        """Go on ``within`` some units from the kept ones in both directions, as far as the budget reaches."""
+    def go_on(self, within: Sequence[int], budget: int, says: re.Pattern[str] = _LETTERS) -> None:
+        """Go on ``within`` some units from the kept ones in both directions, as far as the budget reaches, over what
+        ``says`` something.
+        """
         for order, step in ((within, 1), (within[::-1], -1)):
             for index in order:
                 text = self._units[index].text
@@ -144,7 +148,7 @@ class Selection:
                     continue
                 price = self._price(index)
                 # A bracket or a blank line is worth keeping only where its mark would be as long.
-                if self.cost + price <= budget and (price <= 0 or _LETTERS.search(text)):
+                if self.cost + price <= budget and (price <= 0 or says.search(text)):
                     self._keep(index)
 
     def _keep(self, index: int) -> None:

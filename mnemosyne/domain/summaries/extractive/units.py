@@ -76,9 +76,11 @@ def without_reminder(text: str) -> str:
 
 
 def is_numbered(lines: Sequence[str]) -> bool:
-    """Whether the lines carry a reader's numbers, as ``cat -n`` and Read give them."""
+    """Whether the lines carry a reader's numbers, as ``cat -n`` gives them; a column of numbers alone is text."""
     some = [line for line in lines[:60] if line]
-    return bool(some) and sum(_NUMBERED.match(line) is not None or line == MARK for line in some) > len(some) * 0.6
+    found = [_NUMBERED.match(line) for line in some]
+    marked = sum(match is not None or line == MARK for match, line in zip(found, some, strict=True))
+    return marked > len(some) * 0.6 and any(match and match[2] for match in found)
 
 
 def units_of(lines: Sequence[SourceLine], target_chars: int, *, first: int, sentences: bool) -> list[TextUnit]:

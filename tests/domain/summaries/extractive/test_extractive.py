@@ -107,10 +107,11 @@ def test_what_was_cut_is_counted_in_lines_and_adds_up(kind: str) -> None:
     for target in (len(text) * 3 // 10, len(text) // 20):
         rendition = summarize(asked(text, target)).text
         lines = rendition.split("\n")
-        marks = [re.fullmatch(r"⋯ (\d+)(?: lines?)?", line) for line in lines]
-        cut = sum(int(mark[1]) for mark in marks if mark)
+        marks = [re.fullmatch(r"⋯(?: (\d+) lines?)?", line) for line in lines]
+        cut = sum(int(mark[1] or 0) for mark in marks if mark)
         within = sum(line.count("⋯") for line, mark in zip(lines, marks, strict=True) if not mark)
         shown = sum(mark is None for mark in marks)
+        assert sum(mark is not None and mark[1] is not None for mark in marks) <= 1
         assert cut + within > 0
         assert cut + shown <= text.removesuffix("\n").count("\n") + 1 <= cut + shown + within
 
@@ -220,4 +221,26 @@ def test_of_records_about_as_many_specifics_survive_as_in_head_and_tail() -> Non
 def test_many_blank_lines_are_one_mark_and_a_few_stay_as_they_are() -> None:
     text = f"{PYTHON}\n\n\n\nlast_before(x)" + "\n" * 1_000_000 + f"first_after(y)\n{PYTHON}"
     found = summarize(asked(text, 4_000, "last_before(x)", "first_after(y)")).text
-    assert re.search(r"last_before\(x\)\n⋯ 999999(?: lines)?\nfirst_after\(y\)", found)
+    assert re.search(r"last_before\(x\)\n⋯(?: \d+ lines)?\nfirst_after\(y\)", found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(str(n * n) for n in range(400)),
+        "alpha beta gamma " * 300,
+        "\n".join(f"строка {n} 行 {n} שורה {n} línea {n}" for n in range(200)),
+        "error: error: " * 400,
+    ],
+    ids=["numbers alone", "no sentence", "scripts mixed", "an error in an error"],
+)
+@pytest.mark.parametrize("kind", [ObjectKind.TOOL_RESULT, ObjectKind.CONVERSATION_PHASE, ObjectKind.ERROR_CONTEXT])
+def test_text_without_a_form_of_its_own_has_a_short_form_that_says_something_of_it(kind: ObjectKind, text: str) -> None:
+    for share in (0.3, 0.05):
+        target = int(len(text) * share)
+        found = summarize(
+            RenditionRequest(kind=kind, source_tool=None, source_key=None, text=text, target_chars=target)
+        ).text
+        shown = [part for line in found.split("\n") for part in line.split("⋯") if part.strip()]
+        assert len(found) <= target
+        assert any(part.strip() in text for part in shown)

@@ -368,7 +368,7 @@ def test_of_a_patch_what_is_added_is_kept_before_comments_and_what_went() -> Non
         for n in range(8)
     )
     parts = call("Bash", "command: git diff", f"diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n{hunks}")
-    text = short(ObjectKind.TOOL_RESULT, parts, 0.4, tool="Bash").text
+    text = short(ObjectKind.TOOL_RESULT, parts, 0.33, tool="Bash").text
     assert all(f"+    put_in_{n} = new" in text for n in range(8))
     assert "a comment on" not in text
 

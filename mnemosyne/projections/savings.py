@@ -124,18 +124,29 @@ def _prompt(side: str) -> str:
 _COLUMNS = [f"{side}_{part}" for side in _SIDES for part in _PARTS]
 _SUMS = ",\n    ".join(f"sum({column})::bigint as {column}" for column in _COLUMNS)
 
-SAVED = Query(
-    "saved",
-    "What did every session use, and what would it have used without us?",
-    f"""select stream, mode, model, greatest(estimated, counted) > {LONG_PROMPT} as long,
+
+def _sum_turns(which: str) -> str:
+    return f"""select stream, mode, model, greatest(estimated, counted) > {LONG_PROMPT} as long,
     {_prompt("shadow")} > {LONG_PROMPT} as shadow_long, count(*) as turns,
     count(*) filter (where assumed) as assumed, count(*) filter (where compacted) as compacted,
     bool_or(deviates) as deviates,
     {_SUMS}
 from mnemosyne.savings_turns
-where began >= %(since)s
+where {which}
 group by 1, 2, 3, 4, 5
-order by min(began), 1, 2, 3, 4, 5""",
+order by min(began), 1, 2, 3, 4, 5"""
+
+
+SAVED = Query(
+    "saved",
+    "What did every session use, and what would it have used without us?",
+    _sum_turns("began >= %(since)s"),
+)
+
+SAVED_OF = Query(
+    "saved_of",
+    "What did some sessions use, and what would they have used without us?",
+    _sum_turns("stream = any(%(streams)s) and began is not null"),
 )
 
 SAVED_BY_TURN = Query(
@@ -182,5 +193,5 @@ SAVINGS = Projection(
     version=2,
     tables=(TURNS, WINDOWS, FAULTS, EPOCHS, EVICTIONS),
     changes=changes,
-    queries=(SAVED, SAVED_BY_TURN, PRESSURE, FAULTED, EPOCHS_OF, EVICTED),
+    queries=(SAVED, SAVED_OF, SAVED_BY_TURN, PRESSURE, FAULTED, EPOCHS_OF, EVICTED),
 )

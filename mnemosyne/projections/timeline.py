@@ -328,10 +328,10 @@ _TALKED_TO = ", ".join(f"'{kind.value}'" for kind in BranchKind if kind.is_talke
 
 LAST_PROMPTS = Query(
     "last_prompts",
-    "How large was the last prompt of every session's conversation, in the provider's tokens?",
+    "How large was the last prompt of some sessions' conversations, in the provider's tokens?",
     f"""select distinct on (t.stream) t.stream, {PROMPT_TOKENS} as tokens from mnemosyne.timeline_turns t
 join mnemosyne.timeline_branches b using (stream, branch)
-where {PROMPT_TOKENS} is not null
+where t.stream = any(%(streams)s) and {PROMPT_TOKENS} is not null
 order by t.stream, b.kind in ({_TALKED_TO}) desc, t.version desc""",
 )
 

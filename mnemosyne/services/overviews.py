@@ -74,8 +74,9 @@ async def list_overviews(
     """
     every = [each for each in await list_sessions(models) if only in (None, each.stream)]
     listed = sorted(every, key=lambda each: each.last_at, reverse=True)
+    about = {"streams": [each.stream for each in (listed if matching is not None else listed[:limit])]}
     costs, sizes = await models.answers(
-        Question("savings", "saved", {"since": 0}), Question("timeline", "last_prompts")
+        Question("savings", "saved_of", about), Question("timeline", "last_prompts", about)
     )
     balances = savings.add_up(costs)
     prompts = {row["stream"]: row["tokens"] for row in sizes}

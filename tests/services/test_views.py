@@ -19,6 +19,8 @@ from mnemosyne.services.read_models import Question
 from mnemosyne.services.status_line import read_status_line
 from tests.conftest import PostgresServer
 from tests.http.inspector.shown import TITLE, fill, session, settings
+from tests.services.answers import Answers
+from tests.services.talking import plain
 
 TURNS = 30
 
@@ -158,6 +160,25 @@ async def test_a_session_is_found_by_words_of_its_title_folder_or_name(
 ) -> None:
     listed = await overviews.list_overviews(models.archive, models, openings={}, matching=wanted.replace("x", "zebra"))
     assert bool(listed) is found
+
+
+async def test_costs_are_added_up_only_of_sessions_that_are_shown() -> None:
+    older, newer = UUID(int=1), UUID(int=2)
+    listed = [
+        {
+            **dict.fromkeys(("client", "client_version", "imported_at")),
+            "stream": stream,
+            "external_id": "s",
+            "started_at": 1,
+            "last_active_at": at,
+            "forgotten_at": 9,
+        }
+        for at, stream in enumerate((older, newer))
+    ]
+    models = Answers({("timeline", "listed"): listed})
+    (found,) = await overviews.list_overviews(plain(), models, openings={}, limit=1)
+    assert found.stream == newer
+    assert [each.about for each in models.asked if "streams" in each.about] == [{"streams": [newer]}] * 2
 
 
 async def test_a_status_line_says_what_the_session_view_says(models: OpenReadModels, held: Held) -> None:

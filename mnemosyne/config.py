@@ -167,11 +167,12 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "manage_window",
-        160_000,
+        None,
         "The most tokens that a managed conversation sends; near it, its context is rewritten whatever that costs. "
-        "Near the default it is rewritten once that can be paid for, or where its client would compact.",
+        "Without one, near 160000 it is rewritten once that can be paid for, or where its client would compact.",
         values.parse_positive,
         "TOKENS",
+        unset="by the model and its client",
     ),
     Setting(
         "manage_small",
@@ -422,7 +423,7 @@ class Config:
     data_dir: Path
     dsn: str | None
     mode: str
-    manage_window: int
+    manage_window: int | None
     manage_small: bool
     manage_tool_budget: int | None
     memory_tokens: int

@@ -63,7 +63,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "domain/window/test_assembly.py": ("constants that say how an object is shown", "domain/objects/ids"),
     "http/test_epochs.py": (
         "what a planner is told is true of whole conversations only",
-        "domain/window/situation actors/epochs",
+        "actors/epochs",
     ),
     "services/test_verifying.py": ("a proof is a proof of what is stored", "domain/history/verification"),
     "domain/knowledge/test_book.py": (

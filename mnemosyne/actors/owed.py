@@ -26,6 +26,7 @@ from mnemosyne.domain.session.grounds import ServerSettings, in_force
 from mnemosyne.domain.session.ledger import AccountTurn, Sent, account, why_to_stop
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, OpenAttempt, SentRequest, Session
+from mnemosyne.domain.window.situation import choose_window
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import LogUnavailable, MnemosyneError
 from mnemosyne.steps import Steps, finish
@@ -153,7 +154,7 @@ class OwedWork:
         assert branch.began is not None
         shown = self._state.memory.view_of(branch.name)
         head = self._head_of(read, branch.tool_budget)
-        window = in_force(self._state.taken, self._settings).window
+        window = choose_window(in_force(self._state.taken, self._settings).window, branch.began.model)
         return remember_of(branch.began, read, branch, shown, head, window)
 
     def _head_of(self, read: Transcript, tool_budget: int | None) -> Features:

@@ -58,6 +58,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.refusals import Refusal, refusal_of
+from mnemosyne.domain.window.situation import choose_window
 from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
@@ -443,8 +444,9 @@ class Turn:
         stream, lane = (await self.identity()).stream, self._request.lane
         is_busy = self._registry.mode_of(stream, lane) is Mode.MANAGE
         raw = self._request.raw if going_on is None else going_on.body
-        most = self._registry.settings.window if going_on is None and is_busy else None
         read = await read_beside(raw, lane=lane)
+        wanted, model = self._registry.settings.window, read.transcript.fields.model
+        most = choose_window(wanted, model) if going_on is None and is_busy else None
         return await trio.to_thread.run_sync(lambda: rounds.fits(read.transcript, most=most))
 
     async def _begins_with(self, proposal: Proposal) -> bool:

@@ -114,10 +114,10 @@ def _print_verdict(rebuilt: "Rebuilt", *, as_json: bool, to_stderr: bool) -> Non
     say(text, err=to_stderr)
 
 
-def _excess(found: "SessionContext", window: int) -> "Excess | None":
+def _excess(found: "SessionContext", wanted: int | None) -> "Excess | None":
     from mnemosyne.domain.history.excess import excess_of
 
-    return excess_of(found.rebuilt.attempt, found.decision, window)
+    return excess_of(found.rebuilt.attempt, found.decision, wanted)
 
 
 def _print(found: "SessionContext", excess: "Excess | None") -> None:

@@ -24,7 +24,6 @@ from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window import rounds
-from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.wire.exchange import UpstreamRequest
 from mnemosyne.domain.wire.identity import SESSION_HEADER
 from mnemosyne.domain.wire.messages import MESSAGES
@@ -157,8 +156,7 @@ class AgentSession:
         fields = {"model": model, "max_tokens": max_tokens, **fields}
         body = self._conversation.body(fields)
         await self._check_fixed(self._conversation.least_body(fields), budget)
-        window = budget - 1 if budget == WINDOW else budget  # a budget is a limit, and the usual window is none
-        runtime.registry.use(attrs.evolve(runtime.registry.settings, window=window))
+        runtime.registry.use(attrs.evolve(runtime.registry.settings, window=budget))
         await self._check_planned(body, budget)
         request = self._request(body)
         self._handed = HandedTurn(self._open_turn(request), request, runtime.progress)

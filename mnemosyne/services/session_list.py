@@ -10,6 +10,7 @@ import attrs
 from mnemosyne.domain.session.directory import last_decisions
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.services.read_models import Question, ReadModels, Row
 
 
@@ -70,12 +71,12 @@ async def list_sessions(models: ReadModels) -> list[ListedSession]:
     return [_make_listed(row, branches.get(row["stream"], ()), modes.get(row["stream"], ())) for row in found]
 
 
-async def find_oversized(models: ReadModels, window: int) -> list[UUID]:
+async def find_oversized(models: ReadModels, wanted: int | None) -> list[UUID]:
     """The sessions in which a managed request may have been larger than its window, to be read in full.
 
-    ``window`` is assumed where none is on record. Raises LogFailed.
+    ``wanted`` is the setting where none is on record. Raises LogFailed.
     """
-    (found,) = await models.answers(Question("timeline", "oversized", {"window": window}))
+    (found,) = await models.answers(Question("timeline", "oversized", {"window": WINDOW if wanted is None else wanted}))
     return [row["stream"] for row in found]
 
 

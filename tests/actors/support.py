@@ -34,7 +34,6 @@ from mnemosyne.domain.session.events import Event, TurnBegan
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.messages import MESSAGES
@@ -211,7 +210,7 @@ async def open_process(
     log: StoppableLog,
     journal: GroupJournal | None = None,
     *,
-    window: int = WINDOW,
+    window: int | None = None,
     tariff: str | None = None,
     clock: Iterator[int] | None = None,
     index: ObjectIndex | None = None,

@@ -138,7 +138,7 @@ def mode_of(url: str, home: Path) -> str:
 def test_what_is_asked_for_and_will_not_be_is_said(environ: dict[str, str], home: Path) -> None:
     """Managing that is off, and what a server that runs already does otherwise; and nothing where all is well."""
     nobody = ("--", sys.executable, "-c", "")
-    with serving(environ=environ) as url:
+    with serving("--manage-window", "160000", environ=environ) as url:
         port = url.rpartition(":")[2]
         assert mnemosyne("run", "--port", port, "--manage-window", "160000", *nobody, environ=environ).stderr == ""
         asked = ("--port", port, "--manage", "--manage-window", "45000")

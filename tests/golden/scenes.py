@@ -28,7 +28,6 @@ from mnemosyne.domain.session.goal_events import GoalChanged
 from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.domain.session.round_events import FallbackSent, Mode
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
-from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.lab.provider.server import open_standin
 from mnemosyne.services import memories, switching
 from mnemosyne.services.checkpoints import name
@@ -70,7 +69,7 @@ LINES = 40
 
 @asynccontextmanager
 async def curated_stage(
-    log: DatabaseLog, clock: Clock, mode: Mode, window: int
+    log: DatabaseLog, clock: Clock, mode: Mode, window: int | None
 ) -> AsyncIterator[tuple[Stage, Curated]]:
     """A provider, a proxy and a curator, on one clock; at the end nothing is owed."""
     async with (
@@ -99,7 +98,7 @@ def same(client: Client, **changed: Any) -> Client:
 
 async def observed(log: DatabaseLog) -> None:
     """An agent whose requests go as they came: tools, attempts, a rewind, an agent, a compaction, a credential."""
-    async with curated_stage(log, Clock(), Mode.OBSERVE, WINDOW) as (stage, curated):
+    async with curated_stage(log, Clock(), Mode.OBSERVE, None) as (stage, curated):
         client = client_of(stage)
         loop = [think("I read."), text("Let me see."), read("/src/parser.py")], [think(), edit("/src/parser.py")]
         story = [think(), text(long_text("alpha", 2_400))]
@@ -449,6 +448,7 @@ SCENES = {
     "repeated": repeated,
     "waited": waited,
     "measured": waited,  # by a ledger that measures the parts of a prompt apart
+    "by-model": waited,  # by a server that leaves the window to the model
     "requested": requested,
     "told": told_of_before,
     "observed": observed,

@@ -20,7 +20,6 @@ from mnemosyne.domain.session.directory import operator_stream
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnInterrupted
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode, RoundBegan
 from mnemosyne.domain.tools.memory_tools import NAMES
-from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.billing import BILLING
 from mnemosyne.domain.wire.exchange import ReplyHead
@@ -262,7 +261,7 @@ async def open_stage(
     log: StoppableLog | None = None,
     standin: Standin | None = None,
     mode: Mode = Mode.MANAGE,
-    window: int = WINDOW,
+    window: int | None = None,
     tariff: str | None = None,
     clock: Iterator[int] | None = None,
     index: ObjectIndex | None = None,

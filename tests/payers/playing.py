@@ -17,7 +17,6 @@ from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.lab.evaluation import tariffs
 from mnemosyne.lab.evaluation.driver import simulate
 from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED
@@ -103,7 +102,7 @@ class Held:
     turns: int
 
 
-async def hold(payer: Payer, session: Json, *, turns: int | None = None, window: int = WINDOW) -> Held:
+async def hold(payer: Payer, session: Json, *, turns: int | None = None, window: int | None = None) -> Held:
     """Play a session twice, once only watched and once managed, and hold the bills against what `evaluate` says."""
     watched = await play(payer, session, Mode.OBSERVE, turns=turns, window=window)
     managed = await play(payer, session, Mode.MANAGE, turns=turns, window=window)
@@ -128,7 +127,7 @@ async def hold(payer: Payer, session: Json, *, turns: int | None = None, window:
     )
 
 
-async def play(payer: Payer, session: Json, mode: Mode, *, turns: int | None, window: int = WINDOW) -> Played:
+async def play(payer: Payer, session: Json, mode: Mode, *, turns: int | None, window: int | None = None) -> Played:
     """The first ``turns`` of a session, live."""
     async with in_memory(
         "played", window=window, mode=mode, tariff=payer.named, local=payer.local, curated=True

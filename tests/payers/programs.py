@@ -17,7 +17,6 @@ from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.window.planning import WINDOW
 from mnemosyne.lab.provider.script import Script, ScriptedReply
 from mnemosyne.lab.provider.server import open_standin
 from tests.actors.curating import open_curator
@@ -80,7 +79,7 @@ async def run(
     mode: Mode,
     *,
     manages_small: bool = False,
-    window: int = WINDOW,
+    window: int | None = None,
     log: StoppableLog | None = None,
 ) -> Billed:
     """What the provider bills."""

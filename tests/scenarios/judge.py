@@ -283,7 +283,7 @@ class Record:
     fallbacks: int = 0
     """Requests that left without us, because something of ours took too long."""
 
-    async def read(self, archive: Archive, *, window: int, every: int = 0) -> None:
+    async def read(self, archive: Archive, *, window: int | None, every: int = 0) -> None:
         """All sessions of a log. Told is the last turn of each branch, and ``every`` so many-th."""
         for stream in await archive.events.streams():
             events = [each.envelope.event for each in await archive.events.read(stream)]
@@ -297,7 +297,9 @@ class Record:
             if any(isinstance(event, TurnBegan) for event in events):
                 await self._tell(archive, stream, events, window, every)
 
-    async def _tell(self, archive: Archive, stream: UUID, events: Sequence[Event], window: int, every: int) -> None:
+    async def _tell(
+        self, archive: Archive, stream: UUID, events: Sequence[Event], window: int | None, every: int
+    ) -> None:
         now, settings = events[-1].at, ServerSettings(window=window)
         found = await verifying.verify(archive, stream)
         name = f"{found.external_id}: "

@@ -124,7 +124,7 @@ def _sober(reply: ScriptedReply, offered: set[str]) -> ScriptedReply:
 async def in_memory(
     name: str,
     *,
-    window: int = WINDOW,
+    window: int | None = WINDOW,
     mode: Mode = Mode.MANAGE,
     tariff: str | None = None,
     local: LocalServer | None = None,

@@ -13,7 +13,7 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
-from mnemosyne.domain.window.planning import WINDOW, Stay
+from mnemosyne.domain.window.planning import Stay
 from mnemosyne.services import windows
 from mnemosyne.services.forgetting import forget
 from tests.http.managing import open_stage
@@ -32,7 +32,7 @@ class Session:
     def moment(self, turn: int | None = None) -> Moment:
         return moment(self.recorded, "main", turn)
 
-    async def foreseen(self, now: int, turn: int | None = None, window: int = WINDOW) -> Foreseen | Stay | None:
+    async def foreseen(self, now: int, turn: int | None = None, window: int | None = None) -> Foreseen | Stay | None:
         return await windows.foresee(
             self.archive, self.stream, self.recorded, self.moment(turn), now, ServerSettings(window=window)
         )
@@ -51,7 +51,7 @@ class Session:
 
 
 async def told(
-    mode: Mode, turns: int, *, idle: int = 0, more: int = 0, window: int = WINDOW, size: int = 300
+    mode: Mode, turns: int, *, idle: int = 0, more: int = 0, window: int | None = None, size: int = 300
 ) -> Session:
     """An agent that reads so many files of so many lines, rests so long (µs), and reads ``more``."""
     clock = Clock()

@@ -9,6 +9,7 @@ import attrs
 from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.history.time_travel import Attempt, History
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode
+from mnemosyne.domain.window.situation import choose_window
 
 UNFORESEEN = "it had been estimated to fit"
 
@@ -28,21 +29,21 @@ class Excess:
     fixed: int | None
 
 
-def excesses(history: History, window: int) -> Iterator[Excess]:
-    """All of a session's, in the order of its branches. ``window`` is assumed where none is on record."""
+def excesses(history: History, wanted: int | None) -> Iterator[Excess]:
+    """All of a session's, in the order of its branches. ``wanted`` is the setting where none is on record."""
     for line in history.lines.values():
         for attempt in line.attempts:
-            found = excess_of(attempt, history.modes.get(line.name), _window(history) or window)
+            found = excess_of(attempt, history.modes.get(line.name), _window(history) or wanted)
             if found is not None:
                 yield found
 
 
-def excess_of(attempt: Attempt, decision: BranchModeSet | None, window: int) -> Excess | None:
+def excess_of(attempt: Attempt, decision: BranchModeSet | None, wanted: int | None) -> Excess | None:
     """Whether a turn of a branch, about which that was decided last, had a request larger than its window."""
     if decision is None or not (decision.mode is Mode.MANAGE or attempt.began.at < decision.at):
         return None
     filled, sent = attempt.filled, _largest(attempt)
-    window = filled.window if filled is not None else window
+    window = filled.window if filled is not None else choose_window(wanted, attempt.began.model)
     if sent <= window:
         return None
     fallback = next((each.began for each in attempt.rounds if isinstance(each.began, FallbackSent)), None)

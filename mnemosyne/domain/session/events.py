@@ -254,6 +254,20 @@ def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
 _OF_BEFORE = {"manages_small": True, "scaled": False, "parts": False}
 """How servers of before decided, which had no choice in it."""
 
+_USUAL_WINDOW = 160_000
+"""The window of before that was the model's, as none is now."""
+
+
+def _upcast_settings(**then: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Settings of before, of which what they did not say was so ``then``."""
+
+    def upcast(taken: dict[str, Any]) -> dict[str, Any]:
+        window = taken["window"]
+        return {**taken, **then, "window": None if window == _USUAL_WINDOW else window}
+
+    return upcast
+
+
 EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "session.round_finished.v1": ("session.round_finished.v2", lambda fields: {**fields, "faults": 0, "tokens": 0}),
     "object.created.v1": ("object.created.v2", lambda fields: {**fields, "by_user": []}),
@@ -261,15 +275,13 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     "session.turn_assessed.v1": ("session.turn_assessed.v2", _without_wishes),
     "session.branch_mode_set.v1": ("session.branch_mode_set.v2", lambda fields: {**fields, "late": False}),
     "session.settings_taken.v1": (
-        "session.settings_taken.v5",
-        lambda fields: {**fields, "tariff": API, "models": "", "tell_repeats": False, **_OF_BEFORE},
+        "session.settings_taken.v6",
+        _upcast_settings(tariff=API, models="", tell_repeats=False, **_OF_BEFORE),
     ),
-    "session.settings_taken.v2": (
-        "session.settings_taken.v5",
-        lambda fields: {**fields, "tell_repeats": False, **_OF_BEFORE},
-    ),
-    "session.settings_taken.v3": ("session.settings_taken.v5", lambda fields: {**fields, **_OF_BEFORE}),
-    "session.settings_taken.v4": ("session.settings_taken.v5", lambda fields: {**fields, "parts": False}),
+    "session.settings_taken.v2": ("session.settings_taken.v6", _upcast_settings(tell_repeats=False, **_OF_BEFORE)),
+    "session.settings_taken.v3": ("session.settings_taken.v6", _upcast_settings(**_OF_BEFORE)),
+    "session.settings_taken.v4": ("session.settings_taken.v6", _upcast_settings(parts=False)),
+    "session.settings_taken.v5": ("session.settings_taken.v6", _upcast_settings()),
     "session.turn_finished.v1": ("session.turn_finished.v2", lambda fields: {**fields, "limits": {}}),
     "session.turn_interrupted.v1": ("session.turn_interrupted.v2", lambda fields: {**fields, "limits": {}}),
     "session.turn_began.v1": ("session.turn_began.v2", _without_credential),

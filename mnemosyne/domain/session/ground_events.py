@@ -15,19 +15,20 @@ from mnemosyne.domain.session.round_events import Mode
 class SettingsTaken:
     """From here on a session's requests are decided with these settings of its server.
 
-    ``mode`` is that of a branch that begins. A managed prompt may hold ``window`` tokens. ``tool_budget`` is that of a
-    branch that begins, as in BranchModeSet; ``strict`` says that the model is told to keep to what memory says,
-    ``tell_repeats`` that it is told when it calls the same thing over and over; ``manages_small`` that a branch is
-    managed from its first request on, however small that is. ``scaled`` says that the ledger compares the smallest size
-    that is cached with estimates at the provider's scale; ``parts`` that it takes the estimates of system prompt and
-    tools to be as wrong as those are, and of messages as wrong as these are, where else both are as wrong as the whole.
-    ``tariff`` is the name of the one that was weighed with, and ``models`` the digest of the table that it, the prices
-    and the models come from; empty where the log does not say.
+    ``mode`` is that of a branch that begins. A managed prompt may hold ``window`` tokens; where that is None, its model
+    and its client say how many. ``tool_budget`` is that of a branch that begins, as in BranchModeSet; ``strict`` says
+    that the model is told to keep to what memory says, ``tell_repeats`` that it is told when it calls the same thing
+    over and over; ``manages_small`` that a branch is managed from its first request on, however small that is.
+    ``scaled`` says that the ledger compares the smallest size that is cached with estimates at the provider's scale;
+    ``parts`` that it takes the estimates of system prompt and tools to be as wrong as those are, and of messages as
+    wrong as these are, where else both are as wrong as the whole. ``tariff`` is the name of the one that was weighed
+    with, and ``models`` the digest of the table that it, the prices and the models come from; empty where the log does
+    not say.
     """
 
     at: int
     mode: Mode
-    window: int
+    window: int | None
     tool_budget: int | None
     strict: bool
     tariff: str
@@ -133,6 +134,6 @@ GroundEvent = SettingsTaken | GroundsNoted | HelperAsked
 
 GROUND_EVENT_NAMES: Mapping[str, type[GroundEvent]] = {
     "session.helper_asked.v1": HelperAsked,
-    "session.settings_taken.v5": SettingsTaken,
+    "session.settings_taken.v6": SettingsTaken,
     "session.grounds_noted.v1": GroundsNoted,
 }

@@ -32,7 +32,7 @@ class ServerSettings:
     chosen by what is seen of each request.
     """
 
-    window: int
+    window: int | None = None
     tool_budget: int | None = None
     strict: bool = False
     tariff: str | None = None

@@ -11,7 +11,6 @@ from itertools import chain, takewhile
 
 import attrs
 
-from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Degrade, decide
@@ -28,7 +27,15 @@ from mnemosyne.domain.window import assembly, upstream_history
 from mnemosyne.domain.window.assembly import Joined, Message, Sight, Sights
 from mnemosyne.domain.window.object_sizes import line_of
 from mnemosyne.domain.window.planning import RULE, Situation, Stay, head_lasts_an_hour, weigh
-from mnemosyne.domain.window.situation import PendingRequest, Sizes, blocks_of, candidates_of, is_there, situation_of
+from mnemosyne.domain.window.situation import (
+    PendingRequest,
+    Sizes,
+    blocks_of,
+    candidates_of,
+    choose_window,
+    is_there,
+    situation_of,
+)
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers
 from mnemosyne.domain.wire.blocks import call_id_of, has_results, is_call
@@ -261,7 +268,7 @@ def _find_long_gone(
     gone = sorted(
         (each for each, fidelity in shown_at if fidelity is Fidelity.EVICTED), key=lambda each: each.places[0]
     )
-    room = round(RULE.told * min(asked.window, model_of(asked.model).window))
+    room = round(RULE.told * choose_window(asked.window, asked.model))
     while gone and room > 0:
         room -= estimator.tokens(features_of_text(line_of(gone.pop())))
     return frozenset(each.id for each in gone)

@@ -22,7 +22,9 @@ from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.window.keeping import AGES, EDITED, WRITTEN, Ages, Candidate, WindowAges
 
 WINDOW = 160_000
-"""The most that a managed prompt should hold, in tokens: recorded clients compacted at 155,000 to 176,000."""
+"""The most that a managed prompt should hold, in tokens, where nobody says: recorded clients compacted at 155,000 to
+176,000.
+"""
 
 
 @attrs.frozen(kw_only=True)
@@ -43,7 +45,7 @@ class Situation:
     of it that is system prompt and tools, ``new`` the part that no earlier request held. ``idle`` is the time since the
     last request started and ``ttl`` the life of a cache entry, both in µs (``idle`` is None for the first request);
     ``write`` and ``read`` are prices relative to plain input. ``window`` is the most that a prompt should hold,
-    ``limit`` the most that it can (``limit_of``). ``billed`` and ``shadow`` are what the session has cost so far and
+    ``limit`` the most that it can. ``billed`` and ``shadow`` are what the session has cost so far and
     what it would have cost unmanaged; ``last_epoch`` is the turn of the last rewrite. ``exchange`` is the turn in which
     the user last typed something. ``also`` are other units in which the session must not become dearer either.
     ``joining`` are the tokens of the memory tools where they come into a prompt that was sent without them: then all
@@ -77,13 +79,6 @@ class Situation:
         yield self
         for other in self.also:
             yield attrs.evolve(self, **attrs.asdict(other))
-
-
-def limit_of(window: int, ends_at: int) -> int:
-    """The most that a prompt can hold, in tokens, where its client compacts or its model refuses it at a size. That is
-    its ``window``, which a server holds or its user wants; but nobody wanted the usual one.
-    """
-    return max(window, ends_at) if window == WINDOW else window
 
 
 @attrs.frozen(kw_only=True)

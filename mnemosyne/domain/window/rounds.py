@@ -23,7 +23,7 @@ from mnemosyne.domain.session.state import Branch, Session, evolve_all
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.epochs import NO_LONGER_FITS, may_drop_thinking
-from mnemosyne.domain.window.planning import RULE, WINDOW
+from mnemosyne.domain.window.planning import RULE
 from mnemosyne.domain.window.situation import OWN_TOOLS, Sizes, costs_of
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.identity import ClientHeaders
@@ -147,7 +147,7 @@ def find_tariff(speaker: ClientHeaders | None, read: Transcript, settings: Serve
 
 # Whether it is managed
 
-SETTINGS = ServerSettings(window=WINDOW)
+SETTINGS = ServerSettings()
 """What servers have if nobody says otherwise."""
 
 

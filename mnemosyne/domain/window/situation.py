@@ -22,7 +22,7 @@ from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window.assembly import Message
 from mnemosyne.domain.window.keeping import WRITTEN, Candidate, Later, later_of
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
-from mnemosyne.domain.window.planning import CostSoFar, Situation, limit_of
+from mnemosyne.domain.window.planning import WINDOW, CostSoFar, Situation
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import markers
 from mnemosyne.domain.wire.blocks import has_results
@@ -40,8 +40,8 @@ class PendingRequest:
     """A request of a managed branch that is about to be sent at the time ``at``: as the client sent it, what was sent
     ``before``, the ``history`` that would go if nothing is rewritten, and what tokens weigh for whoever pays.
 
-    ``joins`` says that the memory tools come with it into a conversation that was sent without them, ``forgotten`` that
-    the provider holds nothing of it, whenever it was sent.
+    ``window`` as in SettingsTaken. ``joins`` says that the memory tools come with it into a conversation that was sent
+    without them, ``forgotten`` that the provider holds nothing of it, whenever it was sent.
     """
 
     at: int
@@ -50,7 +50,7 @@ class PendingRequest:
     read: Transcript = attrs.field(repr=False)
     before: UpstreamHistory
     history: UpstreamHistory
-    window: int
+    window: int | None
     tariff: Tariff
     joins: bool = False
     forgotten: bool = False
@@ -149,7 +149,7 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         ttl=0 if asked.forgotten else asked.tariff.life(hour=hour),
         write=in_first.write,
         read=in_first.read,
-        window=min(asked.window, model_of(asked.model).window),
+        window=choose_window(asked.window, asked.model),
         limit=find_limit(asked.window, asked.model, session.ledger),
         billed=in_first.billed,
         shadow=in_first.shadow,
@@ -160,10 +160,19 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     )
 
 
-def find_limit(window: int, model: str | None, ledger: Ledger) -> int:
-    """The most tokens that a prompt of a session can hold in a ``window`` (``limit_of``)."""
-    most = model_of(model).window
-    return limit_of(min(window, most), min(ledger.compacts_at or compaction_point(model), most))
+def choose_window(wanted: int | None, model: str | None) -> int:
+    """The most tokens that a prompt should hold: what is ``wanted``, if the model takes it, and else the usual."""
+    return min(WINDOW if wanted is None else wanted, model_of(model).window)
+
+
+def find_limit(wanted: int | None, model: str | None, ledger: Ledger) -> int:
+    """The most tokens that a prompt of a session can hold: what is ``wanted``. Where nobody wants anything, what it
+    should hold, or more where its client compacts later.
+    """
+    window = choose_window(wanted, model)
+    if wanted is not None:
+        return window
+    return max(window, min(ledger.compacts_at or compaction_point(model), model_of(model).window))
 
 
 def costs_of(tariff: Tariff, model: str | None, ledger: Ledger, *, hour: bool) -> list[CostSoFar]:

@@ -28,8 +28,8 @@ from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window import assembly
 from mnemosyne.domain.window.assembly import Message, Sights
 from mnemosyne.domain.window.keeping import Candidate, Later, later_of
-from mnemosyne.domain.window.planning import WINDOW, CostSoFar, Plan, Situation
-from mnemosyne.domain.window.situation import find_limit
+from mnemosyne.domain.window.planning import CostSoFar, Plan, Situation
+from mnemosyne.domain.window.situation import choose_window, find_limit
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.lab.evaluation.demand import Demand, Outcome, ShownObject, outcome
@@ -112,8 +112,8 @@ class _Run:
             if message["role"] == "user" and not has_results(message["content"])
         ]
         # The window
-        self._window = sized.settings.window or WINDOW
-        self._limit = find_limit(self._window, sized.settings.model, Ledger())
+        self._window = choose_window(sized.settings.window, sized.settings.model)
+        self._limit = find_limit(sized.settings.window, sized.settings.model, Ledger())
         sends_tools = sized.settings.memory_tools and policy.has_memory
         self._fixed = sized.head_with(TOOLS) if sends_tools else sized.head
         self._prompt = self._fixed

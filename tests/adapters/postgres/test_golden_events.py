@@ -266,10 +266,10 @@ SAMPLES: Mapping[str, Event] = {
         wire_entries=(Held(digest=bytes(range(32, 64)), hour=True, expires=AT + 3_600_000_001, readable_at=AT + 2),),
         deviates=False,
     ),
-    "session.settings_taken.v5": SettingsTaken(
+    "session.settings_taken.v6": SettingsTaken(
         at=AT,
         mode=Mode.MANAGE,
-        window=160_000,
+        window=None,
         tool_budget=None,
         strict=True,
         tariff="api",

@@ -20,7 +20,6 @@ from mnemosyne.domain.window.planning import (
     Situation,
     Stay,
     head_lasts_an_hour,
-    limit_of,
     planner,
     price_of_rewrite,
     regret,
@@ -350,13 +349,6 @@ def test_in_a_window_that_nobody_wanted_a_rewrite_waits_for_its_money_until_the_
     assert weigh(holding(objects, **poor), lambda: objects) == Stay(reason)
     for changes in ({"shadow": Fraction(600_000)}, {"limit": 160_000}, {"idle": 5 * MINUTE}):
         assert planned(holding(objects, **{**poor, **changes}), *objects) is not None, changes
-
-
-def test_the_limit_of_the_usual_window_is_where_its_client_would_end_it_and_of_another_itself() -> None:
-    assert limit_of(160_000, 967_000) == 967_000
-    assert limit_of(160_000, 155_000) == 160_000
-    assert limit_of(45_000, 967_000) == 45_000
-    assert limit_of(400_000, 967_000) == 400_000
 
 
 def test_in_a_hurry_everything_is_old_ever_sooner_until_there_is_room() -> None:

@@ -84,6 +84,8 @@ class SessionRegistry:
         """The sessions in which something happened: the curator's to-do list."""
         self.callers = KnownCallers()
         """Who has spoken in which branch."""
+        self.retired = 0
+        """How many actors were let go of, because nobody asked them any more."""
         self._awake: dict[UUID, _Awake] = {}
         self._gaps: dict[UUID, Gap] = {}
         self.tellings = Tellings()
@@ -215,6 +217,7 @@ class SessionRegistry:
         # Not in the loop above, which would hold the last one of them while it sleeps.
         for stream, awake in self._find_idle(now):
             self.discard(stream, awake.actor)
+            self.retired += 1
 
     def _find_idle(self, now: float) -> Iterator[tuple[UUID, _Awake]]:
         """Those that nobody has asked for long, and while too much is held, those that nobody has asked for longest."""

@@ -49,10 +49,12 @@ async def return_freed_memory() -> None:
 
 async def return_when_quiet(
     progress: RelayProgress,
+    count_let_go: Callable[[], int],
     return_memory: Callable[[], Awaitable[None]] = return_freed_memory,
     worked: Callable[[], float] = time.process_time,
 ) -> None:
-    """Return freed memory to the system while clients pause, as often as the process has worked.
+    """Return freed memory to the system while clients pause, as often as the process has worked or something was let go
+    of, which ``count_let_go`` tells.
 
     What a long body sets off goes on behind its reply, so no pause is over with one return.
     """
@@ -63,18 +65,22 @@ async def return_when_quiet(
         last, before = before, progress.delivered
         return before == last and not progress.running
 
-    await return_as_it_works(is_quiet, return_memory, worked)
+    await return_as_it_works(is_quiet, return_memory, worked, count_let_go)
 
 
 async def return_as_it_works(
     may: Callable[[], bool] = lambda: True,
     return_memory: Callable[[], Awaitable[None]] = return_freed_memory,
     worked: Callable[[], float] = time.process_time,
+    count_let_go: Callable[[], int] = lambda: 0,
 ) -> None:
-    """Return freed memory to the system as often as the process has worked, each time that this ``may`` be."""
-    returned_at = worked()
+    """Return freed memory to the system as often as the process has worked, each time that this ``may`` be. To let go
+    of much takes no time: so it is returned, too, where ``count_let_go`` went up.
+    """
+    returned_at, let_go = worked(), count_let_go()
     while True:
         await trio.sleep(QUIET_SECONDS)
-        if may() and worked() - returned_at >= WORKED_SECONDS:
+        if may() and (worked() - returned_at >= WORKED_SECONDS or count_let_go() > let_go):
+            let_go = count_let_go()
             await return_memory()
             returned_at = worked()

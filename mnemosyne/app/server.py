@@ -124,7 +124,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
             environ = {**os.environ, **as_variables(config)}
             supervisor = Supervisor(event_log, AwakeSessions(registry), environ)
             sessions.start_soon(supervisor.run)
-            sessions.start_soon(return_when_quiet, progress)
+            sessions.start_soon(return_when_quiet, progress, lambda: registry.retired)
             async with (
                 open_commands(config.data_dir, environ, sessions),
                 open_pages(environ, event_log.dsn, token, sessions) as pages,

@@ -47,13 +47,13 @@ def test_what_threads_used_is_kept_for_the_next_one_and_returned_when_asked() ->
 async def test_memory_is_returned_while_clients_pause_and_only_where_there_was_work(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    progress, returned, worked = RelayProgress(), list[int](), 0.0
+    progress, returned, worked, let_go = RelayProgress(), list[int](), 0.0, 0
 
     async def note() -> None:
         returned.append(progress.delivered)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(return_when_quiet, progress, note, lambda: worked)
+        nursery.start_soon(return_when_quiet, progress, lambda: let_go, note, lambda: worked)
         await trio.sleep(3 * QUIET_SECONDS)
         assert returned == []  # nothing was used yet
         progress.running = 1
@@ -73,6 +73,9 @@ async def test_memory_is_returned_while_clients_pause_and_only_where_there_was_w
         worked += WORKED_SECONDS / 2
         await trio.sleep(3 * QUIET_SECONDS)
         assert returned == [4, 4]  # too little to look for
+        let_go += 1
+        await trio.sleep(3 * QUIET_SECONDS)
+        assert returned == [4, 4, 5]  # a session that sleeps frees much, and that takes no time
         nursery.cancel_scope.cancel()
 
 

@@ -244,3 +244,11 @@ def test_text_without_a_form_of_its_own_has_a_short_form_that_says_something_of_
         shown = [part for line in found.split("\n") for part in line.split("⋯") if part.strip()]
         assert len(found) <= target
         assert any(part.strip() in text for part in shown)
+
+
+def test_what_a_client_puts_behind_an_answer_is_no_part_of_it() -> None:
+    said = "".join(f"Requirement already satisfied: part_{n}\n" for n in range(60))
+    behind = "(Open file: /src/setup.py)\n(Current directory: /src)\nbash-$"
+    found = summarize(asked(f"command: pip install -e .\n{said}Successfully built it\n{behind}", 300)).text
+    assert "Successfully built it" in found
+    assert not any(line in found for line in behind.split("\n"))

@@ -140,3 +140,26 @@ def test_what_is_about_no_turn_has_none() -> None:
 def test_values_are_told_for_people() -> None:
     told = [replay.render(each) for each in (b"\x01", (b"\x01", b"\x02"), (), Mode.MANAGE, 7)]
     assert told == ["01", "2 hashes, the last 02", "()", "manage", "7"]
+
+
+@pytest.mark.parametrize(
+    ("causes", "together"),
+    [
+        (("Finish", "Finish"), True),
+        (("Refused", "Refused"), True),
+        (("Finish", "FinishTurn"), True),
+        (("Finish", "AnswerCalls"), False),
+        (("Refused", "FinishTurn"), False),
+        (("BeginTurn", "Begin"), True),
+        (("Finish", "Begin"), False),
+        (("Zip", "Finish"), False),
+    ],
+)
+def test_what_ends_a_round_leads_to_what_ends_the_turn_and_to_nothing_else(
+    causes: tuple[str, str], together: bool
+) -> None:
+    told = [
+        Recorded(UUID(int=1), number, number, Envelope(FAULTED, "one", cause))
+        for number, cause in enumerate(causes, start=1)
+    ]
+    assert [len(each.events) for each in replay.decisions(told)] == ([2] if together else [1, 1])

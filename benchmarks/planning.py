@@ -18,17 +18,17 @@ from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.tools.memory_tools import TOOLS, tools_json
 from mnemosyne.domain.window.keeping import AGES, Age, Ages
-from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, planner
+from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, Waiting, planner
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.lab.evaluation.demand import Demand, demands
 from mnemosyne.lab.evaluation.driver import simulate
-from mnemosyne.lab.evaluation.policies import UNMANAGED, hour_after_a_break
+from mnemosyne.lab.evaluation.policies import NATIVE, POLICIES, UNCOMPACTED, UNMANAGED, hour_after_a_break
 from mnemosyne.lab.evaluation.policy import Policy, Settings, same_ttl
 from mnemosyne.lab.evaluation.reading import read, trace_of
 from mnemosyne.lab.evaluation.results import SessionResult
 from mnemosyne.lab.evaluation.running import own_model
 from mnemosyne.lab.evaluation.sizing import Sized
-from mnemosyne.lab.evaluation.tariffs import api
+from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, JudgedTariff, api
 from mnemosyne.lab.evaluation.trace import Trace
 from tests.domain.recorded import DATA
 
@@ -55,6 +55,11 @@ class Judged:
     sized: Sized
     wanted: Sequence[Demand]
     reality: SessionResult
+
+    def by(self, tariff: JudgedTariff) -> "Judged":
+        """The same under another tariff."""
+        sized = self.sized.under(attrs.evolve(self.sized.settings, tariff=tariff))
+        return Judged(sized, self.wanted, simulate(sized, self.wanted, UNMANAGED))
 
     def under(self, policy: Policy) -> SessionResult:
         return simulate(self.sized, self.wanted, policy, self.reality)
@@ -215,6 +220,11 @@ def _aged(**changes: Any) -> Policy:
     return _policy(attrs.evolve(RULE, ages=attrs.evolve(AGES, **changes)))
 
 
+def _waiting(**changes: int) -> Policy:
+    """The rule with another waiting, where entries are written for five minutes."""
+    return _policy(attrs.evolve(RULE, waiting=attrs.evolve(RULE.waiting, **changes)))
+
+
 def _sizeless() -> Ages:
     """The ages of what has the usual size, for all sizes."""
     return attrs.evolve(AGES, **{name: attrs.evolve(getattr(AGES, name), fewer=0) for name in _KINDS})
@@ -238,7 +248,8 @@ def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
         "size does not matter": _policy(attrs.evolve(RULE, ages=_sizeless())),
         "a new task does not matter": _aged(away=Fraction(1)),
         "nothing is learnt from what was missed": _aged(learnt=Fraction(0)),
-        "edits whole": _policy(attrs.evolve(RULE, replaced=NEVER)),
+        "changes since do not matter": _waiting(changes=0),
+        "edits whole": _waiting(replaced=NEVER),
         "what was said stays": _aged(said=Age(NEVER)),
         "no protection after a fault": _policy(attrs.evolve(RULE, missed=-1)),
         "no rent-or-buy": _policy(attrs.evolve(RULE, regret=Fraction(NEVER))),
@@ -310,14 +321,14 @@ def _jitter(_: Sequence[Server], quick: bool) -> list[Row]:
 GRID = tuple(
     attrs.evolve(
         RULE,
-        ages=attrs.evolve(
-            AGES, whole=whole, whole_returned=attrs.evolve(AGES.whole_returned, turns=returned), part=part, away=away
-        ),
+        ages=attrs.evolve(AGES, whole=whole, part=part, away=away),
+        waiting=Waiting(changes=changes, replaced=replaced),
     )
-    for whole in (Age(12, fewer=4), Age(20, fewer=6), Age(28, fewer=6))
-    for returned in (16, 32)
-    for part in (Age(7), Age(13))
-    for away in (Fraction(7, 10), Fraction(1))
+    for whole in (Age(20, fewer=6), Age(28, fewer=6))
+    for part in (Age(10), Age(13))
+    for away in (Fraction(7, 10), Fraction(85, 100))
+    for replaced in (3, 8)
+    for changes in (0, 3)
 )
 
 CAUTIOUS = 0.3
@@ -379,6 +390,50 @@ def _ages(_: Sequence[Server], quick: bool) -> list[Row]:
             unseen += [result for number in part for result in chosen[number]]
         rows += _rows(f"ages chosen on others: {variant}, both files", unseen)
         rows += _ends(f"ages chosen on others: {variant}, both files", unseen)
+    return rows
+
+
+# The frontier
+
+STAYS = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1), Fraction(3, 2))
+"""So many times as long as by the rule everything stays, for a bill and the faults that go with it."""
+
+
+def stay(times: Fraction) -> Rule:
+    """The rule with everything staying so many times as long."""
+
+    def longer(age: Age) -> Any:
+        return Age(max(1, round(age.turns * times)), fewer=round(age.fewer * times))
+
+    ages = attrs.evolve(AGES, **{name: longer(getattr(AGES, name)) for name in _KINDS})
+    return attrs.evolve(RULE, ages=ages, gathered=round(RULE.gathered * times))
+
+
+def _frontier(_: Sequence[Server], quick: bool) -> list[Row]:
+    """What is billed against the faults, by how long everything stays, under tariffs whose bars are hard; and the
+    limit, which knows the future and rewrites for nothing.
+    """
+    known = [each for file in (TUNED_ON, MORE) for each in _judged(file, LONG, NEVER)[: FEWEST if quick else None]]
+    limit = next(policy for policy in POLICIES if policy.name == "oracle")
+    rows = []
+    for tariff in (API_5M, API_1H, QUOTA, LOCAL) if known else ():
+        judged = [each.by(tariff) for each in known]
+        against = {
+            "unmanaged": [each.reality for each in judged],
+            **{policy.name: [each.under(policy) for each in judged] for policy in (UNCOMPACTED, NATIVE)},
+        }
+        for variant, policy in (
+            *((f"{float(times):g} times as long", _policy(stay(times), hour=True)) for times in STAYS),
+            ("the limit", limit),
+        ):
+            results = [each.under(policy) for each in judged]
+            named = f"{tariff.name}, {variant}"
+            billed = sum(each.billed for each in results)
+            for name, others in against.items():
+                ratio = float(100 * billed / sum(each.billed for each in others))
+                rows.append(single(f"billed, of {name}", named, "%", ratio))
+            rows.append(single("exact faults ÷ evictions", named, "%", _faults(results), FAULTS_GOAL))
+            rows += _ends(named, results)
     return rows
 
 
@@ -453,6 +508,7 @@ GROUP = Group(
         Part("jitter", _jitter),
         Part("cross-validation", _cross_validation),
         Part("ages", _ages),
+        Part("frontier", _frontier),
         Part("tools", _tools),
         Part("others", _others),
     ),

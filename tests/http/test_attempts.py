@@ -13,6 +13,7 @@ from tests.http.test_epochs import (
     answer,
     below_full,
     client_of,
+    explore,
     read,
     reads,
     restore,
@@ -38,7 +39,7 @@ class Twice:
     async def begin(cls, stage: Stage, clock: Clock) -> tuple["Twice", list[Json]]:
         """It, and the replies of the first attempt and of the second."""
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 18)
+        message = await explore(client, stage, 18)
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 2, first=18)
         gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))

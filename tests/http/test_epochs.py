@@ -107,16 +107,35 @@ LARGE = 900
 
 
 async def reads(
-    client: Client, stage: Stage, message: Json, count: int, *, first: int = 0, size: int = 300, folder: str = "/src"
+    client: Client,
+    stage: Stage,
+    message: Json,
+    count: int,
+    *,
+    first: int = 0,
+    size: int = 300,
+    folder: str = "/src",
+    beside: Sequence[Json] = (),
 ) -> Json:
     """So many turns in which the agent gets what it asked for and reads another file, of so many lines."""
     for number in range(first, first + count):
         # Once something was written, what is read is no longer gathered for an answer.
         first_call = [] if results_of(message) else [WRITTEN]
-        answer(stage, [think(), *first_call, read(f"{folder}/part_{number}.py")])
+        answer(stage, [think(), *first_call, read(f"{folder}/part_{number}.py"), *beside])
         message = await client.turn(*(results_of(message, size) or [text("Go on.")]))
         assert "error" not in message, message
     return message
+
+
+CHANGES = [edit(f"/src/other_{number}.py") for number in range(3)]
+"""What was read whole before these waits for no more: some turns later it is as old as it is."""
+
+
+async def explore(client: Client, stage: Stage, turns: int, *, size: int = 300) -> Json:
+    """The same from the beginning on, and three other files are changed beside the second read."""
+    message = await reads(client, stage, {"content": []}, 1, size=size)
+    message = await reads(client, stage, message, 1, first=1, size=size, beside=CHANGES)
+    return await reads(client, stage, message, turns - 2, first=2, size=size)
 
 
 def answer(stage: Stage, *replies: Sequence[Json]) -> None:
@@ -159,7 +178,7 @@ async def test_a_cache_that_went_cold_is_a_moment_to_rewrite_and_the_head_is_hel
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 8, size=LARGE)
+        message = await explore(client, stage, 8, size=LARGE)
         assert await epochs_of(stage) == []
         clock.now += 24 * 60 * MINUTES  # a session that comes back after a day
         await reads(client, stage, message, 3, first=8, size=LARGE)
@@ -188,7 +207,7 @@ async def test_what_was_restored_stands_in_its_old_place_in_the_next_epoch() -> 
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 18)
+        message = await explore(client, stage, 18)
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 1, first=18)
         gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
@@ -196,7 +215,8 @@ async def test_what_was_restored_stands_in_its_old_place_in_the_next_epoch() -> 
         message = await client.turn(*results_of(message))
         assert [each.object for each in await stage.events() if isinstance(each, ObjectRestored)] == [gone]
         assert "memory_restore" in json.dumps(stage.upstream[-1]["messages"])
-        message = await reads(client, stage, message, 6, first=19)
+        message = await reads(client, stage, message, 1, first=19, beside=CHANGES)
+        message = await reads(client, stage, message, 5, first=20)
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 1, first=25)
         assert len(await epochs_of(stage)) == 2
@@ -314,7 +334,7 @@ async def test_what_is_bypassed_is_not_rewritten_any_more() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 8, size=LARGE)
+        message = await explore(client, stage, 8, size=LARGE)
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 1, first=8, size=LARGE)
         client.headers = {"x-mnemosyne-mode": "off"}
@@ -406,7 +426,7 @@ async def test_a_fork_from_before_a_restore_does_not_show_what_came_back() -> No
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 18)
+        message = await explore(client, stage, 18)
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 2, first=18)
         gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))

@@ -102,7 +102,7 @@ async def test_what_is_read_for_a_task_is_still_there_when_it_is_answered() -> N
         await client.turn(text("Thank you."))
         review, after = stage.upstream[-2:]
         assert json.dumps(review).count("value_1 = ") == 25
-        assert json.dumps(after).count("value_1 = ") < 12
+        assert json.dumps(after).count("value_1 = ") < 20  # nothing was changed since, so the rest waits
         assert len(await epochs_of(stage)) == 1
         assert violations(stage) == []
 

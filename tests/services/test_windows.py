@@ -17,7 +17,7 @@ from mnemosyne.domain.window.planning import Stay
 from mnemosyne.services import windows
 from mnemosyne.services.forgetting import forget
 from tests.http.managing import open_stage
-from tests.http.test_epochs import LARGE, MINUTES, SMALL, Clock, client_of, reads
+from tests.http.test_epochs import LARGE, MINUTES, SMALL, Clock, client_of, explore, reads
 from tests.services.talking import Plain, body, talking, user
 
 
@@ -53,11 +53,11 @@ class Session:
 async def told(
     mode: Mode, turns: int, *, idle: int = 0, more: int = 0, window: int | None = None, size: int = 300
 ) -> Session:
-    """An agent that reads so many files of so many lines, rests so long (µs), and reads ``more``."""
+    """An agent that reads so many files of so many lines and changes some, rests so long (µs), and reads ``more``."""
     clock = Clock()
     async with open_stage(mode=mode, window=window, clock=clock) as stage:
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, turns, size=size)
+        message = await explore(client, stage, turns, size=size)
         clock.now += idle
         await reads(client, stage, message, more, first=turns, size=size)
     (stream,) = await stage.log.streams()

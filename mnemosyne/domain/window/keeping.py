@@ -5,6 +5,7 @@ it costs to wait for that. What was done to the file since says most: one that w
 the older copy, one to which the agent came back for a part of it is being worked on. `docs/planning.md` has the table.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from fractions import Fraction
@@ -107,7 +108,7 @@ class Ages:
     """What the assistant said is shown in its compact form then. What the user said stays."""
     whole: Age = Age(28, fewer=6)
     """A file that was read whole: files read while exploring are edited one after the other, much later."""
-    part: Age = Age(13)
+    part: Age = Age(10)
     """Lines of a file."""
     whole_edited: Age = Age(7, fewer=1)
     """The same once the file was edited: the next edit of it comes soon, or never."""
@@ -120,9 +121,7 @@ class Ages:
     edit: Age = Age(65, fewer=5)
     """What the agent changed, its plans and decisions stay longest: it quotes them when it edits again."""
     write: Age = Age(45)
-    """Files that the agent wrote …"""
-    write_edited: Age = Age(25)
-    """… and edited since."""
+    """A file that the agent wrote, whether or not it was edited since."""
     away: Fraction = Fraction(7, 10)
     """The part of an age that is left once the user has typed something since the last use: another task."""
     learnt: Fraction = Fraction(1, 4)
@@ -136,7 +135,7 @@ class Ages:
         if traits.is_said:
             return self.said
         if "write" in each.tags:
-            return self.write_edited if each.stale else self.write
+            return self.write
         if EDITED in each.tags or traits.is_settled:
             return self.edit
         return self._of_look(each) if traits.is_file else self.answered
@@ -155,6 +154,22 @@ class Ages:
 
 
 AGES = Ages()
+
+
+def slow_down(objects: Sequence[Candidate], turn: int, changes: int) -> list[Candidate]:
+    """The objects as they have aged at a turn: files that were read whole half as fast, until so many ``changes`` were
+    made since their last use. Who explores reads many files at once, and edits them one after the other: what is still
+    to be done is told by what was done, not by turns. What was released (its last use is 0) does not wait.
+    """
+    made = sorted(each.born for each in objects if WRITTEN & set(each.tags))
+
+    def age(each: Candidate) -> Candidate:
+        is_whole = {"read", "whole"} <= set(each.tags) and each.later is not Later.REPLACED
+        if not (is_whole and each.last_use) or len(made) - bisect_right(made, each.last_use) >= changes:
+            return each
+        return attrs.evolve(each, last_use=turn - (turn - each.last_use) // 2)
+
+    return [age(each) for each in objects]
 
 
 @attrs.frozen

@@ -19,7 +19,7 @@ import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
-from mnemosyne.domain.window.keeping import AGES, EDITED, WRITTEN, Ages, Candidate, WindowAges
+from mnemosyne.domain.window.keeping import AGES, EDITED, WRITTEN, Ages, Candidate, WindowAges, slow_down
 
 WINDOW = 160_000
 """The most that a managed prompt should hold, in tokens, where nobody says: recorded clients compacted at 155,000 to
@@ -119,6 +119,17 @@ def in_full(situation: Situation, candidate: Candidate) -> Fidelity:
 
 
 @attrs.frozen(kw_only=True)
+class Waiting:
+    """How long what an edit may quote stays beyond its age, or as it is. Until so many ``changes`` were made since its
+    last use, a file that was read whole ages half as fast (``slow_down``). What an edit took out of a file leaves after
+    ``replaced`` turns, and what its result shows around that: it is shown in detail (L1), its new text whole.
+    """
+
+    changes: int
+    replaced: int
+
+
+@attrs.frozen(kw_only=True)
 class Rule:
     """The numbers of the planner, in turns and tokens. They were chosen on recorded sessions, as `docs/planning.md`
     tells, and are round because nothing finer is known.
@@ -126,8 +137,10 @@ class Rule:
 
     ages: Ages = AGES
     """For how long objects stay without use."""
-    replaced: int = 3
-    """What an edit took out of a file leaves that soon: the edit is shown in detail (L1), its new text whole."""
+    waiting: Waiting = Waiting(changes=3, replaced=8)
+    """How long what may be edited again waits for that …"""
+    waiting_by_the_hour: Waiting = Waiting(changes=0, replaced=3)
+    """… and where entries are written for an hour: there each rewrite pays nearly twice for what stays."""
     gathered: int = 30
     """As long as the user's task is under way and nothing was written for it yet, what was read of files for it stays
     for so long: the agent gathers what it will answer from …
@@ -179,13 +192,20 @@ def weigh(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Pl
     """The epoch before a request if it pays, else why it does not. Whatever the situation, a plan takes only legal
     steps down the ladder, to renditions that exist and are smaller, and never touches what is kept.
     """
+
+    if any(each.write >= HOUR for each in situation.in_each_unit()):
+        rule = attrs.evolve(rule, waiting=rule.waiting_by_the_hour)
+
+    def there() -> Sequence[Candidate]:
+        return slow_down(candidates(), situation.turn, rule.waiting.changes)
+
     if situation.idle is None:
         return Stay("nothing was sent yet")
     if situation.prompt > rule.overflow * (situation.window if situation.cold else situation.limit):
-        return _overflow(situation, candidates(), rule)
+        return _overflow(situation, there(), rule)
     if situation.cold:
-        return _plan(want(situation, candidates(), rule), "the provider's cache has forgotten the session")
-    return _warm(situation, candidates(), rule)
+        return _plan(want(situation, there(), rule), "the provider's cache has forgotten the session")
+    return _warm(situation, there(), rule)
 
 
 def _overflow(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | Stay:
@@ -375,7 +395,7 @@ def _goal(situation: Situation, each: Candidate, rule: Rule, keeping: WindowAges
     unused = situation.turn - each.last_use
     if unused > keeping.turns(each):
         return Fidelity.COMPACT if KINDS[each.kind].is_said else Fidelity.EVICTED
-    if EDITED in each.tags and situation.turn - each.born > rule.replaced:
+    if EDITED in each.tags and situation.turn - each.born > rule.waiting.replaced:
         return Fidelity.DETAILED
     return each.fidelity
 
@@ -424,7 +444,7 @@ def regret(
 
 def _due(each: Candidate, after: Fidelity, rule: Rule, keeping: WindowAges) -> int:
     """The last turn in which an object was not yet to be shown at less."""
-    return each.born + rule.replaced if after is Fidelity.DETAILED else each.last_use + keeping.turns(each)
+    return each.born + rule.waiting.replaced if after is Fidelity.DETAILED else each.last_use + keeping.turns(each)
 
 
 def head_lasts_an_hour(situation: Situation, freed: int, rule: Rule = RULE) -> bool:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.window.keeping import AGES, Age, Candidate, Later, WindowAges, later_of
+from mnemosyne.domain.window.keeping import AGES, Age, Candidate, Later, WindowAges, later_of, slow_down
 from tests.domain.window.test_planning import candidate as usual
 
 READ, PART, EDIT, WRITE = ("read", "whole"), ("read", "lines:1-20"), ("edit",), ("write", "whole")
@@ -84,8 +84,30 @@ def test_what_something_newer_shows_whole_is_old_at_once() -> None:
     assert turns(candidate(stale=True, later=Later.READ_IN_PART)) > 1
 
 
-def test_a_written_file_that_was_edited_since_stays_less_long() -> None:
-    assert turns(candidate(tags=WRITE, stale=True)) == AGES.write_edited.turns < AGES.write.turns
+def test_a_written_file_stays_as_long_whether_or_not_it_was_edited_since() -> None:
+    assert turns(candidate(tags=WRITE, stale=True)) == turns(candidate(tags=WRITE)) == AGES.write.turns
+
+
+def test_a_file_that_was_read_whole_ages_half_as_fast_until_so_much_was_changed_since() -> None:
+    look = candidate(tags=READ, last_use=10)
+    changes = [candidate(tags=EDIT, born=10 + number, last_use=10 + number) for number in range(5)]
+
+    def last_use(*objects: Candidate) -> int:
+        return slow_down([look, *objects], 30, 3)[0].last_use
+
+    assert last_use() == last_use(*changes[:3]) == 20  # of the three one was made before the last use
+    assert last_use(*changes[:4]) == last_use(*changes) == look.last_use
+
+
+def test_only_what_an_edit_may_still_quote_waits_for_changes() -> None:
+    others = [
+        candidate(tags=PART),
+        candidate(tags=EDIT),
+        candidate(kind=ObjectKind.TOOL_RESULT, tags=("search",)),
+        candidate(tags=READ, later=Later.REPLACED),
+        candidate(tags=READ, last_use=0, stale=True),  # released
+    ]
+    assert slow_down(others, 30, 3) == others
 
 
 def test_answers_leave_at_once_and_plans_stay_like_edits() -> None:

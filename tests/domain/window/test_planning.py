@@ -496,7 +496,7 @@ def test_what_a_tool_answered_leaves_at_once_because_no_edit_quotes_it() -> None
 
 def test_a_session_that_missed_something_keeps_more() -> None:
     missed = [candidate(number, last_fault=20, last_use=20, kept=True) for number in range(1, 4)]
-    each = candidate(born=35, last_use=35)
+    each = candidate(born=35, last_use=38)
     assert each.key in want(attrs.evolve(COLD, exchange=36), [each])
     assert each.key not in want(attrs.evolve(COLD, exchange=36), [each, *missed])
 
@@ -510,7 +510,7 @@ def test_what_was_done_to_a_file_decides_how_long_a_look_at_it_stays() -> None:
 
 def test_an_edit_first_loses_what_it_replaced() -> None:
     edit = candidate(tags=("edit",))
-    assert ages_of(edit, Fidelity.DETAILED) == RULE.replaced + 1
+    assert ages_of(edit, Fidelity.DETAILED) == RULE.waiting.replaced + 1
     assert ages_of(edit, Fidelity.EVICTED) == age(edit, exchange=201) + 1
 
 

@@ -26,7 +26,7 @@ from mnemosyne.domain.session.grounds import ServerSettings, in_force
 from mnemosyne.domain.session.ledger import AccountTurn, Sent, account, why_to_stop
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, OpenAttempt, SentRequest, Session
-from mnemosyne.domain.window.situation import choose_window
+from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import LogUnavailable, MnemosyneError
 from mnemosyne.steps import Steps, finish

@@ -58,7 +58,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.refusals import Refusal, refusal_of
-from mnemosyne.domain.window.situation import choose_window
+from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead

@@ -10,7 +10,7 @@ import attrs
 from mnemosyne.domain.session.directory import last_decisions
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.window.planning import WINDOW
+from mnemosyne.domain.window.window_size import WINDOW
 from mnemosyne.services.read_models import Question, ReadModels, Row
 
 

@@ -9,7 +9,7 @@ import attrs
 from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.history.time_travel import Attempt, History
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode
-from mnemosyne.domain.window.situation import choose_window
+from mnemosyne.domain.window.window_size import choose_window
 
 UNFORESEEN = "it had been estimated to fit"
 

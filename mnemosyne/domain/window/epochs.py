@@ -32,11 +32,11 @@ from mnemosyne.domain.window.situation import (
     Sizes,
     blocks_of,
     candidates_of,
-    choose_window,
     is_there,
     situation_of,
 )
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
+from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire import markers
 from mnemosyne.domain.wire.blocks import call_id_of, has_results, is_call
 from mnemosyne.domain.wire.history import is_hidden

@@ -20,11 +20,7 @@ import attrs
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.window.keeping import AGES, EDITED, WRITTEN, Ages, Candidate, WindowAges, slow_down
-
-WINDOW = 160_000
-"""The most that a managed prompt should hold, in tokens, where nobody says: recorded clients compacted at 155,000 to
-176,000.
-"""
+from mnemosyne.domain.window.window_size import WINDOW
 
 
 @attrs.frozen(kw_only=True)

@@ -22,8 +22,9 @@ from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window.assembly import Message
 from mnemosyne.domain.window.keeping import WRITTEN, Candidate, Later, later_of
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
-from mnemosyne.domain.window.planning import WINDOW, CostSoFar, Situation
+from mnemosyne.domain.window.planning import CostSoFar, Situation
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
+from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire import markers
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.dialect import Dialect
@@ -158,11 +159,6 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         exchange=_turn_of(branch, _find_typed(asked, shown)),
         joining=of_head.tokens(OWN_TOOLS) if asked.joins else 0,
     )
-
-
-def choose_window(wanted: int | None, model: str | None) -> int:
-    """The most tokens that a prompt should hold: what is ``wanted``, if the model takes it, and else the usual."""
-    return min(WINDOW if wanted is None else wanted, model_of(model).window)
 
 
 def find_limit(wanted: int | None, model: str | None, ledger: Ledger) -> int:

@@ -29,7 +29,8 @@ from mnemosyne.domain.window import assembly
 from mnemosyne.domain.window.assembly import Message, Sights
 from mnemosyne.domain.window.keeping import Candidate, Later, later_of
 from mnemosyne.domain.window.planning import CostSoFar, Plan, Situation
-from mnemosyne.domain.window.situation import choose_window, find_limit
+from mnemosyne.domain.window.situation import find_limit
+from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.lab.evaluation.demand import Demand, Outcome, ShownObject, outcome

@@ -9,9 +9,10 @@ from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window import epochs, late_tools
-from mnemosyne.domain.window.planning import WINDOW, Stay, price_of_rewrite
+from mnemosyne.domain.window.planning import Stay, price_of_rewrite
 from mnemosyne.domain.window.rounds import TOO_SMALL, Opening, choose_mode, mode_without_us, opening_of
 from mnemosyne.domain.window.situation import Sizes, situation_of
+from mnemosyne.domain.window.window_size import WINDOW
 from mnemosyne.domain.wire.transcript import read
 from tests.domain.recorded import dumps
 from tests.domain.stories import Story

@@ -124,8 +124,7 @@ class Curator:
         postponed: list[OwedSummary] = []
         async with trio.open_nursery() as nursery:
             for each in due:
-                await self._slots.acquire()
-                nursery.start_soon(self._do, identity, each, postponed)
+                nursery.start_soon(self._try, identity, each, postponed)
         return bool(due), not postponed
 
     async def finish(self, identity: Identity) -> None:
@@ -138,12 +137,6 @@ class Curator:
     async def _due(self, identity: Identity) -> Sequence[OwedSummary]:
         given_up = frozenset(self._given_up.get(identity.stream) or ())
         return await self._sessions.due(identity, BATCH, given_up)
-
-    async def _do(self, identity: Identity, owed: OwedSummary, postponed: list[OwedSummary]) -> None:
-        try:
-            await self._try(identity, owed, postponed)
-        finally:
-            self._slots.release()
 
     async def _try(self, identity: Identity, owed: OwedSummary, postponed: list[OwedSummary]) -> None:
         try:
@@ -163,6 +156,15 @@ class Curator:
         targets.add(owed.target)
 
     async def _summarize(self, identity: Identity, owed: OwedSummary) -> None:
+        async with self._slots:
+            written = await self._write(identity, owed)
+        recorded = False
+        try:
+            recorded = await self._tell(identity, owed, written)  # those of a batch become durable together
+        finally:
+            (self._budget.release if recorded else self._budget.charge)(written.nanodollars)
+
+    async def _write(self, identity: Identity, owed: OwedSummary) -> Written:
         made_of = recipe.apply(Recipe(), recipe.decode(owed.content))
         digests = {piece.digest for piece in made_of.pieces if isinstance(piece, Piece)}
         wanted = digests if owed.detailed is None else {*digests, owed.detailed}
@@ -170,12 +172,7 @@ class Curator:
         content = recipe.assemble(made_of.pieces, found.__getitem__)
         parts = await trio.to_thread.run_sync(full_parts, content, owed.by_user, abandon_on_cancel=True)
         detailed = None if owed.detailed is None else found[owed.detailed].decode()
-        written = await self._summarizer.write(owed, join(parts), detailed, parts)
-        recorded = False
-        try:
-            recorded = await self._tell(identity, owed, written)
-        finally:
-            (self._budget.release if recorded else self._budget.charge)(written.nanodollars)
+        return await self._summarizer.write(owed, join(parts), detailed, parts)
 
     async def _tell(self, identity: Identity, owed: OwedSummary, written: Written) -> bool:
         """Report back; whether it is on record now."""

@@ -526,7 +526,8 @@ class SessionActor:
             return None
         digest = message.command.text
         contents = () if digest in self._memory.known else ((digest, message.data),)
-        return await self._append(events, Summarize.__name__, message.correlation_id, contents)
+        decided = ((events, Summarize.__name__),)
+        return await self._append_all(decided, message.correlation_id, contents, may_wait=True)
 
     # Appending
 

@@ -94,7 +94,7 @@ async def _kill_and_stop(home: Home, served: Served) -> int:
 
     os.kill(first, signal.SIGKILL)
     await converse(client)
-    assert (await served.until_told(state="working"))["restarts"] == 1
+    await served.until_told(state="working", restarts=1)
     last = served.worker
     assert last is not None
     assert last != first

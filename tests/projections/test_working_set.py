@@ -190,9 +190,9 @@ async def test_the_rows_say_what_the_state_says_wherever_a_client_goes(dsn: str)
             )
 
         client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 18)
+        message = await reads(client, stage, {"content": []}, 30)
         clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 2, first=18)
+        message = await reads(client, stage, message, 2, first=30)
         await look()
         gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
         before_restore = list(client.history)

@@ -60,7 +60,7 @@ class Measures:
     impersonal: float
     """Its first sentence speaks of a thing, to nobody."""
     finished: float
-    """The answer before says that something is done, and asks nothing."""
+    """The answer before says that something is done, or closes the talk, and asks nothing."""
     asks_aside: float
     """It is called a question, or a quick thing, by who asks it."""
     wishes: float
@@ -122,7 +122,7 @@ _UNDER_WAY = re.compile(
 
 _FINISHED = re.compile(
     r"\b(?:done|fixed|completed?|pass(?:es|ing)?|works|clean|resolved|updated|added|removed|refactored|success\w*|"
-    r"pushed|committed|reverted|renamed|booked|cancelled|(?:has|have) been|now)\b",
+    r"pushed|committed|reverted|renamed|booked|cancelled|(?:has|have) been|now|welcome|glad|happy to help|any ?time)\b",
     re.IGNORECASE,
 )
 _ASKS_ASIDE = re.compile(r"(?:\W{0,3}\w{1,12}\W{1,3}){0,3}question\b", re.IGNORECASE)

@@ -158,7 +158,7 @@ def _comments(text: str) -> Iterator[tuple[int, int]]:
 # of the one before.
 _FENCE = re.compile(
     r"[`~\n](?:(?<=`)``+|(?<=~)~~+|(?<=\n)[ \t]{0,20}(?:(?:\*{3,}|_{3,}|(?:\. ){3,}\.|['\"$])[ \t]*$"
-    r"|(?P<same>[^\w\s.!?*])(?P=same){2,}+))",
+    r"|(?P<same>[^\w\s.!?*#])(?P=same){2,}+))",
     re.MULTILINE,
 )
 

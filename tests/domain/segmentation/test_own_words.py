@@ -132,3 +132,9 @@ def test_what_stands_between_the_first_and_the_last_of_a_tag_is_nobodys(inside: 
 def test_a_text_of_a_hundred_thousand_characters_is_read_at_once(unit: str) -> None:
     for speaker in (Speaker.USER, Speaker.ASSISTANT):
         paragraphs(unit * (100_000 // len(unit)) + "x", speaker)
+
+
+def test_headings_fence_nothing_in() -> None:
+    answer = "### What was done\n\nI renamed the parser.\n\n### What is left\n\nI kept the old flag."
+    said = [answer[each.start : each.end] for each in paragraphs(answer, Speaker.ASSISTANT)]
+    assert said == ["I renamed the parser.", "I kept the old flag."]

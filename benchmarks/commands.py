@@ -7,6 +7,7 @@ A server runs on the same directory. Wall time would say how busy the machine is
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,6 +41,9 @@ COMMANDS: Sequence[tuple[str, tuple[str, ...], float | None]] = (
 )
 """What is measured, its arguments, and at most how many seconds it may take."""
 
+SETTLED_SECONDS = 0.3
+"""After a command has ended: what was forked for it counts once the process that forked it has heard of its end."""
+
 TOLD = b'{"hook_event_name": "UserPromptSubmit", "session_id": "a", "cwd": "/", "prompt": "Go on."}'
 """What a client says on stdin to those that ask for it."""
 
@@ -57,6 +61,7 @@ def times(servers: Sequence[Server], quick: bool) -> list[Row]:
         for name, arguments, _ in COMMANDS:
             before = ours.cpu_by_process().get(HANDED, 0.0)
             seconds = _processor_seconds(arguments, environ)
+            time.sleep(SETTLED_SECONDS)
             seconds += max(0.0, ours.cpu_by_process().get(HANDED, 0.0) - before)
             if counted:
                 taken[name].append(seconds)

@@ -527,6 +527,7 @@ class SessionActor:
         digest = message.command.text
         contents = () if digest in self._memory.known else ((digest, message.data),)
         decided = ((events, Summarize.__name__),)
+        # The curator waits for it, and makes the next ones meanwhile: they become durable together.
         return await self._append_all(decided, message.correlation_id, contents, may_wait=True)
 
     # Appending

@@ -157,7 +157,7 @@ def _comments(text: str) -> Iterator[tuple[int, int]]:
 # Each of these begins with a character out of a few, which is what a search is fast at; so a line begins with the end
 # of the one before.
 _FENCE = re.compile(
-    r"[`~\n](?:(?<=`)``+|(?<=~)~~+|(?<=\n)[ \t]{0,20}(?:(?:\*{3,}|_{3,}|(?:\. ){3,}\.|['\"$])[ \t]*$"
+    r"[`~\n](?:(?<=`)``+|(?<=~)~~+|(?<=\n)[ \t]{0,20}(?:(?:\*{3,}|_{3,}|#{3,}|(?:\. ){3,}\.|['\"$])[ \t]*$"
     r"|(?P<same>[^\w\s.!?*#])(?P=same){2,}+))",
     re.MULTILINE,
 )

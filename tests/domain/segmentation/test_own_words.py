@@ -138,3 +138,8 @@ def test_headings_fence_nothing_in() -> None:
     answer = "### What was done\n\nI renamed the parser.\n\n### What is left\n\nI kept the old flag."
     said = [answer[each.start : each.end] for each in paragraphs(answer, Speaker.ASSISTANT)]
     assert said == ["I renamed the parser.", "I kept the old flag."]
+
+
+def test_lines_of_number_signs_alone_fence_in_what_stands_between() -> None:
+    said = "Look at it.\n\n########\n\nWe decided to use Redis.\n\n########\n\nThanks."
+    assert [said[each.start : each.end] for each in paragraphs(said, Speaker.USER)] == ["Look at it.", "Thanks."]

@@ -41,6 +41,13 @@ class FoundServer:
     """As in ``http.client_reply.Untold``: what its clients were not told of what they pay for."""
     worker: Mapping[str, Any] = attrs.field(factory=dict)
     """How its worker does (``supervising.Supervisor.describe``); nothing from an older version."""
+    database: Mapping[str, Any] = attrs.field(factory=dict)
+    """How writing does (``server.describe_recording``); nothing from an older version."""
+
+    @property
+    def has_all_on_record(self) -> bool:
+        """Whether nothing that was answered still waits to be written."""
+        return not self.database.get("appends_waiting")
 
     def serves(self, config: Config) -> bool:
         """Whether it does what a server with these settings would do."""
@@ -99,9 +106,8 @@ def server_at(url: str, config: Config) -> FoundServer | None:
     status = _status(url, token) if token is not None else {}
     if not {"version", "upstream", "tenant"} <= status.keys():
         return None
-    told = {
-        name: status[name] for name in ("settings", "off_since", "unrecorded", "untold", "worker") if name in status
-    }
+    names = ("settings", "off_since", "unrecorded", "untold", "worker", "database")
+    told = {name: status[name] for name in names if name in status}
     return FoundServer(url, str(status["version"]), str(status["upstream"]), str(status["tenant"]), **told)
 
 

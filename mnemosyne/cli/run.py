@@ -121,9 +121,10 @@ def run(
         except OSError as error:
             kind = _NotFound if isinstance(error, FileNotFoundError) else _NotRunnable
             raise kind(f"{command[0]} cannot be run: {error.strerror or error}.") from None
+        settled = _wait_until_recorded(url, config)
         after = _read_untold(url, config)
         _say_what_was_untold({name: count - before.get(name, 0) for name, count in after.items()}, started is None)
-        _say_what_was_recorded(config, began)
+        _say_what_was_recorded(config, began, complete=settled)
     ctx.exit(end_like(code))
 
 
@@ -237,6 +238,18 @@ def _read_untold(url: str, config: Config) -> Mapping[str, int]:
     return found.untold if found is not None else {}
 
 
+def _wait_until_recorded(url: str, config: Config) -> bool:
+    """Whether all that the server answered is on record: a turn does not wait long for a slow database."""
+    from mnemosyne.app.discovery import server_at
+
+    deadline = time.monotonic() + SUMMARY_SECONDS
+    while (found := server_at(url, config)) is not None and not found.has_all_on_record:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(ASKED_AGAIN_SECONDS)
+    return True
+
+
 def _say_what_was_untold(untold: Mapping[str, int], joined: bool) -> None:
     """What the client's own figures lack, where a client reads its window and its bill from the same numbers."""
     from mnemosyne.figures import count_text, dollars_text, plural
@@ -249,12 +262,16 @@ def _say_what_was_untold(untold: Mapping[str, int], joined: bool) -> None:
     _say(f"{whose} the input of {rounds} that clients do not see: {tokens} tokens{price}. `mnemosyne usage` has it.")
 
 
-SUMMARY_SECONDS = 2.0
-"""How long the end may take to say what was recorded. Nobody waits for it longer."""
+SUMMARY_SECONDS = 5.0
+"""How long the end may wait until all is on record, and how long it may take to say what that is."""
+
+ASKED_AGAIN_SECONDS = 0.05
 
 
-def _say_what_was_recorded(config: Config, began: int) -> None:
-    """In one line: how many turns since then (µs of UTC), what they cost and saved, and where they can be seen."""
+def _say_what_was_recorded(config: Config, began: int, *, complete: bool) -> None:
+    """In one line: how many turns since then (µs of UTC), what they cost and saved, and where they can be seen.
+    ``complete`` is whether all is on record by now.
+    """
     import trio
 
     from mnemosyne.app.read_models import open_read_models
@@ -272,7 +289,7 @@ def _say_what_was_recorded(config: Config, began: int) -> None:
     except Exception:  # whatever it is, the client has ended well
         logging.getLogger(__name__).debug("what was recorded cannot be said", exc_info=True)
         return
-    if found is None:
+    if found is None or not (found.sessions or complete):
         _say("see what was recorded: mnemosyne open")
         return
     if not found.sessions:

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+import psycopg
 import pytest
 
 from mnemosyne.adapters.embedded.server import open_embedded
@@ -222,6 +223,20 @@ def test_what_was_recorded_and_what_the_figures_of_a_client_lack_is_said_when_it
                 told, recorded = mnemosyne(*asked, environ=environ).stderr.splitlines()
                 assert told == f"mnemosyne: the figures of this server's clients {lacking}"
                 assert "recorded 1 turn" in recorded
+
+
+def test_the_end_of_a_client_waits_for_a_database_that_is_slower_than_its_turn(tmp_path: Path, dsn: str) -> None:
+    """It said nothing of what was recorded, as if there were nothing."""
+    with standin_in_a_thread() as standin:
+        standin.script = from_data({"rules": [{"replies": [{"text": "There.", "usage": {"input_tokens": 9}}]}]})
+        environ = environ_for(tmp_path, MNEMOSYNE_UPSTREAM=standin.url, MNEMOSYNE_DSN=dsn)
+        client = f"import os; print(os.getpid(), flush=True)\nAGENT = 'curl/8'{TURN}"
+        with serving(environ=environ) as url, psycopg.connect(dsn) as held:
+            held.execute("lock table mnemosyne.stored_events in exclusive mode")
+            with started("run", "--port", url.rpartition(":")[2], *python(client), environ=environ) as process:
+                assert ended(int(line(process.stdout)))
+                held.rollback()
+                assert "recorded 1 turn" in process.communicate(timeout=DEADLINE)[1]
 
 
 def test_a_directory_full_of_traps_is_not_imported_from_nor_a_stranger_on_the_port_joined_and_options_reach_the_server(

@@ -26,7 +26,7 @@ from tests.domain.injections import FORGED, GENUINE, Injection, injections
 
 LABELS = Path(__file__).parent / "data" / "claims.json"
 GOALS = LABELS.with_name("goals.json")
-HELD_OUT_GOALS = LABELS.with_name("goals_held_out.json")
+LATER_GOALS = LABELS.with_name("goals_later.json")
 FITTED_GOALS = ROOT / "tests" / "domain" / "labels" / "goals.json"
 
 UNSURE = "unsure"
@@ -147,12 +147,12 @@ def goals(labels: Mapping[str, Sequence[Any]], sessions: Mapping[str, Sequence[S
 
 def _goals(_servers: Sequence[Server], _quick: bool) -> list[Row]:
     """Precision and recall of new goals on the sessions that the rule was fitted on, in two files, and on others that
-    were not looked at.
+    it was mended with.
     """
     sessions = recorded_sessions()
     rows = []
     for part, path in (
-        (("fitted on", FITTED_GOALS), ("fitted on, too", GOALS), ("held out", HELD_OUT_GOALS)) if sessions else ()
+        (("fitted on", FITTED_GOALS), ("fitted on, too", GOALS), ("read later", LATER_GOALS)) if sessions else ()
     ):
         total = goals(json.loads(path.read_text()), sessions)
         rows.append(single("recall of new goals", f"{part}, {total.labelled} labelled", "ratio", total.recall))

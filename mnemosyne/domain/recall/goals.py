@@ -76,14 +76,19 @@ NEW_FROM = 0.55
 
 _MOST_WORDS = 40
 _LOOKED_AT = 2_000
+_LEAST_HANDED = 40
 _LOOKED_AT_BEFORE = 20_000
 _END_OF_ANSWER = 600
 
 _SWITCH = re.compile(
     r"\b(?:unrelated(?: to)?|(?:a|one) (?:different|separate) (?:topic|thing|question|task|issue)|new (?:task|topic)|"
-    r"next (?:task|topic)|moving on to|quick (?:thing|question))\b",
+    r"next (?:task|topic|problem|issue)|moving on to|let's move on\b(?! to)|before we (?:finish|wrap up)|"
+    r"quick (?:thing|question))\b"
+    r"|\A\W{0,4}(?:great|perfect|wonderful|excellent|awesome|nice)\b[\s,.!]{1,4}(?:thanks|thank you)[.!]"
+    r"(?=.{0,60}?\b(?:also|can you|could you|i need|i want|i'd like)\b)",
     re.IGNORECASE,
 )
+"""Words that close what was before, or open something else: who praises, thanks and asks has what they wanted."""
 
 
 _PASTED_OUTPUT = re.compile(
@@ -97,6 +102,13 @@ _QUOTES = re.compile(r"\s{0,20}(?:[>+\u276f\u23fa\u2502•]|- |\[)")
 """How a message begins that first shows what was said, printed or changed."""
 
 _LEAD = r"\W{0,4}(?:(?:ok(?:ay)?|oh|ah|hm+|so|and|but|well|then|yes|yeah|no|now|right|actually)\b[\s,.:-]{1,4}){0,3}"
+
+_HANDS_OVER = re.compile(
+    _LEAD + r"(?:(?:can|could) (?:you|we) |let's |please )?(?:also )?(?:check|fix|handle|look at|address|do|review)"
+    r"\b[^:\n]{0,60}?(?::[\s.]|(?=\s{1,4}\d{1,2}[.)]\s)|:?\n)\s{0,20}(?:\d{1,2}[.)]\s{1,4})?",
+    re.IGNORECASE,
+)
+"""How a message begins that only hands over what follows it, such as one item of a list: that is what is asked for."""
 
 _TAKES_UP = re.compile(
     _LEAD + r"(?:question[\s,.:-]{1,4})?(?:it|this|that|these|those|also|one more (?:thing|question)|i mean|regarding|"
@@ -125,13 +137,20 @@ _FINISHED = re.compile(
     r"pushed|committed|reverted|renamed|booked|cancelled|(?:has|have) been|now|welcome|glad|happy to help|any ?time)\b",
     re.IGNORECASE,
 )
+_OFFERS_TO_KEEP = re.compile(
+    r"\b(?:would you like|do you want|want|shall i|should i)\b(?: me)?(?: to)? (?:now )?(?:commit|push|merge)\b"
+    r"[^?\n]{0,80}\?\Z",
+    re.IGNORECASE,
+)
+"""How an answer ends that asks nothing of the work, but only whether it is to be kept."""
+
 _ASKS_ASIDE = re.compile(r"(?:\W{0,3}\w{1,12}\W{1,3}){0,3}question\b", re.IGNORECASE)
 _WISHES = re.compile(
     r"\b(?:i(?:'d| would) (?:like|love)|i want|can you help|help me|i(?:'m| am) (?:thinking|wondering)|"
     r"i (?:just )?(?:noticed|had|saw|realized))\b",
     re.IGNORECASE,
 )
-_SPEAKS_TO = re.compile(r"\b(?:i|we|you|me|my|us|let's|yes|no|please|thanks)\b", re.IGNORECASE)
+_SPEAKS_TO = re.compile(r"\b(?:i|we|you|me|my|us|let's|please|thanks)\b|\A\W*(?:yes|no)\b(?!\s)", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
@@ -175,16 +194,23 @@ def read_goal(message: str, before: SaidBefore | None) -> GoalStep:
     """What a message does to the goal, by what was said just before it. The first message of all, before which nothing
     was, begins a goal.
     """
-    said = message[:_LOOKED_AT]
     if before is None:
         return GoalStep.NEW
-    if consents(said):
+    if consents(message[:_LOOKED_AT]):
         return GoalStep.ACKNOWLEDGED
+    said = _take_over(message)
     if _SWITCH.search(said):
         return GoalStep.NEW
     if _goes_on(said) or _is_under_way(before.answer):
         return GoalStep.CONTINUED
     return GoalStep.NEW if newness(message, before) >= NEW_FROM else GoalStep.CONTINUED
+
+
+def _take_over(message: str) -> str:
+    """What a message asks for, without words that only hand it over."""
+    said = message[:_LOOKED_AT].strip()
+    lead = _HANDS_OVER.match(said)
+    return said[lead.end() :] if lead is not None and len(said) - lead.end() >= _LEAST_HANDED else said
 
 
 def _goes_on(said: str) -> bool:
@@ -201,6 +227,11 @@ def _is_under_way(answer: str) -> bool:
     return not end.endswith("?") and any(_UNDER_WAY.match(each) for each in _SENTENCE.split(end)[-2:])
 
 
+def _asks_nothing(end: str) -> bool:
+    """Whether an answer of this end leaves no question of the work open."""
+    return not end.endswith("?") or _OFFERS_TO_KEEP.search(end) is not None
+
+
 def newness(message: str, before: SaidBefore) -> float:
     """How likely it is that a message begins something new, 0 to 1."""
     measured, weights = attrs.astuple(measure(message, before)), attrs.astuple(WEIGHTS)
@@ -209,7 +240,7 @@ def newness(message: str, before: SaidBefore) -> float:
 
 def measure(message: str, before: SaidBefore) -> Measures:
     """What the regression knows of a message."""
-    said = message[:_LOOKED_AT].strip()
+    said = _take_over(message)
     asked = query_words(said)
     known = {word for text in (before.user, before.answer) for word in words(text[-_LOOKED_AT_BEFORE:])}
     end = before.answer[-_END_OF_ANSWER:].rstrip()
@@ -217,7 +248,7 @@ def measure(message: str, before: SaidBefore) -> Measures:
         length=math.log(1 + min(len(asked), _MOST_WORDS)),
         taken_up=sum(word in known for word in asked) / len(asked) if asked else 1.0,
         impersonal=float(not _SPEAKS_TO.search(_SENTENCE.split(said)[0])),
-        finished=float(not end.endswith("?") and _FINISHED.search(end) is not None),
+        finished=float(_asks_nothing(end) and _FINISHED.search(end) is not None),
         asks_aside=float(_ASKS_ASIDE.match(said) is not None),
         wishes=float(_WISHES.search(said[:200]) is not None),
     )

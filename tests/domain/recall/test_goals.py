@@ -120,6 +120,43 @@ def test_who_breaks_into_work_under_way_goes_on_with_it() -> None:
     assert read_goal(TASK, SaidBefore(BEFORE.user, f"{answer} Let me know if it helps.")) is GoalStep.NEW
 
 
+@pytest.mark.parametrize("lead", ["now handle: ", "can you also check: ", "can we fix:  2. ", "then let's do 3. "])
+def test_words_that_hand_something_over_count_for_nothing(lead: str) -> None:
+    """An item of a review is judged as itself, whatever it is brought with."""
+    assert newness(f"{lead}{TASK}", BEFORE) == newness(TASK, BEFORE)
+    assert read_goal(f"{lead}{TASK}", BEFORE) is GoalStep.NEW
+
+
+def test_a_short_step_is_no_item_that_is_handed_over() -> None:
+    assert read_goal("can you check: the tests", BEFORE) is GoalStep.CONTINUED
+
+
+@pytest.mark.parametrize("thanks", ["Great, thank you!", "Perfect. Thanks!"])
+def test_who_praises_and_thanks_and_asks_wants_something_else(thanks: str) -> None:
+    assert read_goal(f"{thanks} I also need to rename it.", BEFORE) is GoalStep.NEW
+    assert read_goal(f"{thanks} That is all.", BEFORE) is GoalStep.CONTINUED
+    assert read_goal("Thanks for that. Can you do it now?", BEFORE) is GoalStep.CONTINUED
+
+
+@pytest.mark.parametrize(
+    "said", ["Alright, let's move on.", "ok, the next problem is the linter", "Before we finish, a word"]
+)
+def test_who_says_that_something_else_comes_is_believed(said: str) -> None:
+    assert read_goal(said, BEFORE) is GoalStep.NEW
+
+
+def test_a_question_whether_to_keep_the_work_leaves_nothing_open() -> None:
+    done = "It was fixed."
+    asked = (f"{done} {question}" for question in ("Would you like me to commit it?", "Which of the two?"))
+    kept, open_ = (newness(TASK, SaidBefore(BEFORE.user, answer)) for answer in asked)
+    assert open_ < kept == newness(TASK, SaidBefore(BEFORE.user, done))
+
+
+def test_a_thing_that_lacks_another_is_spoken_of_to_nobody() -> None:
+    """ "No" speaks to somebody where it answers."""
+    assert newness("No, queue importers run.", BEFORE) < newness("The queue importers run with no limit.", BEFORE)
+
+
 def test_what_is_said_when_something_was_finished_is_newer() -> None:
     open_, done = (SaidBefore(BEFORE.user, said) for said in ("Which of the two?", "It was fixed."))
     assert newness(TASK, open_) < newness(TASK, done)

@@ -292,6 +292,14 @@ SETTINGS: tuple[Setting, ...] = (
         "SECONDS",
     ),
     Setting(
+        "patience",
+        1,
+        "How many times longer than usual a request waits for a slow database, or a busy machine, before it goes on "
+        "without what it waits for.",
+        values.parse_positive,
+        "TIMES",
+    ),
+    Setting(
         "log_level",
         "info",
         f"How much the server says in its log: {', '.join(values.LOG_LEVELS)}.",
@@ -442,6 +450,7 @@ class Config:
     ca_bundle: Path | None
     drain_seconds: int
     stall_seconds: int
+    patience: int
     log_level: str
     log_format: str
     log_file: Path | None

@@ -11,6 +11,11 @@ DEADLINE = 120
 LOOKS = 100
 """How often the log of another process is looked at until all is there; each look takes a while by itself."""
 
+PATIENT = {"MNEMOSYNE_PATIENCE": "60"}
+"""The environment of a server that a test talks to: however busy the machine is, its turns are managed and on record
+when they are answered, as they are on a quiet one.
+"""
+
 
 @attrs.frozen
 class _AfterEachStep(trio.abc.Instrument):

@@ -64,6 +64,12 @@ class Patience:
     texts: float = 0.5
     """For the texts in cleanup tags of one reply: the session's next turn waits behind them."""
 
+    def times(self, factor: int) -> "Patience":
+        """So many times as long for each."""
+        return Patience(**{name: factor * seconds for name, seconds in attrs.asdict(self).items()})
+
 
 USUAL = Patience()
-"""What servers have. Tests have more of it where time is not what they are about."""
+"""What servers have that are told nothing else (the setting ``patience``). Tests have more of it where time is not what
+they are about.
+"""

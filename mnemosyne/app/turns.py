@@ -2,6 +2,7 @@
 
 import trio
 
+from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.app.knowledge import open_librarian
@@ -35,6 +36,7 @@ def open_registry(
         new_salt=new_salt,
         index=index,
         settings=settings_of(config),
+        patience=USUAL.times(config.patience),
         questions=HelperQuestions() if config.helper != "extractive" else None,
         librarian=librarian,
     )

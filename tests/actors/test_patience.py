@@ -25,3 +25,9 @@ def test_nothing_is_waited_for_without_end_and_everything_for_a_while() -> None:
 def test_it_is_what_servers_have_where_nobody_says_otherwise() -> None:
     assert Patience() == USUAL
     assert (SessionRegistry.__init__.__kwdefaults__ or {})["patience"] is USUAL
+
+
+def test_a_server_that_is_told_to_waits_so_many_times_as_long_for_everything() -> None:
+    usual, longer = attrs.astuple(USUAL), attrs.astuple(USUAL.times(60))
+    assert longer == tuple(60 * seconds for seconds in usual)
+    assert USUAL.times(1) == USUAL

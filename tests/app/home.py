@@ -6,8 +6,8 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -24,7 +24,7 @@ from mnemosyne.services import verifying
 from tests.cli.support import MNEMOSYNE, environ_for
 from tests.http.managing import look, said, text, think
 from tests.http.raw_client import connect
-from tests.waiting import DEADLINE
+from tests.waiting import DEADLINE, PATIENT
 
 LOOP = {"rules": [{"replies": [said(think("I look."), look(at="it")), said(think("Well."), text("It is there."))]}]}
 
@@ -76,7 +76,7 @@ class Home:
 
     @property
     def environ(self) -> dict[str, str]:
-        return environ_for(self.folder) | ({"MNEMOSYNE_DSN": self.dsn} if self.dsn else {})
+        return environ_for(self.folder, **PATIENT) | ({"MNEMOSYNE_DSN": self.dsn} if self.dsn else {})
 
     @property
     def config(self) -> Config:
@@ -116,16 +116,17 @@ class Home:
                 await process.wait()
                 await process.stdout.aclose()  # type: ignore[union-attr]  # it is a pipe
 
-    @contextmanager
-    def database_stopped(self) -> Iterator[None]:
-        """While in the block no process of the database runs."""
-        (file,) = (self.folder / "data").rglob("postmaster.pid")
-        postmaster = int(file.read_text().split()[0])
-        _signal_all(postmaster, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            _signal_all(postmaster, signal.SIGCONT)
+    @asynccontextmanager
+    async def database_stopped(self) -> AsyncIterator[None]:
+        """While in the block no process of the database runs. It has begun before: a server takes requests sooner."""
+        async with open_storage(self.config):
+            (file,) = (self.folder / "data").rglob("postmaster.pid")
+            postmaster = int(file.read_text().split()[0])
+            _signal_all(postmaster, signal.SIGSTOP)
+            try:
+                yield
+            finally:
+                _signal_all(postmaster, signal.SIGCONT)
 
     def stream(self, session: str) -> UUID:
         """That of a session, by its client's name for it."""

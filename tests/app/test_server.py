@@ -56,9 +56,9 @@ async def test_a_database_that_stands_still_while_a_conversation_begins_breaks_n
     mode: str, tmp_path: Path
 ) -> None:
     async with at_home(tmp_path) as home:
-        async with home.serving(mode) as url:
-            client = Client(url, session="s")
-            with home.database_stopped():
+        async with home.served(mode, "--patience", "1") as served:
+            client = Client(served.url, session="s")
+            async with home.database_stopped():
                 client.history.append({"role": "user", "content": [text("Where is it?")]})
                 await answered(client)
                 client.history.append({"role": "user", "content": seen(client)})

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 import attrs
 import pytest
 
+from tests.waiting import DEADLINE
+
 Block = dict[str, Any]
 """A content block of a scripted reply."""
 
@@ -70,6 +72,9 @@ class ClaudeCode:
         "DISABLE_ERROR_REPORTING": "1",
         "DISABLE_TELEMETRY": "1",
         "IS_SANDBOX": "1",  # without it, root may not skip the permissions
+        "MCP_CONNECTION_NONBLOCKING": "0",  # else it begins without the tools of a server that is slow to start
+        "MCP_CONNECT_TIMEOUT_MS": f"{DEADLINE}000",
+        "MCP_TIMEOUT": f"{DEADLINE}000",
     }
     side_branches: Mapping[str, int] = {}
     waits_for_subagents = False

@@ -18,7 +18,7 @@ from mnemosyne.lab.provider import Standin, from_data
 from mnemosyne.lab.provider.reading import Json
 from tests.clients.agents import Agent, Said
 from tests.clients.record import OPEN, Conversation, conversations
-from tests.waiting import DEADLINE, LOOKS
+from tests.waiting import DEADLINE, LOOKS, PATIENT
 
 MNEMOSYNE = (sys.executable, "-P", "-m", "mnemosyne")
 CLIENT_SECONDS = 5.0 * DEADLINE
@@ -37,7 +37,7 @@ def bare_environment(home: Path) -> dict[str, str]:
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), NOWHERE)
     folders = {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
-    return kept | proxies | folders | {"HOME": str(home), "ANTHROPIC_API_KEY": "a-dummy-key"}
+    return kept | proxies | folders | PATIENT | {"HOME": str(home), "ANTHROPIC_API_KEY": "a-dummy-key"}
 
 
 @attrs.frozen

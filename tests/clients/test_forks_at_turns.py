@@ -187,7 +187,6 @@ def test_codex_goes_on_from_a_turn_by_a_conversation_that_is_written_from_the_lo
         where = ("--data-dir", str(server.data_dir), "--json")
         (listed,) = json.loads(finished([*MNEMOSYNE, "sessions", *where], environ, project))
         before = [each.json()["input"] for each in standin.messages]
-        here.conversations()  # where the database is slow, a reply is on record later than it is said
         fork = ("--fork", f"{listed['id'][:8]}@2")
         assert codex(server, programs, tmp_path, project, "Something else", of_run=fork) == "Else."
         (after,) = [each.json()["input"] for each in standin.messages][len(before) :]

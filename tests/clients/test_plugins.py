@@ -81,7 +81,12 @@ def _opening(messages: list[Any]) -> str:
     return json.dumps(list(takewhile(lambda message: message["role"] != "assistant", messages)))
 
 
-def test_a_session_is_told_once_what_is_known_and_writes_what_the_next_is_told(plugged: Desk) -> None:
+IN_CI = [PLUGGED[0], pytest.param(PLUGGED[1], marks=pytest.mark.soak)]
+"""The client of which a run takes less: one run of the other shows that its plugin does the same."""
+
+
+def remembers(plugged: Desk) -> None:
+    """In a session that is told what is known, the client writes down what is wanted, as it is asked to."""
     arguments = {"text": WANTED, "kind": "progress"}
     remember = {"type": "tool_use", "name": REMEMBER[plugged.agent.name], "input": arguments}
     plugged.script(
@@ -95,6 +100,16 @@ def test_a_session_is_told_once_what_is_known_and_writes_what_the_next_is_told(p
     (written,) = [each for each in memory(plugged, "memory", "list") if each["content"] == WANTED]
     assert (written["source"], written["kind"], written["scope"]) == ("agent", "progress", "project")
 
+
+@pytest.mark.parametrize("plugged", [PLUGGED[1]], indirect=True, ids=["opencode"])
+def test_a_session_is_told_what_is_known_and_writes_what_it_is_asked_to(plugged: Desk) -> None:
+    remembers(plugged)
+    assert plugged.standin.violations == []
+
+
+@pytest.mark.parametrize("plugged", IN_CI, indirect=True, ids=[*REMEMBER])
+def test_a_session_is_told_once_what_is_known_and_writes_what_the_next_is_told(plugged: Desk) -> None:
+    remembers(plugged)
     start = len(plugged.standin.messages)
     assert run(plugged, "When do we deploy?", goes_on=True) == "On Mondays."
     resumed = openings(plugged, start)
@@ -109,9 +124,7 @@ def test_a_session_is_told_once_what_is_known_and_writes_what_the_next_is_told(p
     assert plugged.standin.violations == []
 
 
-@pytest.mark.parametrize(
-    "plugged", [PLUGGED[0], pytest.param(PLUGGED[1], marks=pytest.mark.soak)], indirect=True, ids=[*REMEMBER]
-)
+@pytest.mark.parametrize("plugged", IN_CI, indirect=True, ids=[*REMEMBER])
 def test_where_a_server_manages_the_plugin_leaves_the_telling_to_it(plugged: Desk) -> None:
     plugged.script({"when": {"prompt": "port"}, "reply": {"text": "8443."}})
     assert run(plugged, "Remember the port?", options=MANAGE) == "8443."

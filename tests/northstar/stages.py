@@ -19,7 +19,7 @@ from tests.http.managing import Client, open_stage
 from tests.northstar.conversation import LONG, Lengths, conversation
 from tests.northstar.model import model
 from tests.northstar.playing import WINDOW, Figures, Play, figures
-from tests.waiting import DEADLINE
+from tests.waiting import DEADLINE, PATIENT
 
 
 @attrs.frozen
@@ -71,7 +71,7 @@ async def served(home: Path) -> Outcome:
 
     Every round is rebuilt to the byte. Raises AssertionError if one is not.
     """
-    environ = environ_for(home, MNEMOSYNE_MANAGE_WINDOW=str(WINDOW), MNEMOSYNE_MODE="manage")
+    environ = environ_for(home, MNEMOSYNE_MANAGE_WINDOW=str(WINDOW), MNEMOSYNE_MODE="manage", **PATIENT)
     async with open_standin(model=model) as standin:
         async with _server(standin.url, environ) as url:
             play = Play(Client(url), standin, lambda: None)

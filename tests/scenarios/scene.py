@@ -28,7 +28,7 @@ from tests.http.managing import Stage, open_stage
 from tests.scenarios.agent import Agent, says, text, think
 from tests.scenarios.judge import Archive, Judge, Record
 from tests.scenarios.messages import MEMORY_TOOLS, Json
-from tests.waiting import DEADLINE, until
+from tests.waiting import DEADLINE, PATIENT, until
 
 WINDOW = 8_000
 """Tokens of the largest prompt that is sent: a few files and it is full."""
@@ -260,7 +260,7 @@ class Served:
 async def served(home: Path) -> AsyncIterator[Served]:
     """A server as anybody runs it, at ``home``, on a real clock."""
     casting = Casting()
-    environ = environ_for(home, MNEMOSYNE_MANAGE_WINDOW=str(WINDOW))
+    environ = environ_for(home, MNEMOSYNE_MANAGE_WINDOW=str(WINDOW), **PATIENT)
     async with open_standin(Script(), model=casting.model) as standin:
         server = Served(home, environ, standin, casting)
         try:

@@ -19,7 +19,8 @@ MASK = "*"
 _ENDINGS = (
     *("token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credentials"),
     *("accesskey", "accountkey", "apikey", "apikeys", "encryptionkey", "masterkey", "privatekey", "secretkey"),
-    *("sharedkey", "signingkey", "subscriptionkey", "authorization", "cookie"),
+    *("sharedkey", "signingkey", "subscriptionkey", "authorization", "cookie", "cookies"),
+    *("authheader", "bearer", "connectionstring", "jwt", "passcode"),
 )
 """How the name of a credential ends, without ``_`` and ``-``, in lower case.
 
@@ -28,9 +29,13 @@ are what gateways and other dialects use.
 """
 
 
+_NUMBERED = re.compile(r"(?:v?\d{1,4}|value)\Z")
+"""How one of several ends: ``api_key_2``, ``token_v2``, ``secret_value``."""
+
+
 def is_name(name: str) -> bool:
     """Whether a member, a header or a variable of this name holds a credential."""
-    plain = name.replace("_", "").replace("-", "").lower()
+    plain = _NUMBERED.sub("", name.replace("_", "").replace("-", "").lower())
     return plain == "credential" or plain.endswith(_ENDINGS)  # Claude Code 2.1.329 has a setting "hostCredential"
 
 

@@ -133,6 +133,12 @@ def test_bytes_of_any_kind_can_be_asked() -> None:
         "DB_PASSWORD",
         "credential",
         "credentials",
+        "api_key_2",
+        "apiKeyV2",
+        "secret_value",
+        "session_jwt",
+        "cookies",
+        "DB_CONNECTION_STRING",
     ],
 )
 def test_names_tell_by_their_ending(name: str) -> None:
@@ -140,7 +146,18 @@ def test_names_tell_by_their_ending(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["max_tokens", "prompt_cache_key", "secretary", "token_count", "model", "tokens", "hostCredential"]
+    "name",
+    [
+        "max_tokens",
+        "prompt_cache_key",
+        "secretary",
+        "token_count",
+        "model",
+        "tokens",
+        "hostCredential",
+        "max_tokens_2",
+        "value",
+    ],
 )
 def test_names_that_only_begin_so_tell_nothing(name: str) -> None:
     assert not is_name(name)

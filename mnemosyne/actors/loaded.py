@@ -20,7 +20,7 @@ from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan, 
 from mnemosyne.domain.session.state import Branch, Session, evolve, evolve_all
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialects import side_of
-from mnemosyne.domain.wire.identity import Caller, ClientHeaders, RequestKind, identify
+from mnemosyne.domain.wire.identity import Caller, ClientHeaders, RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
@@ -117,7 +117,7 @@ class Loaded:
 
         def read() -> tuple[TranscriptReading, Caller]:
             found = transcript.read(request.raw, previous, lane=request.lane, known=known, replies=replies)
-            return found, identify(request.heard, found.transcript)
+            return found, request.caller(found.transcript)
 
         reading, caller = await make_beside(read, in_thread=is_much(request.raw, previous))
         chains = self._chains(reading.transcript, base, previous)

@@ -12,6 +12,7 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne import credentials
 from mnemosyne.actors.under_way import TurnUnderWay
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.work import OwedSummary, Target
@@ -24,8 +25,9 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import lane_of
-from mnemosyne.domain.wire.identity import ClientHeaders, speaker
+from mnemosyne.domain.wire.identity import Caller, ClientHeaders, identify, speaker
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
+from mnemosyne.domain.wire.transcript import Transcript
 
 
 @attrs.frozen(kw_only=True)
@@ -60,6 +62,10 @@ class ArrivedRequest:
     def heard(self) -> ClientHeaders:
         """What the headers say, which several ask for."""
         return speaker(self.headers)
+
+    def caller(self, read: Transcript) -> Caller:
+        """Who asks, and what for, by the headers and by the body, as it was read."""
+        return identify(self.heard, read, credentials.in_headers(self.headers))
 
     @property
     def lane(self) -> str:

@@ -26,7 +26,6 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.rounds import SETTINGS
-from mnemosyne.domain.wire.identity import identify
 from mnemosyne.errors import ActorStopped, LogUnavailable
 
 IDLE_SECONDS = 15 * 60
@@ -180,7 +179,7 @@ class SessionRegistry:
         awake = self._awake.get(stream)
         if awake is not None and not awake.actor.loaded:
             read = (await read_beside(request.raw, lane=request.lane)).transcript
-            awake.as_it_came.add(identify(request.heard, read).lane)
+            awake.as_it_came.add(request.caller(read).lane)
 
     def discard(self, stream: UUID, actor: SessionActor) -> None:
         """Stop a session's actor, if it is still this one; the next question starts another, which reads the log."""

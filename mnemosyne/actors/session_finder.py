@@ -18,7 +18,7 @@ from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decide import CHAIN_BYTES
 from mnemosyne.domain.session.directory import UNNAMED, Directory, stream_of
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.wire.identity import ClientHeaders, identify
+from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import LogFailed, LogUnavailable, MnemosyneError
 
@@ -55,7 +55,7 @@ class SessionFinder:
         if called is None:
             nearest = self._unnamed.find_nearest(request.raw)
             read = (await read_beside(request.raw, nearest, lane=request.lane)).transcript
-            called = identify(heard, read).external_id
+            called = request.caller(read).external_id
             if called is None:
                 return await self._identify_by_history(request, read)
         external_id = sanitize.text(called)

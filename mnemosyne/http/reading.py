@@ -1,11 +1,12 @@
 """Which reader a reply needs, by the type and the encoding that its head names."""
 
 import logging
+from collections.abc import Iterator
 from typing import Protocol
 
 from mnemosyne.domain.wire.dialect import Dialect, ReplyReader
 from mnemosyne.domain.wire.exchange import ReplyHead
-from mnemosyne.http.content_encoding import Decoder, decoder_for
+from mnemosyne.http.content_encoding import LARGEST_REPLY, NOTHING, Decoder, decoder_for
 from mnemosyne.http.passed_reply import PassedStream, PassedWhole
 from mnemosyne.http.splicing import EndOfReply, Output, ToClient
 
@@ -13,12 +14,15 @@ log = logging.getLogger(__name__)
 
 
 class ReplyReading(Protocol):
-    """A reply being read while its bytes pass. Law: the outputs, joined, are what was fed."""
+    """A reply being read while its bytes pass. Law: the outputs, joined, are what was fed.
+
+    ``feed`` reads in steps, each short: between two of them others may run.
+    """
 
     @property
     def reply(self) -> ReplyReader: ...
 
-    def feed(self, data: bytes) -> list[Output]: ...
+    def feed(self, data: bytes) -> Iterator[list[Output]]: ...
 
     def close(self) -> list[Output]: ...
 
@@ -27,11 +31,28 @@ def reading_of(head: ReplyHead, dialect: Dialect) -> ReplyReading:
     """The reader for a reply with this head to a request in this dialect."""
     fields = {name.lower(): value.strip().lower() for name, value in head.headers}
     streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
-    plain: ReplyReading = PassedStream(dialect) if streamed else PassedWhole(dialect)
+    plain = PassedStream(dialect) if streamed else PassedWhole(dialect)
     encoding = fields.get(b"content-encoding", b"identity")
     if encoding == b"identity":
-        return plain
-    return EncodedReply(plain, decoder_for(encoding), dialect)
+        return PlainReply(plain)
+    return EncodedReply(plain, decoder_for(encoding, LARGEST_REPLY), dialect)
+
+
+class PlainReply:
+    """A reply that is not compressed: as much is read at once as the network brings."""
+
+    def __init__(self, passed: PassedStream | PassedWhole) -> None:
+        self._passed = passed
+
+    @property
+    def reply(self) -> ReplyReader:
+        return self._passed.reply
+
+    def feed(self, data: bytes) -> Iterator[list[Output]]:
+        yield self._passed.feed(data)
+
+    def close(self) -> list[Output]:
+        return self._passed.close()
 
 
 class EncodedReply:
@@ -40,7 +61,7 @@ class EncodedReply:
     A chunk is the last one when the copy it decodes to says so. Without a decoder the reply is recorded as it came.
     """
 
-    def __init__(self, plain: ReplyReading, decoder: Decoder | None, dialect: Dialect) -> None:
+    def __init__(self, plain: PassedStream | PassedWhole, decoder: Decoder | None, dialect: Dialect) -> None:
         self._plain = plain if decoder else PassedWhole(dialect)
         self._decoder = decoder
         self._streamed = isinstance(self._plain, PassedStream)
@@ -50,12 +71,16 @@ class EncodedReply:
     def reply(self) -> ReplyReader:
         return self._plain.reply
 
-    def feed(self, data: bytes) -> list[Output]:
-        ended = any(isinstance(output, EndOfReply) for output in self._plain.feed(self._decode(data)))
+    def feed(self, data: bytes) -> Iterator[list[Output]]:
+        ended = False
+        for piece in self._decode(data):
+            ended = any(isinstance(output, EndOfReply) for output in self._plain.feed(piece)) or ended
+            yield []
         if self._streamed:
-            return [EndOfReply(data) if ended else ToClient(data)]
+            yield [EndOfReply(data) if ended else ToClient(data)]
+            return
         ready, self._held = self._held, data
-        return [ToClient(ready)] if ready else []
+        yield [ToClient(ready)] if ready else []
 
     def close(self) -> list[Output]:
         ended = any(isinstance(output, EndOfReply) for output in self._plain.close())
@@ -64,12 +89,12 @@ class EncodedReply:
         last, self._held = self._held, b""
         return [EndOfReply(last)]
 
-    def _decode(self, data: bytes) -> bytes:
+    def _decode(self, data: bytes) -> Iterator[bytes]:
         if self._decoder is None:
-            return data
+            yield data
+            return
         try:
-            return self._decoder.decode(data)
-        except ValueError:
-            log.warning("a reply is not in the encoding that its head names; it is recorded as far as it could be read")
-            self._decoder = Decoder(lambda _data, _most: b"")
-            return b""
+            yield from self._decoder.pieces(data)
+        except ValueError as error:
+            log.warning("a reply is recorded as far as it could be read: %s", error)
+            self._decoder = NOTHING

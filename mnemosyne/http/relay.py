@@ -82,8 +82,10 @@ async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyReading) -> Async
     cut: ReplyCut | None = None
     try:
         async for chunk in chunks:
-            for output in reading.feed(chunk):
-                yield output
+            for outputs in reading.feed(chunk):
+                await trio.lowlevel.checkpoint()
+                for output in outputs:
+                    yield output
     except ReplyCut as error:
         cut = error
     for output in reading.close():

@@ -17,7 +17,7 @@ from mnemosyne.domain.wire.identity import speaker
 from mnemosyne.domain.wire.reply import Reply, describe, json_object
 from mnemosyne.errors import MnemosyneError, ReplyCut, UpstreamFailed
 from mnemosyne.http.client_reply import ClientReply
-from mnemosyne.http.content_encoding import Decoder, decoder_for
+from mnemosyne.http.content_encoding import LARGEST_REPLY, Decoder, decoder_for
 from mnemosyne.http.headers import request_with, text_headers
 from mnemosyne.http.retrying import Pauses, TryAgain, may_pass
 from mnemosyne.http.rewriters import Rewriter, make_rewriter
@@ -142,12 +142,14 @@ class SplicedRounds:
             with trio.CancelScope() as reading:
                 async for chunk in exchange.chunks():
                     self._heard_at = trio.current_time()
-                    outputs = self._feed(chunk)
-                    again = self._again_after_event()
-                    if again is None:
+                    for piece in self._decoder.pieces(chunk) if self._decoder else (chunk,):
+                        outputs = self._rewriting.feed(piece)
+                        again = self._again_after_event()
+                        if again is not None:
+                            reading.cancel()  # whoever leaves the loop leaves its generators open
+                            break
+                        await trio.lowlevel.checkpoint()
                         await self._pass_on(outputs)
-                    else:
-                        reading.cancel()  # whoever leaves the loop leaves its generators open
         except ReplyCut as error:
             if self._end is None:  # else the round is whole, and nothing of it is missing
                 again, cut = self._again(str(error)), error
@@ -186,9 +188,6 @@ class SplicedRounds:
     def _rewriting(self) -> Rewriter:
         assert self._rewriter is not None
         return self._rewriter
-
-    def _feed(self, data: bytes) -> list[Output]:
-        return self._rewriting.feed(self._decoder.decode(data) if self._decoder else data)
 
     async def _next(self) -> bytes | None:
         """What the round that is over asks to be sent next."""
@@ -289,7 +288,7 @@ def decode(head: ReplyHead, chunks: list[bytes]) -> bytes:
 def _decoder_of(head: ReplyHead) -> Decoder | None:
     fields = {name.lower(): value.strip().lower() for name, value in head.headers}
     encoding = fields.get(b"content-encoding", b"identity")
-    return None if encoding == b"identity" else decoder_for(encoding)
+    return None if encoding == b"identity" else decoder_for(encoding, LARGEST_REPLY)
 
 
 def _status_of(error_type: str | None) -> int:

@@ -89,7 +89,7 @@ def reply_of(path: Path) -> tuple[ReplyHead, Reply]:
     status = 200 if b'"type": "error"' not in data[:40] else 400
     head = ReplyHead(status, ((b"content-type", kind),))
     reading = reading_of(head, MESSAGES)
-    reading.feed(data)
+    list(reading.feed(data))
     reading.close()
     return head, reading.reply.result()
 

@@ -168,7 +168,7 @@ def results(message: Json) -> list[Json]:
 
 def message_of(reply: RawReply) -> Json:
     reading = reading_of(ReplyHead(reply.status, tuple(reply.headers)), MESSAGES)
-    reading.feed(reply.body)
+    list(reading.feed(reply.body))
     reading.close()
     message: Json = json_object(reading.reply.result().body)
     return message if reply.status == 200 else {**message, "status": reply.status}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
-from mnemosyne.http.content_encoding import decoder_for
+from mnemosyne.http.content_encoding import STEP, decoder_for
 from mnemosyne.http.messages_route import readable_body
 from mnemosyne.http.reading import reading_of
 from mnemosyne.http.splicing import EndOfReply, Output
@@ -36,7 +36,7 @@ ENCODERS = {
 
 def read(head: ReplyHead, pieces: list[bytes]) -> tuple[list[Output], Reply]:
     reading = reading_of(head, MESSAGES)
-    outputs = [output for piece in pieces for output in reading.feed(piece)]
+    outputs = [output for piece in pieces for step in reading.feed(piece) for output in step]
     return outputs + reading.close(), reading.reply.result()
 
 
@@ -71,6 +71,37 @@ def test_a_small_body_that_decodes_to_a_gigabyte_fills_no_memory() -> None:
     assert b"".join(output.raw for output in outputs) == bomb
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 800 * 1024  # KB: the bound is 256 MB, and the decoder may hold what it made twice
+
+
+@pytest.mark.parametrize("encoding", ENCODERS)
+def test_few_compressed_bytes_that_become_many_are_decoded_in_short_pieces(encoding: str) -> None:
+    """So that a reply like this holds nobody up, whoever reads it."""
+    many = b'event: ping\ndata: {"type":"ping"}\n\n' * 30_000
+    decoder = decoder_for(encoding.encode())
+    assert decoder is not None
+    pieces = [*decoder.pieces(ENCODERS[encoding](many))]
+    assert b"".join(pieces) == many
+    assert max(map(len, pieces)) <= 2 * STEP  # a decoder may round up
+
+
+@pytest.mark.parametrize("encoding", ENCODERS)
+def test_a_stream_of_which_one_piece_becomes_many_frames_is_read_in_as_many_steps(encoding: str) -> None:
+    many = WIRE + b": ping\n\n" * 100_000
+    reading = reading_of(head("text/event-stream", encoding), MESSAGES)
+    encoded = ENCODERS[encoding](many)
+    steps = [*reading.feed(encoded)]
+    assert len(steps) > len(many) // (2 * STEP)
+    assert b"".join(output.raw for step in steps for output in step) == encoded
+    assert reading.reply.result().complete
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+def test_a_reply_is_read_up_to_a_bound_and_passes_whole(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mnemosyne.http.reading.LARGEST_REPLY", 3 * STEP)
+    encoded = gzip.compress(b": ping\n\n" * STEP)
+    outputs, reply = read(head(kind, "gzip"), [encoded, b"more"])
+    assert b"".join(output.raw for output in outputs) == encoded + b"more"
+    assert len(reply.body) <= 3 * STEP
 
 
 @pytest.mark.parametrize("encoding", ENCODERS)

@@ -180,7 +180,7 @@ def _whole_text(reply: RawReply, *, stream: bool) -> str | None:
     if reply.status != 200 or not ended:
         return None
     reading = reading_of(ReplyHead(200, ((b"content-type", reply.header(b"content-type") or b""),)), MESSAGES)
-    reading.feed(reply.body)
+    list(reading.feed(reply.body))
     reading.close()
     message: dict[str, Any] = json.loads(reading.reply.result().body)
     text = message["content"][0]["text"]

@@ -224,15 +224,15 @@ def _hide_if_secret(value: str, keys: frozenset[str] = frozenset()) -> str:
     return f"hidden:{sha256(value.encode('utf-8', 'replace')).hexdigest()[:16]}" if is_secret else value
 
 
-def identify(heard: ClientHeaders, transcript: Transcript) -> Caller:
-    """Who sent this request with these headers. Never raises."""
+def identify(heard: ClientHeaders, transcript: Transcript, keys: frozenset[str] = frozenset()) -> Caller:
+    """Who sent this request with these headers; ``keys`` are those that it shows to its provider. Never raises."""
     kind = _kind(heard, transcript)
     own = lane_of(transcript.dialect, heard.agent_id)
     lane = side_of(own) if kind in (RequestKind.TITLE, RequestKind.SIDE) else own
     return Caller(
         client=heard.client,
         version=heard.version,
-        external_id=heard.external_id or _id_in_metadata(transcript),
+        external_id=heard.external_id or _id_in_metadata(transcript, keys),
         parent_external_id=heard.parent_external_id,
         agent_id=heard.agent_id,
         parent_agent_id=heard.parent_agent_id,
@@ -241,14 +241,14 @@ def identify(heard: ClientHeaders, transcript: Transcript) -> Caller:
     )
 
 
-def _id_in_metadata(transcript: Transcript) -> str | None:
+def _id_in_metadata(transcript: Transcript, keys: frozenset[str]) -> str | None:
     """Claude Code 2.1.329 puts JSON with device_id, account_uuid and session_id into ``metadata.user_id``."""
     try:
         user = json.loads(transcript.fields.user_id or "null")
     except (ValueError, RecursionError):
         return None
     session = user.get("session_id") if isinstance(user, dict) else None
-    return _hide_if_secret(session) if isinstance(session, str) and session else None
+    return _hide_if_secret(session, keys) if isinstance(session, str) and session else None
 
 
 def _kind(heard: ClientHeaders, transcript: Transcript) -> RequestKind:

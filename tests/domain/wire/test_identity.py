@@ -277,6 +277,13 @@ def test_a_key_in_the_metadata_names_a_session_only_by_its_hash() -> None:
     assert (identified([], asked).external_id or "").startswith("hidden:")
 
 
+def test_a_key_without_a_shape_names_no_session_either_if_the_request_shows_it() -> None:
+    asked = request("hi", metadata={"user_id": '{"session_id": "a-gateway-s-own-key"}'})
+    assert identified([], asked).external_id == "a-gateway-s-own-key"
+    keys = frozenset({"a-gateway-s-own-key"})
+    assert (identity.identify(speaker([]), asked, keys).external_id or "").startswith("hidden:")
+
+
 OAUTH, KEY = "sk-ant-oat01-" + 20 * "a", "sk-ant-api03-" + 20 * "b"
 
 

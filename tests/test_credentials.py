@@ -37,17 +37,17 @@ KEYS = {
 PEM = "-----BEGIN RSA PRIVATE KEY-----\n" + f"{LETTERS[:64]}\n" * 3 + "aGFsZg==\n-----END RSA PRIVATE KEY-----"
 
 
-@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS.keys())
 @pytest.mark.parametrize(
     "around",
     ["{}", "the key is {}, I think", "x={}&y=1", "https://h/p?k={}", '{{"a": "b\\n{}"}}', "%3D{}", "\u00e9 {}."],
 )
-def test_a_provider_s_key_is_found_wherever_it_stands(key: str, around: str) -> None:
-    text = around.format(key)
-    found = [text.encode()[start:end].decode() for start, end in spans(text.encode())]
-    assert [each.rstrip(".") for each in found] == [key]
-    assert key not in mask(text)
-    assert is_in(text)
+def test_a_provider_s_key_is_found_wherever_it_stands(around: str) -> None:
+    for name, key in KEYS.items():
+        text = around.format(key)
+        found = [text.encode()[start:end].decode() for start, end in spans(text.encode())]
+        assert [each.rstrip(".") for each in found] == [key], name
+        assert key not in mask(text), name
+        assert is_in(text), name
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import IO
 from click.testing import CliRunner, Result
 
 from mnemosyne.cli import main
-from tests.waiting import DEADLINE
+from tests.waiting import DEADLINE, PATIENT
 
 MNEMOSYNE = [sys.executable, "-P", "-m", "mnemosyne"]
 """Like the installed program, this does not import from the working directory."""
@@ -123,7 +123,7 @@ def line(stream: IO[str] | None) -> str:
 @contextmanager
 def serving(*arguments: str, environ: dict[str, str]) -> Iterator[str]:
     """A server of ours; its URL."""
-    with started("serve", "--port", "0", *arguments, environ=environ) as process:
+    with started("serve", "--port", "0", *arguments, environ=PATIENT | environ) as process:
         yield line(process.stdout).removeprefix("mnemosyne listening on ")
         process.terminate()
         process.communicate(timeout=DEADLINE)

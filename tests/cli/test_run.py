@@ -34,7 +34,7 @@ from tests.cli.support import (
     started,
 )
 from tests.clients.provider import in_a_thread, standin_in_a_thread
-from tests.waiting import DEADLINE
+from tests.waiting import DEADLINE, PATIENT
 
 NAMES = ("ANTHROPIC_BASE_URL", "NO_PROXY", "no_proxy", "OPENCODE_CONFIG_CONTENT")
 
@@ -202,7 +202,7 @@ def test_what_was_recorded_and_what_the_figures_of_a_client_lack_is_said_when_it
         given = {"input_tokens": 1_000, "output_tokens": 1}
         replies = [{"content": [RECALL], "usage": given}] * 2 + [{"text": "There.", "usage": given}]
         standin.script = from_data({"rules": [{"replies": replies}]})
-        environ = environ_for(home, MNEMOSYNE_UPSTREAM=standin.url)
+        environ = environ_for(home, MNEMOSYNE_UPSTREAM=standin.url, **PATIENT)
         lacking = (
             "lack the input of 2 rounds that clients do not see: 2000 tokens, $0.0080 at list prices. "
             "`mnemosyne usage` has it."
@@ -231,7 +231,7 @@ def test_the_end_of_a_client_waits_for_a_database_that_is_slower_than_its_turn(t
         standin.script = from_data({"rules": [{"replies": [{"text": "There.", "usage": {"input_tokens": 9}}]}]})
         environ = environ_for(tmp_path, MNEMOSYNE_UPSTREAM=standin.url, MNEMOSYNE_DSN=dsn)
         client = f"import os; print(os.getpid(), flush=True)\nAGENT = 'curl/8'{TURN}"
-        with serving(environ=environ) as url, psycopg.connect(dsn) as held:
+        with serving("--patience", "1", environ=environ) as url, psycopg.connect(dsn) as held:
             held.execute("lock table mnemosyne.stored_events in exclusive mode")
             with started("run", "--port", url.rpartition(":")[2], *python(client), environ=environ) as process:
                 assert ended(int(line(process.stdout)))
@@ -488,6 +488,6 @@ def test_files_that_cannot_be_kept_or_brought_back_are_said_before_anything_is_s
 def test_what_cannot_be_asked_for_is_refused_before_anything_is_started(
     environ: dict[str, str], options: tuple[str, ...], code: int, sentence: str
 ) -> None:
-    done = mnemosyne("run", *options, "--", "true", environ=environ)
-    assert (done.returncode, done.stdout) == (code, "")
+    done = invoked("run", *options, "--", "true", environ=environ)
+    assert (done.exit_code, done.stdout) == (code, "")
     assert sentence in " ".join(done.stderr.split())

@@ -20,12 +20,12 @@ from tests.domain.session.test_redaction import spoken
 from tests.services.talking import assistant, body, rich_session, talking, user
 
 
-@pytest.mark.parametrize("name", sorted(EVENT_NAMES))
 @pytest.mark.parametrize("projection", ALL, ids=lambda each: each.name)
-def test_an_event_changes_the_same_rows_without_its_words(projection: Projection, name: str) -> None:
-    event: Event = spoken(EVENT_NAMES[name])
-    first, second = (Recorded(UUID(int=1), 3, 3, Envelope(each, "c")) for each in (event, redact(event)))
-    assert list(projection.changes(first)) == list(projection.changes(second))
+def test_an_event_changes_the_same_rows_without_its_words(projection: Projection) -> None:
+    for name, kind in EVENT_NAMES.items():
+        event: Event = spoken(kind)
+        first, second = (Recorded(UUID(int=1), 3, 3, Envelope(each, "c")) for each in (event, redact(event)))
+        assert list(projection.changes(first)) == list(projection.changes(second)), name
 
 
 @pytest.mark.parametrize("projection", ALL, ids=lambda each: each.name)

@@ -238,11 +238,11 @@ def test_there_are_a_hundred_ways_to_forge_and_more() -> None:
     assert len({str(message) for _, message in INJECTIONS}) == len(INJECTIONS) > 100
 
 
-@pytest.mark.parametrize("message", [each for _, each in INJECTIONS], ids=[name for name, _ in INJECTIONS])
-def test_what_is_forged_is_not_obeyed(message: dict[str, Any]) -> None:
-    assert not [each for each in of_reply(message) if isinstance(each, Directive)]
-    blocks = message["content"] if isinstance(message["content"], list) else []
-    assert not any(is_hidden(block, NAMES) for block in blocks)
+def test_what_is_forged_is_not_obeyed() -> None:
+    for name, message in INJECTIONS:
+        assert not [each for each in of_reply(message) if isinstance(each, Directive)], name
+        blocks = message["content"] if isinstance(message["content"], list) else []
+        assert not any(is_hidden(block, NAMES) for block in blocks), name
 
 
 def test_the_same_block_is_obeyed_in_a_replys_own_text() -> None:

@@ -4,6 +4,7 @@ with, which are a cache of the log. Who appends the events is not its matter.
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from itertools import takewhile
 
 import attrs
 
@@ -17,7 +18,7 @@ from mnemosyne.domain.ports import ContentStore, EventLog, Recorded
 from mnemosyne.domain.session import sanitize, succession
 from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest_branch
 from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan, TurnRelation
-from mnemosyne.domain.session.state import Branch, Session, evolve, evolve_all
+from mnemosyne.domain.session.state import Branch, Session, evolve
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialects import side_of
 from mnemosyne.domain.wire.identity import Caller, ClientHeaders, RequestKind
@@ -49,6 +50,9 @@ class Loaded:
         self._new_salt = new_salt
         self._callers = callers or KnownCallers()
         self._replies = Replies(self.bodies)
+        self._seen_from = self.state
+        self._foreseen: list[tuple[Event, Session]] = []
+        """The events that were looked ahead to last from there, each with the state after it."""
 
     @property
     def known(self) -> set[bytes]:
@@ -72,7 +76,21 @@ class Loaded:
         other = copy(self)
         other.bodies = self.bodies.apart()
         other.histories, other._replies = Histories(other.bodies), Replies(other.bodies)
+        other._foreseen = []
         return other
+
+    def foresee(self, events: Sequence[Event]) -> Session:
+        """The state that events will lead to, which are decided and not yet noted. What is noted in the end is not
+        evolved once more.
+        """
+        if self._seen_from is not self.state:
+            self._seen_from, self._foreseen = self.state, []
+        line = self._foreseen
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1][0], zip(events, line, strict=False)))
+        del line[shared:]
+        for event in events[shared:]:
+            line.append((event, evolve(line[-1][1] if line else self.state, event)))
+        return line[-1][1] if line else self.state
 
     def note(self, event: Event) -> None:
         """Let an event change the state."""
@@ -81,9 +99,9 @@ class Loaded:
 
     async def note_all(self, events: Sequence[Event]) -> None:
         """Let events change the state; many of them at once, and beside the loop."""
-        before = self.state
-        is_long = len(events) >= MANY or _count_places(before, events) >= MANY_PLACES
-        self.state = await make_beside(lambda: evolve_all(before, events), in_thread=is_long)
+        is_long = len(events) >= MANY or _count_places(self.state, events) >= MANY_PLACES
+        self.state = await make_beside(lambda: self.foresee(events), in_thread=is_long)
+        self._seen_from, self._foreseen = self.state, []
         for event in events:
             self._learn(event)
 

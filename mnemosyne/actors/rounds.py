@@ -32,7 +32,7 @@ from mnemosyne.domain.session.events import BranchKind, Event
 from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.grounds import GroundsSoFar, HelperAnswer, NoteAsked, NoteGrounds, ServerSettings
 from mnemosyne.domain.session.round_events import Answered, Mode
-from mnemosyne.domain.session.state import Branch, Session, evolve_all
+from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.memory_tools import LONGEST_REASON, MemoryQuery
@@ -159,7 +159,7 @@ class ManagedRounds:
     ) -> Planned:
         """The turn that this history begins, and what is brought unasked for it."""
         if mode is Mode.MANAGE:
-            after = evolve_all(opening.session, happened)
+            after = self._loaded.foresee((*opening.events, *happened))
             history, brought = await self._prefetch.bring(
                 after, (), opening.at, opening.began, opening.read, history, strict=self._settings.strict
             )
@@ -481,7 +481,7 @@ class ManagedRounds:
         self._loaded.bodies.hold_stored(reply, end.reply.body)
         events: tuple[Event, ...] = (*finished, *answers.events)
         if turn.mode is Mode.MANAGE:
-            events += cleanup.effects_of(end.reply, address, evolve_all(self._state, events), at)
+            events += cleanup.effects_of(end.reply, address, self._loaded.foresee(events), at)
         replied = turn.add_reply(address.attempt, end.reply.body, answers.results)
         events += self._note_helpers(address, turn.round, end, answers.helped, at)
         events += self._grounds(address, turn.round, at)

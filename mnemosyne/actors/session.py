@@ -7,7 +7,6 @@ discarded and the next one reads the log again.
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import assert_never
 
 import attrs
@@ -65,7 +64,7 @@ from mnemosyne.domain.session.events import Event, TurnBegan
 from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.grounds import GroundsSoFar, NoteGrounds, ServerSettings, TakenSettings, TakeSettings
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.session.state import Session, evolve_all
+from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.rounds import SETTINGS, Opening, opening_of
 from mnemosyne.domain.wire import recipe, stored_reply
@@ -205,7 +204,7 @@ class SessionActor:
         last = self._last
         if last is None or last.settled:
             return None
-        return await self.mailbox.next_before(lambda: _wait_for_outcome(last))
+        return await self.mailbox.next_before(last.call_at_end)
 
     async def _do_owed(self) -> None:
         if await self._owed.do(self._append_owed):
@@ -258,7 +257,9 @@ class SessionActor:
         """Read a request against the session's bodies, and say what it leads to."""
         command, reading = await self._memory.read_turn(request, gap)
         events = decide(command, self.state)
-        return reading, opening_of(request.at, request.wanted, request.default, events, reading.transcript, self.state)
+        after = self._memory.foresee(events)
+        opening = opening_of(request.at, request.wanted, request.default, events, reading.transcript, self.state, after)
+        return reading, opening
 
     async def _plan(self, request: ArrivedRequest, gap: Gap | None = None) -> _Gathered:
         version = self.state.version
@@ -333,7 +334,7 @@ class SessionActor:
         before = (*planned.events, *more)
         known = self._memory.known.union(digest for digest, _ in reading.contents)
         round_, contents, sent = await self.rounds.leaving(
-            address, turn, planned.body, evolve_all(self.state, before), opening.at, known
+            address, turn, planned.body, self._memory.foresee(before), opening.at, known
         )
         ticket = await self._append_all(
             ((planned.events, BeginTurn.__name__), ((*more, *round_), Begin.__name__)),
@@ -510,7 +511,7 @@ class SessionActor:
         last: RoundOver,
         contents: Contents,
     ) -> Ticket | None:
-        decided = decide(command, evolve_all(self.state, last.events))
+        decided = decide(command, self._memory.foresee(last.events))
         ticket = None
         if last.events or decided:
             groups = ((last.events, type(message).__name__), (decided, type(command).__name__))
@@ -570,12 +571,6 @@ class SessionActor:
             except LogFailed as error:
                 self.stop()
                 raise VersionConflict(f"an append before this one failed: {error}") from None
-
-
-async def _wait_for_outcome(ticket: Ticket) -> None:
-    """Whatever it is: who asked for the append is told, and the next message finds out."""
-    with suppress(LogFailed):
-        await ticket.durable()
 
 
 def _ground(leaving: Leaving, *, waits: bool = False) -> GroundsSoFar:

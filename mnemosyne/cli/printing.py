@@ -82,6 +82,8 @@ Row: TypeAlias = "Sequence[str | Text]"
 Names = str | Sequence[str]
 """Headers; as one text, with blanks in between."""
 
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
 LEAST_READABLE, LEAST = 12, 4
 """Columns of text are cut to so many characters: first to what can still be read, and where that does not help, to what
 still shows that there is something.
@@ -185,7 +187,8 @@ def _names(names: Names) -> Sequence[str]:
 
 
 def _length(cell: "str | Text") -> int:
-    if isinstance(cell, str) and cell.isascii():
+    # What we cut ends in an ellipsis, which is as wide as a letter: Rich need not be asked, nor imported, for it.
+    if isinstance(cell, str) and cell.replace(ELLIPSIS, ".").isascii():
         return len(cell)
     from rich.cells import cell_len
 
@@ -216,7 +219,7 @@ def _line(row: Row, places: Sequence[tuple[int, bool]], gap: int, style: str) ->
 def _shorten(cell: "str | Text", width: int) -> str:
     from rich.cells import set_cell_size
 
-    mark = "…" if fits_encoding("…") else "."
+    mark = ELLIPSIS if fits_encoding(ELLIPSIS) else "."
     return set_cell_size(cell if isinstance(cell, str) else cell.plain, width - 1) + mark
 
 

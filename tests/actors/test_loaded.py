@@ -53,6 +53,22 @@ async def test_events_noted_together_are_events_noted_one_by_one(log: StoppableL
     assert together.known == one_by_one.known
 
 
+async def test_what_was_foreseen_is_not_worked_out_again_and_what_was_not_is_none_of_it(log: StoppableLog) -> None:
+    session, events = fresh(log), await events_of(log)
+    foreseen = session.foresee(events[:2])
+    assert session.state == Session()
+    assert session.foresee(events[:3]) == evolve_all(Session(), events[:3])
+    assert session.foresee(events[:2]) is foreseen
+    await session.note_all(events[:2])
+    assert session.state is foreseen
+    other = [attrs.evolve(each) for each in events[2:4]]
+    session.foresee(events[2:])
+    session.apart().foresee(other)
+    assert session.foresee(other) == evolve_all(foreseen, events[2:4])
+    await session.note_all(events[2:])
+    assert session.state == evolve_all(Session(), events)
+
+
 async def test_the_contents_that_events_name_are_known_and_none_after_forgetting(log: StoppableLog) -> None:
     session = await loaded(log)
     assert session.known

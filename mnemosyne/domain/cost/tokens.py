@@ -8,6 +8,7 @@ recorded sessions.
 import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from math import sqrt
 from typing import Any
@@ -250,7 +251,7 @@ class Estimator:
         estimate = max(1, self.tokens(features))
         return estimate <= actual * _CREDIBLE and actual <= estimate * _CREDIBLE
 
-    @property
+    @cached_property
     def _per_weight(self) -> float:
         return self.family.scale * self.scale / 1000
 

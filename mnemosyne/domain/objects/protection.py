@@ -81,10 +81,12 @@ def is_kept(standing: Resident, now: Now) -> str | None:
 def why_recent(places: Sequence[BlockPlace], now: Now) -> str | None:
     """Why what stands at these places is too new to go; None if it is not."""
     recent = max(now.exchange_first_message, now.message_count - 2 * RECENT_ROUNDS)
-    if any(place.message >= recent for place in places):
-        return "in the exchange's recent rounds"
-    if any(place.message in now.last_user_messages for place in places):
-        return "among the user's last messages"
+    for place in places:
+        if place.message >= recent:
+            return "in the exchange's recent rounds"
+    for place in places:
+        if place.message in now.last_user_messages:
+            return "among the user's last messages"
     return None
 
 

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from math import log2
 
 import attrs
@@ -92,10 +93,18 @@ class Age:
 
     def of(self, tokens: int) -> Fraction:
         """The turns of an object of so many tokens."""
-        return self.turns - self.fewer * Fraction(log2(max(_LEAST, tokens) / _USUAL))
+        return self.turns - self.fewer * _doublings(tokens) if self.fewer else Fraction(self.turns)
 
 
 _USUAL, _LEAST = 1_000, 50
+
+SIZES_HELD = 4096
+"""Of how many sizes it is held how often they double a usual one: an object is asked about at every turn."""
+
+
+@lru_cache(SIZES_HELD)
+def _doublings(tokens: int) -> Fraction:
+    return Fraction(log2(max(_LEAST, tokens) / _USUAL))
 
 
 @attrs.frozen(kw_only=True)
@@ -185,12 +194,25 @@ class WindowAges:
 
     def turns(self, each: Candidate) -> int:
         """After how many turns without use an object is old; one at least."""
-        age = self.ages.of(each)
-        turns = age.of(each.tokens[0])
-        if _may_be_quoted(each):
-            turns *= min(self.ages.learnt_at_most, 1 + self.ages.learnt * self.missed)
-            turns *= self.ages.away if each.last_use < self.exchange else 1
-        return max(1, round(turns / self.hurry))
+        if not _may_be_quoted(each):
+            scale = self._usual
+        else:
+            scale = self._quoted_away if each.last_use < self.exchange else self._quoted
+        return max(1, round(self.ages.of(each).of(each.tokens[0]) * scale))
+
+    # By so much the age of each kind is longer or shorter, worked out once for all objects.
+
+    @cached_property
+    def _usual(self) -> Fraction:
+        return Fraction(1, self.hurry)
+
+    @cached_property
+    def _quoted(self) -> Fraction:
+        return min(self.ages.learnt_at_most, 1 + self.ages.learnt * self.missed) / self.hurry
+
+    @cached_property
+    def _quoted_away(self) -> Fraction:
+        return self._quoted * self.ages.away
 
 
 def _may_be_quoted(each: Candidate) -> bool:

@@ -50,11 +50,14 @@ class Size:
 
     def tokens(self, estimator: Estimator, own: Estimator) -> tuple[int, int | None, int | None, int, int]:
         """The estimates; in full by its ``own``."""
-        full, *shorter = self.at
-        detailed, compact, stub, line = (None if each is None else estimator.tokens(each) for each in shorter)
-        assert stub is not None
-        assert line is not None
-        return own.tokens(full), detailed, compact, stub, line
+        full, detailed, compact, stub, line = self.at
+        return (
+            own.tokens(full),
+            None if detailed is None else estimator.tokens(detailed),
+            None if compact is None else estimator.tokens(compact),
+            estimator.tokens(stub),
+            estimator.tokens(line),
+        )
 
 
 def line_of(each: MemoryObject) -> str:
@@ -62,8 +65,15 @@ def line_of(each: MemoryObject) -> str:
     return with_amount(each.line, each.size) if each.line else each.stub
 
 
-def size_of(each: MemoryObject, own: Sequence[Message], text_size: Callable[[Fidelity], Features | None]) -> Size:
-    """The size of an object whose messages are its own blocks. ``text_size`` says how large a rendition's text is."""
+def size_of(
+    each: MemoryObject,
+    own: Sequence[Message],
+    text_size: Callable[[Fidelity], Features | None],
+    before: Size | None = None,
+) -> Size:
+    """The size of an object whose messages are its own blocks. ``text_size`` says how large a rendition's text is.
+    ``before`` is what it was with fewer renditions: what that tells is not measured again.
+    """
 
     def sight(fidelity: Fidelity, text: str = "") -> Sight:
         return Sight(
@@ -75,11 +85,17 @@ def size_of(each: MemoryObject, own: Sequence[Message], text_size: Callable[[Fid
         )
 
     def measure_rendered(fidelity: Fidelity) -> Features | None:
+        if before is not None and before.at[fidelity] is not None:
+            return before.at[fidelity]
         if fidelity is Fidelity.DETAILED and is_its_own_detail(each.tags):
             return _measure(between(own, sight(fidelity, each.stub)))
         text = text_size(fidelity)
         return None if text is None else _measure(between(own, sight(fidelity))) + text
 
+    detailed, compact = measure_rendered(Fidelity.DETAILED), measure_rendered(Fidelity.COMPACT)
+    if before is not None:
+        full, _, _, stub, line = before.at
+        return Size((full, detailed, compact, stub, line), before.thinking)
     thinking = sum(
         (features_of_block(block) for message in own for block in message["content"] if block.get("type") in THINKING),
         Features(),
@@ -87,8 +103,8 @@ def size_of(each: MemoryObject, own: Sequence[Message], text_size: Callable[[Fid
     return Size(
         (
             _measure(between(own, None)) - thinking,
-            measure_rendered(Fidelity.DETAILED),
-            measure_rendered(Fidelity.COMPACT),
+            detailed,
+            compact,
             _measure(between(own, sight(Fidelity.STUB, each.stub))),
             _measure(between(own, sight(Fidelity.EVICTED))),
         ),

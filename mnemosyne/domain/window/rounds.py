@@ -19,7 +19,7 @@ from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, Tur
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.ledger import count_observed, why_to_stop
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.session.state import Branch, Session, evolve_all
+from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.epochs import NO_LONGER_FITS, may_drop_thinking
@@ -119,10 +119,15 @@ class Opening:
 
 
 def opening_of(
-    at: int, wanted: Mode | None, default: Mode, events: Sequence[Event], read: Transcript, before: Session
+    at: int,
+    wanted: Mode | None,
+    default: Mode,
+    events: Sequence[Event],
+    read: Transcript,
+    before: Session,
+    after: Session,
 ) -> Opening:
-    """The request that leads to these events in a session that stood so ``before``."""
-    after = evolve_all(before, events)
+    """The request that leads to these events in a session that stood so ``before``, and ``after`` them."""
     opening = Opening(at=at, wanted=wanted, default=default, events=tuple(events), read=read, session=after)
     known = before.branches.get(opening.goes_on_from)
     return attrs.evolve(opening, last=known.began if known is not None else None)

@@ -11,6 +11,7 @@ from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tariffs import PaidIn, Tariff
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.losses import render_counts, render_need
@@ -76,7 +77,7 @@ class Sizes:
 
     def __init__(self) -> None:
         self._messages: dict[bytes, Features] = {}  # a message that is sent again is the same object, hashed once
-        self._objects: dict[tuple[str, tuple[Fidelity, ...]], Size] = {}
+        self._objects: dict[str, tuple[frozenset[Fidelity], Size]] = {}
         self._history: tuple[tuple[bytes, ...], Features] = (), Features()
 
     def of(self, messages: Sequence[bytes], dialect: Dialect) -> Features:
@@ -104,16 +105,18 @@ class Sizes:
 
     def of_object(self, each: MemoryObject, asked: PendingRequest) -> Size | None:
         """An object on the wire; None if the history holds nothing where it should be."""
-        key = each.id, tuple(each.renditions)
-        found = self._objects.get(key) or _size(each, asked)
+        renditions, before = self._objects.get(each.id, (frozenset(), None))
+        if before is not None and renditions == each.renditions.keys():
+            return before
+        found = _size(each, asked, before if renditions < each.renditions.keys() else None)
         if found is not None:
             if len(self._objects) > SIZES_HELD:
                 self._objects.clear()
-            self._objects[key] = found
+            self._objects[each.id] = frozenset(each.renditions), found
         return found
 
 
-def _size(each: MemoryObject, asked: PendingRequest) -> Size | None:
+def _size(each: MemoryObject, asked: PendingRequest, before: Size | None) -> Size | None:
     try:
         own = alone(each.places, {place.message: asked.message(place.message) for place in each.places}.__getitem__)
     except (IndexError, KeyError, TypeError):
@@ -126,7 +129,7 @@ def _size(each: MemoryObject, asked: PendingRequest) -> Size | None:
         said = render_counts(rendition.losses.lost) + render_need(rendition.losses.fault_when)
         return Features(fixed=rendition.tokens) + features_of_text(said)
 
-    return size_of(each, own, text_size)
+    return size_of(each, own, text_size, before)
 
 
 def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Sizes) -> Situation:
@@ -240,19 +243,21 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
     )
     exchange = _turn_of(branch, typed)
     there = [(each, at) for each, at in session.memory.standings(asked.branch) if is_there(each, asked)]
-    owned: list[tuple[MemoryObject, Fidelity]] = [each for each in there if each[1] is not Fidelity.EVICTED]
     written = (each for each, fidelity in reversed(there) if fidelity is Fidelity.EVICTED and WRITTEN & set(each.tags))
     last = next(written, None)
-    if last is not None and _turn_of(branch, last.places[-1].message) >= exchange:
-        owned.append((last, Fidelity.EVICTED))
-    in_order = sorted((each for each, _ in there), key=lambda each: each.places[0])
-    later = later_of((each.id, each.source_key, each.tags) for each in in_order)
+    if last is not None and _turn_of(branch, last.places[-1].message) < exchange:
+        last = None
+    in_order = sorted(there, key=lambda pair: _order(pair[0].places[0]))
+    later = later_of((each.id, each.source_key, each.tags) for each, _ in in_order)
+    of_model, signs_thinking = Estimator.of(asked.model), asked.dialect.signs_thinking
     found = []
-    for each, fidelity in sorted(owned, key=lambda pair: pair[0].places[0]):
+    for each, fidelity in in_order:
+        if fidelity is Fidelity.EVICTED and each is not last:
+            continue
         size = sizes.of_object(each, asked)
         if size is not None:
             born = _turn_of(branch, each.places[-1].message)
-            own = Estimator.of(asked.model).at(grown[born]) if born in grown else estimator
+            own = of_model.at(grown[born]) if born in grown else estimator
             found.append(
                 Candidate(
                     key=each.id,
@@ -262,7 +267,7 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
                     source_key=each.source_key,
                     fidelity=fidelity,
                     tokens=size.tokens(estimator, own),
-                    thinking=own.tokens(size.thinking) if asked.dialect.signs_thinking else 0,
+                    thinking=own.tokens(size.thinking) if signs_thinking else 0,
                     born=born,
                     last_use=0 if each.released else max(born, each.last_use),
                     last_fault=None if each.released else each.last_fault,
@@ -272,6 +277,10 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
                 )
             )
     return found
+
+
+def _order(place: BlockPlace) -> tuple[int, int]:
+    return place.message, place.block
 
 
 def is_there(each: MemoryObject, asked: PendingRequest) -> bool:

@@ -12,6 +12,7 @@ A credential is never stored: a ``Withheld`` piece remembers only its length, an
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from itertools import accumulate
 
 import attrs
@@ -231,6 +232,10 @@ def common_suffix(a: bytes, b: bytes, limit: int) -> int:
     return at
 
 
+LATELY_DECODED = 16
+"""Changes that are held as they were decoded: whoever folds an event also asks which contents it names."""
+
+
 def encode(change: BodyChange) -> bytes:
     """The change as few bytes: unsigned LEB128 numbers, and 32 bytes for each digest."""
     numbers = bytearray()
@@ -246,6 +251,7 @@ def encode(change: BodyChange) -> bytes:
     return bytes(numbers)
 
 
+@lru_cache(LATELY_DECODED)
 def decode(data: bytes) -> BodyChange:
     """The change that ``encode`` wrote. Raises ValueError on anything else."""
     head, at = _read(data, 0)

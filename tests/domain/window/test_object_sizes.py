@@ -21,13 +21,13 @@ HISTORY: list[dict[str, Any]] = [
 PLACES = (BlockPlace(1, 0), BlockPlace(1, 1), BlockPlace(2, 0))
 
 
-def measured(texts: dict[Fidelity, str] | None = None) -> Size:
+def measured(texts: dict[Fidelity, str] | None = None, before: Size | None = None) -> Size:
     def text_size(fidelity: Fidelity) -> Features | None:
         text = (texts or {}).get(fidelity)
         return None if text is None else features_of_text(text)
 
     each = made_of(created("o", places=PLACES))
-    return size_of(each, alone(PLACES, HISTORY.__getitem__), text_size)
+    return size_of(each, alone(PLACES, HISTORY.__getitem__), text_size, before)
 
 
 def test_the_messages_of_an_object_hold_its_own_blocks_only() -> None:
@@ -39,6 +39,14 @@ def test_the_lower_the_fidelity_the_smaller() -> None:
     sizes = [each for each in measured(texts).tokens(USUAL, USUAL) if each is not None]
     assert len(sizes) == len(Fidelity)
     assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_rendition_more_is_measured_as_if_all_were() -> None:
+    texts = {Fidelity.DETAILED: TEXT[:1_200], Fidelity.COMPACT: TEXT[:200]}
+    first = measured({Fidelity.COMPACT: texts[Fidelity.COMPACT]})
+    assert measured(texts, before=first) == measured(texts)
+    told = [each.at[1:3] for each in (measured(before=measured(texts)), measured(texts))]
+    assert told[0] == told[1], "what is known is not measured again"
 
 
 def test_what_has_no_rendition_has_no_size_there() -> None:

@@ -50,7 +50,7 @@ def opening(story: Story, raw: bytes, wanted: Mode | None = None, who: Caller | 
     before = story.state
     known = len(story.events)
     story.begin(raw=raw, who=who)
-    return opening_of(1, wanted, Mode.MANAGE, story.events[known:], read(raw).transcript, before)
+    return opening_of(1, wanted, Mode.MANAGE, story.events[known:], read(raw).transcript, before, story.state)
 
 
 def managed() -> Story:

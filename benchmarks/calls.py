@@ -1,0 +1,148 @@
+"""How many functions a session's actor calls for a turn, in this process and on a log in memory: no other process, no
+clock and no network has a part in it, so the count repeats itself, whatever else the machine does.
+
+What is counted is from a request's arrival until all that its turn owes is done: what is read of it, what is planned
+for it where it is managed, its objects, its account. Summaries are made between two turns, and the appends that bring
+them are not counted. HTTP, the database and the worker's questions are not in it: ``instructions`` has these.
+"""
+
+import cProfile
+import time
+from collections.abc import Sequence, Set
+
+import attrs
+import trio
+
+from benchmarks.harness import Group, Part, Row, Server, single
+from benchmarks.history import QUICK_KIND, SYNTHETIC_KIND, History, history
+from benchmarks.load import CLAUDE_CODE, SESSION_HEADER
+from benchmarks.replies import reply_of
+from mnemosyne.actors.budget import HelperBudget
+from mnemosyne.actors.curator import Curator
+from mnemosyne.actors.messages import (
+    ArrivedRequest,
+    Begin,
+    Begun,
+    Due,
+    Finish,
+    Identity,
+    Owed,
+    Prepare,
+    RoundEnd,
+    SummaryMade,
+    UpstreamPlan,
+)
+from mnemosyne.actors.outside import Outside
+from mnemosyne.actors.session import SessionActor
+from mnemosyne.actors.summarizing import Summarizer
+from mnemosyne.domain.objects.work import OwedSummary, Target
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.messages import MESSAGES
+from tests.actors.curating import ENOUGH_MONEY
+from tests.actors.spending import EnoughTurns
+from tests.actors.support import IDENTITY, PATIENT
+from tests.app.grown import KeepingLog
+
+FIRST, TURNS = 60, 60
+QUICK_FIRST, QUICK_TURNS = 3, 2
+
+APART = 20_000_000
+"""Microseconds between two turns, as the session's own clock has them."""
+
+
+def turns(_: Sequence[Server], quick: bool) -> list[Row]:
+    """Calls for each turn, and milliseconds of its thread where nobody counts them."""
+    first, count = (QUICK_FIRST, QUICK_TURNS) if quick else (FIRST, TURNS)
+    whole = history(QUICK_KIND if quick else SYNTHETIC_KIND)
+    name = f"turns {first}-{first + count - 1}"
+    rows = []
+    for mode in (Mode.OBSERVE, Mode.MANAGE):
+        timed = trio.run(_play, Played(mode), whole, first, count)
+        counted = trio.run(_play, Played(mode, profile=cProfile.Profile()), whole, first, count)
+        rows += [
+            single(f"functions called a turn, {name}", mode.value, "calls", counted.calls / count),
+            single(f"processor time a turn, {name}", mode.value, "ms", timed.seconds * 1000 / count),
+        ]
+    return rows
+
+
+@attrs.define
+class Played:
+    """One session's turns, and what the measured ones took."""
+
+    mode: Mode
+    profile: cProfile.Profile | None = None
+    seconds: float = 0.0
+
+    @property
+    def calls(self) -> int:
+        """How many functions were called in all."""
+        return 0 if self.profile is None else sum(each.callcount for each in self.profile.getstats())
+
+
+async def _play(played: Played, whole: History, first: int, count: int) -> Played:
+    log = KeepingLog()
+    actor = SessionActor(
+        IDENTITY,
+        event_log=log,
+        contents=log,
+        journal=log,
+        new_salt=lambda: bytes(16),
+        outside=Outside(patience=PATIENT),
+    )
+    budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
+    curator = Curator(OneSession(actor), log, Summarizer(None, budget), budget, lambda: 1, lambda: "summary")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(actor.run)
+        for turn in range(1, first + count):
+            await _turn(played, actor, whole, turn, measured=turn >= first)
+            await curator.finish(IDENTITY)
+        actor.stop()
+    return played
+
+
+async def _turn(played: Played, actor: SessionActor, whole: History, turn: int, *, measured: bool) -> None:
+    raw, reply, at = whole.body(turn), reply_of(whole.reply(turn), turn), 1_600_000_000_000_000 + turn * APART
+    headers = ((SESSION_HEADER, "calls"), ("User-Agent", CLAUDE_CODE), ("X-Api-Key", "none"))
+    started = time.thread_time()
+    if measured and played.profile is not None:
+        played.profile.enable()
+    request = ArrivedRequest(
+        at=at, headers=headers, raw=raw, correlation_id=f"{turn}", default=played.mode, dialect=MESSAGES
+    )
+    begin, last = Begin(request=request), None
+    if played.mode is Mode.MANAGE:
+        plan = await actor.mailbox.post(Prepare(request=request)).wait()
+        assert isinstance(plan, UpstreamPlan)
+        assert plan.proposal is not None, "it is managed from its first turn"
+        begin, last = Begin(request=request, leaving=plan.proposal), RoundEnd(reply=reply, request=raw)
+    begun = await actor.mailbox.post(begin).wait()
+    assert isinstance(begun, Begun)
+    finish = Finish(at=at + 1, address=begun.address, status=200, reply=reply, correlation_id=f"{turn}", last=last)
+    await actor.mailbox.post(finish).wait()
+    await actor.mailbox.post(Owed(limit=0, given_up=frozenset())).wait()  # it has done what it owed
+    if measured and played.profile is not None:
+        played.profile.disable()
+    if measured:
+        played.seconds += time.thread_time() - started
+
+
+@attrs.frozen
+class OneSession:
+    """An actor as a curator sees its session (curator.CuratedSessions)."""
+
+    actor: SessionActor
+
+    async def wait_for_change(self) -> Identity:
+        raise NotImplementedError("it is curated when it is told to be")
+
+    async def due(self, identity: Identity, limit: int, given_up: Set[Target]) -> Sequence[OwedSummary]:
+        due = await self.actor.mailbox.post(Owed(limit=limit, given_up=given_up)).wait()
+        assert isinstance(due, Due)
+        return due.summaries
+
+    async def tell(self, identity: Identity, made: SummaryMade) -> bool:
+        return await self.actor.mailbox.post(made).wait() is not None
+
+
+GROUP = Group("calls", (), (Part("turns", turns),), by_default=False)

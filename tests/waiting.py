@@ -16,6 +16,9 @@ PATIENT = {"MNEMOSYNE_PATIENCE": "60"}
 when they are answered, as they are on a quiet one.
 """
 
+IMPATIENT = ("--patience", "1")
+"""The options of one that has no more than usual, where a test is about what it does without."""
+
 
 @attrs.frozen
 class _AfterEachStep(trio.abc.Instrument):

@@ -115,11 +115,13 @@ def test_settings_that_cannot_be_used_change_nothing(
     assert (running.gateway.mode, in_force().digest, running.restarts) == (Mode.OBSERVE, before.digest, 0)
 
 
-async def test_a_server_that_is_told_to_reads_its_file_again_and_manages_what_begins_then(tmp_path: Path) -> None:
+async def test_a_server_that_is_told_to_reads_its_file_again_and_manages_what_begins_then(
+    tmp_path: Path, dsn: str
+) -> None:
     file, log = tmp_path / "settings.toml", tmp_path / "served.log"
     file.write_text('mode = "observe"\n')
     options = ("--config", str(file), "--log-file", str(log), "--log-format", "json")
-    async with at_home(tmp_path) as home:
+    async with at_home(tmp_path, dsn) as home:
         async with home.served(None, *options) as served:
             file.write_text('mode = "manage"\n')
             served.process.send_signal(signal.SIGHUP)

@@ -30,6 +30,7 @@ from tests.adapters.log_support import CODEC, said, stream
 from tests.app.home import at_home
 from tests.cli.support import invoked
 from tests.http.managing import Client, text
+from tests.waiting import IMPATIENT
 
 AT_ONCE = 20
 """Conversations that begin at the same moment."""
@@ -56,7 +57,7 @@ async def test_a_database_that_stands_still_while_a_conversation_begins_breaks_n
     mode: str, tmp_path: Path
 ) -> None:
     async with at_home(tmp_path) as home:
-        async with home.served(mode, "--patience", "1") as served:
+        async with home.served(mode, *IMPATIENT) as served:
             client = Client(served.url, session="s")
             async with home.database_stopped():
                 client.history.append({"role": "user", "content": [text("Where is it?")]})

@@ -34,7 +34,7 @@ from tests.cli.support import (
     started,
 )
 from tests.clients.provider import in_a_thread, standin_in_a_thread
-from tests.waiting import DEADLINE, PATIENT
+from tests.waiting import DEADLINE, IMPATIENT, PATIENT
 
 NAMES = ("ANTHROPIC_BASE_URL", "NO_PROXY", "no_proxy", "OPENCODE_CONFIG_CONTENT")
 
@@ -231,7 +231,7 @@ def test_the_end_of_a_client_waits_for_a_database_that_is_slower_than_its_turn(t
         standin.script = from_data({"rules": [{"replies": [{"text": "There.", "usage": {"input_tokens": 9}}]}]})
         environ = environ_for(tmp_path, MNEMOSYNE_UPSTREAM=standin.url, MNEMOSYNE_DSN=dsn)
         client = f"import os; print(os.getpid(), flush=True)\nAGENT = 'curl/8'{TURN}"
-        with serving("--patience", "1", environ=environ) as url, psycopg.connect(dsn) as held:
+        with serving(*IMPATIENT, environ=environ) as url, psycopg.connect(dsn) as held:
             held.execute("lock table mnemosyne.stored_events in exclusive mode")
             with started("run", "--port", url.rpartition(":")[2], *python(client), environ=environ) as process:
                 assert ended(int(line(process.stdout)))

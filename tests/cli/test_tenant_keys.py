@@ -76,8 +76,8 @@ async def test_a_server_tells_its_tenants_apart_by_their_keys_and_keeps_none_of_
     assert b"tenant_keys, and is tenant local's" in kept
 
 
-async def test_a_server_believes_a_proxy_whose_a_request_is_and_nobody_else(tmp_path: Path) -> None:
-    async with at_home(tmp_path) as home:
+async def test_a_server_believes_a_proxy_whose_a_request_is_and_nobody_else(tmp_path: Path, dsn: str) -> None:
+    async with at_home(tmp_path, dsn) as home:
         said = {"x-mnemosyne-tenant": "red"}
         async with home.serving("manage") as url:
             refused = await Client(url, session="s", headers=said).turn(text("Where is it?"))

@@ -15,6 +15,7 @@ from tests.actors.support import rebuilt
 from tests.app.home import Home, at_home
 from tests.http.managing import Client, text
 from tests.soak.rough_wire import RoughWire, Trouble, rough_wire
+from tests.waiting import IMPATIENT
 
 SESSIONS = 3
 CALM = 2
@@ -23,8 +24,8 @@ CALM = 2
 
 async def converse(home: Home, wire: RoughWire, mode: str, troubles: Sequence[Trouble | None]) -> list[Client]:
     """Sessions that go on through one trouble after the other, each a prompt's time."""
-    async with home.serving(mode) as url:
-        clients = [Client(url, session=f"session-{number}") for number in range(SESSIONS)]
+    async with home.served(mode, *IMPATIENT) as served:
+        clients = [Client(served.url, session=f"session-{number}") for number in range(SESSIONS)]
         for number, trouble in enumerate([*[None] * CALM, *troubles, *[None] * CALM]):
             wire.befall(trouble)
             async with trio.open_nursery() as nursery:

@@ -24,7 +24,7 @@ from tests.app.home import Home, at_home
 from tests.cli.support import MNEMOSYNE
 from tests.http.managing import Client, Json, look, recall, said, text, think
 from tests.soak.dying import DATABASE, PLACES, POINTS, SERVER, died_file, method_at
-from tests.waiting import DEADLINE
+from tests.waiting import DEADLINE, IMPATIENT
 
 WINDOW = 16_000
 LONGEST_LIFE, LIFE_WITHOUT_DATABASE = 5, 3
@@ -87,7 +87,7 @@ class Campaign:
     @asynccontextmanager
     async def _served(self, program: Sequence[str]) -> AsyncIterator[trio.Process]:
         options = ("--manage-window", str(WINDOW))
-        async with self.home.served("manage", *options, program=program) as served:
+        async with self.home.served("manage", *options, *IMPATIENT, program=program) as served:
             self.client.url = served.url
             if not self.whole:  # the first request has to be waited for, or the session is only observed
                 await served.until_told(state="working")

@@ -31,7 +31,7 @@ from tests.clients.agents import CLAUDE_CODE
 from tests.clients.desk import bare_environment
 from tests.clients.installing import installed
 from tests.http.managing import Client, Json, look, recall, said, text, think
-from tests.waiting import until
+from tests.waiting import IMPATIENT, until
 
 WINDOW = 16_000
 PATIENCE = 5.0
@@ -113,7 +113,7 @@ class Cluster:
         folder.mkdir()
         home = attrs.evolve(self.home, folder=folder)
         while True:
-            async with home.served("manage", "--manage-window", str(WINDOW)) as served:
+            async with home.served("manage", "--manage-window", str(WINDOW), *IMPATIENT) as served:
                 self.served[number] = served
                 try:
                     await served.process.wait()

@@ -85,13 +85,28 @@ def processes_below(pid: int | None) -> list[int]:
     return below[1:]
 
 
+_TICK = 1 / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds_of_all(pid: int) -> float:
+    """Processor time of a process and of all that it started, also of those that have ended by now."""
+    return sum(map(_seconds_waited_for, (pid, *processes_below(pid))))
+
+
+def _seconds_waited_for(pid: int) -> float:
+    """Processor time of a process and of those that it started and that ended, in hundredths of a second."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it ended meanwhile
+        return 0.0
+    return sum(map(int, fields[11:15])) * _TICK
+
+
 SERVING, WORKER, COMMANDS, DATABASE = "serving process", "worker", "commands", "PostgreSQL"
 """What the processes of a server are."""
 
 _TELLING = {b"\0worker\0": WORKER, b"\0mnemosyne.cli.handed\0": COMMANDS}
 """By what in its command line a process is known."""
-
-_TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
 @attrs.frozen
@@ -128,8 +143,7 @@ class Server:
             with suppress(OSError):  # it ended meanwhile
                 command = Path(f"/proc/{pid}/cmdline").read_bytes()
                 kind = next((kind for word, kind in _TELLING.items() if word in command), DATABASE)
-                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                used[kind] = used.get(kind, 0.0) + sum(map(int, fields[11:15])) * _TICK
+                used[kind] = used.get(kind, 0.0) + _seconds_waited_for(pid)
         return used
 
     def memory_mb(self) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from tests.cli.readings import store
 from tests.golden.sessions import LOGS, append_all, appends, stored
 from tests.projections.support import POSTGRES, open_world
 
-GOLDEN, OBSERVED_LOG = LOGS / "one-of-everything", LOGS / "observed"
+GOLDEN, OBSERVED_LOG, SMALL_LOG = LOGS / "one-of-everything", LOGS / "observed", LOGS / "by-model"
 
 
 @pytest.fixture
@@ -26,6 +26,13 @@ def conversation(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> s
     """The same for a session that is kept with its contents; its id."""
     _fill(OBSERVED_LOG, dsn, tmp_path, monkeypatch)
     return str(stored(OBSERVED_LOG)[0].stream)
+
+
+@pytest.fixture
+def small_conversation(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """The same for one of few turns."""
+    _fill(SMALL_LOG, dsn, tmp_path, monkeypatch)
+    return str(stored(SMALL_LOG)[0].stream)
 
 
 def _fill(folder: Path, dsn: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import trio
 
 from mnemosyne.adapters.embedded import cluster
 from mnemosyne.adapters.embedded.programs import FOLDERS, NEWEST
+from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.backup import FORMAT
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.session.events import TurnFinished
@@ -158,8 +159,8 @@ def test_an_upgrade_carries_the_log_into_another_database_and_no_further_than_th
         assert "holds a log already" in again
 
 
-def test_the_embedded_database_of_an_older_postgresql_is_upgraded_with_its_log(
-    filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_log_of_an_older_postgresql_is_carried_to_a_newer_one_by_dsn_and_in_place(
+    filled: str, postgres_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = ("--data-dir", str(tmp_path / "data"))
     held = json.loads(run("backup", str(tmp_path / "b"), "--dsn", filled, "--json").stdout)
@@ -167,6 +168,21 @@ def test_the_embedded_database_of_an_older_postgresql_is_upgraded_with_its_log(
         patched.setattr(cluster, "NEWEST", min(FOLDERS))
         patched.setattr(cluster, "INITDB_OPTIONS", ("--encoding=UTF8", "--locale=C", "--auth=peer"))
         run("restore", str(tmp_path / "b"), *where)
+
+    async def carry_by_dsn(newer: str) -> None:
+        async with open_embedded(tmp_path / "data") as older:
+            before, after = (int(query(each, "show server_version_num")[0][0]) // 10_000 for each in (older.dsn, newer))
+            assert min(FOLDERS) == before < after
+            to = ("upgrade-database", "--dsn", older.dsn, "--to-dsn", newer, "--json")
+            carried = json.loads((await trio.to_thread.run_sync(run, *to)).stdout)
+        assert (carried["sessions"], query(newer, LOG), query(newer, CONTENT)) == (
+            2,
+            query(filled, LOG),
+            query(filled, CONTENT),
+        )
+
+    with emptied(postgres_server) as newer:
+        trio.run(carry_by_dsn, newer)
     told = json.loads(run("upgrade-database", *where, "--json").stdout)
     assert (told["before"], told["after"], told["sessions"]) == (min(FOLDERS), NEWEST, 2)
     again = json.loads(run("backup", str(tmp_path / "again"), *where, "--json").stdout)

@@ -1,6 +1,8 @@
-"""What moves or erases a log dies before any of its steps: the log is whole then, and the command called again ends.
+"""What makes, moves or erases a log dies before any of its steps: the log is whole then, and the command called again
+ends.
 
-``make soak`` tries each step; elsewhere a few, drawn by a seed.
+``make soak`` tries each step; elsewhere a few, drawn by a seed. Each has a copy of a database's files, which costs
+little beside the command and what looks at the log behind it.
 """
 
 import json
@@ -8,13 +10,14 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, takewhile
 from pathlib import Path
 
 import attrs
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.adapters.log_support import query
 from tests.cli.running import run
@@ -27,6 +30,11 @@ SEED, FEW, EARLY = 1, 3, 20
 CONTENT = "select stream, digest, size from mnemosyne.content where data is not null or encoding = 2 order by 1, 2"
 IN_FILES = "select count(*) from mnemosyne.content where encoding = 2"
 HELD = "select count(*) from mnemosyne.content where data is not null"
+HAS_LOG = "select to_regclass('mnemosyne.stored_events') is not null"
+EVENTS = "select count(*) from mnemosyne.stored_events"
+MIGRATED = "select version, sha256 from mnemosyne.mnemosyne_migrations order by 1"
+
+Words = tuple[str, ...]
 
 
 @attrs.frozen
@@ -60,75 +68,175 @@ def dying() -> Iterator[Commands]:
         process.stdin.close()
 
 
-def go_through(every: bool, die: Callable[[int], bool]) -> None:
-    """Let a command die before each of its steps, or before a few of them; ``die`` says whether it did."""
-    steps = count(1) if every else sorted(random.Random(SEED).sample(range(1, EARLY), FEW))
-    died = [True, *takewhile(bool, map(die, steps))]
-    assert len(died) > FEW
+@attrs.frozen
+class Log:
+    """A database with the log of one session, a backup of it, and the folder of a step."""
+
+    server: PostgresServer
+    dsn: str
+    session: str
+    backup: Path
+    folder: Path
+    schema: str
+    """The name of a database with our tables and nothing in them."""
+
+    @contextmanager
+    def copy(self, begins: str) -> Iterator[str]:
+        """The DSN of a database with ``nothing`` in it, with our ``tables``, or with the ``log``."""
+        names = {"nothing": "template0", "tables": self.schema, "log": str(conninfo_to_dict(self.dsn)["dbname"])}
+        with self.server.fresh_database(names[begins]) as copied:
+            yield copied
+
+    @property
+    def content(self) -> object:
+        return query(self.dsn, CONTENT)
 
 
-EVERY = [pytest.param(False, id="few"), pytest.param(True, id="every", marks=pytest.mark.soak)]
+@attrs.frozen
+class Case:
+    """A command that dies: how its database ``begins``, what was done ``before``, what is looked at ``between`` its
+    death and its next try, and ``behind`` that.
+    """
+
+    begins: str
+    words: Callable[[Log, Path], Words]
+    between: Callable[[Log, str], bool]
+    """Whether it is to be tried again: a log that is all there is not made once more."""
+    behind: Callable[[Log, str], object]
+    before: Callable[[Log, Path], Words] | None = None
+
+    def die(self, commands: Commands, log: Log, step: int) -> bool:
+        folder = log.folder / f"{self.words.__name__}-{step}"
+        with self.copy_of(log, folder) as there:
+            words = (*self.words(log, folder), "--dsn", there)
+            died = commands.die(step, *words)
+            if self.between(log, there):
+                run(*words)
+            self.behind(log, there)
+        return died
+
+    @contextmanager
+    def copy_of(self, log: Log, folder: Path) -> Iterator[str]:
+        with log.copy(self.begins) as there:
+            if self.before is not None:
+                run(*self.before(log, folder), "--dsn", there)
+            yield there
 
 
-def verdicts(*dsn: str) -> list[str]:
-    return [each["verdict"] for each in json.loads(run("verify", "--json", *dsn).stdout)]
+def verdicts(dsn: str) -> list[str]:
+    return [each["verdict"] for each in json.loads(run("verify", "--json", "--dsn", dsn).stdout)]
 
 
-@pytest.mark.parametrize("every", EVERY)
-def test_a_session_that_dies_on_its_way_to_a_file_and_back_is_whole_and_gets_there(
-    every: bool, conversation: str, dsn: str, tmp_path: Path
-) -> None:
-    archive = ("archive", conversation, "--to", str(tmp_path / "old"))
-    whole = query(dsn, CONTENT)
+# Migration
+
+
+def migrate(log: Log, folder: Path) -> Words:
+    return ("projections",)
+
+
+def is_begun_or_not(log: Log, dsn: str) -> bool:
+    return True
+
+
+def is_migrated(log: Log, dsn: str) -> None:
+    assert query(dsn, MIGRATED) == query(log.dsn, MIGRATED)
+
+
+# Archive
+
+
+def archive(log: Log, folder: Path) -> Words:
+    return ("archive", log.session, "--to", str(folder), "--quick")
+
+
+def archive_and_rewrite(log: Log, folder: Path) -> Words:
+    return archive(log, folder)[:-1]
+
+
+def unarchive(log: Log, folder: Path) -> Words:
+    return ("unarchive", log.session)
+
+
+def is_whole(log: Log, dsn: str) -> bool:
+    assert (query(dsn, CONTENT), verdicts(dsn)) == (log.content, ["ok"])
+    return True
+
+
+def lies_in_files(log: Log, dsn: str) -> None:
+    assert is_whole(log, dsn)
+    assert query(dsn, IN_FILES)[0][0] > 0
+
+
+def lies_in_the_database(log: Log, dsn: str) -> None:
+    assert is_whole(log, dsn)
+    assert query(dsn, IN_FILES) == [(0,)]
+
+
+# Restoring
+
+
+def restore(log: Log, folder: Path) -> Words:
+    return ("restore", str(log.backup))
+
+
+def is_empty_or_whole(log: Log, dsn: str) -> bool:
+    """It is restored again where nothing arrived; a part never does."""
+    if query(dsn, HAS_LOG) == [(False,)] or query(dsn, EVENTS) == [(0,)]:
+        return True
+    return not is_whole(log, dsn)
+
+
+# Forgetting
+
+
+def forget(log: Log, folder: Path) -> Words:
+    return ("forget", log.session, "--yes")
+
+
+def collect(log: Log, folder: Path) -> Words:
+    return ("retain", "--retain-days", "1")
+
+
+def is_whole_or_forgotten(log: Log, dsn: str) -> bool:
+    assert verdicts(dsn) in (["ok"], ["forgotten"])
+    return True
+
+
+def is_forgotten(log: Log, dsn: str) -> None:
+    assert (verdicts(dsn), query(dsn, HELD)) == (["forgotten"], [(0,)])
+
+
+CASES = {
+    "migrate": Case("nothing", migrate, is_begun_or_not, is_migrated),
+    "archive": Case("log", archive_and_rewrite, is_whole, lies_in_files),
+    "unarchive": Case("log", unarchive, is_whole, lies_in_the_database, before=archive),
+    "restore": Case("tables", restore, is_empty_or_whole, is_whole),
+    "forget": Case("log", forget, is_whole_or_forgotten, is_forgotten),
+    "collect": Case("log", collect, is_whole_or_forgotten, is_forgotten),
+}
+
+
+@pytest.fixture
+def log(small_conversation: str, dsn: str, template: str, postgres_server: PostgresServer, tmp_path: Path) -> Log:
+    backup = tmp_path / "backup"
+    run("backup", str(backup))
+    return Log(postgres_server, dsn, small_conversation, backup, tmp_path, template)
+
+
+def go_through(log: Log, names: Sequence[str], steps: Callable[[], Iterator[int]]) -> None:
     with dying() as commands:
-
-        def die_away(step: int) -> bool:
-            died = commands.die(step, *archive)
-            assert (query(dsn, CONTENT), verdicts()) == (whole, ["ok"])
-            run(*archive)
-            assert (query(dsn, CONTENT), verdicts()) == (whole, ["ok"])
-            assert query(dsn, IN_FILES)[0][0] > 0
-            run("unarchive", conversation)
-            return died
-
-        def die_back(step: int) -> bool:
-            run(*archive, "--quick")
-            died = commands.die(step, "unarchive", conversation)
-            assert (query(dsn, CONTENT), verdicts()) == (whole, ["ok"])
-            run("unarchive", conversation)
-            assert (query(dsn, CONTENT), query(dsn, IN_FILES), verdicts()) == (whole, [(0,)], ["ok"])
-            return died
-
-        go_through(every, die_away)
-        go_through(every, die_back)
+        for name in names:
+            case = CASES[name]
+            died = [True, *takewhile(bool, (case.die(commands, log, step) for step in steps()))]
+            assert len(died) > FEW, name
 
 
-@pytest.mark.parametrize("every", EVERY)
-def test_a_restoring_that_dies_leaves_nothing_and_a_forgetting_that_dies_nothing_half_read(
-    every: bool, conversation: str, postgres_server: PostgresServer, tmp_path: Path, dsn: str
-) -> None:
-    file = tmp_path / "log"
-    run("backup", str(file))
-    whole = query(dsn, CONTENT)
-    with dying() as commands:
-
-        def die(step: int) -> bool:
-            with postgres_server.fresh_database() as other:
-                there = ("--dsn", other)
-                restoring = commands.die(step, "restore", str(file), *there)
-                if restoring and not _has_log(other):
-                    run("restore", str(file), *there)
-                assert (query(other, CONTENT), verdicts(*there)) == (whole, ["ok"])
-                forgetting = commands.die(step, "forget", conversation, "--yes", *there)
-                assert verdicts(*there) in (["ok"], ["forgotten"])
-                run("forget", conversation, "--yes", *there)
-                assert (verdicts(*there), query(other, HELD)) == (["forgotten"], [(0,)])
-                return restoring or forgetting
-
-        go_through(every, die)
+def test_what_dies_at_a_few_of_its_steps_leaves_a_log_that_is_whole_and_gets_there_again(log: Log) -> None:
+    drawn = sorted(random.Random(SEED).sample(range(1, EARLY), FEW))
+    go_through(log, list(CASES), lambda: iter(drawn))
 
 
-def _has_log(dsn: str) -> bool:
-    """Whether all of it is in: a part of it never is."""
-    tables = query(dsn, "select to_regclass('mnemosyne.stored_events') is not null")
-    return tables == [(True,)] and query(dsn, "select count(*) > 0 from mnemosyne.stored_events") == [(True,)]
+@pytest.mark.soak
+@pytest.mark.parametrize("name", CASES)
+def test_what_dies_at_each_of_its_steps_leaves_a_log_that_is_whole_and_gets_there_again(log: Log, name: str) -> None:
+    go_through(log, [name], lambda: count(1))

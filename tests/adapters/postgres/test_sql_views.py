@@ -276,6 +276,38 @@ async def test_a_reader_sees_one_tenant_and_nothing_else_of_the_database(dsn: st
         assert as_role(dsn, role, "select distinct tenant from mnemosyne_views.sessions") == [("local",)]
 
 
+LEAK = """create temp table seen (id uuid); create function pg_temp.leaks(id uuid) returns boolean
+language plpgsql cost 0.0000001 as $$ begin insert into seen values (id); return true; end $$"""
+
+CUNNING: dict[str, list[tuple[Any, ...]]] = {
+    "select count(*) from mnemosyne_views.turns where set_config('mnemosyne.tenant', 'local', false) <> ''": [(18,)],
+    "select id from mnemosyne_views.sessions where tenant = 'local'": [],
+    "select most_common_vals from pg_stats where schemaname = 'mnemosyne'": [],
+    "select query from pg_stat_activity where pid <> pg_backend_pid() and query <> '<insufficient privilege>'": [],
+    # What is asked of a row before its tenant is looked at would tell of others' rows.
+    "with told as (select count(*) from mnemosyne_views.turns where pg_temp.leaks(session_id)) select * from told": [
+        (18,)
+    ],
+    "select count(distinct id) from seen": [(1,)],
+}
+"""What a reader may ask, and what it is told."""
+
+
+async def test_no_cunning_of_a_reader_shows_it_another_tenant(dsn: str, role: str) -> None:
+    async with filled(dsn, "observed", "one-of-everything") as world:
+        assert world.database is not None
+        await admit_reader(world.database, role, "t")
+        asked = ["set default_transaction_read_only = off", LEAK]
+        for statement, told in CUNNING.items():
+            asked.append(statement)
+            assert as_role(dsn, role, *asked) == told, statement
+        for closed in ("select * from mnemosyne.stored_events", "select mnemosyne.is_shown(''local'')"):
+            with pytest.raises(pg.InsufficientPrivilege):
+                as_role(dsn, role, f"select query_to_xml('{closed}', true, false, '')")
+        with pytest.raises(pg.InsufficientPrivilege):
+            as_role(dsn, role, "select lo_import('/etc/hostname')")
+
+
 async def test_who_was_not_admitted_is_shown_nothing_even_with_a_right_on_the_views(dsn: str, role: str) -> None:
     async with filled(dsn, "observed"):
         quoted = '"' + role.replace('"', '""') + '"'

@@ -45,13 +45,15 @@ class OpenReadModels:
         self._say = say
 
     async def answers(self, *questions: Question) -> list[list[Row]]:
-        """See services.read_models.ReadModels. Rows of other tenants' sessions are left out, whatever is asked."""
-        whose = Question("timeline", "of_others", {"tenant": self.config.tenant})
+        """See services.read_models.ReadModels. Rows of other tenants' sessions are left out, whatever is asked; a query
+        that counts or limits rows has to leave them out itself, and is told the tenant.
+        """
+        whose, tenant = Question("timeline", "of_others"), {"tenant": self.config.tenant}
         asked = [(find(each.projection), each) for each in (whose, *questions)]
         projections = list({projection.name: projection for projection, _ in asked}.values())
         await self.refresh(projections)
         foreign, *answers = await self.store.select(
-            projections, [(projection.query(each.query), each.about) for projection, each in asked]
+            projections, [(projection.query(each.query), {**each.about, **tenant}) for projection, each in asked]
         )
         others = {row["stream"] for row in foreign}
         return [
@@ -67,7 +69,7 @@ class OpenReadModels:
         """Bring projections up to date; say what cannot be, and return whether all are."""
         total, are_current = await self.log.last_position(), True
         for projection in projections:
-            with self.bar_of(projection, total) as report:
+            with self.bar_of(projection.name, total) as report:
                 projector = Projector(projection, self.log, self.store, say=self._say, report=report)
                 standing = await projector.catch_up()
             if standing.error is not None:
@@ -76,14 +78,14 @@ class OpenReadModels:
         return are_current
 
     @contextmanager
-    def bar_of(self, projection: Projection, total: int) -> Iterator[Callable[[int], None]]:
+    def bar_of(self, label: str, total: int) -> Iterator[Callable[[int], None]]:
         """A bar for a rebuild up to the position ``total``, once there is something to show."""
         with ExitStack() as stack:
             bar: list[Callable[[int, int], None]] = []
 
             def report(position: int) -> None:
                 if not bar:
-                    bar.append(stack.enter_context(self.bars(projection.name)))
+                    bar.append(stack.enter_context(self.bars(label)))
                 bar[0](position, total)
 
             yield report

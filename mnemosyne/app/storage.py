@@ -1,6 +1,6 @@
 """Opens the log for a command. Each import here is one that `mnemosyne sessions` waits for."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 
@@ -76,11 +76,11 @@ class DatabaseFiles:
 
         return await vacuum.disk_bytes(self.database)
 
-    async def rewrite_content(self) -> None:
+    async def rewrite_content(self, report: Callable[[int, int], None]) -> None:
         """See services.footprints.Disk."""
         from mnemosyne.adapters.postgres import vacuum
 
-        await vacuum.rewrite_content(self.database, ours_alone=self.ours_alone)
+        await vacuum.rewrite_content(self.database, ours_alone=self.ours_alone, report=report)
 
 
 @attrs.frozen

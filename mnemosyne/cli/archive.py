@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from mnemosyne.cli.forget import print_files, quick_option
+from mnemosyne.cli.forget import clean_files, print_files, quick_option
 from mnemosyne.cli.printing import bytes_text, print_json, progress_bar, say
 from mnemosyne.cli.private_files import private_file
 from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
@@ -70,7 +70,6 @@ def archive(sessions: tuple[str, ...], folder: Path, quick: bool, as_json: bool,
 async def _archive(
     storage: "Storage", wanted: tuple[str, ...], folder: Path, progress: Any, *, quick: bool
 ) -> tuple[list[_Archived], str]:
-    from mnemosyne.services.forgetting import clean
     from mnemosyne.services.sessions import find
 
     done = []
@@ -80,7 +79,7 @@ async def _archive(
         done.append(await _archive_one(storage, stream, folder))
         progress(number, len(streams))
     is_more = any(each.pieces for each in done) and not quick
-    return done, await clean(storage.files) if is_more else "kept"
+    return done, await clean_files(storage) if is_more else "kept"
 
 
 async def _archive_one(storage: "Storage", stream: "UUID", folder: Path) -> _Archived:

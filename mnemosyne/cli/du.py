@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.printing import bytes_text, print_json, print_table, say
-from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness, with_log
+from mnemosyne.cli.read_models import with_read_models
+from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness
 from mnemosyne.cli.sessions import short_ids
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from mnemosyne.app.storage import Storage
+    from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.services.footprints import Footprint
 
 
@@ -34,7 +35,7 @@ def du(as_json: bool, **options: object) -> None:
     from mnemosyne.services.footprints import Footprint
 
     config = configuration(options)
-    usage, disk = with_log(config, _measure) if has_log(config) else ({}, 0)
+    usage, disk = with_read_models(config, _measure) if has_log(config) else ({}, 0)
     total = sum(usage.values(), Footprint())
     if as_json:
         sessions = [{"id": str(stream)} | _as_json(each) for stream, each in usage.items()]
@@ -50,10 +51,10 @@ def du(as_json: bool, **options: object) -> None:
     say(f"The database takes up {bytes_text(disk)} on disk.")
 
 
-async def _measure(storage: "Storage") -> "tuple[dict[UUID, Footprint], int]":
+async def _measure(models: "OpenReadModels") -> "tuple[dict[UUID, Footprint], int]":
     from mnemosyne.services.footprints import measure
 
-    return await measure(storage), await storage.files.disk_bytes()
+    return await measure(models.archive, models), await models.archive.files.disk_bytes()
 
 
 def _row(footprint: "Footprint") -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from mnemosyne.cli.printing import local_time, print_json, say
+from mnemosyne.cli.printing import bytes_text, local_time, print_json, progress_bar, say
 from mnemosyne.cli.reading import (
     has_log,
     json_option,
@@ -54,9 +54,10 @@ def forget(session: str | None, everything: bool, yes: bool, quick: bool, as_jso
 
     The log stays valid: hashes, sizes, times and counts remain, and `mnemosyne verify` says `forgotten`. A client that
     goes on with the session sends its history again, and that is stored again. Afterwards the tables that held words
-    are written anew, so that the bytes leave the database's files; while that runs, a server waits with its recording,
-    not with its turns. The journal of the database that Mnemosyne keeps itself is renewed, too. In a database of your
-    own (`dsn`), its journal, its backups and its replicas are yours to renew.
+    are written anew, so that the bytes leave the database's files. That takes as long as the whole log is large; while
+    it runs, a server waits with its recording, not with its turns. The journal of the database that Mnemosyne keeps
+    itself is renewed, too. In a database of your own (`dsn`), its journal, its backups and its replicas are yours to
+    renew.
     """
     if (session is None) is not everything:
         raise BadOption("Name a session, or give --all for everything of the tenant; not both.")
@@ -107,10 +108,25 @@ def _forget_tenant(config: Config, *, yes: bool, quick: bool, as_json: bool) -> 
 
 async def _forget(storage: "Storage", streams: "Sequence[UUID]", *, quick: bool) -> "tuple[list[Forgotten], str]":
     """What became of the sessions, and of the files: ``rewritten``, ``kept``, or ``kept: `` and why."""
-    from mnemosyne.services.forgetting import clean, forget_all
+    from mnemosyne.services.forgetting import forget_all
 
     done = await forget_all(storage, streams, _now, partial(secrets.token_hex, 8))
-    return done, "kept" if quick else await clean(storage.files)
+    return done, "kept" if quick else await clean_files(storage)
+
+
+async def clean_files(storage: "Storage") -> str:
+    """What became of the files, as ``services.forgetting.clean`` tells; whoever waits is told for what."""
+    from mnemosyne.services.forgetting import clean
+
+    with progress_bar("writing all anew") as show_progress:
+
+        def report(done: int, total: int) -> None:
+            if done == 0:
+                told = f"{bytes_text(total)} are written anew, so that nothing of it stays in the database's files."
+                say(f"{told} Servers wait with their recording meanwhile.", err=True)
+            show_progress(done, total)
+
+        return await clean(storage.files, report)
 
 
 def _now() -> int:

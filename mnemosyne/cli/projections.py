@@ -93,8 +93,8 @@ async def _dump(models: "OpenReadModels", projection: "Projection") -> None:
 def rebuild(names: tuple[str, ...], **options: object) -> None:
     """Make read models anew from the log of events: those that are named, or all.
 
-    Readers see the old one until the new one is whole, and a running server goes on with the new one. Nothing is lost
-    if it is cut short.
+    All are made in one reading of the log. Readers see the old one until the new one is whole, and a running server
+    goes on with the new one. Nothing is lost if it is cut short.
     """
     from mnemosyne.projections.catalog import ALL, find
 
@@ -103,17 +103,18 @@ def rebuild(names: tuple[str, ...], **options: object) -> None:
 
 
 async def _rebuild_all(models: "OpenReadModels", chosen: "list[Projection]") -> None:
-    from mnemosyne.app.object_index import fill_index
     from mnemosyne.projections.object_index import OBJECT_INDEX
-    from mnemosyne.projections.rebuilding import rebuild as rebuild_one
+    from mnemosyne.projections.rebuilding import rebuild_all
 
-    total = await models.log.last_position()
-    for projection in chosen:
-        with models.bar_of(projection, total) as report:
-            mark = await rebuild_one(projection, models.log, models.store, report)
+    label = chosen[0].name if len(chosen) == 1 else "read models"
+    with models.bar_of(label, await models.log.last_position()) as report:
+        marks = await rebuild_all(chosen, models.log, models.store, report)
+    for name, mark in marks.items():
         if mark is None:
-            say(f"{projection.name}: another rebuild has begun and takes the place of this one.", err=True)
+            say(f"{name}: another rebuild has begun and takes the place of this one.", err=True)
         else:
-            say(f"{projection.name} is rebuilt, up to position {mark.position}.")
-        if projection is OBJECT_INDEX:
-            await fill_index(models, anew=True)
+            say(f"{name} is rebuilt, up to position {mark.position}.")
+    if OBJECT_INDEX in chosen:
+        from mnemosyne.app.object_index import fill_index
+
+        await fill_index(models, anew=True)

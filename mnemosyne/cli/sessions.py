@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from mnemosyne.domain.history.time_travel import Attempt, BranchTurns
     from mnemosyne.domain.session.round_events import BranchModeSet
     from mnemosyne.services.overviews import SessionOverview
-    from mnemosyne.services.session_list import ListedDecision, ListedSession
+    from mnemosyne.services.session_list import ListedDecision, ListedSession, SessionList
 
     Over = Mapping[UUID, Sequence[Excess]]
 
@@ -57,39 +58,41 @@ def sessions(limit: int | None, as_json: bool, **options: object) -> None:
     config = configuration(options)
     from mnemosyne.app.discovery import find_server, render_unrecorded
 
-    shown = limit if as_json else limit or SHOWN
-
-    async def read(models: "OpenReadModels") -> "tuple[list[ListedSession], list[SessionOverview], Over]":
-        from mnemosyne.services.overviews import list_overviews
+    async def read(models: "OpenReadModels") -> "tuple[SessionList, list[SessionOverview], Over]":
+        from mnemosyne.services.overviews import make_overviews
         from mnemosyne.services.session_list import find_oversized, list_sessions
 
-        # First what is shown, so that what is known then has all of it: a session may begin in between.
-        overviews = await list_overviews(models.archive, models, openings={}, limit=shown)
-        listed, streams = await list_sessions(models), await find_oversized(models, config.manage_window)
+        listed = await list_sessions(models, limit=limit if as_json else limit or SHOWN)
+        overviews = await make_overviews(models.archive, models, listed.sessions, openings={})
+        streams = await find_oversized(models, [each.stream for each in listed.sessions], config.manage_window)
         if not streams:
             return listed, overviews, {}
         from mnemosyne.services.excesses import read_excesses
 
         return listed, overviews, await read_excesses(models.archive, streams, config.manage_window)
 
-    found, overviews, over = with_read_models(config, read) if has_log(config) else ([], [], {})
+    found = with_read_models(config, read) if has_log(config) else None
     if as_json:
-        known = {each.stream: each for each in found}
-        print_json([_as_json(known[each.stream], each, over.get(each.stream, ())) for each in overviews])
-    elif not found:
+        print_json([] if found is None else _list_as_json(*found))
+    elif found is None or not found[1]:
         say(render_emptiness(config), err=True)
     else:
-        ids = short_ids([str(each.stream) for each in found])
-        now = now_us()
-        rows = [(ids[str(each.stream)], *_row(each, now)) for each in overviews]
-        print_table(_HEADERS, rows, right="TURNS CONTEXT COST SAVED ACTIVE", spare=("MODE", "FOLDER", "CONTEXT"))
-        if len(found) > len(rows):
-            say(f"{plural(len(found) - len(rows), 'session')} more; --limit {len(found)} lists all.", err=True)
-        for sentence in (*_render_unmanaged(found), *_render_unpriced(found), *_render_oversized(over, ids)):
-            say(sentence, err=True)
+        _print_sessions(*found)
     server = find_server(config)
     for path, count in server.unrecorded.items() if server is not None else ():
         say(f"{render_unrecorded(path, count)}.", err=True)
+
+
+def _print_sessions(listed: "SessionList", overviews: "Sequence[SessionOverview]", over: "Over") -> None:
+    near = [str(other) for each in listed.sessions for other in each.neighbours]
+    ids, now = short_ids([*(str(each.stream) for each in overviews), *near]), now_us()
+    rows = [(ids[str(each.stream)], *_row(each, now)) for each in overviews]
+    print_table(_HEADERS, rows, right="TURNS CONTEXT COST SAVED ACTIVE", spare=("MODE", "FOLDER", "CONTEXT"))
+    if listed.total > len(rows):
+        say(f"{plural(listed.total - len(rows), 'session')} more; --limit {listed.total} lists all.", err=True)
+    told = _render_unmanaged(listed.sessions), _render_unpriced(listed.sessions), _render_oversized(over, ids)
+    for sentence in chain(*told):
+        say(sentence, err=True)
 
 
 _HEADERS = ("SESSION", "WHAT IT IS ABOUT", "FOLDER", "MODE", "TURNS", "CONTEXT", "COST", "SAVED", "ACTIVE")
@@ -124,6 +127,11 @@ def short_ids(ids: list[str]) -> dict[str, str]:
     while len({each[:length] for each in ids}) < len(set(ids)):
         length += 1
     return {each: each[:length] for each in ids}
+
+
+def _list_as_json(listed: "SessionList", overviews: "Sequence[SessionOverview]", over: "Over") -> list[dict[str, Any]]:
+    both = zip(listed.sessions, overviews, strict=True)
+    return [_as_json(each, overview, over.get(each.stream, ())) for each, overview in both]
 
 
 def _as_json(session: "ListedSession", overview: "SessionOverview", over: "Sequence[Excess]") -> dict[str, Any]:

@@ -109,6 +109,9 @@ FILLED = Table(
 )
 """Turns whose request filled the window that their branch was promised."""
 
+ROUNDS = Table("rounds", key={"stream": Type.UUID, "version": Type.INTEGER}, columns={"bytes": Type.INTEGER})
+"""What was sent for turns in place of the client's own bodies."""
+
 GAPS = Table(
     "gaps",
     key={"stream": Type.UUID, "version": Type.INTEGER},
@@ -154,7 +157,8 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case SessionForgotten():
             return (Merge("sessions", (stream,), {"forgotten_at": event.at}),)
         case RoundBegan() | FallbackSent():
-            return (Merge("turns", _turn(stream, event), {"rounds": event.round}),)
+            sent = Merge("rounds", (stream, recorded.version), {"bytes": event.size})
+            return (Merge("turns", _turn(stream, event), {"rounds": event.round}), sent)
         case BranchModeSet():
             mode: Row = {"at": event.at, "branch": event.branch, "mode": event.mode.value, "why": text(event.why)}
             return (Merge("modes", (stream, recorded.version), mode),)
@@ -255,37 +259,60 @@ OF_OTHERS = Query(
     "Which sessions are not this tenant's?",
     """select stream from mnemosyne.timeline_sessions where tenant <> %(tenant)s""",
 )
+_OWN = "tenant is null or tenant = %(tenant)s"
+
 LISTED = Query(
     "listed",
-    "What is known of every session?",
-    """select * from mnemosyne.timeline_sessions left join mnemosyne.timeline_imports using (stream)
-order by started_at, stream""",
+    "Which sessions of a tenant were active last, and how many does it have?",
+    f"""select l.*, i.imported_at,
+    (select n.stream from mnemosyne.timeline_sessions n where n.stream < l.stream and ({_OWN})
+    order by n.stream desc limit 1) as before,
+    (select n.stream from mnemosyne.timeline_sessions n where n.stream > l.stream and ({_OWN})
+    order by n.stream limit 1) as behind
+from (
+    select *, count(*) over () as sessions from mnemosyne.timeline_sessions
+    where ({_OWN}) and (%(only)s::uuid is null or stream = %(only)s)
+    order by last_active_at desc nulls last, started_at, stream limit %(limit)s) l
+left join mnemosyne.timeline_imports i using (stream)
+order by l.last_active_at desc nulls last, l.started_at, l.stream""",
 )
-EVERY_BRANCH = Query(
-    "every_branch",
-    "Which context windows did every session have, with how many turns, and which model was asked last?",
+"""``before`` and ``behind`` are the ids next to its own: what tells it from these tells it from all."""
+
+LISTED_BRANCHES = Query(
+    "listed_branches",
+    "Which context windows did some sessions have, with how many turns, and which model was asked last?",
     """select b.*, coalesce(t.turns, 0) as turns, t.last, (
     select m.model from mnemosyne.timeline_turns m
     where m.stream = b.stream and m.branch = b.branch and m.model is not null
     order by m.turn desc, m.version desc limit 1) as model
 from mnemosyne.timeline_branches b left join (
     select stream, branch, count(distinct turn) as turns, max(turn) as last
-    from mnemosyne.timeline_turns group by stream, branch) t using (stream, branch)
+    from mnemosyne.timeline_turns where stream = any(%(streams)s) group by stream, branch) t using (stream, branch)
+where b.stream = any(%(streams)s)
 order by b.stream, b.version""",
 )
-EVERY_MODE = Query(
-    "every_mode",
-    "What was decided in every session about what its branches send upstream?",
-    """select * from mnemosyne.timeline_modes order by stream, version""",
+LISTED_MODES = Query(
+    "listed_modes",
+    "What was decided in some sessions about what their branches send upstream?",
+    """select * from mnemosyne.timeline_modes where stream = any(%(streams)s) order by stream, version""",
 )
 OVERSIZED = Query(
     "oversized",
-    "In which sessions may a managed request have been larger than its window?",
+    "In which of some sessions may a managed request have been larger than its window?",
     """select distinct t.stream from mnemosyne.timeline_turns t
 join mnemosyne.timeline_modes m on m.stream = t.stream and m.branch = t.branch and m.mode = 'manage'
-where coalesce(t.input_tokens, 0) + coalesce(t.cache_read_tokens, 0)
+where t.stream = any(%(streams)s)
+    and coalesce(t.input_tokens, 0) + coalesce(t.cache_read_tokens, 0)
     + coalesce(t.cache_write_5m_tokens, 0) + coalesce(t.cache_write_1h_tokens, 0)
     > coalesce((select min(f.promised) from mnemosyne.timeline_filled f where f.stream = t.stream), %(window)s)""",
+)
+SENT = Query(
+    "sent",
+    "How large were all requests of each session together: those of the client, and those in their place?",
+    """select stream, sum(bytes)::bigint as bytes from (
+    select stream, bytes from mnemosyne.timeline_turns union all
+    select stream, bytes from mnemosyne.timeline_rounds) as sent
+group by stream order by stream""",
 )
 SESSION = Query(
     "session",
@@ -337,8 +364,8 @@ order by t.stream, b.kind in ({_TALKED_TO}) desc, t.version desc""",
 
 TIMELINE = Projection(
     name="timeline",
-    version=4,
-    tables=(SESSIONS, IMPORTS, BRANCHES, TURNS, MODES, FILLED, GAPS),
+    version=5,
+    tables=(SESSIONS, IMPORTS, BRANCHES, TURNS, ROUNDS, MODES, FILLED, GAPS),
     changes=changes,
     queries=(
         OF_OTHERS,
@@ -356,9 +383,10 @@ limit 20""",
         FIND,
         EVERY_SESSION,
         LISTED,
-        EVERY_BRANCH,
-        EVERY_MODE,
+        LISTED_BRANCHES,
+        LISTED_MODES,
         OVERSIZED,
+        SENT,
         SESSION,
         BRANCHES_OF,
         TURNS_OF,

@@ -1,12 +1,21 @@
 """What is stored of each session, and what of it went upstream."""
 
+from collections.abc import Callable
 from typing import Protocol
 from uuid import UUID
 
 import attrs
 
 from mnemosyne.domain.ports import StreamSizes
-from mnemosyne.services.sessions import Archive, read_histories
+from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels
+from mnemosyne.services.sessions import Archive
+
+Report = Callable[[int, int], None]
+"""Hears how many bytes of how many are done."""
+
+
+def ignore_news(done: int, total: int) -> None:
+    """For those who do not wait for it."""
 
 
 class Disk(Protocol):
@@ -16,14 +25,14 @@ class Disk(Protocol):
         """How large they are."""
         ...
 
-    async def rewrite_content(self) -> None:
-        """Let the bytes of what was erased leave them. It may take minutes. Raises LogFailed."""
+    async def rewrite_content(self, report: Report) -> None:
+        """Let the bytes of what was erased leave them: all that they hold is written anew. Raises LogFailed."""
         ...
 
 
 @attrs.frozen
 class Footprint:
-    """What a session takes up; ``sent`` are the bytes of its request bodies as they went upstream."""
+    """What a session takes up; ``sent`` are the bytes of its requests: the client's, and those sent in their place."""
 
     sizes: StreamSizes = attrs.field(factory=StreamSizes)
     sent: int = 0
@@ -48,10 +57,10 @@ class Footprint:
         return self.stored / self.sizes.raw_bytes if self.sizes.raw_bytes else None
 
 
-async def measure(archive: Archive) -> dict[UUID, Footprint]:
-    """What each session takes up, in the order in which they began."""
+async def measure(archive: Archive, models: ReadModels) -> dict[UUID, Footprint]:
+    """What each session takes up, in the order in which they began. Raises LogFailed."""
     sizes = await archive.events.sizes()
-    return {
-        stream: Footprint(sizes.get(stream, StreamSizes()), sum(body.size for body in history.bodies.values()))
-        async for stream, history in read_histories(archive)
-    }
+    sessions, rows = await models.answers(EVERY_SESSION, Question("timeline", "sent"))
+    sent = {row["stream"]: row["bytes"] for row in rows}
+    streams = [row["stream"] for row in sessions]
+    return {stream: Footprint(sizes.get(stream, StreamSizes()), sent.get(stream, 0)) for stream in streams}

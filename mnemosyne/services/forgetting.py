@@ -16,7 +16,7 @@ from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.retention import RetainedSession, Victim
 from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import LogFailed, VersionConflict
-from mnemosyne.services.footprints import Disk
+from mnemosyne.services.footprints import Disk, Report, ignore_news
 from mnemosyne.services.sessions import Archive
 
 ATTEMPTS = 32
@@ -90,10 +90,10 @@ async def read_last_active(archive: Archive) -> Mapping[UUID, int]:
     return {each.stream: each.envelope.event.at for each in last if isinstance(each.envelope.event, ACTIVE)}
 
 
-async def clean(disk: Disk) -> str:
+async def clean(disk: Disk, report: Report = ignore_news) -> str:
     """Let erased bytes leave the database's files: ``rewritten``, or ``kept: `` and why that did not work."""
     try:
-        await disk.rewrite_content()
+        await disk.rewrite_content(report)
     except LogFailed as error:
         return f"kept: {error}"
     return "rewritten"

@@ -1,6 +1,6 @@
 """Sessions as people look for them: what they were opened with, where, what they cost and saved."""
 
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from uuid import UUID
 
 import attrs
@@ -67,14 +67,25 @@ async def list_overviews(
     openings: Openings,
     limit: int | None = None,
     matching: str | None = None,
-    only: UUID | None = None,
 ) -> list[SessionOverview]:
     """Every session, the last active first, or so many of them; ``matching``: those whose title, folder, name, client
-    or id has these words in it; ``only`` that one. Raises LogFailed.
+    or id has these words in it. Raises LogFailed.
     """
-    every = [each for each in await list_sessions(models) if only in (None, each.stream)]
-    listed = sorted(every, key=lambda each: each.last_at, reverse=True)
-    about = {"streams": [each.stream for each in (listed if matching is not None else listed[:limit])]}
+    listed = (await list_sessions(models, limit=limit if matching is None else None)).sessions
+    return await make_overviews(archive, models, listed, openings=openings, limit=limit, matching=matching)
+
+
+async def make_overviews(
+    archive: Archive,
+    models: ReadModels,
+    listed: Sequence[ListedSession],
+    *,
+    openings: Openings,
+    limit: int | None = None,
+    matching: str | None = None,
+) -> list[SessionOverview]:
+    """Those of sessions that were listed; ``limit`` and ``matching`` as in ``list_overviews``. Raises LogFailed."""
+    about = {"streams": [each.stream for each in listed]}
     costs, sizes = await models.answers(
         Question("savings", "saved_of", about), Question("timeline", "last_prompts", about)
     )
@@ -94,10 +105,10 @@ async def list_overviews(
 
 async def read_overview(archive: Archive, models: ReadModels, stream: UUID, *, openings: Openings) -> SessionOverview:
     """That of one session. Raises LogFailed, NotFound."""
-    found = await list_overviews(archive, models, openings=openings, only=stream)
-    if not found:
-        raise NotFound(f"There is no session {stream}.")
-    return found[0]
+    listed = (await list_sessions(models, only=stream)).sessions
+    for overview in await make_overviews(archive, models, listed, openings=openings):
+        return overview
+    raise NotFound(f"There is no session {stream}.")
 
 
 _SAID = ("title", "project", "name", "client", "model", "stream")

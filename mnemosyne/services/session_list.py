@@ -1,6 +1,6 @@
-"""Every session at a glance: its client, its branches, how far they came, and what was decided about them."""
+"""Sessions at a glance: their clients, their branches, how far they came, and what was decided about them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from uuid import UUID
@@ -42,7 +42,8 @@ class ListedBranch:
 class ListedSession:
     """A session with its branches, the oldest first. ``model`` is the one that the newest turn of the main agent asked
     for, of the oldest branch where there is no such turn. ``imported_at`` is when it was brought in from a file, None
-    if it was recorded here. Times are µs of UTC.
+    if it was recorded here. Times are µs of UTC. ``neighbours`` are the ids next to its own, of all that there are:
+    what tells it from these tells it from every other.
     """
 
     stream: UUID
@@ -54,6 +55,7 @@ class ListedSession:
     last_at: int
     forgotten: bool
     imported_at: int | None
+    neighbours: Sequence[UUID]
     branches: Sequence[ListedBranch]
 
     @property
@@ -62,21 +64,33 @@ class ListedSession:
         return sum(branch.turns for branch in self.branches)
 
 
-async def list_sessions(models: ReadModels) -> list[ListedSession]:
-    """Every session, in the order in which they began. Raises LogFailed."""
-    found, *more = await models.answers(
-        *(Question("timeline", query) for query in ("listed", "every_branch", "every_mode"))
-    )
+@attrs.frozen
+class SessionList:
+    """Those that were active last, the last first, of how many there are in all."""
+
+    sessions: Sequence[ListedSession]
+    total: int
+
+
+async def list_sessions(models: ReadModels, *, limit: int | None = None, only: UUID | None = None) -> SessionList:
+    """Every session, or so many of them; ``only`` that one. What is read of the others is a row of each. Raises
+    LogFailed.
+    """
+    (found,) = await models.answers(Question("timeline", "listed", {"limit": limit, "only": only}))
+    about = {"streams": [row["stream"] for row in found]}
+    more = await models.answers(*(Question("timeline", each, about) for each in ("listed_branches", "listed_modes")))
     branches, modes = map(_by_session, more)
-    return [_make_listed(row, branches.get(row["stream"], ()), modes.get(row["stream"], ())) for row in found]
+    sessions = [_make_listed(row, branches.get(row["stream"], ()), modes.get(row["stream"], ())) for row in found]
+    return SessionList(sessions, found[0]["sessions"] if found else 0)
 
 
-async def find_oversized(models: ReadModels, wanted: int | None) -> list[UUID]:
-    """The sessions in which a managed request may have been larger than its window, to be read in full.
+async def find_oversized(models: ReadModels, streams: Collection[UUID], wanted: int | None) -> list[UUID]:
+    """The sessions among these in which a managed request may have been larger than its window, to be read in full.
 
     ``wanted`` is the setting where none is on record. Raises LogFailed.
     """
-    (found,) = await models.answers(Question("timeline", "oversized", {"window": WINDOW if wanted is None else wanted}))
+    about = {"streams": list(streams), "window": WINDOW if wanted is None else wanted}
+    (found,) = await models.answers(Question("timeline", "oversized", about))
     return [row["stream"] for row in found]
 
 
@@ -100,6 +114,7 @@ def _make_listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) ->
         last_at=session["last_active_at"],
         forgotten=session["forgotten_at"] is not None,
         imported_at=session["imported_at"],
+        neighbours=[each for each in (session["before"], session["behind"]) if each is not None],
         branches=[_branch(row, decisions) for row in branches],
     )
 

@@ -1,7 +1,7 @@
 """Finding sessions in the log, by whatever people call them, and reading them."""
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -104,9 +104,3 @@ async def read_own_history(archive: Archive, wanted: str) -> tuple[UUID, History
     for alias in await _read_aliases(archive, wanted):
         raise NotFound(f"{alias_sentence(alias, wanted)}, which is forgotten whole; give the session's name for that.")
     return await read_history(archive, wanted)
-
-
-async def read_histories(archive: Archive) -> AsyncIterator[tuple[UUID, History]]:
-    """Every session, in the order in which they began."""
-    for stream in await archive.events.streams():
-        yield stream, history_of(str(stream), await archive.events.read(stream))

@@ -22,10 +22,10 @@ GOLDEN = LOGS / "one-of-everything"
 
 
 def test_projections_tell_how_they_stand(golden: str) -> None:
-    assert words(run("projections").stdout)[1] == ["timeline", "4", "0", "38", "none"]
+    assert words(run("projections").stdout)[1] == ["timeline", "5", "0", "38", "none"]
     run("usage")
     assert words(run("projections").stdout)[1:3] == [
-        ["timeline", "4", "38", "0", "current"],
+        ["timeline", "5", "38", "0", "current"],
         ["usage", "3", "38", "0", "current"],
     ]
     query(golden, "drop table mnemosyne.usage_turns")

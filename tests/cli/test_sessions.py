@@ -5,9 +5,6 @@ import json
 import pytest
 
 from mnemosyne.cli.sessions import age_text
-from mnemosyne.services import overviews, session_list
-from mnemosyne.services.read_models import ReadModels
-from mnemosyne.services.session_list import ListedSession
 from tests.cli.running import run
 
 
@@ -42,18 +39,3 @@ def test_the_list_fits_a_terminal(conversation: str, width: int, monkeypatch: py
 )
 def test_how_long_ago(seconds: int, text: str) -> None:
     assert age_text(seconds * 1_000_000) == text
-
-
-def test_a_session_that_begins_while_the_list_is_read_breaks_nothing(
-    read_files: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first reading knows one session less than the next."""
-    read, readings = session_list.list_sessions, []
-
-    async def late(models: ReadModels) -> list[ListedSession]:
-        readings.append(await read(models))
-        return readings[-1][:1] if len(readings) == 1 else readings[-1]
-
-    for module in (session_list, overviews):
-        monkeypatch.setattr(module, "list_sessions", late)
-    assert len(json.loads(run("sessions", "--json").stdout)) == 1

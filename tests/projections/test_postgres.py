@@ -212,7 +212,7 @@ async def test_every_documented_query_can_be_asked(dsn: str, asked: tuple[Projec
         await store.create(projection)
         about = {"stream": stream(1), "session": "x", "branch": "main", "object": "x", "since": 0, "turn": 1}
         asked_about = {**about, "window": 1, "agent": "x", "name": "x", "tenant": "x", "day": 0, "chains": ["x"]}
-        asked_about |= {"streams": [stream(1)]}
+        asked_about |= {"streams": [stream(1)], "only": None, "limit": 1}
         assert await store.select((projection,), [(question, asked_about)]) == [[]]
 
 

@@ -11,8 +11,8 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.ports import Append, Recorded
 from mnemosyne.errors import LogFailed
 from mnemosyne.projections.projection import Merge
-from mnemosyne.projections.rebuilding import rebuild
-from mnemosyne.projections.store import Mark, Portion, Switch, Tail
+from mnemosyne.projections.rebuilding import rebuild, rebuild_all
+from mnemosyne.projections.store import Mark, Portion, Switch, Tail, mark_of
 from tests.adapters.log_support import CODEC, query, stream, until
 from tests.projections.support import (
     KINDS,
@@ -337,6 +337,24 @@ async def test_a_later_rebuild_takes_the_place_of_an_earlier_one(world: World) -
 
     assert await rebuild(SAMPLE, Spied(world.tail, begin_another), world.store, page=4) is None
     assert await world.dump() == dump
+
+
+async def test_several_are_rebuilt_in_one_reading_and_one_that_another_rebuild_takes_leaves_the_others(
+    world: World,
+) -> None:
+    await talk(world)
+    events, readings = await world.tail.tail(after=0, limit=1_000), 0
+
+    async def begin_another() -> None:
+        nonlocal readings
+        readings += 1
+        if readings == 3:
+            await rebuild(OTHER, world.tail, world.store)
+
+    found = await rebuild_all((SAMPLE, OTHER), Spied(world.tail, begin_another), world.store, page=4)
+    assert found == {OTHER.name: None, SAMPLE.name: mark_of(events[-1])}
+    assert readings == len(events) // 4 + 1
+    assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
 
 
 async def test_nobody_begins_a_rebuild_of_his_own_while_one_is_on_its_way(world: World) -> None:

@@ -15,6 +15,7 @@ from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
 from mnemosyne.lab.replay.deciding import review
 from mnemosyne.services import contexts, memories, sessions
 from mnemosyne.services.exporting import export
+from mnemosyne.services.footprints import Report
 from mnemosyne.services.forgetting import choose_old, clean, forget, forget_all, read_last_active
 from mnemosyne.services.verifying import verify
 from tests.services.talking import Plain, Talk, assistant, body, plain, rich_session, talking, user
@@ -276,7 +277,7 @@ async def test_what_became_of_the_files_is_said(failure: LogFailed | None, said:
         async def disk_bytes(self) -> int:
             return 0
 
-        async def rewrite_content(self) -> None:
+        async def rewrite_content(self, report: Report) -> None:
             if failure is not None:
                 raise failure
 

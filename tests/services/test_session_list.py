@@ -9,7 +9,10 @@ import pytest
 from mnemosyne.app.read_models import no_bars, open_read_models
 from mnemosyne.config import load
 from mnemosyne.domain.history.time_travel import BranchTurns, History
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.domain.session.round_events import BranchModeSet
+from mnemosyne.services.footprints import measure
 from mnemosyne.services.session_list import ListedDecision, ListedSession, list_sessions
 from mnemosyne.services.sessions import read_history
 from tests.golden.sessions import CODEC, FOLDERS, append_all, appends
@@ -25,11 +28,16 @@ async def test_what_is_listed_is_what_the_events_of_each_session_say(folder: Pat
     heard: list[str] = []
     async with open_read_models(config, heard.append, no_bars) as models:
         listed = await list_sessions(models)
-        assert [each.stream for each in listed] == list(await models.archive.events.streams())
-        for each in listed:
+        streams = list(await models.archive.events.streams())
+        assert sorted(each.stream for each in listed.sessions) == sorted(streams)
+        assert listed.total == len(streams)
+        footprints = await measure(models.archive, models)
+        assert set(footprints) == set(streams)
+        for each in listed.sessions:
             _, history = await read_history(models.archive, str(each.stream))
             assert _told(each) == _read(history)
             assert each.last_at <= history.last_at
+            assert footprints[each.stream].sent == sum(body.size for body in history.bodies.values())
     assert not [sentence for sentence in heard if "stopped" in sentence]
 
 
@@ -84,14 +92,38 @@ async def test_a_session_s_model_is_the_main_agent_s_although_a_side_call_came_f
                     "last_active_at": 2,
                     "forgotten_at": None,
                     "imported_at": None,
+                    "sessions": 1,
+                    "before": None,
+                    "behind": None,
                 }
             ],
-            ("timeline", "every_branch"): [
+            ("timeline", "listed_branches"): [
                 {**shared, "branch": "side-1", "kind": "side", "model": "small", "version": 2},
                 {**shared, "branch": "main", "kind": "main", "model": "large", "version": 5},
             ],
-            ("timeline", "every_mode"): [],
+            ("timeline", "listed_modes"): [],
         }
     )
-    (listed,) = await list_sessions(models)
+    (listed,) = (await list_sessions(models)).sessions
     assert listed.model == "large"
+
+
+def _started(stream: UUID, tenant: str, at: int) -> Append:
+    name = f"session {at}"
+    event = SessionStarted(at=at, tenant=tenant, external_id=name, client="c", client_version=None, salt=b"s")
+    return Append(stream, 0, (Envelope(event, "correlation", "StartSession"),))
+
+
+async def test_the_last_active_are_listed_of_how_many_a_tenant_has_and_beside_which_of_them(
+    dsn: str, tmp_path: Path
+) -> None:
+    first, second, foreign, third = (UUID(int=number) for number in (10, 20, 25, 30))
+    tenants = ((first, "local"), (third, "local"), (second, "local"), (foreign, "other"))
+    async with open_world(POSTGRES, dsn, CODEC) as world:
+        await append_all(world.journal, [_started(*each, at) for at, each in enumerate(tenants, 1)])
+    async with open_read_models(load({"dsn": dsn, "data_dir": str(tmp_path)}, {}), print) as models:
+        last = await list_sessions(models, limit=2)
+        assert (last.total, [each.stream for each in last.sessions]) == (3, [second, third])
+        assert [list(each.neighbours) for each in last.sessions] == [[first, third], [second]]
+        assert [each.stream for each in (await list_sessions(models, only=first)).sessions] == [first]
+        assert not (await list_sessions(models, only=foreign)).sessions

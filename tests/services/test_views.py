@@ -162,23 +162,19 @@ async def test_a_session_is_found_by_words_of_its_title_folder_or_name(
     assert bool(listed) is found
 
 
-async def test_costs_are_added_up_only_of_sessions_that_are_shown() -> None:
-    older, newer = UUID(int=1), UUID(int=2)
-    listed = [
-        {
-            **dict.fromkeys(("client", "client_version", "imported_at")),
-            "stream": stream,
-            "external_id": "s",
-            "started_at": 1,
-            "last_active_at": at,
-            "forgotten_at": 9,
-        }
-        for at, stream in enumerate((older, newer))
-    ]
-    models = Answers({("timeline", "listed"): listed})
+async def test_of_sessions_that_are_not_shown_nothing_but_their_rows_is_read() -> None:
+    shown = {
+        **dict.fromkeys(("client", "client_version", "imported_at", "before", "behind")),
+        **{"stream": UUID(int=2), "external_id": "s", "sessions": 9},
+        **{"started_at": 1, "last_active_at": 2, "forgotten_at": 9},
+    }
+    models = Answers({("timeline", "listed"): [shown]})
     (found,) = await overviews.list_overviews(plain(), models, openings={}, limit=1)
-    assert found.stream == newer
-    assert [each.about for each in models.asked if "streams" in each.about] == [{"streams": [newer]}] * 2
+    assert found.stream == UUID(int=2)
+    listing, *rest = models.asked
+    assert listing == Question("timeline", "listed", {"limit": 1, "only": None})
+    assert {each.query for each in rest} == {"listed_branches", "listed_modes", "saved_of", "last_prompts"}
+    assert all(each.about == {"streams": [UUID(int=2)]} for each in rest)
 
 
 async def test_a_status_line_says_what_the_session_view_says(models: OpenReadModels, held: Held) -> None:

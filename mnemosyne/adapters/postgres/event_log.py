@@ -37,6 +37,9 @@ _PAGE = 1_000
 # A session's events are read, and what is left of them is written, at once.
 _FORGETTING_SECONDS = 120.0
 
+# Measuring every stream reads all of both tables.
+_MEASURING_SECONDS = 3600.0
+
 # The largest bigint.
 _LAST_VERSION = 2**63 - 1
 _ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -119,7 +122,7 @@ class PostgresEventLog:
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         """See ports.EventLog. For every stream it reads both tables whole."""
-        return await self._database.run(_sizes, stream)
+        return await self._database.run(_sizes, stream, deadline=_MEASURING_SECONDS)
 
     async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
         """See ports.EventLog. The old bytes leave the disk with the next vacuum. Also raises UnknownEvent."""
@@ -361,6 +364,7 @@ def _knowledge_streams(connection: Connection) -> list[UUID]:
 
 def _sizes(connection: Connection, stream: UUID | None) -> dict[UUID, StreamSizes]:
     found: dict[UUID, StreamSizes] = {}
+    connection.execute("set local statement_timeout = 0")  # of all streams, it is as long as the log
     for owner, events, size in connection.execute(
         "select originator_id, count(*), sum(octet_length(state))::bigint from mnemosyne.stored_events"
         " where %(stream)s::uuid is null or originator_id = %(stream)s group by originator_id",

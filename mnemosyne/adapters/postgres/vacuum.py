@@ -1,10 +1,10 @@
 """What only the database itself can say or do about its files: how large they are, and that erased bytes leave them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from mnemosyne.adapters.postgres.database import Connection, Database, outside_transactions
 
-SECONDS = 900.0
+SECONDS = 24 * 3600.0
 """How long rewriting may take; it copies what is left of all sessions once."""
 
 _TIME: Mapping[str, str] = {"statement_timeout": "0", "lock_timeout": "30s"}
@@ -16,14 +16,18 @@ async def disk_bytes(database: Database) -> int:
     return await database.run(_disk_bytes)
 
 
-async def rewrite_content(database: Database, *, ours_alone: bool) -> None:
+Report = Callable[[int, int], None]
+"""Hears how many bytes of how many are written anew."""
+
+
+async def rewrite_content(database: Database, *, ours_alone: bool, report: Report) -> None:
     """Write the tables of events, of content and of what is made from it anew, without the rows that are gone: their
     bytes leave the files.
 
     Others wait for each table while that runs. ``ours_alone`` says that the whole server is Mnemosyne's own: then the
     old bytes leave its journal, too. Raises what ``Database.run`` raises.
     """
-    await database.run(_rewrite_content, deadline=SECONDS)
+    await database.run(_rewrite_content, report, deadline=SECONDS)
     if ours_alone:
         await database.run(_renew_journal, deadline=SECONDS)
 
@@ -46,10 +50,18 @@ def _disk_bytes(connection: Connection) -> int:
     return int(row[0])
 
 
-def _rewrite_content(connection: Connection) -> None:
+def _rewrite_content(connection: Connection, report: Report) -> None:
+    rows = connection.execute(
+        "select name, pg_total_relation_size(name::regclass) from unnest(%s::text[]) as name", (list(_HOLDING),)
+    )
+    sizes: dict[str, int] = dict(rows.fetchall())
+    done, total = 0, sum(sizes.values())
     with outside_transactions(connection, **_TIME):
         for table in _HOLDING:
+            report(done, total)
             connection.execute(f"vacuum (full, analyze) {table}".encode())
+            done += sizes[table]
+    report(done, total)
 
 
 def _renew_journal(connection: Connection) -> None:

@@ -7,6 +7,7 @@ import psycopg
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.migrations import list_migrations, migrate
 from mnemosyne.adapters.postgres.vacuum import rewrite_content
+from mnemosyne.services.footprints import ignore_news
 from tests.adapters.log_support import CODEC, content, hushed, open_database, open_on, query, said, stream
 
 SECRET = b"the heron nests at noon"
@@ -33,7 +34,7 @@ async def test_what_was_forgotten_is_in_the_file_of_no_table_once_they_are_rewri
             assert tables_with_the_secret(dsn) == {"content", "stored_events"}
             await world.log.forget(stream(1), hushed)
         assert tables_with_the_secret(dsn) == {"content", "stored_events"}  # the rows are gone, the bytes are not
-        await rewrite_content(database, ours_alone=False)
+        await rewrite_content(database, ours_alone=False, report=ignore_news)
         assert tables_with_the_secret(dsn) == set()
         assert len(await PostgresEventLog(database, CODEC).read(stream(1))) == 2
 
@@ -68,7 +69,11 @@ async def test_forgetting_leaves_no_stored_frame_in_any_file_of_the_database_tho
             assert files_with(dsn, FRAMES)
             assert not sampled(dsn) & {("content", "data"), ("stored_events", "state"), ("object_words", "words")}
             await world.log.forget(stream(1), hushed)
-        await rewrite_content(database, ours_alone=False)
+        heard: list[tuple[int, int]] = []
+        await rewrite_content(database, ours_alone=False, report=lambda *told: heard.append(told))
+        (first, total), *_, last = heard
+        assert (first, last) == (0, (total, total))
+        assert [done for done, _ in heard] == sorted(done for done, _ in heard)
         assert files_with(dsn, FRAMES) == set()
 
 
@@ -84,5 +89,5 @@ async def test_samples_of_words_that_an_earlier_version_left_go_when_the_schema_
     assert ("content", "data") in sampled(empty_dsn)
     async with open_database(empty_dsn) as database:
         query(empty_dsn, "delete from mnemosyne.content")
-        await rewrite_content(database, ours_alone=False)
+        await rewrite_content(database, ours_alone=False, report=ignore_news)
     assert files_with(empty_dsn, FRAMES) == set()

@@ -12,9 +12,9 @@ def harmless(text: str) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def json_text(value: object, *, indent: int | None = None) -> str:
+def json_text(value: object, *, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
     """JSON that people can read, in which what would command a terminal is escaped."""
-    written = json.dumps(value, indent=indent, ensure_ascii=False)
+    written = json.dumps(value, indent=indent, separators=separators, ensure_ascii=False)
     if written.replace("\n", "").isprintable():
         return written
     return "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in written)

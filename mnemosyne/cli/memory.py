@@ -278,12 +278,11 @@ def init(yes: bool, as_json: bool, **options: Any) -> None:
 @knowledge_options
 def export_command(file: Path, **options: Any) -> None:
     """Write every entry that is seen from here as a line of JSON, with its times; without FILE, to the terminal."""
-    import json
-
     from mnemosyne.cli.private_files import write_private
+    from mnemosyne.terminal import json_text
 
     async def work(desk: "KnowledgeDesk", _storage: "Storage") -> list[str]:
-        return [json.dumps(each, ensure_ascii=False) async for each in desk.export()]
+        return [json_text(each) async for each in desk.export()]
 
     lines = with_desk(options, work)
     if str(file) == "-":

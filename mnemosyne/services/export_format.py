@@ -28,6 +28,7 @@ from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Content, Envelope
 from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import BadConfiguration, UnknownEvent
+from mnemosyne.terminal import json_text
 from mnemosyne.times import is_time
 from mnemosyne.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
 
@@ -111,7 +112,8 @@ def _counts(header: Header) -> dict[str, int]:
 
 
 def _line(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    # It may be written to a terminal.
+    return json_text(value, separators=(",", ":")).encode() + b"\n"
 
 
 class Reader:

@@ -63,6 +63,16 @@ async def test_a_session_arrives_with_every_event_and_every_proof(
     }
 
 
+async def test_no_line_of_a_copy_commands_the_terminal_to_which_it_may_be_written(tmp_path: Path) -> None:
+    model = "sonnet\x1b]52;c;ZXZpbA==\x07\x9b8m\u202egpj\x7f"
+    async with talking() as talk:
+        await talk.ask(body([user("go")], model=model))
+        lines = await _exported(talk, tmp_path / "s.jsonl")
+    assert all(line.decode().removesuffix("\n").isprintable() for line in lines)
+    told = [json.dumps(json.loads(line), ensure_ascii=False) for line in lines]
+    assert any(json.dumps(model, ensure_ascii=False) in line for line in told)
+
+
 async def _carry(archive: Archive, stream: UUID, path: Path, *, redact: bool = False) -> Plain:
     """A log into which a session's file was brought."""
     with path.open("wb") as file:

@@ -45,7 +45,7 @@ def paragraphs(text: str, speaker: Speaker) -> tuple[Paragraph, ...]:
 
 # Letters that are not what they seem
 
-_PLAIN = re.compile(r"[\x00-\u00ac\u00ae-\u034e\u0350-\u05ff]*\Z")
+_PLAIN = re.compile(r"[\t-\r\x20-\x7e\x80-\u00ac\u00ae-\u034e\u0350-\u05ff]*\Z")
 _ASCII = re.compile(r"[\x0e-\x7f\x00-\x0a]*\Z")
 _KEPT = {
     **dict.fromkeys("\u201c\u201d\u201e\u201a\u2018\u00ab\u300c\u300d"),
@@ -91,7 +91,7 @@ def _resemble(character: str) -> str:
     return next((plain for pattern, plain in _NAMES if pattern.search(name)), character)
 
 
-_JOINER = "\u200d"  # within one emoji
+_SPACES = "\u200d\t\n\r\x0b\x0c\x85"  # the first stands within one emoji
 _IGNORED = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
     r"|(?:\A|(?<=\s))\ufe0f"
@@ -103,7 +103,7 @@ def _has_hidden_letters(text: str) -> bool:
     """Whether letters are in it that nobody sees and nobody types: such a text was made to be misread."""
     if _PLAIN.match(text):
         return False
-    unseen = any(each != _JOINER and unicodedata.category(each) == "Cf" for each in set(text))
+    unseen = any(each not in _SPACES and unicodedata.category(each) in ("Cf", "Cc") for each in set(text))
     return unseen or _IGNORED.search(text) is not None
 
 
@@ -210,12 +210,29 @@ _HANDS_OVER = re.compile(
       | \([^:()\n]{1,40}:[^()\n]{1,200}\)[^\S\n]*$ | \S{1,200}\.\w{1,5}[^\S\n]*$ | i\ spoke\ to\ you\ previously
       | (?:[^\s:]+[^\S\n]+){0,3}(?:output|stdout|stderr|logs?|console|prints?|printed|wrote|says?|said|was|were|thread)
             [^\S\n]*$
+      | http/\d(?:\.\d)?[^\S\n]\d{3}\b | \(from\ [^)\n]{1,80}\)[^\S\n]*$ | \*{3}[^\S\n]\w
+      | (?!(?:i|we|you)\b)@?[\w-]{1,40}\ (?:commented|approved\ these|requested\ changes|replied|reviewed)\b
+      | [^\s\[][^\[\n]{0,60}\[[^\]\n]{0,30}\d:\d\d(?::\d\d)?\][^\S\n]*$
       | <\|  | \[inst\] | \#{1,6}[^\S\n] | \[[^\]\n]{1,60}\](?:[^\S\n]|$) | (?:=|-){3,}[^\S\n]*$
     )
     """,
     re.MULTILINE | re.VERBOSE,
 )
-_PROMPTS = re.compile(r"\n[^\S\n]*+[\w.-]{1,40}@[\w.-]{1,40}:\S{0,200}\$")
+_PROMPTS = re.compile(
+    r"""
+    \n[^\S\n]*+(?:
+        (?:\([\w.-]{1,40}\)[^\S\n])?[\w.-]{1,40}@[\w.-]{1,40}(?::|[^\S\n][~/])\S{0,200}[$\#>]
+      | \[[\w.-]{1,40}@[^\]\n]{1,200}\][$\#]
+      | (?:ps[^\S\n])?[a-z]:\\[^\n>]{0,200}>
+      | [\w.]{1,40}[-=][\d.]{0,8}[$\#>][^\S\n]
+      | \w{1,20}\(\w{1,20}\):\d[\d:]{0,20}[>*]
+      | ~\S{0,200}[^\S\n]?[$\#%>\u276f][^\S\n]
+      | \u279c[^\S\n]
+    )
+    """,
+    re.VERBOSE,
+)
+"""Of the usual shells and consoles: ``me@host:~$``, ``PS C:\\work>``, ``bash-5.2#``, ``shop=>``, ``~/work $``."""
 _SHOWS = re.compile(
     r"\n[^\S\n]*+(?:[*_#\[(|<]{0,6}(?:user|human|system)[*_\])|>]{0,6}:|#{1,6} [^\n]{0,80}\w\.\w{1,5}\b"
     r"|contents? of\b)"
@@ -226,7 +243,8 @@ _END_OF_LINE = re.compile(r":(?:\d\d(?:\ ?[ap]m)?)?[^\S\n]*$", re.MULTILINE)
 _POINTS = re.compile(
     r"\n[^\n]{0,300}?\b(?:(?:the following|see below|read[- ]only files)\b[^\n]{0,60}|as \W?read[- ]only\W{0,4}"
     r"|(?:does|do|is|of|about|at|with|to|from) th(?:is|ese)\b[^\n?]{0,20}\?(?=\s*\n\s*\n))[^\S\n]*$"
-    r"|\n[^\n]{0,300}<<[-~]?['\"]?[a-z_]\w*['\"]?[^\S\n]*$",
+    r"|\n[^\n]{0,300}<<[-~]?['\"]?[a-z_]\w*['\"]?[^\S\n]*$"
+    r"|\n[^\S\n]*+[\w-]{1,40}:[^\S\n][>|][-+]?[^\S\n]*$",
     re.MULTILINE,
 )
 """Lines that speak of what stands below them."""
@@ -309,11 +327,17 @@ _UNSEEN = dict.fromkeys([0x00AD, 0xFEFF, *range(0x200B, 0x2010), *range(0x202A, 
 _NO_PROSE = re.compile(
     r"[^\S\n]*+(?:[|>#;%\u2500-\u259f]|[-=*_]{3,}[^\S\n]*$|//|--|\*/|REM\b|\[[^\]\n]{0,200}\]|[+-][^\s\d>-]|"
     r"\d{1,6}[^\S\n]*[\u2192|:\t]|\S{1,200}\.\w{1,5}[:-]\d+|[A-Z]{4,}\b(?=:|[^\S\n]+\S+[.:]\d)|"
+    r"(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)[^\S\n]|E[^\S\n]{2}|(?:\d{1,3}\.){3}\d{1,3}[^\S\n]|"
+    r"[A-Z][a-z]{2}[^\S\n]{1,2}\d{1,2}[^\S\n]\d\d:\d\d|\d{1,4}[./-]\d{1,2}[./-]\d{2,4},?[^\S\n]\d|"
+    r"(?:\*[^\S\n])?(?=[\da-f]{0,39}[a-f])(?=[a-f]{0,39}\d)[\da-f]{7,40}[^\S\n]|"
     r"\[?\d{4}-\d\d-\d\d|\[?\d{1,2}:\d\d|[\u2713\u2714\u2717\u2718\u26a0\u23bf\u23fa\u2026])|    |\t"
 )
 _TABLE = re.compile(r"\s\||\|\s")
 _ITEM = re.compile(r"[^\S\n]*+(?:[-*+\u2022\u2192]|->|\d{1,3}[.)])[^\S\n]+")
-_OTHERS_WORD = re.compile(r"[^\S\n]*+(?:[-*+][^\S\n]+)?[@\[<(]{0,2}(?P<name>[\w./-]{1,40})[\])>]{0,2}:(?=\s)")
+_OTHERS_WORD = re.compile(
+    r"[^\S\n]*+(?:[-*+][^\S\n]+)?[@\[<(]{0,2}(?P<name>[\w./-]{1,40})"
+    r"(?:[\])>]{0,2}(?:[^\S\n]?\(\d{1,2}[:.]\d\d[^()\n]{0,12}\))?:|>)(?=\s)"
+)
 _TITLE = re.compile(r"[^\S\n]*+(?:[-*+][^\S\n]+)?(?P<title>[^\s:,]{1,40}(?:[^\S\n]+[^\s:,]{1,40}){0,8}):(?=[^\S\n])")
 _NAMES_TEXT = re.compile(rf"\b{_SOURCE}")
 _ONESELF = re.compile(r"\b(?:i|me|my|us|our|again)\b")

@@ -1,15 +1,20 @@
-"""What ``memory_query`` answers of the questions that were made by rule and checked (``benchmarks/judge``).
+"""What ``memory_query`` answers of the questions that were made by rule (``benchmarks/judge``).
 
 Recorded sessions are played into a log, as a server records them. Then nothing stands in the window, and the model's
 own tool is asked, with as many tokens as it gets unless it says otherwise. The index is one in memory that ranks as
 PostgreSQL's does without a model: by words alone. Questions about other projects' sessions tell how often something is
 answered that was never said.
+
+The checked questions are of the sessions that the list names, in two halves. Of the other sessions some are drawn that
+nobody checked, in two halves, too: the first were read while the answers were mended, the others never.
 """
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from hashlib import sha256
+from random import Random
 from typing import Any
 
 import attrs
@@ -44,16 +49,26 @@ from tests.services.talking import Plain
 
 BRANCH = "main"
 MOST_RANKED = 100
+QUICK = 2
+"""Sessions that are asked unchecked questions in a quick run."""
+
 FOREIGN = 6
 """Questions of another project's session that each session is asked."""
 
-MOST_UNANSWERED, MOST_INVENTED = 15.0, 2.0
-"""Percent of a session's own questions that may stay unanswered, and of foreign ones that may be answered."""
+DRAWN = 3
+"""Questions of each rule about a session whose questions nobody checked."""
+
+READ, UNREAD = "unchecked, read", "unchecked, never read"
+
+MOST_UNANSWERED, MOST_WRONG, MOST_INVENTED = 15.0, 2.0, 2.0
+"""Percent of a session's own questions to which the answer may not be told, of these to which something else may be
+told instead of nothing, and of foreign ones that may be answered.
+"""
 
 
 @attrs.frozen(eq=False)
 class Asked:
-    """A session that can be asked, with the checked questions about it."""
+    """A session that can be asked, with questions about it."""
 
     name: str
     split: str
@@ -65,33 +80,66 @@ class Asked:
 @cache
 def material(quick: bool) -> Sequence[Asked]:
     """The sessions of both splits, two of each where it is to be quick; none where there are no recordings."""
-    if not (DATA / "sessions").is_dir():
-        return []
     splits: Mapping[str, Sequence[str]] = listed()["splits"]
     names = {name: split for split in SPLITS for name in splits[split][:: len(splits[split]) - 1 if quick else 1]}
+    return [_asked(session, names[session["name"]]) for session in _recorded() if session["name"] in names]
+
+
+def _unchecked(quick: bool) -> Iterator[Asked]:
+    """The other sessions, with questions that were drawn; two of them where it is to be quick."""
+    splits: Mapping[str, Sequence[str]] = listed()["splits"]
+    listed_names = {name for split in SPLITS for name in splits[split]}
+    others = (session for session in _recorded() if session["name"] not in listed_names)
+    for number, session in enumerate(others):
+        if quick and number == QUICK:
+            return
+        odd = int(sha256(session["name"].encode()).hexdigest(), 16) % 2
+        yield _asked(session, READ if odd else UNREAD)
+
+
+def _recorded() -> Iterator[Mapping[str, Any]]:
+    if (DATA / "sessions").is_dir():
+        yield from sessions()
+
+
+def _asked(session: Mapping[str, Any], split: str) -> Asked:
+    log, _ = played(tape_of(session))
+    (stream,) = streams(log)
+    remembered = Remembered(log, stream, memories.fold(trio.run(log.read, stream)))
+    texts = trio.run(_texts, remembered)
+    pairs = _made(session, remembered, texts)
+    if split in SPLITS:
+        wanted = {tuple(row) for row in listed()["pairs"] if row[0] == session["name"]}
+        chosen = [pair for place, pair in pairs if (session["name"], *place, pair.rule, pair.digest) in wanted]
+    else:
+        chosen = _draw(session["name"], [pair for _, pair in pairs])
+    unique = {pair.digest: pair for pair in reversed(chosen)}
+    return Asked(session["name"], split, remembered, texts, list(reversed(unique.values())))
+
+
+def _made(
+    session: Mapping[str, Any], remembered: Remembered, texts: Mapping[str, str]
+) -> list[tuple[tuple[int, int], Pair]]:
+    """The questions about a session that its objects answer, each with the place of its object."""
+    messages = [{**each, "content": _blocks(each["content"])} for each in session["messages"]]
     found = []
-    for session in sessions():
-        if session["name"] in names:
-            log, _ = played(tape_of(session))
-            (stream,) = streams(log)
-            state = memories.fold(trio.run(log.read, stream))
-            found.append(_asked(session, names[session["name"]], Remembered(log, stream, state)))
+    for each in remembered.placed:
+        there = [at for at in each.places if at.block < len(messages[at.message]["content"])]  # a tape may add a block
+        place = each.places[0].message, each.places[0].block
+        for source in sources_of(messages, there):
+            found += [(place, pair) for pair in made(source) if pair.answered_by(texts[each.id])]
     return found
 
 
-def _asked(session: Mapping[str, Any], split: str, remembered: Remembered) -> Asked:
-    texts = trio.run(_texts, remembered)
-    messages = [{**each, "content": _blocks(each["content"])} for each in session["messages"]]
-    wanted = {tuple(row) for row in listed()["pairs"] if row[0] == session["name"]}
-    pairs: dict[str, Pair] = {}
-    for each in remembered.placed:
-        place = (session["name"], each.places[0].message, each.places[0].block)
-        there = [at for at in each.places if at.block < len(messages[at.message]["content"])]  # a tape may add a block
-        for source in sources_of(messages, there):
-            for pair in made(source):
-                if (*place, pair.rule, pair.digest) in wanted and pair.answered_by(texts[each.id]):
-                    pairs.setdefault(pair.digest, pair)
-    return Asked(session["name"], split, remembered, texts, list(pairs.values()))
+def _draw(name: str, pairs: Sequence[Pair]) -> list[Pair]:
+    """Some of each rule, by chance, and the same whenever it is measured."""
+    drawn = []
+    for rule in sorted({pair.rule for pair in pairs}):
+        of_rule = {pair.digest: pair for pair in reversed(pairs) if pair.rule == rule}
+        in_order = [of_rule[digest] for digest in sorted(of_rule)]
+        Random(name + rule).shuffle(in_order)
+        drawn += in_order[:DRAWN]
+    return drawn
 
 
 def _blocks(content: Any) -> Any:
@@ -167,23 +215,49 @@ class _Tool:
 
 def answered(_: Sequence[Server], quick: bool) -> list[Row]:
     """The questions whose answer the tool does not tell, by split, and the foreign ones that it answers."""
-    own: Counter[tuple[str, bool]] = Counter()
-    foreign: Counter[tuple[str, bool]] = Counter()
     known = material(quick)
+    own = _count_own(known)
+    foreign: Counter[tuple[str, bool]] = Counter()
     for asked in known:
         tool = _Tool(asked)
-        for pair in asked.pairs:
-            own[asked.split, pair.answered_by(trio.run(tool.ask, pair.question))] += 1
         for pair in _foreign(asked, known):
             foreign[asked.split, NOT_IN_MEMORY not in trio.run(tool.ask, pair.question)] += 1
     return [
         row
         for split in SPLITS
         for row in (
-            _row("questions not answered", split, own, False, MOST_UNANSWERED),
+            *_rows_of_own(split, own),
             _row("foreign questions answered", split, foreign, True, MOST_INVENTED),
         )
     ]
+
+
+def unchecked(_: Sequence[Server], quick: bool) -> list[Row]:
+    """The same of questions that nobody checked, so that some cannot be answered or have another answer, too."""
+    own = _count_own(_unchecked(quick))
+    return [row for split in (READ, UNREAD) for row in _rows_of_own(split, own)]
+
+
+def _count_own(known: Iterable[Asked]) -> Counter[tuple[str, str]]:
+    """What comes of a session's own questions: "told", "nothing", or "else" where only something else is told."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for asked in known:
+        tool = _Tool(asked)
+        for pair in asked.pairs:
+            said = trio.run(tool.ask, pair.question)
+            told = "told" if pair.answered_by(said) else "nothing" if NOT_IN_MEMORY in said else "else"
+            counts[asked.split, told] += 1
+    return counts
+
+
+def _rows_of_own(split: str, own: Counter[tuple[str, str]]) -> tuple[Row, Row]:
+    told, nothing, other = (own[split, which] for which in ("told", "nothing", "else"))
+    missed = Counter({(split, True): told, (split, False): nothing + other})
+    wrong = Counter({(split, True): other, (split, False): told + nothing})
+    return (
+        _row("questions not answered", split, missed, False, MOST_UNANSWERED),
+        _row("something else told instead", split, wrong, True, MOST_WRONG),
+    )
 
 
 def _foreign(asked: Asked, known: Sequence[Asked]) -> Iterator[Pair]:
@@ -201,4 +275,9 @@ def _row(name: str, split: str, counts: Counter[tuple[str, bool]], which: bool, 
     return Row(name=name, variant=split, unit="%", median=share, p95=None, p99=None, n=number, goal=goal)
 
 
-GROUP = Group(name="answers", variants=(), parts=(Part("answered", answered),), by_default=False)
+GROUP = Group(
+    name="answers",
+    variants=(),
+    parts=(Part("answered", answered), Part("unchecked", unchecked)),
+    by_default=False,
+)

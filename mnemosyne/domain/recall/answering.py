@@ -7,7 +7,7 @@ with it as far as there is room. Where nothing holds enough of what is asked, th
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 
 import attrs
@@ -17,6 +17,7 @@ from mnemosyne.domain.recall.lines import (
     MOST_READ,
     Span,
     Stretch,
+    begins_file,
     find_names,
     find_quoted,
     is_given,
@@ -62,6 +63,9 @@ _BY_USER = 0.3
 _QUOTED = 0.5
 """For a line that holds what the question quotes."""
 
+_ELSEWHERE = 0.8
+"""Against a line of another file's change than that which is asked about: as much as its shape is worth."""
+
 _GIVEN = 0.2
 """Against an input of a call: it says what was wanted, and not what came of it."""
 
@@ -84,7 +88,8 @@ _IN_NAME = 0.25
 @attrs.frozen
 class _Line:
     """A line, or a part of a long one, of the ``stretch`` with that number: the words of the question that it holds,
-    and those that it stands ``under``, in the heading above it and the line before.
+    and those that it stands ``under``, in the heading above it and the line before. ``file`` are those in the header of
+    the file whose change it is of, in a diff; None elsewhere.
     """
 
     said: SearchedText
@@ -92,6 +97,7 @@ class _Line:
     stretch: int
     held: frozenset[str]
     under: frozenset[str] = frozenset()
+    file: frozenset[str] | None = None
 
 
 @attrs.frozen
@@ -109,8 +115,12 @@ def answers(
     sees already last. ``texts`` come in the order of how likely they are to answer. There is no quote where no line
     holds, with its object's name, at least this share of what is asked.
     """
-    after = shape_of(question)
-    ranked = _rank(question, texts, after, least)
+    texts = list(_choose_texts(texts))
+    within = {said.id: stretches(said.parts, said.name) for said in texts}
+    told = {each: find_names(question, each) for all_of in within.values() for each in all_of}
+    rest = _rest(question, {each for names in told.values() for each in names}) or question
+    after = shape_of(rest)
+    ranked = _rank(question, rest, texts, within, told, after, least)
     chosen = ChosenLines(most, tokens_of)
     for line in _in_turn(ranked, several=after.several):
         if len(chosen.spans) == (MOST_OF_SEVERAL if after.several else MOST_QUOTES):
@@ -152,11 +162,20 @@ class _Place:
     worth: float
 
 
-def _rank(question: str, texts: Sequence[SearchedText], after: AnswerShape, least: float) -> list[_Scored]:
-    """The best lines with their scores, best first."""
+def _rank(
+    question: str,
+    rest: str,
+    texts: Sequence[SearchedText],
+    within: Mapping[str, Sequence[Stretch]],
+    told: Mapping[Stretch, Sequence[str]],
+    after: AnswerShape,
+    least: float,
+) -> list[_Scored]:
+    """The best lines with their scores, best first; of each text its stretches, of each of these what names it. The
+    ``rest`` of the question is what names none.
+    """
     asked = query_words(question)
-    texts = list(_choose_texts(texts))
-    places = _places(question, asked, texts, after)
+    places = _places(question, asked, texts, within, told, after)
     lines = [line for said in texts for line in _lines(said, asked, [each.stretch for each in places[said.id]])]
     if least and _names_only_unknowns(question, places, lines):
         return []
@@ -164,6 +183,7 @@ def _rank(question: str, texts: Sequence[SearchedText], after: AnswerShape, leas
     total = _sum(weight, frozenset(asked) - after.form) or _sum(weight, asked) or 1.0
     naming = {each for all_of in places.values() for place in all_of for each in place.told}
     quoted = [each for each in find_quoted(question) if each not in naming]
+    elsewhere = _find_other_files(rest, lines)
     scored: list[tuple[float, int, _Line]] = []
     for number, line in enumerate(lines):
         place = places[line.said.id][line.stretch]
@@ -174,19 +194,38 @@ def _rank(question: str, texts: Sequence[SearchedText], after: AnswerShape, leas
             score = place.worth + _worth(line, text, place, weight, after)
             score -= _GIVEN * (place.stretch.voice is Voice.CALL and is_given(text))
             score += _QUOTED * (bool(quoted) and _quotes(text, quoted))
+            score -= _ELSEWHERE * ((line.said.id, line.file) in elsewhere)
             scored.append((score, -number, line))
     return [_Scored(score, line) for score, _, line in nlargest(MOST_RANKED, scored)]
 
 
 def _names_only_unknowns(question: str, places: Mapping[str, Sequence[_Place]], lines: Sequence[_Line]) -> bool:
     """Whether a question names something, as programs name things, that is nowhere: neither it, nor all of its parts in
-    one line or in the name of one stretch.
+    one line or in the name of one stretch, nor is it the beginning of such a name, as of a command that was cut off.
     """
-    held = {*(line.held for line in lines), *(place.name for each in places.values() for place in each)}
-    return any(
-        not any(whole in each or each.issuperset(parts) for each in held)
+    names = {place.stretch.name: place.name for each in places.values() for place in each}
+    held = {*(line.held for line in lines), *names.values()}
+    unknown = [
+        whole
         for whole, parts in compounds(question).items()
-    )
+        if not any(whole in each or each.issuperset(parts) for each in held)
+    ]
+    begun = {each for name in names for each in compounds(name)} if unknown else ()
+    return any(not any(each.startswith(whole) for each in begun) for whole in unknown)
+
+
+def _find_other_files(rest: str, lines: Sequence[_Line]) -> Collection[tuple[str, frozenset[str] | None]]:
+    """The headers, by their objects, of files in a diff that is of one, too, which a question names better."""
+    names = compounds(rest)
+    headers = {(line.said.id, line.file) for line in lines if line.file is not None} if names else set()
+    told = {
+        (key, file): sum(whole in file or file.issuperset(parts) for whole, parts in names.items())
+        for key, file in headers
+    }
+    most: dict[str, int] = {}
+    for (key, _), count in told.items():
+        most[key] = max(count, most.get(key, 0))
+    return {header for header, count in told.items() if count < most[header[0]]}
 
 
 def _without_parts(weight: Mapping[str, float], question: str, lines: Sequence[_Line]) -> Mapping[str, float]:
@@ -215,14 +254,17 @@ def _worth(line: _Line, text: str, place: _Place, weight: Mapping[str, float], a
 
 
 def _places(
-    question: str, asked: Sequence[str], texts: Sequence[SearchedText], after: AnswerShape
+    question: str,
+    asked: Sequence[str],
+    texts: Sequence[SearchedText],
+    within: Mapping[str, Sequence[Stretch]],
+    told: Mapping[Stretch, Sequence[str]],
+    after: AnswerShape,
 ) -> dict[str, list[_Place]]:
     """The stretches of each text by its id."""
-    found = {said.id: stretches(said.parts, said.name) for said in texts}
-    names = {each: frozenset(asked).intersection(words(each.name)) for all_of in found.values() for each in all_of}
+    names = {each: frozenset(asked).intersection(words(each.name)) for each in told}
     weight = _weights(asked, list(names.values()))
     named = _sum(weight, frozenset[str]().union(*names.values())) or 1.0
-    told = {each: find_names(question, each) for each in names}
     most = max((sum(map(len, each)) for each in told.values()), default=0) or 1
     places: dict[str, list[_Place]] = {}
     for rank, said in enumerate(texts):
@@ -233,23 +275,23 @@ def _places(
                 each,
                 told[each],
                 names[each],
-                frozenset(asked) - (names[each] - _rest(question, told[each])),
+                frozenset(asked) - (names[each] - frozenset(query_words(_rest(question, told[each])))),
                 of_object
                 + _NAME * _sum(weight, names[each]) / named
                 + _WHOLE * sum(map(len, told[each])) / most
                 + _BY_USER * (after.by_user and each.voice is Voice.USER),
             )
-            for each in found[said.id]
+            for each in within[said.id]
         ]
     return places
 
 
-def _rest(question: str, told: Sequence[str]) -> frozenset[str]:
-    """The words of a question behind what only names something in it; none where nothing does."""
+def _rest(question: str, told: Collection[str]) -> str:
+    """A question without what only names something in it; empty where nothing does."""
     rest = " ".join(question.split())
-    for each in told:
+    for each in sorted(told, key=len, reverse=True):
         rest = rest.replace(each, " ", 1)
-    return frozenset(query_words(rest)) if told else frozenset()
+    return rest if told else ""
 
 
 def _choose_texts(texts: Sequence[SearchedText]) -> Iterator[SearchedText]:
@@ -279,16 +321,20 @@ def _lines(said: SearchedText, asked: Sequence[str], within: Sequence[Stretch]) 
     wanted_words = frozenset(asked)
     starts = tuple({word[: max(1, min(4, len(word) - 1))] for word in asked})
     before = heading = frozenset[str]()
+    file: frozenset[str] | None = None
     number = 0
     for span in units(said.text, said.found):
         while number + 1 < len(within) and span[0] >= within[number + 1].start:
             number += 1
             before = heading = frozenset()
+            file = None
         text = said.text[span[0] : span[1]]
         lowered = text.lower()
         may_hold = not text.isascii() or any(start in lowered for start in starts)
         held = wanted_words.intersection(words(text)) if may_hold else frozenset[str]()
         if is_heading(text):
             heading = held
-        yield _Line(said, span, number, held, before | heading)
+        if begins_file(text):
+            file = held
+        yield _Line(said, span, number, held, before | heading, file)
         before = held

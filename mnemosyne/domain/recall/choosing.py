@@ -1,5 +1,6 @@
 """What an answer quotes: lines as far as there is room, and what stands around them by structure."""
 
+import re
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -50,6 +51,8 @@ class ChosenLines:
         span = self._within(said, line)
         if span is None:
             return
+        if span == line and is_heading(said.text[span[0] : span[1]]):
+            span = self._with_next(said, span)
         for number, (each, other) in enumerate(self.spans):
             if each is said and _next(said, other, span) and self._widen(number, _both(other, span), self._left):
                 return
@@ -111,11 +114,31 @@ class ChosenLines:
             else:
                 return
 
+    def _with_next(self, said: SearchedText, heading: Span) -> Span:
+        """A heading with the first line below it that says something, if there is room: alone it tells nothing."""
+        lines = self._lines_of(said)
+        first = next(n for n, each in enumerate(lines) if each[1] > heading[0])
+        for below in lines[first + 1 : first + 1 + _MOST_BLANK]:
+            wider = _both(heading, below)
+            if self._size(said, wider) > self._left or any(
+                each is said and _meet(span, wider) for each, span in self.spans
+            ):
+                break
+            if _SAYS.search(said.text[below[0] : below[1]]):
+                return wider
+        return heading
+
     def _lines_of(self, said: SearchedText) -> list[Span]:
         if said.id not in self._units:
             self._units[said.id] = list(units(said.text, said.found))
         return self._units[said.id]
 
+
+_MOST_BLANK = 3
+"""Lines below a heading of which one says something."""
+
+_SAYS = re.compile(r"[^\W\d_]")
+"""More than the number of a line."""
 
 _LEAST_CUT = 24
 """Characters of a line that are worth being quoted without the rest of it."""

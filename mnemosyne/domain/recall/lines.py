@@ -50,12 +50,13 @@ _INPUT = re.compile(r"^([A-Za-z_]\w{0,40}): ?(\S[^\n]*+)$", re.MULTILINE)
 _SHORTEST_NAME = 6
 """Characters of a path, a command or a beginning that a question may hold by chance."""
 
-_QUOTED = re.compile(r"[“\"`']([^“”\"`\n]{12,400})[”\"`']")
+_QUOTED = re.compile(r"“([^“”\n]{12,400})”|[\"`']([^“”\"`\n]{12,400})[\"`']")
 
 
 def find_quoted(question: str) -> list[str]:
     """What a question quotes."""
-    return [each.strip() for each in _QUOTED.findall(" ".join(question.split()))]
+    found = _QUOTED.finditer(" ".join(question.split()))
+    return [(match[1] or match[2]).strip() for match in found]
 
 
 def find_names(question: str, stretch: Stretch) -> list[str]:
@@ -153,6 +154,11 @@ _WRAPS = re.compile(r"</?[\w-]{1,40}>")
 def is_heading(line: str) -> bool:
     """Whether a line says what those below it are about."""
     return _HEADING.match(line) is not None
+
+
+def begins_file(line: str) -> bool:
+    """Whether the change of a file begins with a line of a diff."""
+    return line.startswith("diff --git ")
 
 
 def is_near_end(text: str, end: int, stretch: Stretch) -> bool:

@@ -134,13 +134,19 @@ WANTS: Sequence[Want] = (
     _want(
         r"\b(?:which|what) files?\b|\bwhat changed\b|\bmodified\b|\btouched\b",
         _shape(
-            r"^(?:diff --git |\+\+\+ |\*\*\* (?:Update|Add|Delete) File|\s*(?:modified|new file|deleted):"
+            r"^(?:\+\+\+ |\*\*\* (?:Update|Add|Delete) File|\s*(?:modified|new file|deleted):"
             r"|[ MADRU?]{2} \S| \S.* \| +\d+ [+-]+|rename )"
         ),
+        _shape(r"^diff --git ", 0.9),  # it names the file twice
         _FILE,
         several=True,
     ),
-    _want(r"\badd(?:s|ed)?\b", _shape(r"^\s*(?:\d+\s*)?\+(?!\+\+)\s*\S", first=True), _SETTLED),
+    _want(
+        r"\badd(?:s|ed)?\b",
+        _shape(r"^\s*\+\s*(?:export |pub |async )?(?:func|def|class|type|fn|struct|interface|function)\b", first=True),
+        _shape(r"^\s*(?:\d+\s*)?\+(?!\+\+)\s*\S", 0.9, first=True),
+        _SETTLED,
+    ),
     _want(r"\bremoved?s?\b|\bdelete", _shape(r"^\s*(?:\d+\s*)?-(?!-)\s*\S"), _SETTLED),
     _want(
         r"\bwhy\b|\bfail|\berrors?\b|\bwrong\b|\bcrash|\bexception|\brefus|\bbroke",

@@ -193,6 +193,38 @@ def test_a_section_is_told_from_its_heading_on() -> None:
     assert "## The pool\n\nIt holds 20" in told("what does the section The pool say first?", [page], 30)[0]
 
 
+DIFF = ran(
+    "d",
+    (
+        "git diff main",
+        "diff --git a/src/pool.py b/src/pool.py\n+++ b/src/pool.py\n+limit = 20  # of the server\n"
+        "diff --git a/src/server.py b/src/server.py\n+++ b/src/server.py\n+# a comment\n+def start(port):\n",
+    ),
+)
+
+
+def test_what_a_diff_adds_to_a_file_is_told_of_that_file() -> None:
+    """Though another file's line holds more of what is asked, and a definition before what stands around it."""
+    assert told("git diff main: what does the diff add to server.py?", [DIFF], 5)[0] == "+def start(port):"
+    assert told("git diff main: what does the diff add to pool.py?", [DIFF], 9)[0].startswith("+limit = 20")
+
+
+def test_the_files_of_a_diff_are_told_by_the_lines_that_name_them_once() -> None:
+    assert told("git diff main: which files are changed?", [DIFF], 10) == ["+++ b/src/server.py", "+++ b/src/pool.py"]
+
+
+def test_what_names_the_place_does_not_say_what_is_asked() -> None:
+    """The command asks for a decision; the question, for a definition."""
+    found = ran("r", ("cat approach we decided", "We decided on pools.\ndef acquire(self, timeout):"))
+    assert told("cat approach we decided: what does acquire take?", [found], 7)[0] == "def acquire(self, timeout):"
+
+
+def test_a_command_that_was_cut_off_is_known_by_its_beginning() -> None:
+    run = ran("r", ("make check && ./scripts/run_importers_twice.sh", "ERROR: no such table\n"))
+    assert told("make check && ./scripts/run_impo failed: why?", [run], 9) == ["ERROR: no such table"]
+    assert told("make check && ./scripts/run_pools failed: why?", [run], 9) == []
+
+
 def test_what_the_user_asked_for_is_told_in_the_users_words() -> None:
     talk = SearchedText(
         id="t",

@@ -30,6 +30,17 @@ def test_a_heading_is_quoted_with_what_stands_below_it() -> None:
     assert chosen(len("# three\nfour\nfive"), "# three") == ["# three\nfour\nfive"]
 
 
+def test_headings_bring_their_first_line_before_others_take_the_room() -> None:
+    page = text("page", "# one\n\nThe first.\n# two\n\nThe second.\n")
+    assert chosen(len("# one\n\nThe first.# two"), "# one", "# two", said=page) == ["# one\n\nThe first.", "# two"]
+
+
+def test_numbers_of_lines_below_a_heading_say_nothing() -> None:
+    page = text("page", "1\t# one\n2\t\n3\tThe first.\n")
+    assert chosen(1_000, "1\t# one", said=page, grown=False) == ["1\t# one\n2\t\n3\tThe first."]
+    assert chosen(len("1\t# one\n2"), "1\t# one", said=page, grown=False) == ["1\t# one"]
+
+
 def test_a_list_is_not_grown_and_neighbours_are_one_quote() -> None:
     assert chosen(1_000, "one", "two", "five", grown=False) == ["one\ntwo", "five"]
 

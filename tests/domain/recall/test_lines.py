@@ -10,6 +10,7 @@ from mnemosyne.domain.recall.lines import (
     LONGEST_UNIT,
     Stretch,
     find_names,
+    find_quoted,
     is_heading,
     is_near_end,
     says_nothing_new,
@@ -67,6 +68,11 @@ def test_a_question_names_a_stretch_by_a_whole_input_or_by_its_first_words(
     question: str, name: str, named: list[str]
 ) -> None:
     assert find_names(question, called(name)) == named
+
+
+def test_what_is_quoted_may_hold_quotation_marks_of_another_kind() -> None:
+    assert find_quoted('at which line is “print("the pool", limit)”?') == ['print("the pool", limit)']
+    assert find_quoted('at which line is "the pool is full"?') == ["the pool is full"]
 
 
 def test_what_the_question_holds_says_nothing_new() -> None:

@@ -14,6 +14,7 @@ from tests.http.proxying import TOKEN, Noted, open_proxy
 from tests.http.raw_client import RawReply, connect, exchange
 from tests.http.test_gateway import WHOLE
 from tests.lab.provider.building import HEADERS
+from tests.waiting import DEADLINE
 
 CLIENT = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
@@ -94,7 +95,7 @@ async def test_it_is_refused_before_its_body_is_read() -> None:
             b"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://evil.example\r\n"
             b"Content-Length: 1000000\r\n\r\n"
         )
-        with trio.fail_after(60):
+        with trio.fail_after(DEADLINE):
             assert (await connection.stream.receive_some(65536)).startswith(b"HTTP/1.1 403")
 
 

@@ -12,6 +12,7 @@ from mnemosyne.lab.provider.server import open_standin
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import exchange
 from tests.lab.provider.building import body, user
+from tests.waiting import DEADLINE
 
 BODY = json.dumps(body(user("hello"), stream=True)).encode()
 
@@ -49,7 +50,7 @@ async def test_a_reply_that_breaks_off_and_a_provider_that_is_not_there_are_erro
     async with open_standin() as standin, open_proxy(standin.url) as proxy:
         cut = {"text": "begun", "faults": [{"kind": "cut", "at": 4}]}
         standin.script = from_data({"rules": [{"reply": cut}]})
-        with trio.fail_after(10):
+        with trio.fail_after(DEADLINE):
             await exchange(proxy.url, body=BODY)
         assert proxy.traffic.errors == {"reply_cut": 1}
     async with open_proxy("http://127.0.0.1:9") as proxy:

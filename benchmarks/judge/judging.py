@@ -85,8 +85,8 @@ def _shares(question: Question, sources: Sequence[object]) -> bool:
 
 
 def _named(asked: Sequence[Question], level: Fidelity, session: Session, lines: Mapping[str, str]) -> Iterator[Verdict]:
-    """Rank all lines of the session by the words that they share with a question, the rarer the more; the right one
-    must be first, before any that names something else. Of equal ones the shorter is the better name.
+    """Rank all lines of the session by how many words they share with a question; the right one must be first, before
+    any that names something else. Of equal ones the one with fewer other words is the better name.
     """
     words = {each: _words(line) for each, line in lines.items()}
     for question in asked:

@@ -110,12 +110,14 @@ MOST_TOLD = 3
 
 
 def render_list(items: Sequence[PlanItem]) -> str:
-    """What a stub says of a list: how far it is, and what is open, in the midst of which first."""
+    """What a stub says of a list: how far it is, and what is open, in the midst of which first. How many more are open
+    follows from how far it is, and a number of its own would look like that of another state of the same list.
+    """
     standing = [each for each in items if each.state is not ItemState.DROPPED]
     left = [each for each in standing if each.state.is_open]
     left.sort(key=lambda each: each.state is not ItemState.IN_PROGRESS)
     done = len(standing) - len(left)
     told = "; ".join(plain(each.text, 60) for each in left[:MOST_TOLD])
-    more = f"; {len(left) - MOST_TOLD} more" if len(left) > MOST_TOLD else ""
+    more = "; …" if len(left) > MOST_TOLD else ""
     what = f"Todo list: {done} of {len(standing)} {'step' if len(standing) == 1 else 'steps'} done"
     return stub(f"{what}; open: {told}{more}" if left else what)

@@ -118,7 +118,9 @@ def _answer(text: str) -> Description:
         return _describe_settled(ObjectKind.PLAN, _quote("Plan", text), text)
     decision = _decision(text[:_LOOKED_AT])
     if decision is not None:
-        said = _quote("Decision", text[_sentence_of(text, decision) :], of=len(text))
+        begins_at = _sentence_of(text, decision)
+        known_by = plain(text[:begins_at], _BEGINS)
+        said = _quote("Decision", text[begins_at:], of=len(text), known_by=known_by)
         return _describe_settled(ObjectKind.DESIGN_DECISION, said, text)
     return _phase(text, (), _quote("Assistant", text))
 
@@ -150,13 +152,15 @@ def _phase(text: str, tags: tuple[str, ...], said: str, *, alone: bool = False) 
     return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=tags, group=GROUP, alone=alone, stub=said, text=text)
 
 
-def _quote(who: str, text: str, *, of: int = 0) -> str:
-    """A text by its beginning, which may be that of a part of something ``of`` so many characters. Code that it shows
-    and lines that are drawn say nothing of it.
+def _quote(who: str, text: str, *, of: int = 0, known_by: str = "") -> str:
+    """A text by its beginning, which may be that of a part of something ``of`` so many characters, and ``known_by``
+    other words, too. Code that it shows and lines that are drawn say nothing of it.
     """
     size = max(of, len(text))
     said = _SHOWN.sub("…", text[:_LOOKED_AT])
-    return stub(f"{who}: {plain(said if said.strip(' …') else text, _QUOTED)}", amount(size) if size > _QUOTED else "")
+    quoted = f"{who}: {plain(said if said.strip(' …') else text, _QUOTED)}"
+    begins = f"; it begins: {known_by}" if known_by else ""
+    return stub(quoted + begins, amount(size) if size > _QUOTED else "")
 
 
 _SHOWN = re.compile(
@@ -179,3 +183,6 @@ _QUESTION = re.compile(r"(?:\A|(?<=[.!?:]\s))([^.!?:]{8,400}\?)(?=\s|\Z)")
 
 _QUOTED = 170
 """Characters by which a text is known."""
+
+_BEGINS = 80
+"""Characters of a beginning by which a text is known that is told by what stands further behind."""

@@ -11,7 +11,12 @@ _ANNOUNCES = re.compile(
     r"(?:good|great|perfect|excellent|sure|ok|okay|alright|done|thanks?|"
     r"you.re (?:absolutely |completely |quite )?right)\b[^.!?]{0,20}[.!,]?$|"
     r"here(?:'s| is| are)\b.{0,60}:$|reminder: you must|"
-    r"you can now continue with the user's answers)"
+    r"you can now continue with the user's answers|"
+    r"(?:now )?i (?:now )?(?:understand|have|see|get)(?: the| a)?(?: \w+){0,2} "
+    r"(?:picture|structure|context|understanding)\b[^.!?:]{0,40}[.!]?$|"
+    r"here(?:'s| is) what i (?:found|know|see)[.!]?$|"
+    r"(?:this is (?:a|an) |that's a )?(?:good|great|excellent|fair|interesting) "
+    r"(?:question|point|catch|observation|idea)s?\b[^.!?:]{0,20}[.!]?$)"
 )
 
 _LONGEST = 200

@@ -11,7 +11,7 @@ from typing import Any
 
 from mnemosyne.domain.text.media_sizes import count_pages, image_size
 
-LONGEST = 240
+LONGEST = 320
 """Characters of a stub."""
 
 TOLD_FROM = 4_000

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.full_text import full_text, list_attached
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, segment
+from mnemosyne.domain.text.stubs import LONGEST
 from tests.domain import recorded
 from tests.domain.segmenting_support import LONG, Talk
 
@@ -102,5 +103,5 @@ def test_an_image_is_named_by_what_was_asked_for_on_one_line_and_by_what_it_is()
     of_call, pasted = (each.name for each in list_attached(content))
     assert of_call.startswith("page: /a --- data more: xxx")
     assert of_call.endswith("\n[image png, 9 B]")
-    assert len(of_call) < 300
+    assert len(of_call) == LONGEST + len("\n[image png, 9 B]")
     assert pasted == "[image png, 9 B]"

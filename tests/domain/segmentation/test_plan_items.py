@@ -77,6 +77,12 @@ def test_a_stub_names_what_is_open_the_item_under_way_first() -> None:
     assert len(long) <= LONGEST
 
 
+def test_two_states_of_one_list_share_no_number_but_how_long_it_is() -> None:
+    done, still = item("a", ItemState.DONE), [item(name) for name in "bcdefg"]
+    assert render_list([done, *still[:4]]) == "Todo list: 1 of 5 steps done; open: b; c; d; …"
+    assert render_list(still[:5]) == "Todo list: 0 of 5 steps done; open: b; c; d; …"
+
+
 def test_a_list_that_names_a_file_is_a_use_of_what_shows_it() -> None:
     """A link is what keeps an object from growing old: each time that the list is written, the file is needed."""
     named = {"todos": [{"content": "Mend app/a.py", "status": "pending"}]}

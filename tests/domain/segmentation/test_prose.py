@@ -39,7 +39,8 @@ def test_what_a_text_is(role: str, text: str, kind: ObjectKind, tags: tuple[str,
 
 
 def test_a_decision_is_quoted_from_its_sentence_on() -> None:
-    assert describe("assistant", said("It is slow. I decided to use a cache.")).stub.startswith("Decision: I decided")
+    told = describe("assistant", said("It is slow. I decided to use a cache.")).stub
+    assert told == "Decision: I decided to use a cache.; it begins: It is slow."
 
 
 def test_of_a_long_prompt_the_question_is_quoted_that_stands_behind_its_beginning() -> None:

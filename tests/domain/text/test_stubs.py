@@ -22,7 +22,7 @@ def test_untrusted_text_becomes_one_bounded_line_that_looks_like_no_id(text: str
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=4))
-def test_a_stub_is_at_most_240_characters(what: str, facts: list[str]) -> None:
+def test_a_stub_is_bounded(what: str, facts: list[str]) -> None:
     """However long what it tells of is."""
     assert len(stubs.stub(what, *facts)) <= stubs.LONGEST
 

@@ -24,11 +24,12 @@ from mnemosyne.domain.text.entities import key_entities, without_colours
 from mnemosyne.domain.text.parts import SPEAKERS, Voice
 from mnemosyne.domain.text.stubs import plain
 
-NAME = "extractive/6"
+NAME = "extractive/7"
 """What a rendition's ``helper`` says: it changes with what is kept of the same text. Those on record stay as they were
 made. The first, ``extractive``, kept what had most specifics; the second went through all calls of an object at once;
 the third knew no reasons, and left the room that marks of cuts did not take; the fourth let brackets and
-headings stand for what they are of; the fifth told of each cut how many lines it had.
+headings stand for what they are of; the fifth told of each cut how many lines it had; the sixth set two marks beside
+each other, and kept what only acknowledges.
 """
 
 MINIMUM_CHARS = 16

@@ -22,10 +22,12 @@ _HERE_DOCUMENT = re.compile(r"<<-?\s{0,4}[\"']?([A-Za-z_]\w{0,40})[\"']?(?:\s|$|
 _SHORTEST_DOCUMENT = 8
 """Lines of such a text that has a form of its own."""
 
-_SAYS = re.compile(r"[^\W\d_]{3}")
+_SAYS = re.compile(r"(?!\s*(?:done|then|else|fi|esac|end|EOF|END)\b[\s;)]*\Z).*?[^\W\d_]{3}")
+"""A line with words of its own; what only ends a loop or a here-document has none."""
+
 _ANY_INPUT = re.compile(r"([A-Za-z_]\w{0,40}): ?(.*)", re.DOTALL)
 _COMMANDS = ("command", "cmd", "script")
-_TELLING = ("command", "cmd", "script", "pattern", "query", "regex", "url", "subject", "taskId", "questions", "skill")
+_TELLING = ("command", "cmd", "script", "pattern", "query", "regex", "url", "subject", "taskId", "skill")
 _SOUGHT = ("pattern", "query", "regex", "url")
 _PLACES = ("file_path", "filePath", "path", "notebook_path", "filename", "glob", "include")
 _TITLES = ("description", "status")
@@ -123,7 +125,7 @@ def asking(units: Sequence[TextUnit], within: range, asked: Asked, first: int, *
         Facet(noun="input", entries=each([*titles, *long]), rank=5, share=0.3, told=False),
         Facet(
             noun="line of a long input",
-            entries=each(n for n in rest if _SAYS.search(units[n].text or "")),
+            entries=each(n for n in rest if _SAYS.match(units[n].text or "")),
             rank=6,
             share=0.2,
             told=False,

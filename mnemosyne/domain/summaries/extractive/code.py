@@ -32,8 +32,8 @@ _CONSTANT = re.compile(
     r"|\t[A-Z]\w{1,80}\s{1,40}(?:[\w.*\[\]]{1,40}\s{1,40})?="
 )
 _SAID = re.compile(r"\s*(?:\"\"\"|'''|///|/\*\*|//!|//|#(?!!|\[)|--|\*)\s*\w")
-_EXPLAINS = re.compile(r"\s*(?:\"\"\"|///?|/\*\*?|#(?!!|\[)|--|\*)\s*[^\W\d_]+(?:[\s,:(]+[\w'-]+){3}")
-"""A comment in words: where nothing is defined, it says what is done there."""
+_EXPLAINS = re.compile(r"\s*(?:\"\"\"|///?|/\*\*?|#(?!!|\[)|--|\*)\s*[^\W\d_]+(?:[\s,:(]+[\w'-]+){3}(?!.*:\s*\Z)")
+"""A comment in words: where nothing is defined, it says what is done there. One that ends in a colon only leads on."""
 
 _RAISED = re.compile(
     r"\s*(?:raise|throw|panic!?|assert|t\.(?:Fatal|Error)f?|errors\.New|return (?:nil, |\"\", )?fmt\.Errorf|"

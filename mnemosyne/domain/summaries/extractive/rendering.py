@@ -1,8 +1,9 @@
 """The kept units as text again, with a mark where something was cut.
 
 The first mark says how many lines were cut in all, ``⋯ 42 lines``, the others are ``⋯``; where lines have numbers, the
-numbers say it, and only the last mark counts, what it stands for. Within a line a cut is ``⋯``, too. To say of each
-cut how many lines it has would take up to an eighth of the room.
+numbers say it, and only the last mark counts, what it stands for. Within a line a cut is ``⋯``, too. From one kept
+line to the next there is one mark, which ends or begins a line of which a part was cut. To say of each cut how many
+lines it has would take up to an eighth of the room.
 """
 
 from collections.abc import Sequence
@@ -37,18 +38,22 @@ def render(units: Sequence[TextUnit], kept: Sequence[bool], *, numbered: bool) -
                 out.append(f" {MARK} ")
         else:
             lines = _lines(cut)
-            if cut and previous and cut[0].line == previous.line:
-                out[-1] = out[-1].rstrip()
-                out.append(f" {MARK}")
+            ends = previous is not None and bool(cut) and cut[0].line == previous.line
+            begins = not at_end and bool(cut) and cut[-1].line == units[index].line
+            if previous and ends:
                 lines -= _rest_of_line(cut, previous.line)
-            if previous:
-                out.append("\n")
             beside = {units[n].line for n in (last, index) if 0 <= n < len(units)}
-            if lines or any(_is_hidden(unit) and unit.line not in beside for unit in cut):
-                counted = lines if numbered and at_end else uncounted
-                out.append(f"{MARK} {counted}{_noun(counted)}\n" if counted else f"{MARK}\n")
+            gap = lines or any(_is_hidden(unit) and unit.line not in beside for unit in cut)
+            counted = (lines if numbered and at_end else uncounted) if gap else 0
+            if previous:
+                out[-1] = out[-1].rstrip() if ends else out[-1]
+                out.append(f" {MARK}\n" if ends and not (counted or begins) else "\n")
+            if counted:
+                out.append(f"{MARK} {counted}{_noun(counted)}\n")
                 uncounted = 0
-            if not at_end and cut and cut[-1].line == units[index].line:
+            elif gap and not (ends or begins):
+                out.append(f"{MARK}\n")
+            if begins and not counted:
                 out.append(f"{MARK} ")
         if not at_end:
             unit = units[index]

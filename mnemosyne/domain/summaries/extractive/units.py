@@ -16,7 +16,7 @@ MARK = "⋯"
 _REMINDER_END = "</system-reminder>"
 _WRAPPING = re.compile(
     r"<returncode>0</returncode>\Z|</?output(?:_head|_tail)?>\Z|agentId: |</?usage>\Z|<usage>total_tokens: |"
-    r"tool_uses: \d|Todos have been modified successfully\.|"
+    r"tool_uses: \d|Todos have been modified successfully\.|File created successfully at: |"
     r"duration_ms: \d|REMINDER: You MUST|Shell cwd was reset to |\[Tool: |Web search results for query: |"
     r"\(Open file: [^)]{0,300}\)\Z|\(Current directory: [^)]{0,300}\)\Z|bash-\$\Z|"
     r"<(?!tool_use_error|error)/?[\w-]{1,40}>[^<]{0,80}(?:</[\w-]{1,40}>)?\Z"

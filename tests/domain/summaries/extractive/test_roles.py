@@ -1,5 +1,8 @@
 """What a reader needs of each role of text is in its short form, and what has no role is cut all the same."""
 
+import json
+import re
+
 import pytest
 
 from mnemosyne.domain.objects.kinds import ObjectKind
@@ -543,6 +546,43 @@ def test_the_message_of_a_commit_is_kept_before_what_ends_it() -> None:
     lines = short(ObjectKind.TOOL_RESULT, call("Bash", asked, " 12 files changed"), 0.3, tool="Bash").text.split("\n")
     assert "Keep the worker's place in the journal" in lines
     assert not {"EOF", ')"'} & {*lines}
+
+
+def test_no_mark_of_a_cut_stands_beside_another() -> None:
+    lines = [
+        f"It rained on day {n}, as was said. The hook of part_{n} writes its state, and so it is lost. It was late."
+        for n in range(40)
+    ]
+    for target in range(200, 1_200, 50):
+        said = "\n".join(lines)
+        text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], target / len(said)).text
+        assert "⋯" in text
+        assert not re.search(r"⋯[^⋯\w]*⋯", text)
+
+
+def test_of_a_question_to_the_user_the_answers_are_kept_before_what_could_be_chosen() -> None:
+    options = [{"label": f"Way {n}", "description": "It is as it is. " * 4} for n in range(8)]
+    said = 'User has answered your questions: "Which lock is it to be?"="A file beside the log". Go on.'
+    parts = call("AskUserQuestion", f"questions: {json.dumps(options)}", said)
+    text = short(ObjectKind.DESIGN_DECISION, parts, 0.1, tool="AskUserQuestion").text
+    assert '"Which lock is it to be?"="A file beside the log"' in text
+
+
+def test_what_only_ends_a_loop_is_not_kept_of_a_command() -> None:
+    command = "for part in $(ls); do\n" + "".join(f"  cat part_{n}.txt | head -{n}\n" for n in range(40)) + "done"
+    for share in (0.1, 0.2, 0.3):
+        text = short(
+            ObjectKind.TOOL_RESULT, call("Bash", f"command: {command}", "It is late\n" * 9), share, tool="Bash"
+        )
+        assert "done" not in text.text.split("\n")
+
+
+def test_a_comment_that_only_leads_on_does_not_stand_for_code() -> None:
+    body = "".join(f"    value_{n} = other(value_{n}, {n})\n" for n in range(60))
+    code = f"    // The steps of this one are these:\n{body}    // The order of the steps is that of the file.\n{body}"
+    text = short(ObjectKind.FILE_CONTEXT, call("Read", "file_path: src/steps.c", code), 0.05, tool="Read").text
+    assert "// The order of the steps is that of the file." in text
+    assert "are these:" not in text
 
 
 def test_a_long_pattern_keeps_its_beginning() -> None:

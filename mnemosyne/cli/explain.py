@@ -128,9 +128,9 @@ def _render_arrivals(found: "Moment") -> Paragraph:
         return f"{came}; none of what they belong to is complete yet, so no object was made.", []
     lines = []
     for event in made:
-        each = found.memory.objects[event.object]
+        each = found.object(event.object)
         worth = "" if event.admission.admitted else f"; not indexed, its worth is {event.admission.score:.2f}"
-        tokens = f", {count_text(event.tokens)} tokens" if event.places else ", made of others"
+        tokens = f", {count_text(each.tokens)} tokens" if event.places else ", made of others"
         lines.append(f"{_render_object(each)}{tokens}{_render_links(event)}{worth}")
     return f"{came}; {plural(len(made), 'object')} {'was' if len(made) == 1 else 'were'} made:", lines
 
@@ -349,7 +349,7 @@ def _as_json(found: "Moment", planned: "Foreseen | Stay | None") -> dict[str, An
             "model_window": _model_window(found),
             "outcome": _outcome(found.client_tokens, _model_window(found)),
         },
-        "made": [object_as_json(found.memory.objects[event.object]) for event in _list_made(found)],
+        "made": [object_as_json(found.object(event.object)) for event in _list_made(found)],
         "superseded": [
             {"object": event.object, "by": event.by, "how": event.how.value}
             for event in found.happened

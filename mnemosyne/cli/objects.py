@@ -52,10 +52,11 @@ def objects(
     """Show the objects that a branch of a session remembers: what each is, what it takes at each fidelity, and at which
     it stands.
 
-    L0 is full, L1 detailed, L2 compact, L3 a line, L4 evicted. Tokens are estimates; `-` where there is no such
-    rendition. IDLE counts turns since something showed that the object is needed, USES how often something did, FAULTS
-    how often it was missed. `made of others` and claims take no room of their own. In a conversation that is only
-    observed, `would→` says what the planner would do with an object before the next request.
+    L0 is full, L1 detailed, L2 compact, L3 a line, L4 evicted; `-` where there is no such rendition. Tokens are at the
+    scale of what the provider counted of the object's turn, estimates until it did. IDLE counts turns since something
+    showed that the object is needed, USES how often something did, FAULTS how often it was missed. `made of others` and
+    claims take no room of their own. In a conversation that is only observed, `would→` says what the planner would do
+    with an object before the next request.
 
     \b
       mnemosyne objects SESSION --turn 12 --kind file_context

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -216,11 +217,22 @@ def _line(row: Row, places: Sequence[tuple[int, bool]], gap: int, style: str) ->
     return line
 
 
+_PATH = re.compile(r"(\w+ )?\S*/[^/ ]+")
+"""What ends in a file or a folder, with a word before it at most."""
+
+
 def _shorten(cell: "str | Text", width: int) -> str:
+    """A text by its beginning; a path by its end, since that tells it from others."""
     from rich.cells import set_cell_size
 
     mark = ELLIPSIS if fits_encoding(ELLIPSIS) else "."
-    return set_cell_size(cell if isinstance(cell, str) else cell.plain, width - 1) + mark
+    text = cell if isinstance(cell, str) else cell.plain
+    path = _PATH.fullmatch(text) if text.isascii() else None
+    if path is None:
+        return set_cell_size(text, width - 1) + mark
+    first = path[1] or ""
+    first = first if 2 * len(first) < width else ""
+    return first + mark + text[len(text) - width + len(first) + 1 :]
 
 
 # Values

@@ -2,13 +2,14 @@
 fidelity, and what they took.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.history.counted_sizes import Scales, TurnSize, find_scales, tokens_of
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.services.read_models import Question, ReadModels, Row
 
@@ -129,10 +130,20 @@ async def read_map(models: ReadModels, stream: UUID, branch: str) -> ContextMap:
         for row in windows
     ]
     last = turns[-1].turn if turns else 0
-    return ContextMap(branch=branch, turns=turns, spans=list(_spans(objects, changes, sent, last)))
+    spans = _spans(objects, changes, sent, scales_of(windows), last)
+    return ContextMap(branch=branch, turns=turns, spans=list(spans))
 
 
-def _spans(objects: Sequence[Row], changes: Sequence[Row], sent: Sequence[Row], last: int) -> Iterator[Span]:
+def scales_of(windows: Iterable[Row]) -> Scales:
+    """At which scale people are told what came with turns, by the rows that say how large their prompts were."""
+    return find_scales(
+        TurnSize(**{name: row[name] for name in ("branch", "turn", "tokens", "counted")}) for row in windows
+    )
+
+
+def _spans(
+    objects: Sequence[Row], changes: Sequence[Row], sent: Sequence[Row], scales: Scales, last: int
+) -> Iterator[Span]:
     """Where each object stood from its turn on."""
     resets = _resets(sent)
     rewrites = [row["turn"] for row in sent if row["round"] == 0]
@@ -141,7 +152,8 @@ def _spans(objects: Sequence[Row], changes: Sequence[Row], sent: Sequence[Row], 
         for each, rows in groupby(sorted(changes, key=itemgetter("object", "version")), itemgetter("object"))
     }
     for row in objects:
-        yield from _spans_of(row, moves.get(row["object"], ()), resets, rewrites, last)
+        sizes = [tokens_at(row, fidelity, scales) for fidelity in Fidelity]
+        yield from _spans_of(row, sizes, moves.get(row["object"], ()), resets, rewrites, last)
 
 
 def _resets(sent: Sequence[Row]) -> Sequence[Row]:
@@ -155,14 +167,14 @@ def _resets(sent: Sequence[Row]) -> Sequence[Row]:
 
 
 def _spans_of(
-    row: Row, changes: Sequence[Row], resets: Sequence[Row], rewrites: Sequence[int], last: int
+    row: Row, sizes: Sequence[int], changes: Sequence[Row], resets: Sequence[Row], rewrites: Sequence[int], last: int
 ) -> Iterator[Span]:
     own = (row["last_message"], row["version"])
     known = MapObject(
         id=row["object"],
         kind=row["kind"],
         turn=row["last_turn"],
-        tokens=row["tokens"],
+        tokens=sizes[Fidelity.FULL],
         version=row["version"],
     )
     steps: dict[int, tuple[Fidelity, tuple[int, int]]] = {row["last_turn"]: (Fidelity.FULL, own)}
@@ -184,7 +196,7 @@ def _spans_of(
                 first=turn,
                 last=following - 1,
                 fidelity=fidelity,
-                tokens=tokens_at(row, fidelity),
+                tokens=sizes[fidelity],
                 place=place,
             )
 
@@ -193,6 +205,7 @@ _END = 2**62
 """Behind every message."""
 
 
-def tokens_at(row: Mapping[str, int | None], fidelity: Fidelity) -> int:
+def tokens_at(row: Row, fidelity: Fidelity, scales: Scales) -> int:
     """What an object takes at a fidelity, by its row; 0 once it is evicted, or where nobody knows."""
-    return row[_TOKENS[fidelity]] or 0 if fidelity in _TOKENS else 0
+    estimate = row[_TOKENS[fidelity]] or 0 if fidelity in _TOKENS else 0
+    return tokens_of(estimate, row["branch"], row["last_turn"], scales)

@@ -1,7 +1,6 @@
 """What a context window was at a turn: its bytes, its proof, its blocks, and the reply to it."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 from hashlib import sha256
 from uuid import UUID
 
@@ -139,36 +138,28 @@ async def _views_of(
     view, attempt = _own_view(history, rebuilt, known), rebuilt.attempt
     if view.opaque is not None:
         return view, None
+
+    def size(shown: View, client: View) -> View:
+        places = history.list_places(attempt.began.branch)
+        return context_view.size_blocks(shown, client, _find_count(attempt), places, history.tokens_of)
+
     if attempt.was_replaced:
-        sent = await rebuild(archive, stream, history, attrs.evolve(attempt, round=attempt.rounds[-1]))
-        return _at_scale(view, _scale_of(_own_view(history, sent, known), sent.attempt)), None
-    scale = _scale_of(view, attempt)
+        last = await rebuild(archive, stream, history, attrs.evolve(attempt, round=attempt.rounds[-1]))
+        _, client = await _views_of(archive, stream, history, last, known)
+        return client or view, None
     if attempt.round is None:
-        return _at_scale(view, scale), None
+        return size(view, view), None
     client = _own_view(history, await rebuild(archive, stream, history, attrs.evolve(attempt, round=None)), known)
-    shown = context_view.with_origins_of(view, client, rebuilt.body, history.objects)
-    return _at_scale(shown, scale), _at_scale(client, scale)
+    turns = {name: each.first_turn for name, each in history.objects.items()}
+    shown = size(context_view.with_origins_of(view, client, rebuilt.body, turns), client)
+    return shown, context_view.size_alike(client, shown, history.list_places(attempt.began.branch), history.tokens_of)
 
 
-def _scale_of(view: View, attempt: Attempt) -> Fraction:
-    """What the provider counted of a request, over what its blocks were taken for; 1 where it did not, or where nobody
-    can tell what some of them take.
-    """
+def _find_count(attempt: Attempt) -> int | None:
+    """How large its request was, as the provider counted it; None where it did not."""
     ended = attempt.reply_event
     used = None if ended is None else window_of(ended.usage)
-    sizes = [each.tokens for each in view.blocks if each.tokens is not None]
-    if used is None or not used.prompt or len(sizes) < len(view.blocks) or not sum(sizes):
-        return Fraction(1)
-    return Fraction(used.prompt, sum(sizes))
-
-
-def _at_scale(view: View, scale: Fraction) -> View:
-    if scale == 1:
-        return view
-    blocks = (
-        each if each.tokens is None else attrs.evolve(each, tokens=round(each.tokens * scale)) for each in view.blocks
-    )
-    return attrs.evolve(view, blocks=tuple(blocks))
+    return None if used is None else used.prompt
 
 
 def _own_view(history: History, rebuilt: Rebuilt, known: KnownBlocks | None) -> View:

@@ -7,6 +7,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history import loading
+from mnemosyne.domain.history.counted_sizes import scales_in, size_object
 from mnemosyne.domain.history.time_travel import digests_in
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import lookup
@@ -40,7 +41,7 @@ ATTEMPTS = 32
 
 @attrs.frozen
 class FoundObject:
-    """An object in its session."""
+    """An object, with the sizes that people are told, in its session."""
 
     stream: UUID
     events: Sequence[Recorded[Event]]
@@ -66,7 +67,8 @@ async def find(archive: Archive, object_id: str, session: str | None) -> FoundOb
         raise NotFound(f"Several sessions have an object {object_id}: {names}. Name one with --session.")
     ((stream, events),) = holders
     state = fold(events)
-    return FoundObject(stream, events, state, lookup.find_wanted(state.memory, object_id))
+    found = lookup.find_wanted(state.memory, object_id)
+    return FoundObject(stream, events, state, size_object(found, scales_in(events)))
 
 
 def fold(events: Sequence[Recorded[Event]]) -> Session:

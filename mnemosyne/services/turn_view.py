@@ -144,13 +144,13 @@ async def read_turn_view(
     found = await contexts.context_of(archive, stream, history, attempt, known.blocks)
     known.bodies.put((stream, attempt.body_version), (found.rebuilt.body, [each.span for each in found.view.blocks]))
     standing = (await read_map(models, stream, branch)).standing_at(attempt.began.turn)
-    objects = _objects(events, attempt, standing)
+    objects = _objects(events, attempt, history, standing)
     return TurnView(
         stream=stream,
         context=found,
         rounds=len(attempt.rounds),
         round=None if attempt.round is None else attempt.round.began.round,
-        blocks=_blocks(found, found.client or found.view, _places(events, history, branch), objects),
+        blocks=_blocks(found, found.client or found.view, history.list_places(branch), objects),
         changed=None if found.client is None else _compare(found.client, found.view),
         absent=[each for each in objects.values() if each.fidelity is not Fidelity.FULL],
         epoch=_epoch(events, attempt),
@@ -207,23 +207,9 @@ def _compare(client: View, sent: View) -> Changed:
     )
 
 
-def _places(events: Sequence[Recorded[Event]], history: History, branch: str) -> Mapping[tuple[int, int], str]:
-    """Which object the block at a place of the client's history is in."""
-    found: dict[tuple[int, int], str] = {}
-    kept: float = float("inf")
-    line = history.line(branch)
-    while True:
-        for each in events:
-            event = each.envelope.event
-            if isinstance(event, ObjectCreated) and event.branch == line.name:
-                found |= {(place.message, place.block): event.object for place in event.places if place.message < kept}
-        if not line.opened.inherits or line.opened.parent is None:
-            return found
-        kept = min(kept, line.opened.kept)
-        line = history.line(line.opened.parent)
-
-
-def _objects(events: Sequence[Recorded[Event]], attempt: Attempt, standing: Sequence[Span]) -> Mapping[str, TurnObject]:
+def _objects(
+    events: Sequence[Recorded[Event]], attempt: Attempt, history: History, standing: Sequence[Span]
+) -> Mapping[str, TurnObject]:
     """The objects that had come by the turn, as they stood in it."""
     turn, branch = attempt.began.turn, attempt.began.branch
     moves = _moves(events, turn)
@@ -240,7 +226,7 @@ def _objects(events: Sequence[Recorded[Event]], attempt: Attempt, standing: Sequ
                 kind=each.kind.value,
                 source=" ".join((each.source_key or each.stub).split()),
                 turn=each.last_turn,
-                tokens=each.tokens,
+                tokens=history.tokens_of(each.id),
                 fidelity=span.fidelity,
                 since=None if moved is None else moved.turn,
                 cause=None if moved is None else moved.cause.value,
@@ -290,7 +276,7 @@ def _moves(events: Sequence[Recorded[Event]], turn: int) -> Mapping[tuple[str, i
 def _blocks(
     found: SessionContext, client: View, places: Mapping[tuple[int, int], str], known: Mapping[str, TurnObject]
 ) -> list[TurnBlock]:
-    objects = _objects_of(client, places)
+    objects = context_view.objects_of(client, places)
     cached = _count_cached(found)
     return [
         TurnBlock(
@@ -301,19 +287,6 @@ def _blocks(
         )
         for number, block in enumerate(found.view.blocks)
     ]
-
-
-def _objects_of(client: View, places: Mapping[tuple[int, int], str]) -> Mapping[tuple[str, str | bytes], str]:
-    """The object that each block of the client's request is in."""
-    found = {}
-    message, number = None, 0
-    for block in client.blocks:
-        if block.message is None:
-            continue
-        message, number = (message, number + 1) if block.message == message else (block.message, 0)
-        if (message, number) in places:
-            found[block.same] = places[message, number]
-    return found
 
 
 def _count_cached(found: SessionContext) -> int | None:

@@ -12,6 +12,7 @@ import attrs
 from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.cost.tariffs import Tariff
 from mnemosyne.domain.history import foresight, time_travel
+from mnemosyne.domain.history.counted_sizes import Scales, size_object
 from mnemosyne.domain.history.excess import Excess, excesses
 from mnemosyne.domain.history.foresight import Foreseen
 from mnemosyne.domain.history.memory_travel import Moment, moment
@@ -36,6 +37,7 @@ from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.dialects import dialect_of
 from mnemosyne.errors import ContentForgotten, ContentMissing
 from mnemosyne.services import contexts, read_models, sessions, switching
+from mnemosyne.services.context_map import scales_of
 from mnemosyne.services.grounding import read_unsupported
 from mnemosyne.services.read_models import Question, ReadModels
 from mnemosyne.services.sessions import Archive
@@ -167,7 +169,9 @@ def _from_log(stream: UUID, found: Moment, wanted: Wanted) -> Listing:
     return Listing(
         stream=stream,
         window=found.window,
-        standings=[each for each in found.standings() if wanted(each.object.kind, each.object.stale)],
+        standings=_size(
+            [each for each in found.standings() if wanted(each.object.kind, each.object.stale)], found.scales
+        ),
         is_managed=found.session.branches[found.branch].wire is not None,
     )
 
@@ -186,8 +190,8 @@ async def _from_working_set(
         return None
     stream = await read_models.find(models, session)
     where = {"stream": stream, "branch": branch}
-    rows, views = await models.answers(
-        Question("working_set", "working_set", where), Question("working_set", "window_now", where)
+    rows, views, sizes = await models.answers(
+        *(Question("working_set", query, where) for query in ("working_set", "window_now", "windows_on"))
     )
     if not rows or not views:
         return None
@@ -195,9 +199,14 @@ async def _from_working_set(
     return Listing(
         stream=stream,
         window=window_view(branch, views[0]),
-        standings=await standings(archive, stream, known),
+        standings=_size(await standings(archive, stream, known), scales_of(sizes)),
         is_managed=not views[0]["observed"],
     )
+
+
+def _size(standing: Sequence[Resident], scales: Scales) -> list[Resident]:
+    """What stands in a window, with the sizes that people are told."""
+    return [Resident(size_object(each.object, scales), each.fidelity) for each in standing]
 
 
 def working_object(row: Mapping[str, Any]) -> WorkingObject:

@@ -50,6 +50,19 @@ def test_the_widest_text_is_cut_first_and_the_cut_is_seen() -> None:
     assert row == f"a name     5 now  {'x' * 21}…"
 
 
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ("Read /work/app/parsers/date_parser.py", "Read …date_parser.py"),
+        ("/work/app/parsers/date_parser.py", "…sers/date_parser.py"),
+        ("Bash pytest -q /work/app/tests/test_it.py", "Bash pytest -q /wor…"),
+    ],
+)
+def test_a_path_is_cut_before_the_name_that_tells_it_from_others(cell: str, shown: str) -> None:
+    _, row = str(table_of(("A",), [(cell,)], width=20)).splitlines()
+    assert row == shown
+
+
 def test_spare_columns_are_left_out_the_last_first_before_names_become_unreadable() -> None:
     row = [("a name of a thing", "12345678", "2026-11-21 03:44:06", "a longer text")]
     assert "WHEN" in lines(row, 60)[0]

@@ -5,7 +5,6 @@ from hashlib import sha256
 import attrs
 import pytest
 
-from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.errors import BadOption, NotFound
 from mnemosyne.services.contexts import compare_turns, read_context, rebuild_turn
 from tests.services.talking import Talk, rich_session, talking
@@ -45,20 +44,6 @@ async def test_without_a_turn_the_last_one_is_meant_with_what_came_back() -> Non
     assert (found.stream, found.rebuilt.attempt.address.turn) == (talk.stream, last)
     assert [block.kind for block in found.reply] == ["text"]
     assert found.reply_size
-
-
-async def test_what_the_blocks_of_a_request_take_adds_up_to_what_the_provider_counted_of_it() -> None:
-    talk = await talked()
-    counted = 0
-    for address in talk.sent:
-        name = f"{address.turn}.{address.attempt}"
-        found = await read_context(talk.archive, str(talk.stream), address.branch, name)
-        ended = found.rebuilt.attempt.reply_event
-        used = None if ended is None else window_of(ended.usage)
-        if used is not None and used.prompt and found.view.blocks:
-            counted += 1
-            assert abs(sum(each.tokens or 0 for each in found.view.blocks) - used.prompt) <= len(found.view.blocks)
-    assert counted
 
 
 async def test_what_a_turn_added_is_what_changed() -> None:

@@ -1,8 +1,10 @@
 """What pages show of one recorded session: every view says the same of it as the rest of the house does."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -11,6 +13,7 @@ import trio
 
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.domain.history.time_travel import TurnPlace
+from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.errors import NotFound
 from mnemosyne.services import context_map, object_view, overviews, savings, session_view, turn_view, windows
@@ -24,6 +27,9 @@ from tests.services.talking import plain
 
 TURNS = 30
 
+COUNTED, HEAD, STEP = 8, 1_200, 8_000
+"""So many prompts were counted, and what the first one held and each of the others brought."""
+
 
 @attrs.frozen
 class Held:
@@ -32,11 +38,20 @@ class Held:
     stream: UUID
 
 
+def counted(session: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The session with what a provider counted of its first prompts: fewer tokens than anybody would estimate."""
+    for number, each in enumerate(session["turns"][:COUNTED]):
+        read = HEAD + STEP * (number - 1) if number else 0
+        used = {"input": 0, "cache_write": STEP if number else HEAD, "cache_read": read}
+        each |= {"usage": used, "output": 50}
+    return session
+
+
 @pytest.fixture(scope="module")
 def held(postgres_server: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
     folder = tmp_path_factory.mktemp("views")
     with postgres_server.fresh_database(template) as dsn, ThreadPoolExecutor() as threads:
-        (stream,) = threads.submit(fill, dsn, folder, session(turns=TURNS)).result()
+        (stream,) = threads.submit(fill, dsn, folder, counted(session(turns=TURNS))).result()
         yield Held(dsn, folder, stream)
 
 
@@ -48,13 +63,43 @@ async def models(held: Held) -> AsyncIterator[OpenReadModels]:
 
 async def test_the_map_at_the_last_turn_is_the_live_working_set(models: OpenReadModels, held: Held) -> None:
     found = await context_map.read_map(models, held.stream, "main")
-    about = {"stream": held.stream, "branch": "main"}
-    (rows,) = await models.answers(Question("working_set", "working_set", about))
-    live = {row["object"]: (Fidelity(row["fidelity"]), row["tokens"]) for row in rows if row["tokens"] is not None}
+    listing = await list_now(models, held)
+    live = {each.object.id: (each.fidelity, each.tokens) for each in listing.standings}
     standing = {each.object.id: (each.fidelity, each.tokens) for each in found.standing_at(found.turns[-1].turn)}
     assert standing
     assert {fidelity for fidelity, _ in standing.values()} > {Fidelity.FULL}
     assert standing == {object_id: live[object_id] for object_id in standing}
+
+
+async def list_now(models: OpenReadModels, held: Held) -> windows.Listing:
+    return await windows.list_objects(
+        models.archive, models, str(held.stream), "main", None, wanted=lambda kind, stale: True
+    )
+
+
+async def test_an_object_takes_the_same_wherever_it_is_shown(models: OpenReadModels, held: Held) -> None:
+    """On the map, in the list, in its turn, by itself and in what made it: of what its turn's prompt grew."""
+    listed = {each.object.id: each.object.tokens for each in (await list_now(models, held)).standings}
+    _, _, moment = await windows.read_moment(models.archive, str(held.stream), "main", None)
+    assert {each.object.id: moment.object(each.object.id).tokens for each in moment.standings()} == listed
+    spans = (await context_map.read_map(models, held.stream, "main")).spans
+    assert {each.object.id: each.object.tokens for each in spans}.items() <= listed.items()
+    for number in (5, 31):
+        view = await turn_view.read_turn_view(models.archive, models, held.stream, "main", TurnPlace(number, None, 1))
+        blocks: Counter[str] = Counter()
+        for each in view.blocks:
+            if each.object is not None and not each.replaced:
+                blocks[each.object.id] += each.block.tokens or 0
+                assert each.object.tokens == listed[each.object.id]
+        assert blocks
+        assert blocks.items() <= listed.items()
+        assert {each.id: each.tokens for each in view.absent}.items() <= listed.items()
+        assert number > COUNTED or view.tokens == HEAD + STEP * (number - 1)
+    one = next(each.object for each in spans if each.object.turn == 2)
+    found = await object_view.read_object_view(models.archive, str(held.stream), one.id)
+    (made,) = (each.event for each in found.history if isinstance(each.event, ObjectCreated))
+    assert found.object.tokens == found.texts[0].tokens == made.tokens == one.tokens
+    assert one.tokens != moment.memory.objects[one.id].tokens
 
 
 async def test_the_map_at_every_turn_is_what_memory_was_then(models: OpenReadModels, held: Held) -> None:

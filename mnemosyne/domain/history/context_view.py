@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from hashlib import sha256
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import attrs
 
 from mnemosyne.bounded import Lru
-from mnemosyne.domain.cost.tokens import Estimator, features_of_block
+from mnemosyne.domain.cost.tokens import Estimator, apportion, features_of_block
 from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.wire import json_spans, normal_form
 from mnemosyne.domain.wire.blocks import call_id_of, is_any_call, marker_of
@@ -125,6 +125,79 @@ def with_origins_of(wire: View, client: View, body: bytes, objects: Mapping[str,
 
     blocks = (place(block) if block.section == "messages" else block for block in wire.blocks)
     return attrs.evolve(wire, blocks=tuple(blocks))
+
+
+def objects_of(client: View, places: Mapping[tuple[int, int], str]) -> Mapping[tuple[str, str | bytes], str]:
+    """The object that each block of the client's request is in, by what it has in common with one that went upstream;
+    ``places`` are the messages and blocks of objects.
+    """
+    found = {}
+    message, number = None, 0
+    for block in client.blocks:
+        if block.message is None:
+            continue
+        message, number = (message, number + 1) if block.message == message else (block.message, 0)
+        if (message, number) in places:
+            found[block.same] = places[message, number]
+    return found
+
+
+def size_blocks(
+    view: View, client: View, counted: int | None, places: Mapping[tuple[int, int], str], size: Callable[[str], int]
+) -> View:
+    """The blocks of a request as large as people are told: an object that stands there in full takes its ``size``, over
+    all its blocks, and the others share what is left of what the provider ``counted``, where that can be.
+    """
+    objects = _sizes_of_objects(client, places, size)
+    sizes = {number: objects[each.same] for number, each in enumerate(view.blocks) if _is_own(each, objects)}
+    estimates = [each.tokens or 0 for each in view.blocks]
+    others = [number for number in range(len(estimates)) if number not in sizes]
+    left = (counted or 0) - sum(sizes.values())
+    if left > 0 and all(each.tokens is not None for each in view.blocks):
+        sizes |= zip(others, apportion(left, [estimates[number] for number in others]), strict=True)
+    return _with_sizes(view, sizes)
+
+
+def size_alike(client: View, sent: View, places: Mapping[tuple[int, int], str], size: Callable[[str], int]) -> View:
+    """The blocks of a client's request, of which ``sent`` was made: each as large as there; what was left out takes
+    what its object does (``size``).
+    """
+    known = {(each.section, each.same): each.tokens for each in sent.blocks if each.tokens is not None}
+    objects = _sizes_of_objects(client, places, size)
+    sizes = {
+        number: objects[each.same] if _is_own(each, objects) else known[each.section, each.same]
+        for number, each in enumerate(client.blocks)
+        if _is_own(each, objects) or (each.section, each.same) in known
+    }
+    return _with_sizes(client, sizes)
+
+
+def _is_own(block: ContextBlock, objects: Mapping[tuple[str, str | bytes], int]) -> bool:
+    """Whether a block is one of an object's, as the client has it."""
+    return block.section == "messages" and block.stands_for is None and block.same in objects
+
+
+def _sizes_of_objects(
+    client: View, places: Mapping[tuple[int, int], str], size: Callable[[str], int]
+) -> Mapping[tuple[str, str | bytes], int]:
+    """What each block of an object takes, by what it has in common with one that went upstream."""
+    objects = objects_of(client, places)
+    blocks: dict[str, dict[tuple[str, str | bytes], int]] = {}
+    for each in client.blocks:
+        if each.section == "messages" and each.tokens and each.same in objects:
+            blocks.setdefault(objects[each.same], {})[each.same] = each.tokens
+    return {
+        same: tokens
+        for name, own in blocks.items()
+        for same, tokens in zip(own, apportion(size(name), list(own.values())), strict=True)
+    }
+
+
+def _with_sizes(view: View, sizes: Mapping[int, int]) -> View:
+    blocks = (
+        attrs.evolve(each, tokens=sizes[number]) if number in sizes else each for number, each in enumerate(view.blocks)
+    )
+    return attrs.evolve(view, blocks=tuple(blocks))
 
 
 def _text_of(block: object) -> str:

@@ -8,6 +8,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history import loading
+from mnemosyne.domain.history.counted_sizes import scales_in, size_object
 from mnemosyne.domain.history.effective import EffectiveTokens, find_last_uses
 from mnemosyne.domain.history.memory_travel import Moved
 from mnemosyne.domain.history.page_layout import Layout, OtherBlock, Pages
@@ -135,7 +136,8 @@ def know_request(events: Sequence[Recorded[Event]], attempt: Attempt) -> Known:
     as_it_came = attempt.round is not None and isinstance(attempt.round.began, FallbackSent)
     memory = proven(session.memory, branch, attempt.messages)
     memory = show_in_full(memory, branch) if as_it_came else memory
-    pages = {each.id: (each, level) for each, level in _list_shown(memory, branch)}
+    scales = scales_in(events)
+    pages = {each.id: (size_object(each, scales), level) for each, level in _list_shown(memory, branch)}
     return Known(
         pages=pages | {each.id: (each, Fidelity.FULL) for each in made},
         last_uses=find_last_uses(events),

@@ -9,10 +9,11 @@ import attrs
 
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.cost.tokens import MeasuredPrompt
-from mnemosyne.domain.history import loading
+from mnemosyne.domain.history import counted_sizes, loading
+from mnemosyne.domain.history.counted_sizes import Scales
 from mnemosyne.domain.history.working_set import WindowView
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import ObjectDegraded, ObjectEvent, ObjectRestored, TurnAssessed
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, ObjectEvent, ObjectRestored, TurnAssessed
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
@@ -39,6 +40,7 @@ class Moment:
     model was asked in it, ``account`` what its last attempt cost.
     ``anchor`` is what the estimate of the prompt began with, ``counted`` the provider's own count of the same prompt;
     both are None where there is none. ``since_rewritten`` says that the history was rewritten after the anchor.
+    ``scales`` are those of the whole session.
     """
 
     branch: str
@@ -58,6 +60,7 @@ class Moment:
     since_rewritten: bool
     counted: int | None
     last_tokens: int | None
+    scales: Scales
 
     @property
     def memory(self) -> Memory:
@@ -103,6 +106,10 @@ class Moment:
         """The branch's objects, each with its fidelity."""
         return [Resident(each, fidelity) for each, fidelity in self.memory.standings(self.branch)]
 
+    def object(self, object_id: str) -> MemoryObject:
+        """An object of the session with the sizes that people are told."""
+        return counted_sizes.size_object(self.memory.objects[object_id], self.scales)
+
     def list_kept(self) -> Sequence[tuple[MemoryObject, str]]:
         """The objects in the window that must stay, each with why."""
         found = [(each.object, is_kept(each, self.now)) for each in self.standings() if each.object.places]
@@ -137,6 +144,7 @@ def moment(events: Sequence[Recorded[Event]], branch: str, turn: int | None = No
         since_rewritten=not shown.measure.exact,
         counted=_find_count(events[index:], assessed),
         last_tokens=_last_tokens(events[:start], owner),
+        scales=counted_sizes.scales_in(events),
     )
 
 
@@ -274,8 +282,10 @@ class ObjectChange:
     zone: str | None
 
 
-def history_of(events: Iterable[Recorded[Event]], object_id: str) -> Sequence[ObjectChange]:
-    """What happened to an object, in order."""
+def history_of(events: Sequence[Recorded[Event]], object_id: str) -> Sequence[ObjectChange]:
+    """What happened to an object, in order, with the sizes that people are told."""
+    scales = counted_sizes.scales_in(events)
+    made: ObjectCreated | None = None
     zones: dict[str, str] = {}
     found: list[ObjectChange] = []
     for each in events:
@@ -283,12 +293,13 @@ def history_of(events: Iterable[Recorded[Event]], object_id: str) -> Sequence[Ob
         if isinstance(event, TurnAssessed):
             zones[event.branch] = event.zone
         elif isinstance(event, ObjectEvent) and event.object == object_id:
+            made = event if isinstance(event, ObjectCreated) else made
             branch = getattr(event, "branch", None)
             turn = getattr(event, "turn", None)
             found.append(
                 ObjectChange(
                     version=each.version,
-                    event=event,
+                    event=event if made is None else counted_sizes.size_event(event, made, scales),
                     branch=branch,
                     turn=turn,
                     zone=zones.get(branch) if branch else None,

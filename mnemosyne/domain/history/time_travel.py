@@ -12,7 +12,8 @@ from itertools import accumulate, chain
 
 import attrs
 
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectSummarized
+from mnemosyne.domain.history.counted_sizes import Scales, scales_in, tokens_of
+from mnemosyne.domain.objects.events import BlockPlace, ObjectCreated, ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import mode_decisions
@@ -181,6 +182,17 @@ class BranchTurns:
 
 
 @attrs.frozen(kw_only=True)
+class ObjectPlaces:
+    """The turns and blocks of its branch that an object was made of, and what it was thought to take in full."""
+
+    branch: str
+    first_turn: int
+    last_turn: int
+    places: tuple[BlockPlace, ...]
+    tokens: int
+
+
+@attrs.frozen(kw_only=True)
 class History:
     """A session as its events tell it. ``bodies`` are the recorded requests by the version of their event."""
 
@@ -193,8 +205,10 @@ class History:
     gaps: Sequence[GapRecorded]
     checkpoints: Mapping[str, CheckpointNamed]
     """The turns that a person gave a name, by it."""
-    objects: Mapping[str, int]
-    """For each object, the turn that it is from."""
+    objects: Mapping[str, ObjectPlaces]
+    """Where each object is from, as it was made."""
+    scales: Scales
+    """What the provider counted of what came with each turn."""
     forgotten: int
     """The version of the last event that says that everything before it was erased; 0 if there is none."""
     version: int
@@ -241,6 +255,25 @@ class History:
             there = ", ".join(self.lines) or "none"
             raise NotFound(f"Session {self.session} has no branch {branch!r}; its branches: {there}.")
         return found
+
+    def list_places(self, branch: str) -> Mapping[tuple[int, int], str]:
+        """Which object the block at a place of the client's history is in. Raises NotFound."""
+        found: dict[tuple[int, int], str] = {}
+        kept: float = float("inf")
+        line = self.line(branch)
+        while True:
+            for name, each in self.objects.items():
+                if each.branch == line.name:
+                    found |= {(place.message, place.block): name for place in each.places if place.message < kept}
+            if not line.opened.inherits or line.opened.parent is None:
+                return found
+            kept = min(kept, line.opened.kept)
+            line = self.line(line.opened.parent)
+
+    def tokens_of(self, object_id: str) -> int:
+        """What people are told that an object takes in full."""
+        each = self.objects[object_id]
+        return tokens_of(each.tokens, each.branch, each.last_turn, self.scales)
 
     def turn(self, branch: str, turn: int | None = None) -> Sequence[Attempt]:
         """The attempts at a turn of a branch, which may be its parent's turn; the last turn without a number.
@@ -317,7 +350,7 @@ def place_of(text: str | None) -> TurnPlace:
     return TurnPlace(turn, attempt, round_)
 
 
-def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
+def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
     """Arrange a session's events, given from the first on."""
     started: SessionStarted | None = None
     opened: dict[str, BranchOpened] = {}
@@ -325,7 +358,7 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
     bodies: dict[int, Sent] = {}
     gaps: list[GapRecorded] = []
     checkpoints: dict[str, CheckpointNamed] = {}
-    objects: dict[str, int] = {}
+    objects: dict[str, ObjectPlaces] = {}
     forgotten = version = 0
     times: list[int] = []
     deciding: list[Event] = []
@@ -358,7 +391,13 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
             case GapRecorded():
                 gaps.append(event)
             case ObjectCreated():
-                objects[event.object] = event.first_turn
+                objects[event.object] = ObjectPlaces(
+                    branch=event.branch,
+                    first_turn=event.first_turn,
+                    last_turn=event.last_turn,
+                    places=event.places,
+                    tokens=event.tokens,
+                )
             case CheckpointNamed():
                 checkpoints[event.name] = event
             case SessionForgotten():
@@ -380,6 +419,7 @@ def history_of(session: str, events: Iterable[Recorded[Event]]) -> History:
         gaps=gaps,
         checkpoints=checkpoints,
         objects=objects,
+        scales=scales_in(events),
         forgotten=forgotten,
         version=version,
         first_at=min(times, default=0),

@@ -26,6 +26,7 @@ from mnemosyne.domain.recall.lines import (
     says_nothing_new,
     stretches,
     units,
+    without_questions,
 )
 from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.wants import AnswerShape, shape_of
@@ -246,7 +247,7 @@ def _worth(line: _Line, text: str, place: _Place, weight: Mapping[str, float], a
     held = _sum(weight, line.held & own) + _IN_NAME * _sum(weight, line.held & name)
     held += _UNDER * _sum(weight, (line.under - line.held) & own)
     most = _sum(weight, own | name)
-    fit = after.fits(text, own)
+    fit = after.fits(without_questions(text), own)
     shape = max(fit.worth, after.last and is_near_end(line.said.text, line.span[1], place.stretch))
     at = line.span[0] / max(1, len(line.said.text))
     later = _LATER * (-at if fit.first else at)

@@ -86,6 +86,14 @@ def says_nothing_new(question: str, line: str) -> bool:
     return any(len(each) >= _SHORTEST_NAME and each in asked for each in said)
 
 
+_QUESTION = re.compile(r"[^.!?;]{0,300}\w[\"')\]*_]{0,4}\?(?=\s|$)")
+
+
+def without_questions(line: str) -> str:
+    """What a line says beside what it asks: a question has no shape of an answer, whatever it is about."""
+    return _QUESTION.sub("", line) if "?" in line else line
+
+
 def is_given(line: str) -> bool:
     """Whether a line has the look of an input that a call was given."""
     return _INPUT.match(line) is not None

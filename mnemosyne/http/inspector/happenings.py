@@ -38,7 +38,7 @@ def list_happenings(recorded: Sequence[Recorded[Event]]) -> Sequence[Happening]:
     found = []
     for each in reversed(recorded):
         event = each.envelope.event
-        told = tell_object(event) if isinstance(event, ObjectEvent) else tell_event(event)
+        told = tell_object(event, sized=False) if isinstance(event, ObjectEvent) else tell_event(event)
         if told is not None:
             found.append(
                 Happening(
@@ -95,14 +95,17 @@ def tell_event(event: Event) -> tuple[str, str] | None:
             return None
 
 
-def tell_object(event: ObjectEvent) -> tuple[str, str]:
-    """What happened to an object, and why."""
+def tell_object(event: ObjectEvent, *, sized: bool) -> tuple[str, str]:
+    """What happened to an object, and why. ``sized`` with what it takes, where that is what people are told elsewhere
+    (``counted_sizes.size_event``): an event alone holds an estimate.
+    """
     match event:
         case happened.ObjectCreated():
             admitted = "in the index" if event.admission.admitted else "routine: not in the index"
-            return f"came with {tokens_text(event.tokens)} tokens", admitted
+            return "came" + (f" with {tokens_text(event.tokens)} tokens" if sized else ""), admitted
         case happened.ObjectSummarized():
-            return f"{event.fidelity.label} written, {tokens_text(event.tokens)} tokens", f"by {event.helper}"
+            size = f", {tokens_text(event.tokens)} tokens" if sized else ""
+            return f"{event.fidelity.label} written{size}", f"by {event.helper}"
         case happened.ObjectDegraded(after=Fidelity.EVICTED):
             return f"left the window, where it stood at {level_text(event.before)}", because(event.cause)
         case happened.ObjectDegraded():

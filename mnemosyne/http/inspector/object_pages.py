@@ -33,7 +33,7 @@ async def show_object(holdings: Holdings, session: str, object_id: str) -> LongP
 
 async def _read_life(holdings: Holdings, session: str, object_id: str) -> Mapping[str, Any]:
     view = await object_view.read_object_view(holdings.archive, session, object_id)
-    return {"view": view, "biography": [(change, *tell_object(change.event)) for change in view.history]}
+    return {"view": view, "biography": [(change, *tell_object(change.event, sized=True)) for change in view.history]}
 
 
 async def download_text(holdings: Holdings, session: str, object_id: str, level: str) -> Response:

@@ -98,6 +98,15 @@ def test_a_line_that_only_asks_the_same_comes_after_one_that_says_it() -> None:
     assert told("how many connections does the pool hold?", [asked], 10)[0].startswith("The pool holds 20")
 
 
+def test_a_question_of_the_past_that_is_asked_in_the_same_words_settles_nothing() -> None:
+    """What frames a question stands nowhere but in such questions, so it counts most of all words that are asked."""
+    frame = "As we decided earlier, what is the {} of the {}? Name the object that says so."
+    asked = remembered(id="q", name="", text=frame.format("payload format", "webhook sender"))
+    names = ("tokenizer of the index", "password hash of the login service", "lockout rule of the login service")
+    said = [remembered(id=f"s{each[:1]}", name="", text=f"I'll go with plan B for the {each}.") for each in names]
+    assert "password hash" in told(frame.format("password hash", "login service"), [asked, *said], 40)[0]
+
+
 @pytest.mark.parametrize("most", [20, 50, 200])
 def test_a_line_that_is_too_long_is_cut_and_nothing_grows_beyond_the_room(most: int) -> None:
     text = "PASSWORDS = [" + "'one-more-entry'," * 500 + "]"

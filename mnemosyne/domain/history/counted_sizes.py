@@ -1,0 +1,98 @@
+"""How large a thing is, as people are told everywhere: by what the provider counted where that tells, else estimated.
+
+The provider counts whole prompts. By how much one grew tells of what came with its turn; so everything that came with
+it is shown at that scale, on every page and in every table. Decisions are taken with what was known when they were
+(``domain/session/ledger.py``), and do not change by it.
+"""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.prices import window_of
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, ObjectSummarized, TurnAssessed
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import TurnFinished, TurnInterrupted
+
+MUCH = 500
+"""A prompt that was thought to grow by fewer tokens tells too little."""
+
+_FARTHEST = 2
+"""Where it grew by more than so many times what was thought, or by less than its so-manieth part, something else came
+or left with that turn: what memory brought, what a hidden round added.
+"""
+
+Scales = Mapping[tuple[str, int], Fraction]
+"""What the provider counted for each estimated token of what came with a turn of a branch."""
+
+
+@attrs.frozen(kw_only=True)
+class TurnSize:
+    """A turn's prompt: the tokens that it was thought to have, and those that the provider ``counted``, if it did."""
+
+    branch: str
+    turn: int
+    tokens: int
+    counted: int | None
+
+
+def find_scales(turns: Iterable[TurnSize]) -> Scales:
+    """The scales of turns. A branch's first prompt came whole; a turn that does not tell has that of the one before."""
+    known = {(each.branch, each.turn): each for each in turns}
+    found: dict[tuple[str, int], Fraction] = {}
+    for branch, turn in sorted(known):
+        each, before = known[branch, turn], known.get((branch, turn - 1))
+        base = 0 if turn == 1 else before.counted if before is not None else None
+        scale = found.get((branch, turn - 1), Fraction(1))
+        if each.counted is not None and base is not None and each.tokens - base >= MUCH:
+            grown = Fraction(each.counted - base, each.tokens - base)
+            scale = grown if 1 <= grown * _FARTHEST <= _FARTHEST**2 else scale
+        found[branch, turn] = scale
+    return found
+
+
+def scales_in(events: Iterable[Recorded[Any]]) -> Scales:
+    """The scales of a session's turns."""
+    turns: dict[tuple[str, int], TurnSize] = {}
+    counted: dict[tuple[str, int], int] = {}
+    for each in events:
+        match each.envelope.event:
+            case TurnAssessed() as event:
+                turns[event.branch, event.turn] = TurnSize(
+                    branch=event.branch, turn=event.turn, tokens=event.tokens, counted=None
+                )
+            case TurnFinished() | TurnInterrupted() as event:
+                used = window_of(event.usage)
+                if used is not None and used.prompt:
+                    counted[event.branch, event.turn] = used.prompt
+            case _:
+                pass
+    return find_scales(attrs.evolve(each, counted=counted.get(key)) for key, each in turns.items())
+
+
+def tokens_of(estimate: int, branch: str, turn: int, scales: Scales) -> int:
+    """How many tokens something takes that came with a turn, and was estimated."""
+    return round(estimate * scales.get((branch, turn), 1))
+
+
+def size_object(each: MemoryObject, scales: Scales) -> MemoryObject:
+    """The object with the sizes that people are told."""
+
+    def size(estimate: int) -> int:
+        return tokens_of(estimate, each.branch, each.last_turn, scales)
+
+    renditions = {
+        fidelity: attrs.evolve(rendition, tokens=size(rendition.tokens))
+        for fidelity, rendition in each.renditions.items()
+    }
+    return attrs.evolve(each, tokens=size(each.tokens), stub_tokens=size(each.stub_tokens), renditions=renditions)
+
+
+def size_event(event: ObjectEvent, made: ObjectCreated, scales: Scales) -> ObjectEvent:
+    """What happened to the object that was ``made`` so, with the size that people are told."""
+    if isinstance(event, ObjectCreated | ObjectSummarized):
+        return attrs.evolve(event, tokens=tokens_of(event.tokens, made.branch, made.last_turn, scales))
+    return event

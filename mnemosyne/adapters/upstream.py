@@ -6,13 +6,14 @@ but those that HTTP itself needs, and no time limit is set on a reply: a model m
 
 import logging
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpx2
+import trio
 
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.errors import BadConfiguration, ReplyCut, UpstreamFailed
@@ -103,12 +104,25 @@ class HttpReply:
         self._response = response
         self.head = ReplyHead(response.status_code, tuple(response.headers.raw))
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        chunks = self._response.aiter_raw()
         try:
-            async for chunk in self._response.aiter_raw():
+            async for chunk in chunks:
                 yield chunk
         except httpx2.TransportError as error:
             raise ReplyCut(f"the provider's reply broke off: {_reason(error)}.") from error
+        finally:
+            await _close(chunks)
+
+
+async def _close(chunks: AsyncIterator[bytes]) -> None:
+    """Let go of what is left of a reply. The library's generators leave each other open where one of them is closed;
+    what is cancelled closes them all.
+    """
+    with trio.CancelScope() as leaving, suppress(httpx2.TransportError):
+        leaving.cancel()
+        async for _ in chunks:
+            pass
 
 
 class _Attempt:

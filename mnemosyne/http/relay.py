@@ -1,7 +1,8 @@
 """The task that fetches one reply, in as many rounds as it takes. It runs in the application's nursery."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 
 import trio
 
@@ -72,13 +73,16 @@ class Relay:
             reading = reading_of(exchange.head, self._dialect)
             self.client.watch(reading.reply.result)
             self.client.begin(exchange.head)
-            async for output in _outputs(exchange.chunks(), reading):
-                if isinstance(output, EndOfReply):
-                    await self.client.record(lambda: self._turn.note_finished(exchange.head, reading.reply.result()))
-                await self.client.hand_over(output.raw)
+            async with aclosing(exchange.chunks()) as chunks, aclosing(_outputs(chunks, reading)) as outputs:
+                async for output in outputs:
+                    if isinstance(output, EndOfReply):
+                        await self.client.record(
+                            lambda: self._turn.note_finished(exchange.head, reading.reply.result())
+                        )
+                    await self.client.hand_over(output.raw)
 
 
-async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyReading) -> AsyncIterator[Output]:
+async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyReading) -> AsyncGenerator[Output, None]:
     cut: ReplyCut | None = None
     try:
         async for chunk in chunks:

@@ -5,8 +5,7 @@ is what the provider itself would do, an ``error`` event or a broken connection.
 """
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 import attrs
 import trio
@@ -139,17 +138,11 @@ class SplicedRounds:
         again: TryAgain | None = None
         cut: ReplyCut | None = None
         try:
-            with trio.CancelScope() as reading:
-                async for chunk in exchange.chunks():
-                    self._heard_at = trio.current_time()
-                    for piece in self._decoder.pieces(chunk) if self._decoder else (chunk,):
-                        outputs = self._rewriting.feed(piece)
-                        again = self._again_after_event()
-                        if again is not None:
-                            reading.cancel()  # whoever leaves the loop leaves its generators open
-                            break
-                        await trio.lowlevel.checkpoint()
-                        await self._pass_on(outputs)
+            async with aclosing(exchange.chunks()) as chunks:
+                async for chunk in chunks:
+                    again = await self._take(chunk)
+                    if again is not None:
+                        break
         except ReplyCut as error:
             if self._end is None:  # else the round is whole, and nothing of it is missing
                 again, cut = self._again(str(error)), error
@@ -158,6 +151,18 @@ class SplicedRounds:
         await self._pass_on(self._rewriting.close() if cut is None else self._rewriting.cut())
         if cut is not None and not self._client.is_recorded:  # else what the client got instead is whole
             raise cut
+
+    async def _take(self, chunk: bytes) -> TryAgain | None:
+        """Pass on what comes of a chunk; what is tried instead, if the reply turns out to have failed."""
+        self._heard_at = trio.current_time()
+        for piece in self._decoder.pieces(chunk) if self._decoder else (chunk,):
+            outputs = self._rewriting.feed(piece)
+            again = self._again_after_event()
+            if again is not None:
+                return again
+            await trio.lowlevel.checkpoint()
+            await self._pass_on(outputs)
+        return None
 
     def _again_after_event(self) -> TryAgain | None:
         if not self._rewriting.failed:
@@ -209,7 +214,7 @@ class SplicedRounds:
         status, headers = exchange.head.status, exchange.head.headers
         if again := self._again(f"HTTP {status}", status=status, headers=headers):
             raise again
-        error = decode(exchange.head, [chunk async for chunk in _bound(exchange.chunks())])
+        error = decode(exchange.head, await _read_error(exchange))
         reply = describe(json_object(error), error, complete=True)
         if self._number == 0:
             body = await self._turn.replace_refused(reply) if status == 400 else None
@@ -299,12 +304,15 @@ def _error_head(status: int) -> ReplyHead:
     return ReplyHead(status, ((b"content-type", b"application/json"),))
 
 
-async def _bound(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _read_error(reply: UpstreamReply) -> list[bytes]:
     """The chunks of an error's body, as far as it is read; one that breaks off is over."""
+    read: list[bytes] = []
     size = 0
-    with suppress(ReplyCut):
-        async for chunk in chunks:
-            yield chunk
-            size += len(chunk)
-            if size > LARGEST_ERROR:
-                return
+    async with aclosing(reply.chunks()) as chunks:
+        with suppress(ReplyCut):
+            async for chunk in chunks:
+                read.append(chunk)
+                size += len(chunk)
+                if size > LARGEST_ERROR:
+                    break
+    return read

@@ -3,7 +3,7 @@
 The relay takes the agent's hands for the provider, so rounds, refusals and records are those of any turn.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import attrs
@@ -40,7 +40,7 @@ class _Given:
     head: ReplyHead
     body: bytes
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         yield self.body
 
 

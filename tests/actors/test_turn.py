@@ -1,11 +1,12 @@
 """A turn on its way through the relay: what is durable before which byte leaves, and whose turn it is."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import attrs
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.actors import unnamed
 from mnemosyne.actors.patience import USUAL
@@ -14,7 +15,7 @@ from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import as_json, describe
 from mnemosyne.errors import UpstreamFailed
-from mnemosyne.http.client_reply import RelayProgress
+from mnemosyne.http.client_reply import CHUNKS_IN_FLIGHT, RelayProgress
 from mnemosyne.http.relay import Relay
 from tests.actors.support import Process, StoppableLog, events_of, headers, of_turns, open_process, request, turns
 
@@ -32,6 +33,7 @@ class Provider:
 
     frames: tuple[bytes, ...] = FRAMES
     failure: Exception | None = None
+    closed: bool = False
 
     @asynccontextmanager
     async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator["Provider"]:
@@ -45,10 +47,13 @@ class Provider:
     def head(self) -> ReplyHead:
         return ReplyHead(200, ((b"content-type", b"text/event-stream"),))
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        for frame in self.frames:
-            await trio.lowlevel.checkpoint()
-            yield frame
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        try:
+            for frame in self.frames:
+                await trio.lowlevel.checkpoint()
+                yield frame
+        finally:
+            self.closed = True
 
 
 def relay_of(process: Process, provider: Provider) -> Relay:
@@ -122,6 +127,19 @@ async def test_a_client_that_leaves_interrupts_its_turn() -> None:
     interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
     assert interrupted.reason == "the client left"
+
+
+async def test_a_reply_that_a_client_leaves_untaken_is_closed_with_its_exchange() -> None:
+    """Else it stands open until garbage is collected, whenever that is."""
+    provider = Provider(frames=(FRAMES[0], *[b"event: ping\ndata: {}\n\n"] * 2 * CHUNKS_IN_FLIGHT))
+    async with open_process(StoppableLog()) as process:
+        relay = relay_of(process, provider)
+        await relay.client.head()
+        await wait_all_tasks_blocked()
+        assert not provider.closed, "it waits for the client"
+        relay.client.abandon()
+        await wait_all_tasks_blocked()
+        assert provider.closed
 
 
 async def test_a_provider_that_cannot_be_reached_leaves_a_turn_without_a_reply() -> None:

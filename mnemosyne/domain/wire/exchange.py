@@ -3,7 +3,7 @@
 Header names and values are bytes, in order, repeats kept: what we do not change, we do not touch.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -31,12 +31,14 @@ class ReplyHead:
 
 
 class UpstreamReply(Protocol):
-    """A reply whose head has arrived. ``chunks`` yields its bytes as they come, undecoded; it raises ReplyCut."""
+    """A reply whose head has arrived. ``chunks`` yields its bytes as they come, undecoded; it raises ReplyCut. Whoever
+    may leave them before their end closes them.
+    """
 
     @property
     def head(self) -> ReplyHead: ...
 
-    def chunks(self) -> AsyncIterator[bytes]: ...
+    def chunks(self) -> AsyncGenerator[bytes, None]: ...
 
 
 class Upstream(Protocol):

@@ -5,7 +5,7 @@ what is recorded depends on the tapes alone, not on how fast or on how many proc
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 
@@ -163,7 +163,7 @@ class _Provider:
     def head(self) -> ReplyHead:
         return self.step.head
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         await trio.lowlevel.checkpoint()
         yield self.step.payload
 

@@ -1,6 +1,6 @@
 """Requests for pages go to whoever makes them, whole, and what comes back is passed on as it comes."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import attrs
@@ -42,7 +42,7 @@ class Made:
     maker: Maker
     head: ReplyHead = HEAD
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         for chunk in self.maker.chunks:
             yield chunk
         if self.maker.cut:

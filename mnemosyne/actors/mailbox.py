@@ -3,8 +3,7 @@
 What is in the mailbox is handled one by one, in the order in which it came.
 """
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar, cast
 
 import attrs
@@ -14,9 +13,6 @@ from mnemosyne.errors import ActorStopped
 
 Message = TypeVar("Message")
 Answer = TypeVar("Answer")
-
-Ending = Callable[[Callable[[], None]], None]
-"""Has what it is given called once something ends; at once where that has ended. It calls from the same thread."""
 
 
 @attrs.define(eq=False)
@@ -50,68 +46,54 @@ class Ask(Generic[Message, Answer]):
 
 
 class Mailbox(Generic[Message, Answer]):
-    """A bounded queue of questions. Whoever owns it, one task, takes the ``next`` one and answers it.
-
-    That task sleeps on one bell, whatever it waits for: a nursery and a task for each wait would cost more than most
-    answers do.
-    """
+    """A bounded queue of questions. Whoever owns it takes the ``next`` one and answers it."""
 
     def __init__(self, size: int) -> None:
-        self._size = size
-        self._waiting: deque[Ask[Message, Answer]] = deque()
+        self._send, self._receive = trio.open_memory_channel[Ask[Message, Answer]](size)
         self._current: Ask[Message, Answer] | None = None
-        self._bell = trio.Event()
-        self._closed = False
 
     @property
     def waiting(self) -> int:
         """How many questions wait to be looked at."""
-        return len(self._waiting)
+        return self._receive.statistics().current_buffer_used
 
     def post(self, message: Message) -> Ask[Message, Answer]:
         """Put a question without waiting for room. Raises trio.WouldBlock if the mailbox is full, ActorStopped."""
-        if self._closed:
-            raise ActorStopped("the session's actor has stopped.")
-        if len(self._waiting) >= self._size:
-            raise trio.WouldBlock
         asked = Ask[Message, Answer](message)
-        self._waiting.append(asked)
-        self._bell.set()
+        try:
+            self._send.send_nowait(asked)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise ActorStopped("the session's actor has stopped.") from None
         return asked
 
     async def next(self) -> Ask[Message, Answer]:
         """Wait for the next question. Whoever took the one before is done with it."""
-        asked = await self._listen(lambda: False)
-        assert asked is not None, "nothing but a question ends this wait"
-        return asked
-
-    async def next_before(self, other: Ending) -> Ask[Message, Answer] | None:
-        """The next question, if there is one before ``other`` ends; whoever took the one before is done with it."""
-        ended = False
-
-        def end() -> None:
-            nonlocal ended
-            ended = True
-            self._bell.set()
-
-        other(end)
-        return await self._listen(lambda: ended)
-
-    async def _listen(self, is_over: Callable[[], bool]) -> Ask[Message, Answer] | None:
         self._current = None
-        if self._waiting or is_over():
-            await trio.lowlevel.checkpoint()
-        while not (self._waiting or is_over()):
-            self._bell = trio.Event()
-            await self._bell.wait()
-        if self._waiting:
-            self._current = self._waiting.popleft()
+        self._current = await self._receive.receive()
+        return self._current
+
+    async def next_before(self, other: Callable[[], Awaitable[object]]) -> Ask[Message, Answer] | None:
+        """The next question, if there is one before ``other`` ends; whoever took the one before is done with it."""
+        self._current = None
+
+        async def end(scope: trio.CancelScope) -> None:
+            await other()
+            scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(end, nursery.cancel_scope)
+            self._current = await self._receive.receive()
+            nursery.cancel_scope.cancel()
         return self._current
 
     def close(self, error: Exception) -> None:
         """Take no more questions, and refuse those that nobody answered."""
-        self._closed = True
         if self._current is not None:
             self._current.refuse(error)
-        while self._waiting:
-            self._waiting.popleft().refuse(error)
+        while True:
+            try:
+                self._receive.receive_nowait().refuse(error)
+            except (trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
+                break
+        self._receive.close()
+        self._send.close()

@@ -7,6 +7,7 @@ discarded and the next one reads the log again.
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import assert_never
 
 import attrs
@@ -204,7 +205,7 @@ class SessionActor:
         last = self._last
         if last is None or last.settled:
             return None
-        return await self.mailbox.next_before(last.call_at_end)
+        return await self.mailbox.next_before(lambda: _wait_for_outcome(last))
 
     async def _do_owed(self) -> None:
         if await self._owed.do(self._append_owed):
@@ -571,6 +572,12 @@ class SessionActor:
             except LogFailed as error:
                 self.stop()
                 raise VersionConflict(f"an append before this one failed: {error}") from None
+
+
+async def _wait_for_outcome(ticket: Ticket) -> None:
+    """Whatever it is: who asked for the append is told, and the next message finds out."""
+    with suppress(LogFailed):
+        await ticket.durable()
 
 
 def _ground(leaving: Leaving, *, waits: bool = False) -> GroundsSoFar:

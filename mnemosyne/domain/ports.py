@@ -95,10 +95,6 @@ class Ticket(Protocol):
         """Whether the outcome is known, so that ``durable`` would not wait."""
         ...
 
-    def call_at_end(self, call: Callable[[], None]) -> None:
-        """Have ``call`` called once the outcome is known; at once if it is."""
-        ...
-
     async def durable(self) -> int:
         """Wait until the append is durable; return the stream's new version. Cancelling the wait changes nothing.
 

@@ -86,7 +86,6 @@ class JournalTicket:
         self._told = told
         self._settled = trio.Event()
         self._error: LogFailed | None = None
-        self._calls: list[Callable[[], None]] = []
 
     @property
     def version(self) -> int:
@@ -95,12 +94,6 @@ class JournalTicket:
     @property
     def settled(self) -> bool:
         return self._settled.is_set()
-
-    def call_at_end(self, call: Callable[[], None]) -> None:
-        if self.settled:
-            call()
-        else:
-            self._calls.append(call)
 
     async def durable(self) -> int:
         await self._settled.wait()
@@ -113,8 +106,6 @@ class JournalTicket:
         """The outcome is known: durable (None), or failed."""
         self._error = error
         self._settled.set()
-        for call in self._calls:
-            call()
         self._told(error)
 
 

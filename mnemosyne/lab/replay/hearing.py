@@ -80,9 +80,6 @@ class _Heard:
     version: int
     settled: bool = True
 
-    def call_at_end(self, call: Callable[[], None]) -> None:
-        call()
-
     async def durable(self) -> int:
         return self.version
 

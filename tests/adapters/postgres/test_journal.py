@@ -3,8 +3,6 @@
 import logging
 import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
-from functools import partial
 
 import attrs
 import psycopg
@@ -111,19 +109,6 @@ class TestJournal:
             with pytest.raises(VersionConflict):
                 await bad.durable()
         assert (good.settled, bad.settled) == (True, True)
-
-    async def test_whoever_asks_is_called_once_the_outcome_is_known_or_at_once_if_it_is(self, world: World) -> None:
-        called: list[str] = []
-        await world.journal.append(said(stream(1), 0, "a"))
-        for number, expected in enumerate((1, 0)):
-            ticket = world.journal.submit(said(stream(1), expected, "b"))
-            was_settled = ticket.settled
-            ticket.call_at_end(partial(called.append, f"waits {number}"))
-            assert len(called) == 2 * number + was_settled
-            with suppress(VersionConflict):
-                await ticket.durable()
-            ticket.call_at_end(partial(called.append, f"knows {number}"))
-        assert called == ["waits 0", "knows 0", "waits 1", "knows 1"]
 
 
 async def outcomes_of(world: World, *appends: object) -> list[object]:

@@ -51,13 +51,15 @@ class RawConnection:
             self._h11.start_next_cycle()
         return reply
 
-    async def pieces(self, reply: RawReply) -> AsyncGenerator[bytes, None]:
-        """The reply's body in the pieces in which it came; ``reply`` is filled on the way."""
+    async def pieces(self, reply: RawReply, at_most: int = 65_536) -> AsyncGenerator[bytes, None]:
+        """The reply's body in the pieces in which it came; ``reply`` is filled on the way. So many bytes are taken from
+        the network at once.
+        """
         while True:
             try:
                 event = self._h11.next_event()
                 if event is h11.NEED_DATA:
-                    self._h11.receive_data(await self.stream.receive_some(65536))
+                    self._h11.receive_data(await self.stream.receive_some(at_most))
                     continue
             except (h11.RemoteProtocolError, trio.BrokenResourceError):
                 reply.cut = True

@@ -1,0 +1,209 @@
+"""An hour of a busy server: many sessions that begin, work and end, clients that hardly read, and one that never stops.
+Neither memory nor file handles grow with what is over.
+"""
+
+import os
+import random
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from statistics import median, quantiles
+from urllib.parse import urlsplit
+
+import attrs
+import pytest
+import trio
+
+from mnemosyne.app.storage import open_storage
+from mnemosyne.lab.provider import from_data
+from mnemosyne.services.verifying import verify_sessions
+from tests.app.home import Home, Served, at_home
+from tests.http.managing import Client, Json, look, recall, said, text, think
+from tests.http.raw_client import RawConnection, RawReply
+
+WINDOW = 16_000
+MINUTES = float(os.environ.get("LOAD_MINUTES", "60"))
+SESSIONS, SLOW = 64, 10
+
+PROMPTS = 8
+"""Of a session, of five requests each; then the client begins another."""
+
+PAUSE = 20.0
+"""Seconds between two requests of a client, on average: models and tools take their time."""
+
+TURNS, BETWEEN = 5_000, 0.3
+"""Of the one long session, and seconds between them."""
+
+SAMPLED = 5.0
+"""Seconds between two looks at the processes."""
+
+GROWS = 1.15
+"""Memory that is held in the last quarter of the time, by what was held in the second one."""
+
+HANDLES = 8
+"""So many more file handles may be the fewest of the last quarter: connections to the database come and go."""
+
+SLOW_BYTES, SLOW_PAUSE = 4_096, 0.1
+"""A slow client takes so much, so many seconds apart."""
+
+READS = [said(think(f"I look, {number}."), look(at=number)) for number in range(3)]
+SCRIPT = {
+    "rules": [
+        {"when": {"prompt": "At length"}, "replies": [{"text": "A word of very many, and another one. " * 4_000}]},
+        {"when": {"prompt": "In short"}, "replies": [{"text": "Noted."}]},
+        {"replies": [*READS, said(think(), recall()), said(think("Well."), text("It is there."))]},
+    ]
+}
+
+
+@attrs.frozen
+class Sample:
+    """What two processes held at a time: memory in MB, file handles."""
+
+    memory: float
+    worker: float
+    handles: int
+
+
+@attrs.define
+class Load:
+    """Clients of one server, until the time is over."""
+
+    home: Home
+    served: Served
+    random: random.Random
+    over: bool = False
+    seconds: list[float] = attrs.field(factory=list)
+    """From a request of a session to its reply's end."""
+    done: Counter[str] = attrs.field(factory=Counter)
+    samples: list[Sample] = attrs.field(factory=list)
+
+    async def run(self, seconds: float, clients: list[Callable[[], Awaitable[None]]]) -> None:
+        """Let them talk for so long, and come to the ends of their exchanges."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._look)
+            async with trio.open_nursery() as talking:
+                for client in clients:
+                    talking.start_soon(client)
+                await trio.sleep(seconds)
+                self.over = True
+            nursery.cancel_scope.cancel()
+
+    async def _look(self) -> None:
+        while True:
+            await trio.sleep(SAMPLED)
+            pid, worker = self.served.process.pid, self.served.worker
+            handles = len(os.listdir(f"/proc/{pid}/fd"))
+            self.samples.append(Sample(_memory(pid), _memory(worker) if worker else 0, handles))
+
+    async def work(self, name: str) -> None:
+        """Session after session of a client that reads files."""
+        while not self.over:
+            client = Client(self.served.url, session=f"{name}-{self.done['sessions']}")
+            self.done["sessions"] += 1
+            for number in range(PROMPTS):
+                if not self.over:
+                    await self._exchange(client, [text(f"Prompt {number} of {client.session}: where is it?")])
+
+    async def _exchange(self, client: Client, content: list[Json]) -> None:
+        while content:
+            await trio.sleep(self.random.uniform(0, 2 * PAUSE))
+            began = trio.current_time()
+            message = await client.turn(*content)
+            assert client.replies.pop().status == 200, message
+            client.bodies.clear()
+            self.seconds.append(trio.current_time() - began)
+            self.done["requests"] += 1
+            content = [_result(block) for block in message["content"] if block["type"] == "tool_use"]
+
+    async def dawdle(self, name: str) -> None:
+        """Long replies that are taken bit by bit."""
+        while not self.over:
+            client = Client(self.served.url, session=f"{name}-{self.done['slow']}")
+            client.history.append({"role": "user", "content": [text(f"At length, for {client.session}.")]})
+            reply = await _read_slowly(client)
+            assert (reply.status, reply.cut) == (200, False)
+            assert b"event: message_stop" in reply.body
+            self.done["slow"] += 1
+
+    async def go_on(self, turns: int) -> None:
+        """One session that is never over."""
+        client = Client(self.served.url, session="the long one")
+        for number in range(turns):
+            if self.over:
+                return
+            message = await client.turn(
+                text(f"In short, {number}: the value of line {number} is {number * 37 % 1009}.")
+            )
+            assert client.replies.pop().status == 200, message
+            client.bodies.clear()
+            self.done["long"] += 1
+            await trio.sleep(BETWEEN)
+
+    def describe(self) -> str:
+        """What was done, how long it took, and what was held in each quarter of the time."""
+        percentiles = quantiles(self.seconds, n=100)
+        took = ", ".join(f"p{each} {percentiles[each - 1]:.2f} s" for each in (50, 95, 99))
+        held = "; ".join(
+            f"{median(each.memory for each in part):.0f} and {median(each.worker for each in part):.0f} MB,"
+            f" {min(each.handles for each in part)} to {max(each.handles for each in part)} handles"
+            for part in self.quarters()
+        )
+        return f"{dict(self.done)}; {took}; server and worker by quarter: {held}"
+
+    def quarters(self) -> list[list[Sample]]:
+        """The samples in four parts."""
+        quarter = len(self.samples) // 4
+        return [self.samples[each * quarter : (each + 1) * quarter] for each in range(4)]
+
+
+def _memory(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0  # it has just ended
+
+
+def _result(call: Json) -> Json:
+    """Two thousand tokens that nothing else says."""
+    lines = [f"{call['id']} line {line}: value {line * 37 % 1009}" for line in range(160)]
+    return {"type": "tool_result", "tool_use_id": call["id"], "content": "\n".join(lines)}
+
+
+async def _read_slowly(client: Client) -> RawReply:
+    parts = urlsplit(client.url)
+    stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 0)
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SLOW_BYTES)
+    async with stream:
+        connection = RawConnection(stream, parts.netloc)
+        await connection.send("POST", "/v1/messages", client.body(), client.raw_headers())
+        reply = RawReply()
+        async for _ in connection.pieces(reply, at_most=SLOW_BYTES):
+            await trio.sleep(SLOW_PAUSE)
+        return reply
+
+
+async def _assert_all_verifies(home: Home) -> int:
+    async with open_storage(home.config) as storage:
+        found = await verify_sessions(storage, None, lambda label: nullcontext(lambda done, total: None))
+    assert not [each.differences for each in found if each.differences]
+    return sum(each.turns for each in found)
+
+
+@pytest.mark.soak
+async def test_nothing_grows_with_what_is_over_in_an_hour_of_many_sessions(dsn: str, tmp_path: Path) -> None:
+    async with at_home(tmp_path, dsn) as home, home.served("manage", "--manage-window", str(WINDOW)) as served:
+        home.standin.script = from_data(SCRIPT)
+        load = Load(home, served, random.Random(1))
+        clients = [partial(load.work, f"client-{number}") for number in range(SESSIONS)]
+        clients += [partial(load.dawdle, f"slow-{number}") for number in range(SLOW)]
+        await load.run(60 * MINUTES, [*clients, partial(load.go_on, TURNS)])
+        print(load.describe(), f"{await _assert_all_verifies(home)} turns verified", sep="; ")  # noqa: T201
+        home.assert_lawful()
+        first, second, _, last = load.quarters()
+        assert min(each.handles for each in last) <= min(each.handles for each in first) + HANDLES
+        assert median(each.memory for each in last) <= GROWS * median(each.memory for each in second)
+        assert median(each.worker for each in last) <= GROWS * median(each.worker for each in second)

@@ -17,6 +17,7 @@ from mnemosyne.cli.settings import configuration, manage_option, setting_options
 from mnemosyne.config import SETTINGS, Config, list_settings, upstreams_of
 
 if TYPE_CHECKING:
+    from mnemosyne.app.discovery import FoundServer
     from mnemosyne.app.launch import StartedServer
 
 
@@ -121,10 +122,10 @@ def run(
         except OSError as error:
             kind = _NotFound if isinstance(error, FileNotFoundError) else _NotRunnable
             raise kind(f"{command[0]} cannot be run: {error.strerror or error}.") from None
-        settled = _wait_until_recorded(url, config)
-        after = _read_untold(url, config)
+        found = _wait_for_record(url, config)
+        after = found.untold if found is not None else {}
         _say_what_was_untold({name: count - before.get(name, 0) for name, count in after.items()}, started is None)
-        _say_what_was_recorded(config, began, complete=settled)
+        _say_what_was_recorded(config, began, complete=found is None or found.has_all_on_record)
     ctx.exit(end_like(code))
 
 
@@ -238,16 +239,18 @@ def _read_untold(url: str, config: Config) -> Mapping[str, int]:
     return found.untold if found is not None else {}
 
 
-def _wait_until_recorded(url: str, config: Config) -> bool:
-    """Whether all that the server answered is on record: a turn does not wait long for a slow database."""
+def _wait_for_record(url: str, config: Config) -> "FoundServer | None":
+    """What a server says of itself once all that it answered is on record, or it has been waited for long enough: a
+    turn does not wait long for a slow database. None if it does not say.
+    """
     from mnemosyne.app.discovery import server_at
 
     deadline = time.monotonic() + SUMMARY_SECONDS
     while (found := server_at(url, config)) is not None and not found.has_all_on_record:
         if time.monotonic() > deadline:
-            return False
-        time.sleep(ASKED_AGAIN_SECONDS)
-    return True
+            break
+        time.sleep(ASKED_AGAIN_SECONDS)  # it is another process, which does not tell by itself
+    return found
 
 
 def _say_what_was_untold(untold: Mapping[str, int], joined: bool) -> None:
@@ -266,6 +269,7 @@ SUMMARY_SECONDS = 5.0
 """How long the end may wait until all is on record, and how long it may take to say what that is."""
 
 ASKED_AGAIN_SECONDS = 0.05
+"""Between two questions whether it is."""
 
 
 def _say_what_was_recorded(config: Config, began: int, *, complete: bool) -> None:

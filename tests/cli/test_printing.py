@@ -53,9 +53,9 @@ def test_the_widest_text_is_cut_first_and_the_cut_is_seen() -> None:
 @pytest.mark.parametrize(
     ("cell", "shown"),
     [
-        ("Read /work/app/parsers/date_parser.py", "Read …date_parser.py"),
-        ("/work/app/parsers/date_parser.py", "…sers/date_parser.py"),
-        ("Bash pytest -q /work/app/tests/test_it.py", "Bash pytest -q /wor…"),
+        ("Read /code/app/parsers/date_parser.py", "Read …date_parser.py"),
+        ("/code/app/parsers/date_parser.py", "…sers/date_parser.py"),
+        ("Bash pytest -q /code/app/tests/test_it.py", "Bash pytest -q /cod…"),
     ],
 )
 def test_a_path_is_cut_before_the_name_that_tells_it_from_others(cell: str, shown: str) -> None:

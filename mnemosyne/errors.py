@@ -30,6 +30,9 @@ The message says what, where and what to do. Status codes are chosen in ``http/`
 """
 
 from collections.abc import Iterator
+from typing import TypeVar
+
+E = TypeVar("E", bound=BaseException)
 
 
 class MnemosyneError(Exception):
@@ -150,3 +153,19 @@ def alone(problem: Exception) -> Exception:
     while isinstance(problem, ExceptionGroup) and len(problem.exceptions) == 1:
         problem = problem.exceptions[0]
     return problem
+
+
+def release_frames(error: E) -> E:
+    """The error, that is handled and kept for somebody, without the frames that it and its causes came through. One
+    of them most likely holds the error, and all of them what they worked on, which would wait to be collected.
+    """
+    led: BaseException | None = error
+    while led is not None:
+        led.__traceback__ = None
+        led = led.__cause__ or led.__context__
+    return error
+
+
+def make_anew(error: E) -> E:
+    """Another one that says the same, to be raised: a shared error would gather the frames of all who raise it."""
+    return type(error)(*error.args)

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar, cast
 import attrs
 import trio
 
-from mnemosyne.errors import ActorStopped
+from mnemosyne.errors import ActorStopped, make_anew, release_frames
 
 Message = TypeVar("Message")
 Answer = TypeVar("Answer")
@@ -33,15 +33,14 @@ class Ask(Generic[Message, Answer]):
     def refuse(self, error: Exception) -> None:
         """Let the asker's call raise ``error``."""
         if not self._answered.is_set():
-            self._error = error
+            self._error = release_frames(error)
             self._answered.set()
 
     async def wait(self) -> Answer:
         """The answer, once it is there."""
         await self._answered.wait()
         if self._error is not None:
-            # A new one for each asker: a shared exception would gather everyone's tracebacks.
-            raise type(self._error)(*self._error.args)
+            raise make_anew(self._error)
         return cast("Answer", self._answer)
 
 

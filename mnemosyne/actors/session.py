@@ -78,6 +78,7 @@ from mnemosyne.errors import (
     NotFound,
     Outdated,
     VersionConflict,
+    release_frames,
 )
 
 log = logging.getLogger(__name__)
@@ -181,7 +182,7 @@ class SessionActor:
                     await self._handle(asked)
         except MnemosyneError as error:
             log.error("session %s cannot be read: %s", self.identity.stream, error)
-            ending = error
+            ending = release_frames(error)
         except Exception:
             log.exception("the actor of session %s failed; the next request starts another", self.identity.stream)
         finally:

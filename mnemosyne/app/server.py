@@ -271,8 +271,8 @@ def collect_rarely() -> None:
     """Look for garbage less often, and not among what was imported.
 
     A look at everything holds all threads, and so every session: a tenth of a second while a body with very many
-    values is read. Values that nobody holds are freed at once without it. Circles wait for it, as do turns and sessions
-    that are over: a server that is never quiet holds them for long (docs/reliability.md, an hour of load).
+    values is read. Values that nobody holds are freed at once without it, and turns and sessions that are over leave no
+    circles, which would wait for it (docs/reliability.md, an hour of load).
     """
     gc.collect()
     gc.freeze()

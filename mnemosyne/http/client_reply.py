@@ -15,7 +15,7 @@ from mnemosyne.domain.cost.catalogue import cost
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead
 from mnemosyne.domain.wire.reply import Reply, describe, json_object
-from mnemosyne.errors import MnemosyneError, ReplyCut
+from mnemosyne.errors import MnemosyneError, ReplyCut, make_anew
 from mnemosyne.http.headers import for_client, without_framing
 from mnemosyne.http.turn_log import TurnLog, safely
 
@@ -52,6 +52,11 @@ class RelayProgress:
     """Relays that hold a chunk which their client does not take."""
 
 
+def _nothing() -> Reply | None:
+    """What has arrived of a reply that nobody watches."""
+    return None
+
+
 class ClientReply:
     """What the relay's task hands over, and the client's request takes."""
 
@@ -65,7 +70,7 @@ class ClientReply:
         self._head_known = trio.Event()
         self._to_client, self._from_relay = trio.open_memory_channel[bytes](CHUNKS_IN_FLIGHT)
         self._recorded = False
-        self._so_far: Callable[[], Reply | None] = lambda: None
+        self._so_far: Callable[[], Reply | None] = _nothing
 
     # The client's side
 
@@ -75,7 +80,7 @@ class ClientReply:
         """
         await self._head_known.wait()
         if self._head is None:
-            raise self._failure or ReplyCut("the relay ended before the reply began.")
+            raise make_anew(self._failure or ReplyCut("the relay ended before the reply began."))
         return self._head
 
     async def body(self) -> AsyncGenerator[bytes, None]:
@@ -85,7 +90,7 @@ class ClientReply:
             yield b"".join(waiting)
             self._progress.delivered += len(waiting)
         if self._failure is not None:
-            raise self._failure
+            raise make_anew(self._failure)
 
     def _rest_in_channel(self) -> Iterator[bytes]:
         """What waits already: one write for it instead of one for each chunk is half of a fast reply's cost."""
@@ -170,6 +175,7 @@ class ClientReply:
         """Record the end of the turn, once."""
         if not self._recorded:
             self._recorded = True
+            self._so_far = _nothing  # whose reply was watched refers to this one: a circle would wait to be collected
             with trio.CancelScope(shield=True):
                 await safely(end())
 

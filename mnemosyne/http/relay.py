@@ -8,7 +8,7 @@ import trio
 
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Upstream, UpstreamRequest
-from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut
+from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut, release_frames
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.headers import request_with
 from mnemosyne.http.reading import ReplyReading, reading_of
@@ -45,9 +45,9 @@ class Relay:
             with self.client.scope:
                 await self._fetch()
         except CannotForward as error:
-            failure = error
+            failure = release_frames(error)
         except ReplyCut as error:
-            failure = error
+            failure = release_frames(error)
             log.warning("%s", error)
         except Exception:
             failure = ReplyCut("the relay failed; see the server's log.")

@@ -14,7 +14,7 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead, Upstream, UpstreamReply, UpstreamRequest
 from mnemosyne.domain.wire.identity import speaker
 from mnemosyne.domain.wire.reply import Reply, describe, json_object
-from mnemosyne.errors import MnemosyneError, ReplyCut, UpstreamFailed
+from mnemosyne.errors import MnemosyneError, ReplyCut, UpstreamFailed, release_frames
 from mnemosyne.http.client_reply import ClientReply
 from mnemosyne.http.content_encoding import LARGEST_REPLY, Decoder, decoder_for
 from mnemosyne.http.headers import request_with, text_headers
@@ -111,7 +111,7 @@ class SplicedRounds:
             try:
                 return await self._send_round(request)
             except TryAgain as failure:
-                log.warning("a hidden round failed and is sent again: %s", failure)
+                log.warning("a hidden round failed and is sent again: %s", str(release_frames(failure)))
                 await trio.sleep(failure.pause)
                 self._rewriting.next_round()
 

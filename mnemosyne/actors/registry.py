@@ -141,12 +141,14 @@ class SessionRegistry:
             awake.is_late = True
 
     def mode_of(self, stream: UUID, lane: str) -> Mode | None:
-        """What a lane of a session sends upstream, as its actor knows or has still to hear; None if no actor does."""
+        """What a lane of a session sends upstream, as its actor knows or has still to hear; None if no actor does.
+        Another process may have begun a lane that this one's actor does not know.
+        """
         awake = self._awake.get(stream)
         if awake is None:
             return None
         if awake.actor.loaded:
-            return lane_modes(awake.actor.state).get(lane, Mode.OBSERVE)
+            return lane_modes(awake.actor.state).get(lane)
         return Mode.OBSERVE if lane in awake.as_it_came else None
 
     async def going_on(self, stream: UUID, request: ArrivedRequest) -> Proposal | None:

@@ -272,6 +272,10 @@ class SessionActor:
         """What would go upstream; whatever fails there, the client's own body may go."""
         try:
             gathered = await self._plan(request)
+            if gathered.planned.turn is None and rounds.may_be_managed_elsewhere(gathered.opening):
+                await self._stop_if_outdated()
+        except VersionConflict:
+            raise
         except MnemosyneError as error:
             log.warning("the upstream history of session %s cannot be had: %s", self.identity.stream, error)
             raise
@@ -562,6 +566,17 @@ class SessionActor:
         self._last = self._journal.submit(append)
         await self._memory.note_all([event for events, _ in decided for event in events])
         return self._last
+
+    async def _stop_if_outdated(self) -> None:
+        """Stop where another process has written to the session, and raise VersionConflict. What is recorded before it
+        leaves finds that out by itself; what leaves as it came does not.
+        """
+        if self._last is not None:
+            await _wait_for_outcome(self._last)
+            await self._stop_if_refused()
+        if await self._log.read(self.identity.stream, after=self.state.version):
+            self.stop()
+            raise VersionConflict("another process has written to the session")
 
     async def _stop_if_refused(self) -> None:
         """Stop where the last append failed, for whatever reason, and raise VersionConflict: the state tells of what

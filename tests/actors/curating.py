@@ -18,7 +18,7 @@ from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.summaries.helper_model import HelperModel
 from mnemosyne.errors import ActorStopped, VersionConflict
 from tests.actors.spending import LoggedSpending
-from tests.actors.support import IDENTITY, PATIENT, Process, StoppableLog, events_of, open_process
+from tests.actors.support import IDENTITY, PATIENT, Process, ProcessLog, StoppableLog, events_of, open_process
 from tests.waiting import DEADLINE
 
 ENOUGH_MONEY = Budget(10**12, 1.0)
@@ -84,7 +84,7 @@ async def open_curated(
 @asynccontextmanager
 async def open_curator(
     process: Process,
-    log: StoppableLog,
+    log: ProcessLog,
     model: HelperModel | None = None,
     *,
     budget: Budget = ENOUGH_MONEY,

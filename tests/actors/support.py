@@ -2,10 +2,10 @@
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from uuid import UUID
 
 import attrs
@@ -21,7 +21,7 @@ from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import Turn, TurnOpener
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
+from mnemosyne.adapters.postgres.batches import Committed, Committer, EncodedAppend
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.knowledge.book import KnowledgeBook
@@ -143,6 +143,10 @@ class StoppableLog(PlainLog):
             raise self.poisoned
 
 
+class ProcessLog(EventLog[Any], ContentStore, Committer, Protocol):
+    """All that a process of ours needs of a log."""
+
+
 def salt() -> bytes:
     return b"s" * 16
 
@@ -207,12 +211,13 @@ class Process:
 
 @asynccontextmanager
 async def open_process(
-    log: StoppableLog,
+    log: ProcessLog,
     journal: GroupJournal | None = None,
     *,
     window: int | None = None,
     tariff: str | None = None,
     clock: Iterator[int] | None = None,
+    new_id: Callable[[], str] | None = None,
     index: ObjectIndex | None = None,
     tool_budget: int | None = None,
     strict: bool = False,
@@ -259,14 +264,14 @@ async def open_process(
                     SessionFinder(registry, PlainDirectory(log), "t"),
                     turns,
                     lambda: next(clock),
-                    lambda: f"c{next(ids)}",
+                    new_id or (lambda: f"c{next(ids)}"),
                 )
                 yield Process(registry, journal, opener, turns)
             sessions.cancel_scope.cancel()
         await journal.close(within=1)
 
 
-def librarian_of(log: StoppableLog, journal: GroupJournal, tokens: int, clock: Iterator[int]) -> Librarian:
+def librarian_of(log: ProcessLog, journal: GroupJournal, tokens: int, clock: Iterator[int]) -> Librarian:
     """A librarian for whom every folder is the project that its name ends with."""
 
     async def find_project(folder: str) -> str:

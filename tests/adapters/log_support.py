@@ -1,6 +1,7 @@
 """What the tests of the log share: sample events, a log of each kind with its journal, and a wire that can be cut."""
 
 import hashlib
+import random
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -19,11 +20,13 @@ from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog, _append_all
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Recorded
+from tests.simulation.database import LogConnection, SharedLog
 from tests.waiting import DEADLINE
 
 PLAIN, INLINE, POSTGRES = "plain objects", "plain objects without a journal", "postgres"
+SIMULATED = "a simulated database"
 
-KINDS = (PLAIN, INLINE, POSTGRES)
+KINDS = (PLAIN, INLINE, SIMULATED, POSTGRES)
 
 
 @attrs.frozen
@@ -77,7 +80,8 @@ async def open_world(kind: str, dsn: str) -> AsyncIterator[World]:
         log = PlainLog(CODEC)
         yield World(log, log, log)
     else:
-        async with open_plain() if kind == PLAIN else open_postgres(dsn) as world:
+        opened = {PLAIN: open_plain, SIMULATED: open_simulated}
+        async with opened[kind]() if kind in opened else open_postgres(dsn) as world:
             yield world
 
 
@@ -87,6 +91,15 @@ async def open_plain() -> AsyncIterator[World]:
     log = PlainLog(CODEC)
     async with running(GroupJournal(log, CODEC)) as journal:
         yield World(journal, log, log)
+
+
+@asynccontextmanager
+async def open_simulated() -> AsyncIterator[World]:
+    """A connection to a database of the simulation, behind the real journal."""
+    async with trio.open_nursery() as later:
+        log = LogConnection(SharedLog(CODEC), random.Random(0), later, seconds=(0.0,))
+        async with running(GroupJournal(log, CODEC)) as journal:
+            yield World(journal, log, log)
 
 
 @asynccontextmanager

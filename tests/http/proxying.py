@@ -14,7 +14,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.reply import Reply
-from mnemosyne.http.app import create_app
+from mnemosyne.http.app import Application, create_app
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.inspector.status import ServerParts
@@ -97,6 +97,11 @@ async def _no_metrics() -> str:
 _NO_PARTS = ServerParts(off_since=_never_off, worker=_no_worker, database=dict, metrics=_no_metrics)
 
 
+def app_of(config: Config, gateway: Gateway) -> Application:
+    """The application around a gateway, without pages."""
+    return create_app(config, gateway, TOKEN, _NO_PARTS)
+
+
 @attrs.define
 class Proxy:
     """A running proxy."""
@@ -128,9 +133,7 @@ async def open_proxy(
         gateway = Gateway(routed, relays, proxy.progress, config.max_body_bytes, turns or NoTurns(), mode, room)
         gateway = attrs.evolve(gateway, traffic=proxy.traffic)
         async with trio.open_nursery() as server:
-            await server.start(
-                run_hypercorn, create_app(config, gateway, TOKEN, _NO_PARTS), listener, proxy.stopping, 5
-            )
+            await server.start(run_hypercorn, app_of(config, gateway), listener, proxy.stopping, 5)
             try:
                 yield proxy
             finally:

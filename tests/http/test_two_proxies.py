@@ -18,9 +18,12 @@ from tests.http.managing import (
     Stage,
     assert_nothing_of_ours,
     assert_prefixes,
+    look,
     open_stage,
     results,
+    said,
     text,
+    think,
 )
 from tests.http.test_managed import LOOP
 
@@ -71,6 +74,20 @@ async def test_agents_of_one_session_that_talk_through_both_at_once_disturb_each
             each.url = (one if each.url == two.url else two).url
             await each.work("And now?")
         await nothing_lost([one, two], turns=4 * 6)
+
+
+async def test_an_agent_that_the_other_began_to_manage_is_gone_on_with_by_one_that_never_heard_of_it() -> None:
+    thinks = {"replies": [said(think("Well."), look()), said(text("It is there."))]}
+    async with two_stages(thinks) as (one, two):
+        await Client(one.url, headers={"x-claude-code-agent-id": "a"}).work("Look it up.")
+        client = Client(two.url)
+        message = await client.turn(text("Where is it?"))
+        client.url = one.url
+        message = await client.turn(*results(message))
+        assert message["content"][-1] == text("It is there.")
+        first, second = one.upstream[-2:]
+        assert_prefixes([first, second])
+        await nothing_lost([one, two], turns=4)
 
 
 async def test_agents_whose_first_requests_are_prepared_at_once_are_all_managed(

@@ -244,6 +244,13 @@ def why_too_dear(opening: Opening, settings: ServerSettings) -> str | None:
     return why if why is not None and tariff_of(opening, settings).is_billed else None
 
 
+def may_be_managed_elsewhere(opening: Opening) -> bool:
+    """Whether another process may manage what a request goes on with, of which nothing is known here: the model has
+    spoken in it, and its branch begins here, or waits for its memory tools.
+    """
+    return (opening.opened is not None or opening.branch.late) and _has_model_words(opening.read)
+
+
 def mode_without_us(opening: Opening, settings: ServerSettings) -> SetMode | None:
     """The command to set the mode of a branch whose first request leaves as it came, or as a fallback: it is never
     managed. None where nothing is decided with this request, or nobody asked for it.

@@ -1,0 +1,204 @@
+"""A database whose log is in memory, and connections to it in all weathers.
+
+A connection belongs to one server. When that dies, nothing that it still asks takes hold; what was under way may.
+"""
+
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import Enum, auto
+from typing import Any
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
+from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.domain.ports import Recorded, StreamSizes
+from mnemosyne.errors import LogUnavailable
+
+
+class Weather(Enum):
+    """How a connection does."""
+
+    FAIR = auto()
+    SLOW = auto()
+    """Each word takes long."""
+    HUNG = auto()
+    """Nothing is answered until that is over."""
+    AWAY = auto()
+    """Connections are refused."""
+    LOSSY = auto()
+    """It breaks behind some words, which are heard all the same, or are not, or later."""
+    UNREADABLE = auto()
+    """What is asked fails, what is written does not."""
+
+
+BAD = tuple(each for each in Weather if each is not Weather.FAIR)
+
+FAIR_SECONDS = (0.0, 0.0, 0.001, 0.01)
+SLOW_SECONDS = (0.05, 0.3, 1.5, 4.0)
+LATEST_SECONDS = 5.0
+"""An append that was given up may take hold so much later (docs/reliability.md)."""
+
+
+class SharedLog(PlainLog):
+    """The log of a database that several servers write to."""
+
+    def __init__(self, codec: EventCodec) -> None:
+        super().__init__(codec)
+        self.commits = 0
+        self.conflicts = 0
+
+    def take(self, batch: Sequence[EncodedAppend]) -> Committed:
+        """Commit at once."""
+        before = {append.stream: self.version(append.stream) for append in batch}
+        errors = tuple(self._commit(batch))
+        self.commits += 1
+        self.conflicts += sum(error is not None for error in errors)
+        for stream, version in before.items():
+            versions = [each.version for each in self._streams.get(stream, [])[version:]]
+            assert versions == list(range(version + 1, version + 1 + len(versions))), "a stream has a gap"
+        self._committed.advance(len(self._events))
+        return Committed(errors, len(self._events))
+
+    def take_if_all_fits(self, batch: Sequence[EncodedAppend]) -> None:
+        """What the database does with a transaction that nobody waits for any more: whole, or not at all."""
+        now: dict[UUID, int] = {}
+        for append in batch:
+            if append.expected != now.get(append.stream, self.version(append.stream)):
+                return
+            now[append.stream] = append.version
+        self.take(batch)
+
+    def version(self, stream: UUID) -> int:
+        """That of the stream's last event."""
+        return len(self._streams.get(stream, []))
+
+
+@attrs.define(eq=False)
+class LogConnection:
+    """A server's way to the log (ports.EventLog, ports.ContentStore, batches.Committer)."""
+
+    log: SharedLog
+    chance: random.Random
+    later: trio.Nursery
+    """Where what was given up goes on."""
+    note: Callable[[str], None] = lambda what: None
+    weather: Weather = Weather.FAIR
+    seconds: Sequence[float] = FAIR_SECONDS
+    """How long a word may take in fair weather."""
+    is_dead: bool = False
+    _is_calm: bool = False
+    _changed: trio.Event = attrs.field(factory=trio.Event)
+
+    def change(self, weather: Weather) -> None:
+        """From now on it does so."""
+        if self._is_calm:
+            return
+        if weather is not self.weather:
+            self.note(f"the connection is {weather.name}")
+        self.weather = weather
+        self._changed.set()
+        self._changed = trio.Event()
+
+    def calm_down(self) -> None:
+        """From now on it is always fair."""
+        self.change(Weather.FAIR)
+        self._is_calm = True
+
+    def cut(self) -> None:
+        """Its server is dead."""
+        self.is_dead = True
+        self._changed.set()
+
+    async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
+        await self._reach()
+        if self.weather is Weather.LOSSY and self.chance.random() < 0.6:
+            return await self._lose(batch)
+        done = self.log.take(batch)
+        self.note(f"committed up to {done.position}")
+        await self._pass_time()  # a server that dies here does not know that it is done
+        self._check_alive()
+        return done
+
+    async def _lose(self, batch: Sequence[EncodedAppend]) -> Committed:
+        what = self.chance.choice(("unheard", "heard", "late"))
+        self.note(f"an append is {what}")
+        if what == "heard":
+            self.log.take_if_all_fits(batch)
+        elif what == "late":
+            self.later.start_soon(self._take_later, batch, self.chance.uniform(0, LATEST_SECONDS))
+        raise LogUnavailable("the connection broke")
+
+    async def _take_later(self, batch: Sequence[EncodedAppend], seconds: float) -> None:
+        await trio.sleep(seconds)
+        self.log.take_if_all_fits(batch)
+
+    async def _read(self) -> None:
+        await self._reach()
+        lost = self.weather is Weather.LOSSY and self.chance.random() < 0.3
+        if lost or self.weather is Weather.UNREADABLE:
+            raise LogUnavailable("the connection broke")
+
+    async def _reach(self) -> None:
+        """Until a word is at the database."""
+        self._check_alive()
+        await self._pass_time()
+        while self.weather is Weather.HUNG and not self.is_dead:
+            await self._changed.wait()
+        self._check_alive()
+        if self.weather is Weather.AWAY:
+            raise LogUnavailable("the database is away")
+
+    async def _pass_time(self) -> None:
+        await trio.sleep(self.chance.choice(SLOW_SECONDS if self.weather is Weather.SLOW else self.seconds))
+
+    def _check_alive(self) -> None:
+        if self.is_dead:
+            raise LogUnavailable("the server is dead")
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Any]]:
+        await self._read()
+        return await self.log.read(stream, after=after, upto=upto)
+
+    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[Any]]:
+        await self._read()
+        return await self.log.pick(stream, versions)
+
+    async def select(self, stream: UUID, classes: Collection[type]) -> Sequence[Recorded[Any]]:
+        await self._read()
+        return await self.log.select(stream, classes)
+
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
+        await self._read()
+        return await self.log.tail(after=after, limit=limit)
+
+    async def pick_first(self) -> Sequence[Recorded[Any]]:
+        await self._read()
+        return await self.log.pick_first()
+
+    async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[Any]]:
+        await self._read()
+        return await self.log.pick_last(classes)
+
+    async def streams(self, beginning: str = "") -> Sequence[UUID]:
+        await self._read()
+        return await self.log.streams(beginning)
+
+    async def knowledge_streams(self) -> Sequence[UUID]:
+        await self._read()
+        return await self.log.knowledge_streams()
+
+    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
+        await self._read()
+        return await self.log.sizes(stream)
+
+    async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
+        await self._reach()
+        return await self.log.forget(stream, redacted)
+
+    async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        await self._read()
+        return await self.log.fetch(stream, digests)

@@ -5,6 +5,7 @@ bounded. It finds what has a shape; a password in the middle of a sentence has n
 """
 
 import re
+from base64 import b64decode
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from hashlib import sha256
@@ -20,7 +21,7 @@ _ENDINGS = (
     *("token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credentials"),
     *("accesskey", "accountkey", "apikey", "apikeys", "encryptionkey", "masterkey", "privatekey", "secretkey"),
     *("sharedkey", "signingkey", "subscriptionkey", "authorization", "cookie", "cookies"),
-    *("authheader", "bearer", "connectionstring", "jwt", "passcode"),
+    *("auth", "authheader", "bearer", "connectionstring", "jwt", "passcode"),
 )
 """How the name of a credential ends, without ``_`` and ``-``, in lower case.
 
@@ -29,6 +30,8 @@ are what gateways and other dialects use.
 """
 
 
+HEADERS = "headers"
+
 _NUMBERED = re.compile(r"(?:v?\d{1,4}|value)\Z")
 """How one of several ends: ``api_key_2``, ``token_v2``, ``secret_value``."""
 
@@ -36,7 +39,8 @@ _NUMBERED = re.compile(r"(?:v?\d{1,4}|value)\Z")
 def is_name(name: str) -> bool:
     """Whether a member, a header or a variable of this name holds a credential."""
     plain = _NUMBERED.sub("", name.replace("_", "").replace("-", "").lower())
-    return plain == "credential" or plain.endswith(_ENDINGS)  # Claude Code 2.1.329 has a setting "hostCredential"
+    # Claude Code 2.1.329 has a setting "hostCredential". Headers for a server of tools are there to be let in by it.
+    return plain in ("credential", HEADERS) or plain.endswith(_ENDINGS)
 
 
 SHORTEST = 8
@@ -44,10 +48,20 @@ SHORTEST = 8
 
 
 def in_headers(headers: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """The credentials in the headers of a request, also without the scheme before them."""
+    """The credentials in the headers of a request, also without the scheme before them, and what ``Basic`` encodes."""
     values = [value.strip() for name, value in headers if is_name(name)]
-    parts = {part.strip() for value in values for part in (value, value.partition(" ")[2])}
+    parts = {part.strip() for value in values for part in (value, value.partition(" ")[2], *_decode_basic(value))}
     return frozenset(part for part in parts if len(part) >= SHORTEST)
+
+
+def _decode_basic(value: str) -> tuple[str, ...]:
+    """User and password of a header's value, and the password alone (RFC 7617); nothing where it holds neither."""
+    scheme, _, encoded = value.partition(" ")
+    try:
+        pair = b64decode(encoded.strip(), validate=True).decode() if scheme.lower() == "basic" else ""
+    except ValueError:
+        return ()
+    return pair, pair.partition(":")[2]
 
 
 def digest(credential: str) -> str:
@@ -120,8 +134,8 @@ _PEM = (
 )
 """A private key in PEM; half of one, without its end, is a secret as well."""
 
-_GAP = r"""["'\\]{0,4}\s{0,8}[:=]\s{0,8}"""
-"""Between a name and its value, in headers, JSON, YAML, and JSON in JSON."""
+_GAP = r"""["'\\]{0,8}\s{0,8}[:=]\s{0,8}"""
+"""Between a name and its value, in headers, JSON, YAML, and JSON in JSON in JSON."""
 
 _VALUE = r"""[^\s"'\\,;<>(){}\[\]$&|*`]"""
 
@@ -129,12 +143,12 @@ _SCHEMES = "Bearer|Basic|Digest|Token|bearer|basic|token"
 
 
 def _authorization(name: str) -> _Shape:
-    quotes = r"""["'\\]{0,4}"""
+    quotes = r"""["'\\]{0,8}"""
     return name, rf"{_GAP}{quotes}(?:(?:{_SCHEMES}) {{1,4}}({_VALUE}{{8,}}+)|{_MIXED}({_VALUE}{{8,}}+))"
 
 
 def _make_shape(name: str) -> _Shape:
-    quoted = r"""\\{0,2}["']([^\s"'\\]{8,400}+)\\{0,2}["']"""
+    quoted = r"""\\{0,7}["']([^\s"'\\]{8,400}+)\\{0,7}["']"""
     return name, rf"{_GAP}(?:{quoted}|{_MIXED}({_VALUE}{{8,}}+))"
 
 

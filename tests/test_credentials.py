@@ -139,6 +139,8 @@ def test_bytes_of_any_kind_can_be_asked() -> None:
         "session_jwt",
         "cookies",
         "DB_CONNECTION_STRING",
+        "Helicone-Auth",
+        "headers",
     ],
 )
 def test_names_tell_by_their_ending(name: str) -> None:
@@ -155,6 +157,7 @@ def test_names_tell_by_their_ending(name: str) -> None:
         "model",
         "tokens",
         "hostCredential",
+        "author",
         "max_tokens_2",
         "value",
     ],
@@ -171,6 +174,14 @@ def test_the_keys_of_a_request_are_the_values_of_headers_that_are_named_so() -> 
         ("User-Agent", "claude"),
     )
     assert in_headers(headers) == {"Bearer a-gateway-s-own-key", "a-gateway-s-own-key", KEYS["openai"]}
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [("Basic dXNlcjpodXNoLWh1c2g=", {"user:hush-hush", "hush-hush"}), ("basic !", set()), ("Basic /////w==", set())],
+)
+def test_what_basic_encodes_is_a_key_of_the_request_too(value: str, found: set[str]) -> None:
+    assert found == in_headers([("Authorization", value)]) - {value, value.partition(" ")[2]}
 
 
 @pytest.mark.parametrize("pattern", [credentials.in_text(), credentials.in_bytes()], ids=["text", "bytes"])

@@ -152,7 +152,9 @@ class OpenHoldings:
             last = await self._progress.beyond(position)
             nursery.cancel_scope.cancel()
         recorded = await self.archive.events.tail(after=position, limit=_MOST_EVENTS)
-        return last, frozenset(each.stream for each in recorded)
+        streams = {each.stream for each in recorded}
+        # The tail is that of all tenants: when another's sessions are at work is nobody's business here, nor their ids.
+        return last, frozenset([each for each in streams if await self.archive.events.streams(str(each))])
 
     async def health(self) -> Mapping[str, Any]:
         models = self.models

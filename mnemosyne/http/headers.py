@@ -51,6 +51,9 @@ LOGGABLE = frozenset(
 
 
 _SECRET_IN_PATH = re.compile(r"sk-[\w-]+|(?<=//)[^/@]*(?=@)")
+_SEGMENT = re.compile(r"[^/…]+")
+_WORD = re.compile(r"[A-Za-z_.:@-]{1,24}|v\d[a-z0-9]{0,6}")
+"""A part of a path that is a word of an API; any other may be an id, a name, or somebody's key."""
 
 
 def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
@@ -83,9 +86,11 @@ def loggable(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 def loggable_path(target: bytes) -> str:
-    """The path of a request target as it may be logged: without query, user information and what looks like a key."""
-    path = target.partition(b"?")[0].decode("ascii", "replace")
-    return credentials.mask(_SECRET_IN_PATH.sub("…", path))
+    """The path of a request target as it may be logged: without query and user information, and of its parts the words
+    of an API alone.
+    """
+    path = _SECRET_IN_PATH.sub("…", target.partition(b"?")[0].decode("ascii", "replace"))
+    return _SEGMENT.sub(lambda part: part[0] if _WORD.fullmatch(part[0]) else "…", path)
 
 
 def _end_to_end(headers: Iterable[tuple[bytes, bytes]], also: tuple[bytes, ...] = ()) -> list[tuple[bytes, bytes]]:

@@ -1,5 +1,7 @@
 """Headers pass from end to end; what belongs to one hop, to us or to a secret goes nowhere it should not."""
 
+import pytest
+
 from mnemosyne.http.headers import for_client, for_upstream, loggable, loggable_path
 
 
@@ -40,3 +42,11 @@ def test_a_key_that_names_a_session_is_not_logged() -> None:
 
 def test_a_path_is_logged_without_what_looks_like_a_key_of_anybody() -> None:
     assert "CANARY" not in loggable_path(b"/v1/ghp_CANARYabcdefghijklmnopqrstuvwxyz0123/x")
+
+
+@pytest.mark.parametrize(
+    "part", ["0f8fad5bd9cb469fa165", "CANARYCANARYCANARYCANARYC", "key=CANARY", "C%41NARY", "msg_01CANARY"]
+)
+def test_of_a_path_that_nobody_knows_the_words_alone_are_logged(part: str) -> None:
+    path = f"/v1beta/files/{part}/content:upload"
+    assert loggable_path(path.encode()) == "/v1beta/files/…/content:upload"

@@ -51,6 +51,10 @@ def _ask(connection: Connection, query: str, tenant: str, seconds: float) -> Que
             " set_config('mnemosyne.tenant', %s, true), set_config('timezone', 'UTC', true)",
             (f"{int(seconds * 1000)}", f"{VIEWS}, mnemosyne", tenant),
         )
+        # What the server says of a refusal may quote a value, and its log is out of the reach of `forget`.
+        connection.execute(
+            "select set_config('log_min_messages', 'log', true) where current_setting('is_superuser')::bool"
+        )
         with tell_refusals():
             # A prepared statement is a single one, so that nothing ends the transaction and goes on behind it.
             cursor = connection.execute(query.encode(), prepare=True)

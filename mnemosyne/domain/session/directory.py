@@ -20,13 +20,17 @@ NAMESPACE = UUID("6f0d2b5e-3c57-5b0b-9a55-0d4f6a1d9c10")
 """Streams are UUIDs of this namespace: every process that sees a client's session finds the same stream."""
 
 
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
 UNNAMED = "chain:"
 """How the names begin that we give to sessions whose clients give none."""
 
 
 def stream_of(tenant: str, external_id: str) -> UUID:
-    """The stream of a client's session. Sessions of different tenants never meet."""
-    return uuid5(NAMESPACE, f"{tenant}\0{external_id}")
+    """The stream of a client's session. Sessions of different tenants never meet; and no name that a client makes up is
+    that of a stream of ours, which has NUL in it.
+    """
+    return uuid5(NAMESPACE, f"{tenant}\0{external_id.replace(chr(0), REPLACEMENT)}")
 
 
 def operator_stream(tenant: str) -> UUID:

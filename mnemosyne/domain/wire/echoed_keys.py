@@ -3,7 +3,10 @@
 What the client gets is not touched; this is for the log alone.
 """
 
-from collections.abc import Iterable
+import re
+from base64 import b64encode
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
@@ -53,17 +56,64 @@ def without_in_text(text: str, keys: Iterable[str]) -> str:
 
 
 def _find_quoted(text: bytes, key: bytes) -> list[Range]:
-    """Where a key stands, or a long beginning of it."""
-    found: list[Range] = []
+    """Where a key stands, or a long beginning of it, however it is written: with escapes of JSON or of URLs, in Base64,
+    alone or behind something else.
+    """
+    plain = _Plain.of(text)
+    writings = {each for known in (key, _Plain.of(key).text) for each in _writings(known)}
+    return [(plain.place(start), plain.place(end)) for each in writings for start, end in _find(plain.text, each)]
+
+
+def _find(text: bytes, key: bytes) -> Iterator[Range]:
     start = key[:SHOWN]
     at = text.find(start)
     while at >= 0:
         end = at + len(start)
         while end < len(text) and end - at < len(key) and text[end] == key[end - at]:
             end += 1
-        found.append((at, end))
+        yield at, end
         at = text.find(start, end)
-    return found
+
+
+def _writings(key: bytes) -> Iterator[bytes]:
+    """The key, and those letters of Base64 that hold bits of it alone, for each place where it may begin."""
+    yield key
+    for ahead in range(3):
+        letters = b64encode(bytes(ahead) + key)[-(-ahead * 8 // 6) : (ahead + len(key)) * 8 // 6]
+        yield letters
+        if (in_urls := letters.translate(_IN_URLS)) != letters:
+            yield in_urls
+
+
+_IN_URLS = bytes.maketrans(b"+/", b"-_")
+
+_ESCAPE = re.compile(rb"\\u00([0-9A-Fa-f]{2})|%([0-9A-Fa-f]{2})|\\([^u])", re.DOTALL)
+
+
+@attrs.frozen
+class _Plain:
+    """A text without its escapes. ``marks`` tell behind each escape where that is in the text, and where it was."""
+
+    text: bytes
+    marks: Sequence[tuple[int, int]]
+
+    @classmethod
+    def of(cls, escaped: bytes) -> "_Plain":
+        parts, marks, at, size = [], [(0, 0)], 0, 0
+        for found in _ESCAPE.finditer(escaped) if b"\\" in escaped or b"%" in escaped else ():
+            before = escaped[at : found.start()]
+            digits = found[1] or found[2]
+            parts += [before, bytes.fromhex(digits.decode()) if digits else found[3]]
+            at = found.end()
+            size += len(before)
+            marks += [(size, found.start()), (size + 1, at)]
+            size += 1
+        return cls(b"".join((*parts, escaped[at:])), marks)
+
+    def place(self, at: int) -> int:
+        """Where a place of the plain text was."""
+        plain, escaped = self.marks[bisect_right(self.marks, (at, 6 * len(self.text) + 1)) - 1]
+        return escaped + at - plain
 
 
 def _of_error(body: bytes, status: int | None) -> list[Range]:

@@ -214,7 +214,8 @@ def credential_literals(
 ) -> list[Range]:
     """The literals in ``[start, end)`` that are the value of a member whose name is a credential's, at any depth, or of
     one that holds a URL if that may carry a credential. With ``lists`` all values count in an array or object of such a
-    name (in a schema it describes a parameter), with ``shapes`` whatever looks like a credential.
+    name (in a schema it describes a parameter, but for the headers of a tool's server), with ``shapes`` whatever looks
+    like a credential.
 
     ``start`` must lie outside any string. Text that merely speaks of a key is inside a string and does not count.
     """
@@ -230,12 +231,21 @@ def credential_literals(
             is_secret = is_secret or (name.lower().endswith(_URLS) and _SECRET_IN_URL.match(raw, *literal) is not None)
             if is_secret or (shapes and credentials.spans(raw[slice(*literal)])):
                 found.append(literal)
-        elif lists and is_secret and raw[start : start + 1] in (b"[", b"{"):
+        elif is_secret and raw[start : start + 1] in (b"[", b"{") and (lists or _are_headers(raw, name, start)):
             inner, start = start, min(value_end(raw, start) or end, end)
             found += _values(raw, inner, start)
         elif shapes and start == keyed.end(1) and credentials.spans(keyed.group(1)):
             found.append((keyed.start(1) + 1, keyed.end(1) - 1))
     return found
+
+
+_OF_SCHEMAS = frozenset({"type", "$ref", "properties", "description", "anyOf", "oneOf", "allOf", "enum", "const"})
+
+
+def _are_headers(raw: bytes, name: str, at: int) -> bool:
+    """Whether the value at ``at`` is what a tool's server is sent, among tools, where a schema may have that name."""
+    found = members(raw, at) if name == credentials.HEADERS else None
+    return bool(found) and _OF_SCHEMAS.isdisjoint(member.key for member in found or ())
 
 
 def _values(raw: bytes, start: int, end: int) -> Iterator[Range]:
@@ -254,6 +264,10 @@ def _text_of(key: bytes) -> str:
 
 _unquoted_credential = re.compile(rb'"([A-Za-z_-]{6,64})"\s*+:\s*+"((?:[^"\\]++|\\.)*+)', re.DOTALL)
 _form_field = re.compile(rb"(?:^|[&\s?;])([A-Za-z_-]{4,64})=([^&\s;]++)")
+_element = re.compile(rb"<([A-Za-z_-]{4,64})(?:\s[^<>]{0,256})?>([^<]++)")
+_form_part = re.compile(
+    rb'name="([A-Za-z_-]{4,64})"[^\r\n]{0,256}\r?\n(?:[A-Za-z-]{1,64}:[^\r\n]{0,256}\r?\n){0,4}\r?\n([^\r\n]++)'
+)
 
 
 def credential_literals_anywhere(raw: bytes) -> list[Range]:
@@ -263,7 +277,7 @@ def credential_literals_anywhere(raw: bytes) -> list[Range]:
     Finds a value that never ends, too.
     """
     found = credentials.spans(raw)
-    for pattern in (_unquoted_credential, _form_field):
+    for pattern in (_unquoted_credential, _form_field, _element, _form_part):
         found += [
             match.span(2)
             for match in pattern.finditer(raw)

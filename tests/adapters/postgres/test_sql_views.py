@@ -229,6 +229,12 @@ async def test_a_statement_that_is_no_question_is_refused_with_a_sentence(dsn: s
         assert query(dsn, "select count(*) from mnemosyne.stored_events") == before
 
 
+async def test_what_a_refusal_quotes_does_not_reach_the_server_s_log(dsn: str) -> None:
+    async with filled(dsn, "one-of-everything") as world:
+        assert (await ask(world, "select current_setting('log_min_messages')")).rows == [("log",)]
+    assert query(dsn, "select current_setting('log_min_messages')") == [("warning",)]
+
+
 # Readers
 
 

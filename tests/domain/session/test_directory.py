@@ -4,6 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.knowledge.book import knowledge_stream
+from mnemosyne.domain.knowledge.decide import Place
+from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.directory import (
     lane_modes,
@@ -64,3 +67,9 @@ def test_streams_of_tenants_and_operators_never_meet() -> None:
     streams = {stream_of("t", "s"), stream_of("u", "s"), stream_of("t", ""), operator_stream("t"), operator_stream("u")}
     assert len(streams) == 5
     assert stream_of("t", "s") == stream_of("t", "s")
+
+
+def test_no_name_that_a_client_makes_up_is_that_of_a_stream_of_ours() -> None:
+    known = knowledge_stream(Place("t", Scope.PROJECT, "/work"))
+    assert stream_of("t", "\0operator") != operator_stream("t")
+    assert stream_of("t", "\0knowledge\0project\0/work") != known

@@ -1,6 +1,7 @@
 """What is recorded of an error holds no key that the request brought, and none that has the shape of one."""
 
 import json
+from base64 import b64encode, urlsafe_b64encode
 from typing import Any
 
 import pytest
@@ -30,6 +31,39 @@ def test_a_key_that_an_error_quotes_is_masked_letter_by_letter(said: str) -> Non
     assert SHAPED.encode() not in kept.body
     assert len(kept.body) == len(error(said).body)
     assert json.loads(kept.body)["error"]["type"] == "authentication_error"
+
+
+def in_json(text: str) -> str:
+    """Each second letter as JSON may write it."""
+    return "".join(f"\\u{ord(each):04x}" if at % 2 else each for at, each in enumerate(text))
+
+
+WRITTEN = {
+    "escaped in JSON": in_json(KEY),
+    "a slash escaped": "a\\/key\\/with+slashes/in-it",
+    "escaped for a URL": "?key=a%2Fkey%2fwith%2Bslashes%2Fin%2Dit&x=%20",
+    "Base64": b64encode(KEY.encode()).decode(),
+    "Basic": b64encode(f"user:{KEY}".encode()).decode(),
+    "Basic of another length": b64encode(f"user2:{KEY}".encode()).decode(),
+    "Base64 for URLs": urlsafe_b64encode(b"a\xff\xfe" + KEY.encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+def test_a_key_is_found_however_an_error_writes_it(way: str) -> None:
+    body = f'{{"error": {{"type": "x", "message": "é\\n\\"bad\\" {WRITTEN[way]} \\u00e9."}}}}'.encode()
+    said = describe(json.loads(body), body, complete=True)
+    kept = without(said, {KEY, "a/key/with+slashes/in-it"}, status=401).body
+    assert len(kept) == len(body)
+    message = json.loads(kept)["error"]["message"]
+    assert (message[:8], message[-3:]) == ('é\n"bad" ', " é.")
+    assert sum(each.isalnum() for each in message[8:-3].removeprefix("?key=").removesuffix("&x=%20")) <= 12
+
+
+def test_a_key_that_a_body_writes_with_escapes_is_found_as_it_was_and_as_it_is() -> None:
+    (key,) = keys_in_body(b'{"x_token": "one\\/two\\/three", "messages": []}', MESSAGES)
+    for said in ("one/two/three", "one\\/two\\/three"):
+        assert without_in_text(f"<{said}>", {key}) == f"<{'*' * len(said)}>"
 
 
 def test_the_beginning_of_a_key_is_masked_as_far_as_it_goes() -> None:

@@ -144,6 +144,24 @@ def test_bytes_that_are_no_json_give_up_their_credentials_by_name_and_by_shape()
     assert found == [b"hush", b"a%20b", b"abcdefgh1", b"sk-ant-api03-abcdefghijklmnop"]
 
 
+def test_elements_and_parts_of_forms_that_are_named_like_credentials_give_them_up() -> None:
+    raw = (
+        b'<r><apiKey kind="x">one</apiKey><model>m</model></r> --b\r\n'
+        b'content-disposition: form-data; name="password"\r\ncontent-type: text/plain\r\n\r\ntwo\r\n--b\r\n'
+        b'content-disposition: form-data; name="model"\r\n\r\nm\r\n--b--'
+    )
+    assert [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)] == [b"one", b"two"]
+
+
+def test_the_headers_for_a_server_of_tools_are_credentials_and_a_parameter_of_that_name_is_none() -> None:
+    tools = [
+        {"type": "mcp", "server_url": "https://h/mcp", "headers": {"X-Whatever": "one", "X-Other": "two"}},
+        {"name": "fetch", "parameters": {"properties": {"headers": {"type": "object", "description": "Sent along."}}}},
+    ]
+    raw = json.dumps({"tools": tools}).encode()
+    assert [raw[start:end] for start, end in json_spans.credential_literals(raw)] == [b"one", b"two"]
+
+
 def test_what_is_found_twice_is_one_range() -> None:
     raw = b'{"api_key": "sk-ant-api03-abcdefghijklmnop and more"'
     assert [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)] == [

@@ -351,6 +351,8 @@ async def test_the_pages_of_a_tenant_show_no_other_tenant_s_sessions(shown: Show
         for path in ("", "/turn/3", "/turn/3/body", "/objects", "/turn/2/to/3"):
             assert (await pages.get(f"/-/session/{shown.session}{path}"))[0] == 404
         assert (await pages.client.get(f"/-/events?session={shown.session}")).status_code == 404
+        _, streams = await pages.holdings.beyond(0)
+        assert streams == frozenset()  # whoever follows all hears of none of them either
 
 
 async def test_while_the_database_is_away_the_page_says_so_and_comes_back_by_itself(

@@ -72,13 +72,14 @@ class Supervisor:
         ``state`` is ``working``, ``standing by`` (another one works), ``starting``, ``hung`` or ``not running``;
         ``seconds``, since when it hangs or is not running. ``events_behind`` and ``seconds_behind`` say how far what is
         derived is behind the log, and ``seconds_held`` for how long an append has been under way that what came after
-        it waits for; they are missing where the database does not say in time.
+        it waits for, and ``damaged_sessions`` how many could not be taken in whole; they are missing where the database
+        does not say in time.
         """
         told: dict[str, object] = {**self._state(), "restarts": self._restarts}
         with trio.move_on_after(LAG_SECONDS), suppress(LogFailed):
             found = await self._log.lag()
             told |= {"events_behind": found.events, "seconds_behind": round(found.seconds, 1)}
-            told |= {"seconds_held": round(found.held, 1)}
+            told |= {"seconds_held": round(found.held, 1), "damaged_sessions": found.damaged}
         return told
 
     def _state(self) -> dict[str, object]:

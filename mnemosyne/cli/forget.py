@@ -52,7 +52,8 @@ def forget(session: str | None, everything: bool, yes: bool, quick: bool, as_jso
     With --all, erase that of every session of the tenant (--tenant), and the words of all entries of its memory beyond
     sessions.
 
-    The log stays valid: hashes, sizes, times and counts remain, and `mnemosyne verify` says `forgotten`. A client that
+    The log stays valid: hashes, sizes, times and counts remain, and `mnemosyne verify` says `forgotten`. Of a session
+    that is damaged, so that it cannot be read, nothing remains. A client that
     goes on with the session sends its history again, and that is stored again. Afterwards the tables that held words
     are written anew, so that the bytes leave the database's files. That takes as long as the whole log is large; while
     it runs, a server waits with its recording, not with its turns. The journal of the database that Mnemosyne keeps
@@ -69,11 +70,10 @@ def forget(session: str | None, everything: bool, yes: bool, quick: bool, as_jso
 
 
 def _forget_session(config: Config, session: str, *, yes: bool, quick: bool, as_json: bool) -> None:
-    from mnemosyne.services.sessions import read_own_history
+    from mnemosyne.services.forgetting import describe
 
-    stream, found = with_log(config, lambda storage: read_own_history(storage, session))
+    stream, name = with_log(config, lambda storage: describe(storage, session))
     if not yes:
-        name = f"{found.started.external_id if found.started else '-'}, {plural(found.turns, 'turn')}"
         click.confirm(f"Erase everything that was said in session {stream} ({name})?", abort=True, err=True)
     (done,), files = with_log(config, lambda storage: _forget(storage, [stream], quick=quick))
     if as_json:

@@ -10,6 +10,7 @@ import click
 from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options
+from mnemosyne.figures import plural
 from mnemosyne.terminal import json_text
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None
     """Show how the read models stand, which are kept from the log of events: how far each has come, and how many events
     it has yet to take in. Nothing is changed.
 
-    The state is one of: current, behind, stopped (an event could not be taken in; the reason stands below), rebuilding,
+    The state is one of: current, behind, stopped (the database refused its rows; the reason stands below), rebuilding,
     stale (it needs a rebuild, which the server or the next reading command does) and none (nobody has read it yet).
     """
     ctx.obj = options
@@ -42,6 +43,10 @@ def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None
     for row in rows:
         if row["error"]:
             say(f"{row['name']}: {row['error']}.", err=True)
+        if row["set_aside"]:
+            were = "was" if row["set_aside"] == 1 else "were"
+            aside = f"{plural(row['set_aside'], 'event')} {were} set aside"
+            say(f"{row['name']}: {aside}; `mnemosyne sessions` names the sessions.", err=True)
 
 
 async def _reports(models: "OpenReadModels") -> "list[tuple[Projection, Report]]":
@@ -59,6 +64,7 @@ def _row(projection: "Projection", report: "Report") -> dict[str, Any]:
         "lag": report.lag,
         "state": report.state_of(projection),
         "error": (standing.error or standing.damage) if standing else None,
+        "set_aside": len(standing.set_aside) if standing else 0,
     }
 
 

@@ -63,7 +63,7 @@ def sessions(limit: int | None, as_json: bool, **options: object) -> None:
         from mnemosyne.services.session_list import find_oversized, list_sessions
 
         listed = await list_sessions(models, limit=limit if as_json else limit or SHOWN)
-        overviews = await make_overviews(models.archive, models, listed.sessions, openings={})
+        overviews = await make_overviews(models.archive, models, listed, openings={})
         streams = await find_oversized(models, [each.stream for each in listed.sessions], config.manage_window)
         if not streams:
             return listed, overviews, {}
@@ -74,7 +74,7 @@ def sessions(limit: int | None, as_json: bool, **options: object) -> None:
     found = with_read_models(config, read) if has_log(config) else None
     if as_json:
         print_json([] if found is None else _list_as_json(*found))
-    elif found is None or not found[1]:
+    elif found is None or not (found[1] or found[0].damaged):
         say(render_emptiness(config), err=True)
     else:
         _print_sessions(*found)
@@ -91,7 +91,7 @@ def _print_sessions(listed: "SessionList", overviews: "Sequence[SessionOverview]
     if listed.total > len(rows):
         say(f"{plural(listed.total - len(rows), 'session')} more; --limit {listed.total} lists all.", err=True)
     told = _render_unmanaged(listed.sessions), _render_unpriced(listed.sessions), _render_oversized(over, ids)
-    for sentence in chain(*told):
+    for sentence in chain(*told, _render_damaged(_damages(listed, overviews))):
         say(sentence, err=True)
 
 
@@ -121,6 +121,25 @@ def _render_oversized(over: "Mapping[UUID, Sequence[Excess]]", ids: Mapping[str,
         yield f"Session {ids[str(stream)]} sent more than its window {times}, the most: {excess_text(largest)}."
 
 
+def _damages(listed: "SessionList", overviews: "Sequence[SessionOverview]") -> "dict[UUID, str]":
+    """What is wrong with sessions: of all that the log is known to be damaged in, and of those that were listed."""
+    known = {stream: damage.sentence for stream, damage in listed.damaged.items()}
+    return known | {each.stream: each.damage for each in overviews if each.damage is not None}
+
+
+def _render_damaged(damages: "Mapping[UUID, str]") -> Iterator[str]:
+    """The damaged sessions, and what to do about them."""
+    for stream, damage in list(damages.items())[:SHOWN]:
+        yield f"Session {stream} is damaged: {printable(damage)}."
+    if len(damages) > SHOWN:
+        yield f"{plural(len(damages) - SHOWN, 'session')} more are damaged; --json lists all."
+    if damages:
+        yield (
+            "What cannot be read of them is set aside, and all other sessions go on. Restore a backup from before, or "
+            "`mnemosyne forget` them; where a newer Mnemosyne wrote them, use that one."
+        )
+
+
 def short_ids(ids: list[str]) -> dict[str, str]:
     """For each id, as much of its beginning as tells it from the others."""
     length = SHORT
@@ -131,7 +150,12 @@ def short_ids(ids: list[str]) -> dict[str, str]:
 
 def _list_as_json(listed: "SessionList", overviews: "Sequence[SessionOverview]", over: "Over") -> list[dict[str, Any]]:
     both = zip(listed.sessions, overviews, strict=True)
-    return [_as_json(each, overview, over.get(each.stream, ())) for each, overview in both]
+    rows = [_as_json(each, overview, over.get(each.stream, ())) for each, overview in both]
+    unlisted = listed.damaged.keys() - {each.stream for each in listed.sessions}
+    damaged = [each for stream, each in listed.damaged.items() if stream in unlisted]
+    return rows + [
+        {"id": str(each.session), "external_id": each.external_id, "damage": each.sentence} for each in damaged
+    ]
 
 
 def _as_json(session: "ListedSession", overview: "SessionOverview", over: "Sequence[Excess]") -> dict[str, Any]:
@@ -155,6 +179,7 @@ def _as_json(session: "ListedSession", overview: "SessionOverview", over: "Seque
         "imported_at": None if session.imported_at is None else iso_time(session.imported_at),
         "started_at": iso_time(session.first_at),
         "last_active_at": iso_time(session.last_at),
+        "damage": overview.damage,
     }
 
 
@@ -171,7 +196,8 @@ def _branch(
 
 
 def _row(each: "SessionOverview", now: int) -> tuple[str, ...]:
-    marks = (" (imported)" if each.imported_at is not None else "") + (" (forgotten)" if each.forgotten else "")
+    known = {"imported": each.imported_at is not None, "forgotten": each.forgotten, "damaged": each.damage is not None}
+    marks = "".join(f" ({mark})" for mark, is_so in known.items() if is_so)
     folder = "/".join((each.project or "-").rstrip("/").split("/")[-2:])
     return (
         printable(each.title or each.name) + marks,

@@ -45,6 +45,15 @@ class Recorded(Generic[E]):
 
 
 @attrs.frozen
+class UnreadableEvent:
+    """Stands for an event whose row is not what was written, or whose kind this version does not know; ``why`` quotes
+    nothing of it. Who follows the whole log, or looks into many streams, gets it in the event's place.
+    """
+
+    why: str
+
+
+@attrs.frozen
 class Append:
     """One atomic addition to a stream: all of it becomes durable, or nothing.
 
@@ -150,15 +159,15 @@ class EventLog(Protocol[E]):
         """The stream's events of these classes, in order. The others are not even decoded."""
         ...
 
-    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[E]]:
+    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[E | UnreadableEvent]]:
         """Up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late commit."""
         ...
 
-    async def pick_first(self) -> Sequence[Recorded[E]]:
+    async def pick_first(self) -> Sequence[Recorded[E | UnreadableEvent]]:
         """The first event of every session's stream, in order of position."""
         ...
 
-    async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[E]]:
+    async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[E | UnreadableEvent]]:
         """The last event of these classes of every session's stream that has one, in the order in which they began."""
         ...
 
@@ -178,7 +187,7 @@ class EventLog(Protocol[E]):
 
     async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
         """Erase the stream's content, leaving a tombstone for each piece, and put what ``redacted`` leaves of each
-        event in its place, both at once; return how many pieces were erased.
+        event, which may be ``UnreadableEvent``, in its place, both at once; return how many pieces were erased.
 
         Versions and positions stay. The same bytes appended again later are stored again, in the tombstone's place.
         """

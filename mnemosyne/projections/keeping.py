@@ -16,7 +16,7 @@ from mnemosyne.domain.ports import Progress, Recorded
 from mnemosyne.errors import LogFailed, LogUnavailable
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.projector import Projector
-from mnemosyne.projections.rebuilding import PAGE, read_page
+from mnemosyne.projections.rebuilding import PAGE
 from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, ProjectionStore, Tail
 
 log = logging.getLogger(__name__)
@@ -137,11 +137,11 @@ class Keeping:
         if least >= self._heard:
             return False
         again = 1 if least else 0
-        page = await read_page(self._log, after=least - again, limit=self._page + again, at_least=1 + again)
+        found = await self._log.tail(after=least - again, limit=self._page + again)
         portions, left = [], []
         for member in members:
-            events = _next(page.events, member.mark)
-            if events is None or (page.error is not None and not events):
+            events = _next(found, member.mark)
+            if events is None:
                 left.append(member.projection.name)
             elif events:
                 portions.append(Portion(projection=member.projection, events=events, after=member.mark))

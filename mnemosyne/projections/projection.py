@@ -18,7 +18,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.knowledge.events import KnowledgeEvent
-from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.ports import Recorded, UnreadableEvent
 
 Value = UUID | str | int | bool | None
 Key = tuple[Value, ...]
@@ -26,6 +26,10 @@ Row = dict[str, Value]
 
 LARGEST = 2**63 - 1
 """The largest number that a column holds."""
+
+
+LONGEST_KEY = 2_600
+"""Bytes of a key's texts together: an index of PostgreSQL holds no row that is larger than a third of a page."""
 
 
 class Type(Enum):
@@ -74,6 +78,11 @@ class Table:
         numbers = self._shapes.get(shape)
         if numbers is None:  # there are few shapes, and thousands of rows of each
             numbers = self._shapes[shape] = self._numbers(shape)
+        for value in (*merge.key, *values):
+            if type(value) is str and "\0" in value:
+                raise ValueError(f"{self.name} cannot hold a NUL")
+        if sum(len(value.encode()) for value in merge.key if type(value) is str) > LONGEST_KEY:
+            raise ValueError(f"a key of {self.name} is longer than an index holds")
         for index in numbers:
             if not -LARGEST <= values[index] <= LARGEST:  # type: ignore[operator]
                 raise ValueError(f"{self.name} cannot hold so large a number")
@@ -134,37 +143,45 @@ class Projection:
 
 @attrs.frozen
 class Folded:
-    """What some events come to: per table the columns to merge by key, up to and with ``last``.
-
-    ``error`` says in a sentence why the event after ``last`` could not be taken in; the log's order forbids to go on.
-    """
+    """What some events come to: per table the columns to merge by key, and what was set aside."""
 
     rows: Mapping[str, Mapping[Key, Row]]
-    last: Recorded[object] | None
-    error: str | None
+    set_aside: Sequence["SetAside"]
+
+
+@attrs.frozen
+class SetAside:
+    """An event that could not be taken in, and in a sentence why. It harms its own session, and no other."""
+
+    recorded: Recorded[object]
+    why: str
 
 
 def fold(projection: Projection, events: Iterable[Recorded[object]]) -> Folded:
-    """Take events in, in order. An event is taken in whole or not at all. What is known beyond sessions is in no read
+    """Take events in, in order. An event is taken in whole or set aside. What is known beyond sessions is in no read
     model: it is small, and read as it stands in the log.
     """
     rows: dict[str, dict[Key, Row]] = {table.name: {} for table in projection.tables}
-    last = None
+    set_aside: list[SetAside] = []
     for recorded in events:
+        event = recorded.envelope.event
+        if isinstance(event, UnreadableEvent):
+            set_aside.append(SetAside(recorded, event.why))
+            continue
         try:
-            merges = () if isinstance(recorded.envelope.event, KnowledgeEvent) else projection.changes(recorded)
+            merges = () if isinstance(event, KnowledgeEvent) else projection.changes(recorded)
             for merge in merges:
                 projection.by_name[merge.table].check(merge)
         except Exception as error:
-            return Folded(rows, last, _sentence(recorded, error))
+            set_aside.append(SetAside(recorded, _sentence(recorded, error)))
+            continue
         for merge in merges:
             row = rows[merge.table].get(merge.key)
             if row is None:
                 rows[merge.table][merge.key] = dict(merge.columns)
             else:
                 row.update(merge.columns)
-        last = recorded
-    return Folded(rows, last, None)
+    return Folded(rows, set_aside)
 
 
 def text(value: str | None) -> str | None:
@@ -176,7 +193,6 @@ def _sentence(recorded: Recorded[object], error: Exception) -> str:
     """Where it went wrong. Not the error's own words: they may quote what a session said."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return (
-        f"the {type(recorded.envelope.event).__name__} at position {recorded.position} (event {recorded.version} of "
-        f"session {recorded.stream}) cannot be taken in: {type(error).__name__} in {Path(frame.filename).name}, "
-        f"line {frame.lineno}"
+        f"the {type(recorded.envelope.event).__name__} cannot be taken in: {type(error).__name__} in "
+        f"{Path(frame.filename).name}, line {frame.lineno}"
     )

@@ -13,14 +13,17 @@ import trio
 
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.errors import LogFailed, LogUnavailable
-from mnemosyne.projections.projection import Projection
-from mnemosyne.projections.rebuilding import PAGE, Report, ignore_news, read_page, rebuild
+from mnemosyne.projections.projection import Projection, fold
+from mnemosyne.projections.rebuilding import PAGE, Report, ignore_news, rebuild
 from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, ProjectionStore, Tail
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 """How often to look how somebody else's rebuild is doing."""
+
+LOOKED_AT_AGAIN = 32
+"""Events that were set aside, the first ones, that each catching up looks at: it shall not read a log again."""
 
 
 class Projector:
@@ -48,10 +51,12 @@ class Projector:
     async def catch_up(self) -> ProjectionStanding:
         """Take in what the log holds by now, rebuilding first if need be; return how the projection stands then.
 
-        If it cannot go on, the standing's ``error`` says why; one that had stopped is tried again, because this may be
-        the version that knows the event. Raises LogUnavailable.
+        What was set aside is looked at again. If it cannot go on, the standing's ``error`` says why; one that had
+        stopped is tried again. Raises LogUnavailable.
         """
         standing = await self._fit()
+        if standing.set_aside and await self._can_be_taken_in(standing.set_aside):
+            standing = await self._rebuilt(standing, "what had been set aside can be taken in now")
         return await self._follow(standing) if self.is_fit(standing) else standing
 
     async def look(self) -> None:
@@ -64,6 +69,14 @@ class Projector:
             standing = await self._store.standing(self.projection)
         if standing is not None and standing.error is None and self.is_fit(standing):
             await self._follow(standing)
+
+    async def _can_be_taken_in(self, positions: Sequence[int]) -> bool:
+        """Whether any of the events that were set aside can: it was restored, or this is the version that knows it."""
+        for position in positions[:LOOKED_AT_AGAIN]:
+            events = await self._log.tail(after=position - 1, limit=1)
+            if not fold(self.projection, events).set_aside:
+                return True
+        return False
 
     def is_fit(self, standing: ProjectionStanding) -> bool:
         """Whether it stands on tables of this version that are as they should be."""
@@ -97,12 +110,10 @@ class Projector:
         """Take in the next events. The last one taken in is read again: if it is not there, the log is another."""
         mark = standing.mark
         again = 1 if mark.position else 0
-        page = await read_page(self._log, after=mark.position - again, limit=self._page + again, at_least=1 + again)
-        if page.error is not None:
-            return await self._store.stop(self.projection, page.error, after=mark) or await self._fit()
-        if again and not (page.events and mark.names(page.events[0])):
+        found = await self._log.tail(after=mark.position - again, limit=self._page + again)
+        if again and not (found and mark.names(found[0])):
             return await self._rebuilt(standing, f"the log does not hold what it knows from position {mark.position}")
-        events = page.events[again:]
+        events = found[again:]
         if not events and standing.error is None:
             return standing
         return await self._apply(mark, events)

@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.errors import LogFailed, LogUnavailable, UnknownEvent
+from mnemosyne.errors import LogFailed, LogUnavailable
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.store import Mark, Portion, ProjectionStore, Switch, Tail, mark_of
 
@@ -22,28 +22,6 @@ SWITCH_ATTEMPTS, SWITCH_PAUSE = 60, 0.2
 """How often those who read the old tables are waited for, and the seconds in between."""
 
 CLEANUP_SECONDS = 5
-
-
-@attrs.frozen
-class Page:
-    """The next events of the log. ``error`` says why the one after them cannot be read."""
-
-    events: tuple[Recorded[object], ...]
-    error: str | None = None
-
-
-async def read_page(log: Tail, *, after: int, limit: int, at_least: int = 1) -> Page:
-    """Up to ``limit`` events after a position: all up to one that this version cannot read.
-
-    An empty page without an error is the log's end. Where an event cannot be read, ever less is asked for, down to
-    ``at_least``: so many events that it is among them if those before it are not to be read on their own.
-    """
-    try:
-        return Page(tuple(await log.tail(after=after, limit=limit)))
-    except UnknownEvent as error:
-        if limit <= at_least:
-            return Page((), str(error))
-    return await read_page(log, after=after, limit=max(at_least, limit // 2), at_least=at_least)
 
 
 Report = Callable[[int], None]
@@ -59,7 +37,7 @@ async def rebuild(
 ) -> Mark | None:
     """Rebuild a projection from nothing. Returns the last mark; None if a later rebuild took the place of this one.
 
-    Raises LogFailed if an event cannot be taken in; the old tables stay then.
+    Raises LogFailed if the database refuses its rows; the old tables stay then.
     """
     found = await rebuild_all((projection,), log, store, report, page=page)
     return found[projection.name]
@@ -75,7 +53,7 @@ async def rebuild_all(
 ) -> dict[str, Mark | None]:
     """Rebuild projections from nothing, in one reading of the log; by their names what ``rebuild`` returns of each.
 
-    Raises LogFailed if one of them cannot take an event in; the old tables of all that were not whole stay then.
+    Raises LogFailed if the database refuses rows of one of them; the old tables of all that were not whole stay then.
     """
     work = _Rebuild(log, store, report, page)
     try:
@@ -136,23 +114,22 @@ class _Rebuild:
 
     async def _fill(self) -> None:
         """Take in everything up to the log's end."""
-        page = await self._read(self.mark.position)
-        while page.events and self.sides:
-            page = await self._take_and_read(page)
+        events = await self._read(self.mark.position)
+        while events and self.sides:
+            events = await self._take_and_read(events)
             self.report(self.mark.position)
-        self._refuse(page.error)
 
-    async def _read(self, after: int) -> Page:
-        return await read_page(self.log, after=after, limit=self.page)
+    async def _read(self, after: int) -> Sequence[Recorded[object]]:
+        return await self.log.tail(after=after, limit=self.page)
 
-    async def _take_and_read(self, page: Page) -> Page:
-        """Take a page in while the next one is read."""
-        following: Page | LogFailed | None = None
+    async def _take_and_read(self, events: Sequence[Recorded[object]]) -> Sequence[Recorded[object]]:
+        """Take events in while the next ones are read."""
+        following: Sequence[Recorded[object]] | LogFailed | None = None
 
         async def read() -> None:
             nonlocal following
             try:
-                following = await self._read(page.events[-1].position)
+                following = await self._read(events[-1].position)
             except LogFailed as error:  # it is ours to raise: a nursery would wrap it
                 following = error
 
@@ -160,7 +137,7 @@ class _Rebuild:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
             try:
-                await self._take(page.events)
+                await self._take(events)
             except LogFailed as error:
                 failed = error
         if failed is not None:
@@ -178,13 +155,7 @@ class _Rebuild:
         for side, taken in zip(sides, await self.store.apply(portions), strict=True):
             if taken is None:
                 self._end(side, None)
-            else:
-                self._refuse(taken.error)
         self.mark = mark_of(events[-1])
-
-    def _refuse(self, error: str | None) -> None:
-        if error is not None:
-            raise LogFailed(f"it cannot be rebuilt: {error}")
 
     async def _switch(self, side: _Side, unless_beyond: int) -> Switch:
         for remaining in reversed(range(SWITCH_ATTEMPTS)):

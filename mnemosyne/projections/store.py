@@ -15,7 +15,10 @@ class Tail(Protocol):
     """The log, to be followed."""
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[object]]:
-        """Up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late commit."""
+        """Up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late commit.
+
+        One that cannot be read has ``UnreadableEvent`` in its place.
+        """
         ...
 
 
@@ -45,6 +48,7 @@ class ProjectionStanding:
 
     ``version`` is that of the code that filled its tables. ``error`` says why it stopped after ``mark``, ``damage``
     what is wrong with the tables themselves, ``rebuilding`` whether somebody is filling new ones just now.
+    ``set_aside`` are the positions of the events that could not be taken in.
     """
 
     version: int
@@ -52,6 +56,7 @@ class ProjectionStanding:
     error: str | None = None
     damage: str | None = None
     rebuilding: bool = False
+    set_aside: tuple[int, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -96,8 +101,8 @@ class ProjectionStore(Protocol):
         """Take events in and move the checkpoints, all or nothing; return how each projection stands then.
 
         Where a checkpoint is not at ``after``, because another projector was faster, nothing changes for that
-        projection. An event that cannot be taken in ends its portion before it, with the error in the checkpoint. None
-        if there is no such checkpoint; the side's is gone when another rebuild has begun.
+        projection. What is set aside is noted with the checkpoint. None if there is no such checkpoint; the side's is
+        gone when another rebuild has begun.
         """
         ...
 

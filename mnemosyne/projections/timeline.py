@@ -12,6 +12,7 @@ from mnemosyne.domain.session.events import (
     BranchOpened,
     CheckpointNamed,
     Event,
+    EventLost,
     GapRecorded,
     SessionForgotten,
     SessionImported,
@@ -166,7 +167,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return (Merge("imports", (event.session,), {"imported_at": event.at}),)
         case TurnAssessed() | TurnAccounted() | ManagingSwitched() | EpochBegan() | RoundFinished() | KnowledgeTold():
             return ()
-        case CheckpointNamed():
+        case CheckpointNamed() | EventLost():
             return ()
         case WindowFilled():
             filled: Row = {"branch": event.branch, "turn": event.turn, "promised": event.window}
@@ -257,21 +258,32 @@ EVERY_SESSION = Query(
 OF_OTHERS = Query(
     "of_others",
     "Which sessions are not this tenant's?",
-    """select stream from mnemosyne.timeline_sessions where tenant <> %(tenant)s""",
+    """select stream from mnemosyne.timeline_sessions where tenant is distinct from %(tenant)s""",
 )
-_OWN = "tenant is null or tenant = %(tenant)s"
+"""One whose first event is damaged is nobody's: ``damaged`` alone tells of it."""
+
+DAMAGED = Query(
+    "damaged",
+    "Which sessions of a tenant, or of one that is not known, hold events that could not be taken in?",
+    """select distinct on (a.stream) a.stream as session, s.external_id, a.version, a.why,
+    count(*) over (partition by a.stream)::bigint as events
+from mnemosyne.set_aside a left join mnemosyne.timeline_sessions s using (stream)
+where a.name = 'timeline' and not a.side and (s.tenant is null or s.tenant = %(tenant)s)
+order by a.stream, a.version""",
+)
+_OWN = "tenant = %(tenant)s"
 
 LISTED = Query(
     "listed",
     "Which sessions of a tenant were active last, and how many does it have?",
     f"""select l.*, i.imported_at,
-    (select n.stream from mnemosyne.timeline_sessions n where n.stream < l.stream and ({_OWN})
+    (select n.stream from mnemosyne.timeline_sessions n where n.stream < l.stream and {_OWN}
     order by n.stream desc limit 1) as before,
-    (select n.stream from mnemosyne.timeline_sessions n where n.stream > l.stream and ({_OWN})
+    (select n.stream from mnemosyne.timeline_sessions n where n.stream > l.stream and {_OWN}
     order by n.stream limit 1) as behind
 from (
     select *, count(*) over () as sessions from mnemosyne.timeline_sessions
-    where ({_OWN}) and (%(only)s::uuid is null or stream = %(only)s)
+    where {_OWN} and (%(only)s::uuid is null or stream = %(only)s)
     order by last_active_at desc nulls last, started_at, stream limit %(limit)s) l
 left join mnemosyne.timeline_imports i using (stream)
 order by l.last_active_at desc nulls last, l.started_at, l.stream""",
@@ -369,6 +381,7 @@ TIMELINE = Projection(
     changes=changes,
     queries=(
         OF_OTHERS,
+        DAMAGED,
         Query(
             "recent",
             "Which sessions were active last, with how many branches and turns?",

@@ -16,6 +16,7 @@ from mnemosyne.domain.session.events import (
     BranchOpened,
     CheckpointNamed,
     Event,
+    EventLost,
     GapRecorded,
     SessionForgotten,
     SessionImported,
@@ -110,6 +111,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             | ManagingSwitched()
             | SessionImported()
             | CheckpointNamed()
+            | EventLost()
             | EpochBegan()
             | WindowFilled()
             | FallbackSent()

@@ -3,21 +3,23 @@ counts.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from uuid import UUID
 
 import attrs
 
 from mnemosyne.domain.history.time_travel import ACTIVE
-from mnemosyne.domain.ports import Append, Envelope, StreamSizes
+from mnemosyne.domain.ports import Append, Envelope, Recorded, StreamSizes
 from mnemosyne.domain.session import retention
 from mnemosyne.domain.session.decide import ForgetSession, decide
-from mnemosyne.domain.session.events import SessionForgotten
-from mnemosyne.domain.session.redaction import redact
+from mnemosyne.domain.session.events import Event, SessionForgotten
+from mnemosyne.domain.session.redaction import is_whole, lose, redact
 from mnemosyne.domain.session.retention import RetainedSession, Victim
 from mnemosyne.domain.session.state import Session
-from mnemosyne.errors import LogFailed, VersionConflict
+from mnemosyne.errors import LogDamaged, LogFailed, UnknownEvent, VersionConflict
+from mnemosyne.figures import plural
 from mnemosyne.services.footprints import Disk, Report, ignore_news
-from mnemosyne.services.sessions import Archive
+from mnemosyne.services.sessions import Archive, find_own, read_stream
 
 ATTEMPTS = 32
 """How often it is done over because a running server wrote to the session meanwhile."""
@@ -32,28 +34,51 @@ class Forgotten:
     recorded: bool
 
 
+async def describe(archive: Archive, wanted: str) -> tuple[UUID, str]:
+    """The session that a person wants to be forgotten, and what is asked about. Raises NotFound, also for a branch."""
+    stream = await find_own(archive, wanted)
+    try:
+        found = await read_stream(archive, stream)
+    except (UnknownEvent, LogDamaged) as error:
+        return stream, f"which is damaged: {error}"
+    name = found.started.external_id if found.started else "-"
+    return stream, f"{name}, {plural(found.turns, 'turn')}"
+
+
 async def forget(archive: Archive, stream: UUID, now: Callable[[], int], correlation_id: str) -> Forgotten:
     """Erase a session's content and the words in its events, and say so in its stream. To do it again does no harm, and
     ends what a crash cut short.
 
     The words go first: were the event first, a crash in between would leave a log that claims what is not so. The
     event fits only if nothing was written since before the erasing; so what stands before it is erased, and what a
-    running server writes after it, which has read by then that nothing is stored any more, is whole.
+    running server writes after it, which has read by then that nothing is stored any more, is whole. Of a damaged
+    session nothing is left but whose it is, so that it may begin anew.
     """
     erased = 0
     for remaining in reversed(range(ATTEMPTS)):
-        events = await archive.events.read(stream)
-        erased += await archive.events.forget(stream, redact)
+        at = now()
+        events = await _read_whole(archive, stream)
+        version = (await archive.events.sizes(stream))[stream].events if events is None else len(events)
+        erased += await archive.events.forget(stream, partial(lose, at=at) if events is None else redact)
         if events and isinstance(events[-1].envelope.event, SessionForgotten):
             return Forgotten(stream, erased, recorded=False)
         try:
-            await archive.journal.append(_append(stream, len(events), ForgetSession(at=now()), correlation_id))
+            await archive.journal.append(_append(stream, version, ForgetSession(at=at), correlation_id))
         except VersionConflict:
             if not remaining:
                 raise
         else:
             break
     return Forgotten(stream, erased, recorded=True)
+
+
+async def _read_whole(archive: Archive, stream: UUID) -> Sequence[Recorded[Event]] | None:
+    """The events of a session; None where it is damaged."""
+    try:
+        events = await archive.events.read(stream)
+    except UnknownEvent:
+        return None
+    return events if is_whole([each.envelope.event for each in events]) else None
 
 
 def _append(stream: UUID, version: int, command: ForgetSession, correlation_id: str) -> Append:

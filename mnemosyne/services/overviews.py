@@ -1,6 +1,6 @@
 """Sessions as people look for them: what they were opened with, where, what they cost and saved."""
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import MutableMapping
 from uuid import UUID
 
 import attrs
@@ -10,21 +10,22 @@ from mnemosyne.domain.segmentation.titles import title_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.project import find_project
 from mnemosyne.domain.wire.reply import json_object
-from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
+from mnemosyne.errors import ContentForgotten, LogDamaged, LogFailed, NotFound, UnknownEvent
 from mnemosyne.services import contexts, savings
 from mnemosyne.services.read_models import Question, ReadModels
-from mnemosyne.services.session_list import ListedSession, list_sessions
+from mnemosyne.services.session_list import ListedSession, SessionList, list_sessions
 from mnemosyne.services.sessions import Archive
 
 
 @attrs.frozen
 class SessionOpening:
     """What a session was opened with: the first words that its user typed, and the folder that its client works in;
-    None where they are not known, or were forgotten.
+    None where they are not known, or were forgotten. ``damage`` says why they cannot be read.
     """
 
     title: str | None
     project: str | None
+    damage: str | None = None
 
 
 Openings = MutableMapping[UUID, SessionOpening]
@@ -35,7 +36,8 @@ Openings = MutableMapping[UUID, SessionOpening]
 class SessionOverview:
     """A session as a person looks for it. ``turns`` are those of all branches; ``mode`` is that of the branch with the
     most. ``context`` is the size of its last prompt in tokens, as the provider counted, None where it did not. ``cost``
-    and ``saved`` are in nanodollars, None where no turn has a known price.
+    and ``saved`` are in nanodollars, None where no turn has a known price. ``damage`` says what of it cannot be read,
+    None where nothing is known to be so.
     """
 
     stream: UUID
@@ -53,6 +55,7 @@ class SessionOverview:
     last_at: int
     forgotten: bool
     imported_at: int | None
+    damage: str | None
 
     @property
     def label(self) -> str:
@@ -71,33 +74,34 @@ async def list_overviews(
     """Every session, the last active first, or so many of them; ``matching``: those whose title, folder, name, client
     or id has these words in it. Raises LogFailed.
     """
-    listed = (await list_sessions(models, limit=limit if matching is None else None)).sessions
+    listed = await list_sessions(models, limit=limit if matching is None else None)
     return await make_overviews(archive, models, listed, openings=openings, limit=limit, matching=matching)
 
 
 async def make_overviews(
     archive: Archive,
     models: ReadModels,
-    listed: Sequence[ListedSession],
+    listed: SessionList,
     *,
     openings: Openings,
     limit: int | None = None,
     matching: str | None = None,
 ) -> list[SessionOverview]:
     """Those of sessions that were listed; ``limit`` and ``matching`` as in ``list_overviews``. Raises LogFailed."""
-    about = {"streams": [each.stream for each in listed]}
+    about = {"streams": [each.stream for each in listed.sessions]}
     costs, sizes = await models.answers(
         Question("savings", "saved_of", about), Question("timeline", "last_prompts", about)
     )
     balances = savings.add_up(costs)
     prompts = {row["stream"]: row["tokens"] for row in sizes}
     found: list[SessionOverview] = []
-    for each in listed:
+    for each in listed.sessions:
         if limit is not None and len(found) == limit:
             break
-        overview = _overview(
-            each, await _opening(archive, each, openings), balances.get(each.stream), prompts.get(each.stream)
-        )
+        opening = await _opening(archive, each, openings)
+        overview = _overview(each, opening, balances.get(each.stream), prompts.get(each.stream))
+        if each.stream in listed.damaged:
+            overview = attrs.evolve(overview, damage=listed.damaged[each.stream].sentence)
         if matching is None or _matches(overview, matching):
             found.append(overview)
     return found
@@ -105,7 +109,7 @@ async def make_overviews(
 
 async def read_overview(archive: Archive, models: ReadModels, stream: UUID, *, openings: Openings) -> SessionOverview:
     """That of one session. Raises LogFailed, NotFound."""
-    listed = (await list_sessions(models, only=stream)).sessions
+    listed = await list_sessions(models, only=stream)
     for overview in await make_overviews(archive, models, listed, openings=openings):
         return overview
     raise NotFound(f"There is no session {stream}.")
@@ -140,6 +144,7 @@ def _overview(
         last_at=each.last_at,
         forgotten=each.forgotten,
         imported_at=each.imported_at,
+        damage=opening.damage,
     )
 
 
@@ -152,12 +157,18 @@ async def _opening(archive: Archive, each: ListedSession, openings: Openings) ->
         openings.pop(each.stream, None)
         return SessionOpening(None, None)
     if each.stream not in openings:
-        openings[each.stream] = await _read_opening(archive, each.stream)
+        opening = await _read_opening(archive, each.stream)
+        if opening.damage is not None:
+            return opening  # it may be restored
+        openings[each.stream] = opening
     return openings[each.stream]
 
 
 async def _read_opening(archive: Archive, stream: UUID) -> SessionOpening:
-    history = history_of(str(stream), await archive.events.read(stream, upto=_FIRST_EVENTS))
+    try:
+        history = history_of(str(stream), await archive.events.read(stream, upto=_FIRST_EVENTS))
+    except (UnknownEvent, LogDamaged) as error:
+        return SessionOpening(None, None, str(error))
     title = project = None
     for attempt in sorted(history.attempts[:_FIRST_ATTEMPTS], key=lambda each: each.began.branch != "main"):
         try:

@@ -11,6 +11,7 @@ from mnemosyne.domain.session.directory import last_decisions
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.window_size import WINDOW
+from mnemosyne.figures import plural
 from mnemosyne.services.read_models import Question, ReadModels, Row
 
 
@@ -36,6 +37,23 @@ class ListedBranch:
     last: int
     turns: int
     decision: ListedDecision | None
+
+
+@attrs.frozen
+class DamagedSession:
+    """What is wrong with a session: an event of this ``version`` cannot be read, ``why``, of so many ``events``."""
+
+    session: UUID
+    external_id: str | None
+    version: int
+    why: str
+    events: int
+
+    @property
+    def sentence(self) -> str:
+        """For people: what it is, and what it harms."""
+        more = f", and {plural(self.events - 1, 'more event')}" if self.events > 1 else ""
+        return f"event {self.version} cannot be read{more}: {self.why}"
 
 
 @attrs.frozen(kw_only=True)
@@ -66,22 +84,27 @@ class ListedSession:
 
 @attrs.frozen
 class SessionList:
-    """Those that were active last, the last first, of how many there are in all."""
+    """Those that were active last, the last first, of how many there are in all; and which are damaged, those among
+    them that cannot be listed because it is not known any more whose they are.
+    """
 
     sessions: Sequence[ListedSession]
     total: int
+    damaged: Mapping[UUID, DamagedSession]
 
 
 async def list_sessions(models: ReadModels, *, limit: int | None = None, only: UUID | None = None) -> SessionList:
     """Every session, or so many of them; ``only`` that one. What is read of the others is a row of each. Raises
     LogFailed.
     """
-    (found,) = await models.answers(Question("timeline", "listed", {"limit": limit, "only": only}))
+    listed, harmed = Question("timeline", "listed", {"limit": limit, "only": only}), Question("timeline", "damaged")
+    found, damaged = await models.answers(listed, harmed)
     about = {"streams": [row["stream"] for row in found]}
     more = await models.answers(*(Question("timeline", each, about) for each in ("listed_branches", "listed_modes")))
     branches, modes = map(_by_session, more)
     sessions = [_make_listed(row, branches.get(row["stream"], ()), modes.get(row["stream"], ())) for row in found]
-    return SessionList(sessions, found[0]["sessions"] if found else 0)
+    total = found[0]["sessions"] if found else 0
+    return SessionList(sessions, total, {row["session"]: DamagedSession(**row) for row in damaged})
 
 
 async def find_oversized(models: ReadModels, streams: Collection[UUID], wanted: int | None) -> list[UUID]:

@@ -93,14 +93,19 @@ async def events_of(archive: Archive, wanted: str) -> tuple[UUID, Sequence[Recor
 
 async def read_history(archive: Archive, wanted: str) -> tuple[UUID, History]:
     """The session that a person means, arranged. Raises NotFound."""
-    stream, events = await events_of(archive, wanted)
-    return stream, history_of(str(stream), events)
+    stream = await find(archive, wanted)
+    return stream, await read_stream(archive, stream)
 
 
-async def read_own_history(archive: Archive, wanted: str) -> tuple[UUID, History]:
-    """The same, to be forgotten: of a session, and of no branch, because what it shares with others would go, too.
+async def read_stream(archive: Archive, stream: UUID) -> History:
+    """A session, arranged. Raises UnknownEvent and LogDamaged for one that is damaged."""
+    return history_of(str(stream), await archive.events.read(stream))
+
+
+async def find_own(archive: Archive, wanted: str) -> UUID:
+    """The session that a person means, to be forgotten: no branch, because what it shares with others would go, too.
     Raises NotFound for a branch's name.
     """
     for alias in await _read_aliases(archive, wanted):
         raise NotFound(f"{alias_sentence(alias, wanted)}, which is forgotten whole; give the session's name for that.")
-    return await read_history(archive, wanted)
+    return await find(archive, wanted)

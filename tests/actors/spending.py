@@ -16,7 +16,7 @@ class LoggedSpending:
 
     async def on_day(self, day: int) -> DaySpending:
         folded = fold(BUDGET, await self.log.tail(after=0, limit=1_000_000))
-        assert folded.error is None
+        assert not folded.set_aside
         rows = [row for key, row in folded.rows["spent"].items() if key[0] == day]
         return DaySpending(day, *(sum(int(row.get(name) or 0) for row in rows) for name in ("turns", "helpers")))
 

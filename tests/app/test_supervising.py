@@ -116,7 +116,7 @@ async def test_without_a_worker_and_a_database_it_still_tells_how_it_does(
         monkeypatch.setattr(supervising, "FIRST_PAUSE", 1000.0)
         await until(lambda: bool(starts(tmp_path)))
         told = await supervisor.describe()
-        of_the_database = {"events_behind", "seconds_behind", "seconds_held"}
+        of_the_database = {"events_behind", "seconds_behind", "seconds_held", "damaged_sessions"}
         assert of_the_database <= told.keys()
         supervisor._log = ReconnectingLog()
         assert not of_the_database & (await supervisor.describe()).keys()

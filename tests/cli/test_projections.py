@@ -36,11 +36,12 @@ def test_projections_tell_how_they_stand(golden: str) -> None:
         "lag": 0,
         "state": "stale",
         "error": "its table usage_turns is missing",
+        "set_aside": 0,
     }
     assert run("usage").stderr == "The projection usage is rebuilt: its table usage_turns is missing.\n"
 
 
-def test_a_stopped_projection_says_why_and_still_shows_what_was_before(golden: str) -> None:
+def test_what_was_set_aside_is_told_with_the_read_models_that_go_on(golden: str) -> None:
     before = run("usage", "--json").stdout
     query(
         golden,
@@ -50,11 +51,10 @@ def test_a_stopped_projection_says_why_and_still_shows_what_was_before(golden: s
     )
     result = run("usage", "--json")
     assert result.stdout == before
-    assert "usage shows what was before it stopped: the log holds session.dreamt.v7: this needs a " in result.stderr
     result = run("projections")
-    assert words(result.stdout)[2] == ["usage", "3", "38", "1", "stopped"]
-    assert "usage: the log holds session.dreamt.v7" in result.stderr
-    assert "Error: it cannot be rebuilt: the log holds session.dreamt.v7" in run("rebuild", "usage", code=1).stderr
+    assert words(result.stdout)[2] == ["usage", "3", "39", "0", "current"]
+    assert "usage: 1 event was set aside; `mnemosyne sessions` names the sessions" in result.stderr
+    run("rebuild", "usage")
     assert run("usage", "--json").stdout == before
 
 

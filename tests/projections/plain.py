@@ -24,10 +24,13 @@ class Tables:
     mark: Mark = attrs.field(factory=Mark)
     error: str | None = None
     moved_at: float = 0.0
+    set_aside: list[int] = attrs.field(factory=list)
 
     @property
     def standing(self) -> ProjectionStanding:
-        return ProjectionStanding(version=self.version, mark=self.mark, error=self.error)
+        return ProjectionStanding(
+            version=self.version, mark=self.mark, error=self.error, set_aside=tuple(self.set_aside)
+        )
 
 
 class PlainProjections:
@@ -71,8 +74,9 @@ class PlainProjections:
             empty: Row = dict.fromkeys(projection.by_name[name].columns)
             for key, row in merged.items():
                 found.rows[name].setdefault(key, dict(empty)).update(row)
-        found.mark = mark_of(folded.last) if folded.last else portion.after
-        found.error, found.moved_at = folded.error, trio.current_time()
+        found.mark = mark_of(portion.events[-1]) if portion.events else portion.after
+        found.set_aside += [each.recorded.position for each in folded.set_aside]
+        found.error, found.moved_at = None, trio.current_time()
         return found.standing
 
     async def stop(self, projection: Projection, error: str, *, after: Mark) -> ProjectionStanding | None:

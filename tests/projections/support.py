@@ -154,9 +154,8 @@ class PickyLog(PlainLog):
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[object]]:
         found = await self._inner.tail(after=after, limit=limit)
-        for recorded in found:
-            self._other.decode(*self._codec.encode(recorded.envelope))
-        return found
+        read = [self._other.decode_anyway(*self._codec.encode(each.envelope)) for each in found]
+        return [attrs.evolve(each, envelope=envelope) for each, envelope in zip(found, read, strict=True)]
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from tests.adapters.log_support import stream
 def test_turns_at_list_price_and_helpers_as_recorded_stand_under_their_day() -> None:
     events = [turn(TODAY, 100), summary(TODAY, 5), summary(TODAY, 0), turn(TODAY - 1, 2)]
     folded = fold(BUDGET, [Recorded(stream(1), at, at, Envelope(event, "c")) for at, event in enumerate(events, 1)])
-    assert folded.error is None
+    assert not folded.set_aside
     assert folded.rows["spent"] == {
         (5, stream(1), 1): {"turns": 400_000},
         (5, stream(1), 2): {"helpers": 5},

@@ -52,22 +52,19 @@ async def reached(world: World, position: int, *projections: Projection) -> None
                 await trio.sleep(0.01)  # the database tells nobody of it
 
 
-async def test_one_that_stops_leaves_the_others_to_go_on_together_and_joins_them_once_it_is_rebuilt(
-    world: World,
-) -> None:
+async def test_one_that_cannot_take_an_event_in_goes_on_with_the_others(world: World) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.keeping(SAMPLE, OTHER).run, world.journal.committed)
         await world.say(1, "good", "better", POISON)
-        await reached(world, 3, OTHER)
-        await reached(world, 2, SAMPLE)
+        await reached(world, 3, SAMPLE, OTHER)
         await world.say(1, "after")
-        await reached(world, 4, OTHER)
+        await reached(world, 4, SAMPLE, OTHER)
         nursery.cancel_scope.cancel()
-    standing = await world.store.standing(SAMPLE)
-    assert standing is not None
-    assert standing.mark.position == 2
-    assert [text.partition(":")[0] for text in world.heard] == ["The projection sample has stopped"]
-    assert await dump_of(world.store, OTHER) == await rebuilt_dump(world.log, OTHER)
+    assert (await _standing(world, SAMPLE)).set_aside == (3,)
+    assert (await _standing(world, OTHER)).set_aside == ()
+    assert world.heard == []
+    for each in (SAMPLE, OTHER):
+        assert await dump_of(world.store, each) == await rebuilt_dump(world.log, each)
 
 
 async def test_those_that_begin_apart_come_together(world: World) -> None:

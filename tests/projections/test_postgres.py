@@ -13,7 +13,7 @@ from mnemosyne.errors import LogUnavailable
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import Projection, Query
 from mnemosyne.projections.rebuilding import rebuild
-from mnemosyne.projections.store import Switch
+from mnemosyne.projections.store import Mark, Switch
 from tests.adapters.log_support import (
     COMMIT,
     begin_append,
@@ -189,16 +189,19 @@ async def test_a_second_rebuild_leaves_no_names_behind(dsn: str) -> None:
         assert query(dsn, "select side from mnemosyne.projections") == [(False,)]
 
 
-async def test_a_stopped_projection_is_reported_with_its_lag(dsn: str) -> None:
+async def test_a_projection_is_reported_with_its_lag_and_why_it_stopped(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world:
-        await world.say(1, "good", "poison", "after")
+        await world.say(1, "good", "better", "after")
         await world.projector().catch_up()
+        await world.say(1, "more", "and more")
         assert isinstance(world.store, PostgresProjections)
+        await world.store.stop(SAMPLE, "its rows are refused", after=Mark(3, stream(1), 3))
         report = await world.store.report(SAMPLE)
         assert report.lag == 2
+        assert report.state_of(SAMPLE) == "stopped"
         assert report.standing is not None
-        assert report.standing.error is not None
-        assert (await world.store.report(OTHER)).lag == 3
+        assert report.standing.error == "its rows are refused"
+        assert (await world.store.report(OTHER)).lag == 5
         assert (await world.store.report(OTHER)).standing is None
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.errors import NotFound
-from mnemosyne.services.sessions import events_of, find, read_own_history
+from mnemosyne.services.sessions import events_of, find, find_own
 from tests.http.managing import Client, open_stage, recall, text
 from tests.services.talking import Plain, body, plain, talking, user
 
@@ -48,8 +48,8 @@ async def test_by_the_name_that_the_client_gave_a_branch_and_which_branch_that_i
         assert await find(archive, str(title)) == title
         assert len(caplog.messages) == said
         with pytest.raises(NotFound, match=r"'forked' is branch fork-1 of session .* \(s\), which is forgotten whole"):
-            await read_own_history(archive, "forked")
-        assert (await read_own_history(archive, "s"))[0] == owner
+            await find_own(archive, "forked")
+        assert await find_own(archive, "s") == owner
 
 
 @pytest.mark.parametrize(("wanted", "said"), [("", "There is no session ''"), ("al", "'al' may mean 2"), ("x", "no")])

@@ -216,8 +216,9 @@ async def test_of_sessions_that_are_not_shown_nothing_but_their_rows_is_read() -
     models = Answers({("timeline", "listed"): [shown]})
     (found,) = await overviews.list_overviews(plain(), models, openings={}, limit=1)
     assert found.stream == UUID(int=2)
-    listing, *rest = models.asked
+    listing, damaged, *rest = models.asked
     assert listing == Question("timeline", "listed", {"limit": 1, "only": None})
+    assert damaged == Question("timeline", "damaged")
     assert {each.query for each in rest} == {"listed_branches", "listed_modes", "saved_of", "last_prompts"}
     assert all(each.about == {"streams": [UUID(int=2)]} for each in rest)
 

@@ -15,6 +15,7 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 from uuid import UUID
@@ -77,8 +78,11 @@ class Reference:
 
     @classmethod
     def decode(cls, data: bytes) -> "Reference":
-        """What ``encode`` made."""
-        return cls(*json.loads(data))
+        """What ``encode`` made. Raises ValueError for anything else."""
+        file, at, length = json.loads(data)
+        if (type(file), type(at), type(length)) != (str, int, int) or at < 0 or length < 0:
+            raise ValueError("it does not say where in which file")
+        return cls(file, at, length)
 
     def read(self) -> bytes:
         """The frame. Raises OSError, and ValueError where something else lies there."""
@@ -92,13 +96,17 @@ class Reference:
 
 
 def files_of(connection: Connection, stream: UUID) -> list[str]:
-    """The files in which archived contents of a stream lie."""
+    """The files in which archived contents of a stream lie, but for those of damaged rows."""
     rows = connection.execute(
-        "select distinct convert_from(data, 'UTF8')::json ->> 0 from mnemosyne.content"
-        " where stream = %s and encoding = %s and data is not null",
+        "select data from mnemosyne.content where stream = %s and encoding = %s and data is not null",
         (stream, ARCHIVED),
+        binary=True,
     )
-    return [file for (file,) in rows]
+    files = set()
+    for (data,) in rows:
+        with suppress(ValueError):
+            files.add(Reference.decode(data).file)
+    return sorted(files)
 
 
 def pack_contents(batch: Iterable[EncodedAppend]) -> list[Packed]:
@@ -190,7 +198,7 @@ def unpack(stream: UUID, digest: bytes, size: int, encoding: int, data: bytes) -
     if encoding == ARCHIVED:
         encoding, data = _ZSTD, _read_archived(stream, digest, data)
     try:
-        raw = ZstdDecompressor().decompress(data, max_length=size) if encoding == _ZSTD else data
+        raw = ZstdDecompressor().decompress(data, max_length=max(0, size)) if encoding == _ZSTD else data
     except ZstdError:
         raw = b""
     if encoding not in (_RAW, _ZSTD):
@@ -203,7 +211,12 @@ def unpack(stream: UUID, digest: bytes, size: int, encoding: int, data: bytes) -
 
 
 def _read_archived(stream: UUID, digest: bytes, data: bytes) -> bytes:
-    reference = Reference.decode(data)
+    try:
+        reference = Reference.decode(data)
+    except ValueError:
+        raise ContentMissing(
+            f"content {digest.hex()} of session {stream} is damaged: its row is no reference"
+        ) from None
     try:
         return reference.read()
     except (OSError, ValueError, binascii.Error) as error:

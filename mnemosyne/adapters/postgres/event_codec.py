@@ -30,7 +30,7 @@ import orjson
 from cattrs import Converter, transform_error
 from cattrs.preconf.orjson import make_converter
 
-from mnemosyne.domain.ports import Envelope
+from mnemosyne.domain.ports import Envelope, UnreadableEvent
 from mnemosyne.errors import UnknownEvent
 
 Data = dict[str, Any]
@@ -98,13 +98,20 @@ class EventCodec:
 
     def decode(self, name: str, state: bytes) -> Envelope[Any]:
         """The envelope that was stored, upcast to today's class. Raises UnknownEvent; its message names no content."""
-        current = self._current_name(name)
+        current = self._current_name(name or "")  # the column allows null
         try:
             stored = orjson.loads(state)
             data, correlation, causation = stored["data"], _text(stored["correlation"]), stored["causation"]
         except (orjson.JSONDecodeError, KeyError, TypeError):
             raise UnknownEvent(f"a stored {name} is not an event with its envelope: the row is damaged") from None
         return Envelope(self._structure(current, self._upcast(name, data)), correlation, causation)
+
+    def decode_anyway(self, name: str, state: bytes) -> Envelope[Any]:
+        """The same; of ``UnreadableEvent`` where that cannot be, so that one event does not hide the others."""
+        try:
+            return self.decode(name, state)
+        except UnknownEvent as error:
+            return Envelope(UnreadableEvent(str(error)), "")
 
     def _unstructure(self, name: str, event: object) -> Any:
         try:

@@ -28,7 +28,7 @@ from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.tail import last_position, read_tail
 from mnemosyne.domain.knowledge.events import OPENED
 from mnemosyne.domain.ports import Envelope, Recorded, StreamSizes
-from mnemosyne.domain.session.events import SessionStarted
+from mnemosyne.domain.session.events import EventLost, SessionStarted, names_of
 from mnemosyne.errors import LogFailed, UnknownEvent
 
 # As many rows as one read takes into memory at once.
@@ -49,6 +49,7 @@ _OF_STREAM = """
 select originator_version, notification_id, topic, state from mnemosyne.stored_events
 where originator_id = %s and """
 
+_ALL = "true order by originator_version"
 _PAGE_OF = "originator_version > %s and originator_version <= %s order by originator_version limit %s"
 _WITH_VERSIONS = "originator_version = any(%s) order by originator_version"
 _WITH_NAMES = "topic = any(%s) order by originator_version"
@@ -67,6 +68,7 @@ class PostgresEventLog:
         self._codec = codec
         self._tenant = tenant
         self._deadline = commit_deadline
+        self._lost = codec.names_of((EventLost,))
         # Readers may keep every connection busy; the one writer never queues behind them.
         self._writer = trio.CapacityLimiter(1)
 
@@ -101,15 +103,15 @@ class PostgresEventLog:
         return await self._database.run(self._select, stream, self._codec.names_of(classes))
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
-        """See ports.EventLog. Also raises UnknownEvent."""
+        """See ports.EventLog."""
         return await self._database.run(self._tail, after, limit)
 
     async def pick_first(self) -> Sequence[Recorded[Any]]:
-        """See ports.EventLog. Also raises UnknownEvent."""
+        """See ports.EventLog."""
         return await self._database.run(self._pick_first)
 
     async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[Any]]:
-        """See ports.EventLog. Also raises UnknownEvent. Of each stream it reads back to the event that it finds."""
+        """See ports.EventLog. Of each stream it reads back to the event that it finds."""
         return await self._database.run(self._pick_last, self._codec.names_of(classes))
 
     async def streams(self, beginning: str = "") -> Sequence[UUID]:
@@ -125,7 +127,7 @@ class PostgresEventLog:
         return await self._database.run(_sizes, stream, deadline=_MEASURING_SECONDS)
 
     async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
-        """See ports.EventLog. The old bytes leave the disk with the next vacuum. Also raises UnknownEvent."""
+        """See ports.EventLog. The old bytes leave the disk with the next vacuum."""
         return await self._database.run(self._forget, stream, redacted, deadline=_FORGETTING_SECONDS)
 
     async def version(self, stream: UUID) -> int:
@@ -181,7 +183,7 @@ class PostgresEventLog:
 
     def _pick_first(self, connection: Connection) -> list[Recorded[Any]]:
         return [
-            Recorded(stream, 1, position, self._decode(stream, 1, name, state))
+            Recorded(stream, 1, position, self._codec.decode_anyway(name, state))
             for stream, position, name, state in _first(connection, "")
             if self._is_ours(name, state)
         ]
@@ -189,7 +191,7 @@ class PostgresEventLog:
     def _pick_last(self, connection: Connection, names: Sequence[str]) -> list[Recorded[Any]]:
         rows = connection.execute(_LAST, (self._streams(connection, ""), names), binary=True)
         return [
-            Recorded(stream, version, position, self._decode(stream, version, name, state))
+            Recorded(stream, version, position, self._codec.decode_anyway(name, state))
             for stream, version, position, name, state in rows
         ]
 
@@ -197,22 +199,19 @@ class PostgresEventLog:
         """Whether a session that begins with this event is listed. What cannot be read is: that has to be seen."""
         if self._tenant is None:
             return True
-        try:
-            began = self._codec.decode(name, state).event
-        except LogFailed:
-            return True
+        began = self._codec.decode_anyway(name, state).event
         return not isinstance(began, SessionStarted) or began.tenant == self._tenant
 
     def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded[Any]]:
         return [
-            Recorded(stream, version, position, self._decode(stream, version, name, state))
+            Recorded(stream, version, position, self._codec.decode_anyway(name, state))
             for stream, version, position, name, state in read_tail(connection, after, limit)
         ]
 
     def _forget(self, connection: Connection, stream: UUID, redacted: Callable[[Any], object]) -> int:
         """Content before events, as commits do it, so that neither waits for the other in a circle."""
         hold_sessions(connection, (stream,), "update")
-        changed = list(self._find_redactions(self._read(connection, stream, 0, None), redacted))
+        changed = list(self._find_redactions(self._read_anyway(connection, stream), redacted))
         erased = erase_contents(connection, stream)
         _erase_index(connection, stream)  # words and vectors tell what was said
         connection.execute(
@@ -221,7 +220,13 @@ class PostgresEventLog:
             " where held.originator_id = %b and held.originator_version = new.version",
             ([each[0] for each in changed], [each[1] for each in changed], [each[2] for each in changed], stream),
         )
+        _doubt(connection, stream, [version for version, name, _ in changed if name in self._lost])
         return erased
+
+    def _read_anyway(self, connection: Connection, stream: UUID) -> Iterator[Recorded[Any]]:
+        """The events of a stream, also those that cannot be read."""
+        for version, position, name, state in connection.execute(_OF_STREAM + _ALL, (stream,), binary=True):
+            yield Recorded(stream, version, position, self._codec.decode_anyway(name, state))
 
     def _find_redactions(
         self, recorded: Iterable[Recorded[Any]], redacted: Callable[[Any], object]
@@ -234,9 +239,14 @@ class PostgresEventLog:
 
 
 _FIRST: LiteralString = (
-    "select originator_id, notification_id, topic, state from mnemosyne.stored_events"
-    " where originator_version = 1 and topic <> all(%s) and {} order by notification_id"
+    "select first.originator_id, first.notification_id, coalesce(anew.topic, first.topic),"
+    " coalesce(anew.state, first.state) from mnemosyne.stored_events as first left join lateral ("
+    " select topic, state from mnemosyne.stored_events where originator_id = first.originator_id and topic = %s"
+    " order by originator_version limit 1) as anew on first.topic = %s"
+    " where first.originator_version = 1 and coalesce(first.topic, '') <> all(%s) and {}"
+    " order by first.notification_id"
 )
+"""One whose first event was lost with its session may have begun anew since."""
 _LAST = """
 select stream, originator_version, notification_id, topic, state
 from unnest(%s::uuid[]) with ordinality as began (stream, place) cross join lateral (
@@ -248,17 +258,28 @@ order by place
 
 def _first(connection: Connection, beginning: str) -> Iterable[tuple[UUID, int, str, bytes]]:
     """Stream, position, name and state of the first event of each session whose id begins so."""
-    begins: LiteralString = "starts_with(originator_id::text, %s)"
+    begins: LiteralString = "starts_with(first.originator_id::text, %s)"
     asked: str | UUID = beginning
     if _ID.fullmatch(beginning):  # to compare it as a text would read the first event of every session
-        begins, asked = "originator_id = %s", UUID(beginning)
-    return connection.execute(_FIRST.format(begins), (list(NO_SESSIONS), asked), binary=True)
+        begins, asked = "first.originator_id = %s", UUID(beginning)
+    return connection.execute(_FIRST.format(begins), (*_STARTS, list(NO_SESSIONS), asked), binary=True)
 
 
 def _erase_index(connection: Connection, stream: UUID) -> None:
     """Take a session out of the index of objects."""
     for table in ("object_texts", "object_passages", "object_words", "object_vectors"):
         connection.execute(f"delete from mnemosyne.{table} where stream = %s".encode(), (stream,))
+
+
+def _doubt(connection: Connection, stream: UUID, versions: Sequence[int]) -> None:
+    """Have every read model be made anew: what it took in of these events while they could be read is so no more."""
+    connection.execute(
+        "insert into mnemosyne.set_aside (name, side, stream, version, position, why)"
+        " select name, side, originator_id, originator_version, notification_id, 'it was erased'"
+        " from mnemosyne.projections cross join mnemosyne.stored_events"
+        " where originator_id = %s and originator_version = any(%s) on conflict do nothing",
+        (stream, list(versions)),
+    )
 
 
 def _heads(batch: Sequence[EncodedAppend]) -> dict[UUID, int]:
@@ -340,6 +361,9 @@ def _is_stored(connection: Connection, append: EncodedAppend) -> bool:
     )
     return tuple((name, bytes(state)) for name, state in rows) == append.events
 
+
+_STARTS = (*names_of(SessionStarted), *names_of(EventLost))
+"""The stored names of a session's start, and of what stands in the place of one that was lost."""
 
 NO_SESSIONS = ("session.managing_switched.v1", "session.imported.v1", OPENED)
 """With what a stream may begin that is no session: an operator's, and those of what is known beyond sessions."""

@@ -38,7 +38,7 @@ class ViewedLog:
         return await self._database.run(last_position)
 
     def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded[Any]]:
-        decode = self._views.decode
+        decode = self._views.decode_anyway
         return [
             Recorded(stream, version, position, decode(name, state))
             for stream, version, position, name, state in read_tail(connection, after, limit)

@@ -21,6 +21,7 @@ from mnemosyne.adapters.postgres.tail import last_position, wait_seconds
 from mnemosyne.domain.ports import Progress
 from mnemosyne.errors import LogFailed
 from mnemosyne.projections.catalog import ALL
+from mnemosyne.projections.timeline import TIMELINE
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +162,8 @@ class Lag:
     """How far what is derived is behind the log: ``events``, and ``seconds`` since the oldest of them.
 
     ``led`` says whether any process leads; ``still``, for how many seconds nothing was taken in though there was
-    something; ``held``, for how many an append has been under way that what came after it waits for.
+    something; ``held``, for how many an append has been under way that what came after it waits for. ``damaged`` counts
+    the sessions of which something was set aside.
     """
 
     led: bool
@@ -169,6 +171,7 @@ class Lag:
     seconds: float
     still: float
     held: float
+    damaged: int
 
 
 async def lag(database: Database) -> Lag:
@@ -197,7 +200,10 @@ def _lag(connection: Connection) -> Lag:
     seconds = _seconds_behind(connection, position) if events else 0.0
     moved = min((seconds_ago for *_, seconds_ago in held), default=seconds)
     held_for = wait_seconds(connection) if events else 0.0
-    return Lag(led=led, events=events, seconds=seconds, still=min(seconds, moved), held=held_for)
+    (damaged,) = connection.execute(
+        "select count(distinct stream) from mnemosyne.set_aside where name = %s and not side", (TIMELINE.name,)
+    ).fetchone() or (0,)
+    return Lag(led=led, events=events, seconds=seconds, still=min(seconds, moved), held=held_for, damaged=damaged)
 
 
 def _seconds_behind(connection: Connection, position: int) -> float:

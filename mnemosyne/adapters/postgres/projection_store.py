@@ -14,7 +14,7 @@ import attrs
 
 from mnemosyne.adapters.postgres import projection_tables as tables
 from mnemosyne.adapters.postgres.database import Connection, Database
-from mnemosyne.projections.projection import Folded, Projection, Query, fold
+from mnemosyne.projections.projection import Folded, Projection, Query, SetAside, fold
 from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, Switch, mark_of
 
 REBUILD_SECONDS = 15
@@ -94,7 +94,9 @@ _Place = tuple[str, bool]
 
 _ROWS = (
     "select name, side, number, version, position, stream, stream_version, error,"
-    " moved_at > now() - make_interval(secs => %s) from mnemosyne.projections"
+    " array(select aside.position from mnemosyne.set_aside as aside"
+    " where (aside.name, aside.side) = (held.name, held.side) order by aside.position),"
+    " moved_at > now() - make_interval(secs => %s) from mnemosyne.projections as held"
     " where (name, side) in (select * from unnest(%s::text[], %s::boolean[])) order by name, side"
 )
 
@@ -107,6 +109,7 @@ class _Checkpoint:
     stream: UUID | None
     stream_version: int
     error: str | None
+    set_aside: Sequence[int]
     is_moving: bool
 
     @property
@@ -115,7 +118,9 @@ class _Checkpoint:
 
     @property
     def standing(self) -> ProjectionStanding:
-        return ProjectionStanding(version=self.version, mark=self.mark, error=self.error)
+        return ProjectionStanding(
+            version=self.version, mark=self.mark, error=self.error, set_aside=tuple(self.set_aside)
+        )
 
 
 def _checkpoints(connection: Connection, places: Sequence[_Place], *, held: bool) -> dict[_Place, _Checkpoint]:
@@ -198,12 +203,34 @@ def _apply(connection: Connection, portions: Sequence[Portion]) -> list[Projecti
             found.append(checkpoint.standing)
         else:
             _write(connection, projection, each, side=portion.side is not None)
-            mark = mark_of(each.last) if each.last else portion.after
-            moves[place] = mark, each.error
-            found.append(ProjectionStanding(version=projection.version, mark=mark, error=each.error))
+            _set_aside(connection, place, each.set_aside)
+            mark = mark_of(portion.events[-1]) if portion.events else portion.after
+            moves[place] = mark, None
+            aside = (*checkpoint.set_aside, *(one.recorded.position for one in each.set_aside))
+            found.append(ProjectionStanding(version=projection.version, mark=mark, set_aside=aside))
     if moves:
         _move(connection, moves)
     return found
+
+
+def _set_aside(connection: Connection, place: _Place, events: Sequence[SetAside]) -> None:
+    """Note with a checkpoint what could not be taken in."""
+    if events:
+        connection.execute(
+            "insert into mnemosyne.set_aside (name, side, stream, version, position, why)"
+            " select %s, %s, * from unnest(%s::uuid[], %s::bigint[], %s::bigint[], %s::text[])",
+            (
+                *place,
+                [each.recorded.stream for each in events],
+                [each.recorded.version for each in events],
+                [each.recorded.position for each in events],
+                [each.why.replace("\0", "\N{REPLACEMENT CHARACTER}") for each in events],
+            ),
+        )
+
+
+def _drop_aside(connection: Connection, projection: Projection, *, side: bool) -> None:
+    connection.execute("delete from mnemosyne.set_aside where name = %s and side = %s", (projection.name, side))
 
 
 def _place(portion: Portion) -> _Place:
@@ -228,6 +255,7 @@ def _stop(connection: Connection, projection: Projection, error: str, after: Mar
 
 def _begin_side(connection: Connection, projection: Projection) -> int:
     connection.execute("delete from mnemosyne.projections where name = %s and side", (projection.name,))
+    _drop_aside(connection, projection, side=True)
     number = _insert(connection, projection, side=True)
     while number is None:  # another rebuild began in between; the later one takes its place
         connection.execute("delete from mnemosyne.projections where name = %s and side", (projection.name,))
@@ -249,6 +277,8 @@ def _switch(connection: Connection, projection: Projection, side: int, unless_be
     connection.execute("set local lock_timeout = '500ms'")
     _execute(connection, tables.drop(projection, side=False))
     _execute(connection, tables.rename(projection))
+    _drop_aside(connection, projection, side=False)
+    connection.execute("update mnemosyne.set_aside set side = false where name = %s", (projection.name,))
     connection.execute("delete from mnemosyne.projections where name = %s and side", (projection.name,))
     connection.execute(
         "update mnemosyne.projections set version = %s where name = %s", (projection.version, projection.name)
@@ -261,6 +291,7 @@ def _drop_side(connection: Connection, projection: Projection, side: int) -> Non
     checkpoint = _checkpoint(connection, projection, side=True, held=True)
     if checkpoint is not None and checkpoint.number == side:
         connection.execute("delete from mnemosyne.projections where name = %s and side", (projection.name,))
+        _drop_aside(connection, projection, side=True)
         _execute(connection, tables.drop(projection, side=True))
 
 

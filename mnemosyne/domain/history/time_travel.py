@@ -32,7 +32,7 @@ from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, R
 from mnemosyne.domain.wire import dialects, recipe
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.recipe import Piece, Recipe, Withheld
-from mnemosyne.errors import BadOption, LogFailed, NotFound
+from mnemosyne.errors import BadOption, LogDamaged, LogFailed, NotFound
 
 CHECKPOINT = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_.-]{0,63})(?P<round>/[0-9]{1,9})?")
 """What a checkpoint can be called, with a round of its turn behind it: nothing that could be a turn's number."""
@@ -351,7 +351,7 @@ def place_of(text: str | None) -> TurnPlace:
 
 
 def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
-    """Arrange a session's events, given from the first on."""
+    """Arrange a session's events, given from the first on. Raises LogDamaged for what cannot be."""
     started: SessionStarted | None = None
     opened: dict[str, BranchOpened] = {}
     attempts: dict[Address, Attempt] = {}
@@ -430,6 +430,8 @@ def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
 def _lines(opened: Mapping[str, BranchOpened], attempts: Iterable[Attempt]) -> dict[str, BranchTurns]:
     taken: dict[str, dict[int, list[Attempt]]] = {branch: {} for branch in opened}
     for attempt in attempts:
+        if attempt.began.branch not in taken:
+            raise LogDamaged(f"event {attempt.version} is of branch {attempt.began.branch!r}, which no event opened")
         taken[attempt.began.branch].setdefault(attempt.began.turn, []).append(attempt)
     return {branch: BranchTurns(event, taken[branch]) for branch, event in opened.items()}
 

@@ -196,6 +196,13 @@ class CheckpointNamed:
     turn: int
 
 
+@attrs.frozen(kw_only=True)
+class EventLost:
+    """An event stood here whose session could not be read any more, and was forgotten ``at`` this time."""
+
+    at: int
+
+
 SessionEvent = (
     SessionStarted
     | BranchOpened
@@ -208,6 +215,7 @@ SessionEvent = (
     | SessionForgotten
     | SessionImported
     | CheckpointNamed
+    | EventLost
     | RoundEvent
     | GoalEvent
     | GroundEvent
@@ -226,6 +234,7 @@ EVENT_NAMES: Mapping[str, type[Event]] = {
     "session.forgotten.v1": SessionForgotten,
     "session.imported.v1": SessionImported,
     "session.checkpoint_named.v1": CheckpointNamed,
+    "session.event_lost.v1": EventLost,
     **ROUND_EVENT_NAMES,
     **LEDGER_EVENT_NAMES,
     **GOAL_EVENT_NAMES,

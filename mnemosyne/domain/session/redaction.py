@@ -3,6 +3,8 @@
 Numbers, times, hashes, ids and links stay, so that a log of redacted events still adds up.
 """
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import assert_never
 
 import attrs
@@ -22,10 +24,12 @@ from mnemosyne.domain.objects.events import (
     ObjectUnpinned,
     TurnAssessed,
 )
+from mnemosyne.domain.ports import UnreadableEvent
 from mnemosyne.domain.session.events import (
     BranchOpened,
     CheckpointNamed,
     Event,
+    EventLost,
     GapRecorded,
     SessionForgotten,
     SessionImported,
@@ -47,6 +51,7 @@ from mnemosyne.domain.session.round_events import (
     RoundFinished,
     WindowFilled,
 )
+from mnemosyne.domain.session.state import Session, evolve
 
 
 def redact(event: Event) -> Event:
@@ -65,7 +70,7 @@ def redact(event: Event) -> Event:
             return attrs.evolve(event, reason="")
         case ObjectDegraded() | ObjectRestored() | ObjectSuperseded():
             return event
-        case SessionStarted() | SessionForgotten() | SessionImported():
+        case SessionStarted() | SessionForgotten() | SessionImported() | EventLost():
             return event
         case BranchOpened() | BranchModeSet() | GapRecorded():
             return event
@@ -86,3 +91,20 @@ def redact(event: Event) -> Event:
             return event
         case _:
             assert_never(event)
+
+
+def lose(event: Event | UnreadableEvent, at: int) -> Event:
+    """What is left of an event of a damaged session that is forgotten: whose session it is, where that can be read.
+
+    All others go. A session of which some events are missing does not add up: nobody could fold it, nor go on with it.
+    """
+    return event if isinstance(event, SessionStarted | EventLost) else EventLost(at=at)
+
+
+def is_whole(events: Sequence[Event]) -> bool:
+    """Whether the events of a session add up to a state from which it can go on."""
+    try:
+        reduce(evolve, events, Session())
+    except Exception:  # each event is what its class declares, and yet a changed one may name what is not there
+        return False
+    return True

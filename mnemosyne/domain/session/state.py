@@ -20,6 +20,7 @@ from mnemosyne.domain.session.events import (
     BranchOpened,
     CheckpointNamed,
     Event,
+    EventLost,
     GapRecorded,
     SessionForgotten,
     SessionImported,
@@ -267,7 +268,7 @@ def evolve(session: Session, event: Event) -> Session:
             return attrs.evolve(accounted, ledger=ledger.after(session.ledger, event))
         case GoalChanged() | MemoryBrought() | BroughtJudged():
             return attrs.evolve(session, bringing=session.bringing.after(event))
-        case GapRecorded() | WindowFilled() | SessionImported():
+        case GapRecorded() | WindowFilled() | SessionImported() | EventLost():
             return session
         case CheckpointNamed():
             named = {**session.checkpoints, event.name: (event.branch, event.turn)}

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectSuperseded, TurnAssessed
-from mnemosyne.domain.ports import EventLog, Recorded
+from mnemosyne.domain.ports import EventLog, Recorded, UnreadableEvent
 from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted, TurnBegan, TurnFinished
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.errors import LogUnavailable
@@ -56,7 +56,7 @@ class Witness:
             raise LogUnavailable("A turn of the demo was not recorded. With --keep DIR, DIR/server.log says why.")
         return lines
 
-    def _count(self, recorded: Recorded[Event]) -> None:
+    def _count(self, recorded: Recorded[Event | UnreadableEvent]) -> None:
         self._position = recorded.position
         self.events += 1
         match recorded.envelope.event:
@@ -66,7 +66,7 @@ class Witness:
                 self.turns += 1
 
 
-def lines_for(recorded: Recorded[Event]) -> list[Text]:
+def lines_for(recorded: Recorded[Event | UnreadableEvent]) -> list[Text]:
     """An event for people."""
     number = Text.assemble((f"{recorded.version:>3} ", "dim"))
     match recorded.envelope.event:

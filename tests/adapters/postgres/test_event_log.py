@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from mnemosyne.adapters.postgres.database import Connection
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.domain.ports import Recorded, StreamSizes
+from mnemosyne.domain.ports import Recorded, StreamSizes, UnreadableEvent
 from mnemosyne.errors import ContentMissing, LogFailed, UnknownEvent, VersionConflict
 from tests.adapters.log_support import (
     KINDS,
@@ -250,8 +250,13 @@ class TestPostgresEventLog:
     async def test_an_event_that_this_version_does_not_know_is_named(self, dsn: str) -> None:
         async with open_postgres(dsn) as world, open_database(dsn) as database:
             await world.journal.append(said(stream(1), 0, "a"))
+            older = PostgresEventLog(database, EventCodec({}))
             with pytest.raises(UnknownEvent, match=r"thing\.said v1"):
-                await PostgresEventLog(database, EventCodec({})).tail(after=0, limit=1)
+                await older.read(stream(1))
+            for among_others in (await older.tail(after=0, limit=1), await older.pick_first()):
+                (event,) = [each.envelope.event for each in among_others]
+                assert isinstance(event, UnreadableEvent)
+                assert "thing.said v1" in event.why
 
     async def test_the_library_reads_our_table_and_would_make_the_same(self, dsn: str) -> None:
         async with open_postgres(dsn) as world:

@@ -40,6 +40,7 @@ from mnemosyne.domain.session.events import (
     BranchOpened,
     CheckpointNamed,
     Event,
+    EventLost,
     GapRecorded,
     SessionForgotten,
     SessionImported,
@@ -244,6 +245,7 @@ SAMPLES: Mapping[str, Event] = {
     ),
     "session.managing_switched.v1": ManagingSwitched(at=AT, on=False, why="mnemosyne off"),
     "session.imported.v1": SessionImported(at=AT, session=UUID(int=7)),
+    "session.event_lost.v1": EventLost(at=AT),
     "session.checkpoint_named.v1": CheckpointNamed(at=AT, name="before-the-rewrite", branch="fork-1", turn=4),
     "session.turn_accounted.v1": TurnAccounted(
         at=AT + 3,

@@ -114,7 +114,7 @@ async def test_a_leader_whose_database_was_away_leads_again(dsn: str, monkeypatc
 async def test_the_lag_is_counted_in_events_and_in_seconds_since_the_first_of_them(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
-        assert attrs.astuple(await lag(world.database)) == (False, 0, 0.0, 0.0, 0.0)
+        assert attrs.astuple(await lag(world.database)) == (False, 0, 0.0, 0.0, 0.0, 0)
         now = 1_000_000 * int(query(dsn, "select floor(extract(epoch from now()))::bigint")[0][0])
         for number, ago in enumerate((100, 50)):
             await forgotten(world, number, now - ago * 1_000_000)
@@ -133,6 +133,19 @@ async def test_the_lag_is_counted_in_events_and_in_seconds_since_the_first_of_th
         assert found.still < found.seconds, "something was taken in just now"
 
 
+async def test_the_lag_counts_the_damaged_sessions(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn, event_codec()) as world:
+        assert world.database is not None
+        for number in range(3):
+            await forgotten(world, number, 1)
+            await forgotten(world, number, 2)
+        query(dsn, "update mnemosyne.stored_events set state = 'gone' where originator_id <> %s", stream(0))
+        for each in ALL:
+            await Projector(each, world.tail, world.store).catch_up()
+        found = await lag(world.database)
+        assert (found.events, found.damaged) == (0, 2)
+
+
 async def test_the_lag_says_for_how_long_an_append_has_been_waited_for(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world:
         assert world.database is not None
@@ -145,7 +158,8 @@ async def test_the_lag_says_for_how_long_an_append_has_been_waited_for(dsn: str)
 
 
 async def forgotten(world: World, number: int, at: int) -> None:
-    await world.journal.append(Append(stream(number), 0, (Envelope(SessionForgotten(at=at), "c"),)))
+    version = len(await world.log.read(stream(number)))
+    await world.journal.append(Append(stream(number), version, (Envelope(SessionForgotten(at=at), "c"),)))
 
 
 async def test_whether_anybody_leads_is_seen_from_anywhere(dsn: str) -> None:

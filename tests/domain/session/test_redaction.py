@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.events import ObjectEvent
-from mnemosyne.domain.session.events import EVENT_NAMES, Event, SessionForgotten
-from mnemosyne.domain.session.redaction import redact
+from mnemosyne.domain.ports import UnreadableEvent
+from mnemosyne.domain.session.events import EVENT_NAMES, Event, EventLost, SessionForgotten, SessionStarted
+from mnemosyne.domain.session.redaction import is_whole, lose, redact
 from mnemosyne.domain.session.state import Session, evolve
 from tests.domain.memory_objects import histories, made
 from tests.domain.stories import Story
@@ -186,3 +187,28 @@ def test_so_it_is_whatever_happened_to_objects(history: list[str], happened: lis
     events: list[Event] = [*story.events, made("a", 0), made("b", 2), *happened]
     forgotten = SessionForgotten(at=7)
     assert folded([*events, forgotten]) == folded([*map(redact, events), forgotten])
+
+
+@pytest.mark.parametrize("damaged", [0, 1, 2])
+def test_a_damaged_session_that_was_forgotten_begins_anew(damaged: int) -> None:
+    story = Story()
+    story.begin("u1")
+    events: list[Event | UnreadableEvent] = [*story.events]
+    events[damaged] = UnreadableEvent("its row is not what was written")
+    lost = [lose(event, 7) for event in events]
+    assert [type(event) for event in lost] == [SessionStarted if damaged else EventLost, EventLost, EventLost]
+    assert [lose(event, 8) for event in lost] == lost
+    assert is_whole(lost)
+    again = Story()
+    again.events = [*lost, SessionForgotten(at=7)]
+    again.state = reduce(evolve, again.events, Session())
+    began = again.begin("u1 a1 u2")
+    assert (began.turn, began.base, began.kept) == (1, 0, 0)
+    assert sum(isinstance(event, SessionStarted) for event in again.events) == 1
+
+
+def test_a_session_of_which_an_event_names_what_is_not_there_is_not_whole() -> None:
+    story = Story()
+    story.begin("u1")
+    assert is_whole(story.events)
+    assert not is_whole([story.events[0], *story.events[2:]])

@@ -2,7 +2,10 @@
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import trio
@@ -20,6 +23,9 @@ TOOLS = [{"name": "Look", "description": "Looks.", "input_schema": {"type": "obj
 """A conversation without tools is not managed."""
 
 LARGE = 200_000
+
+BURNING = "while True: pass"
+"""A program that has nothing to do with us and keeps a processor busy."""
 
 
 def user(*content: Mapping[str, object]) -> dict[str, object]:
@@ -46,6 +52,7 @@ def bodies(count: int) -> dict[str, dict[str, Any]]:
     keys = {f"key{number}": number for number in range(count)}
     return {
         f"{count // 2:,} blocks in a message": {"messages": [user(*[text("x")] * (count // 2))]},
+        f"{count // 7:,} blocks, which are read": {"messages": [user(*[text("x")] * (count // 7))]},
         f"{count:,} members at the top": {**keys, "messages": [user(text("Hi."))]},
         f"a call with {count:,} members": {"messages": calls([keys])},
         f"{count // 10:,} calls and their results": {"messages": calls([{}] * (count // 10))},
@@ -55,20 +62,30 @@ def bodies(count: int) -> dict[str, dict[str, Any]]:
 
 
 def turns(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """A turn of 50 KB, from its first byte sent to its last received, alone and while another session brings each of
-    the bodies, one after the other.
+    """A turn of 50 KB, from its first byte sent to its last received: alone; beside programs that burn one processor
+    and two, which says what a busy machine alone costs; and while another session brings each of the bodies, one after
+    the other.
     """
-    times, rows = 1 if quick else 5, list[Row]()
+    times, count, rows = 1 if quick else 20, 4 if quick else 60, list[Row]()
     for server in servers:
-        rows.append(
-            spread(
-                "turn, alone", server.name, "ms", trio.run(_measure, server, "alone", list[float](), 4 if quick else 60)
-            )
-        )
+        for programs, about in enumerate(("alone", "beside a busy processor", "beside two busy processors")):
+            with _burning(programs):
+                alone = trio.run(_measure, server, about, list[float](), count)
+            rows.append(spread(f"turn, {about}", server.name, "ms", alone))
         for about, body in bodies(4_000 if quick else LARGE).items():
             beside = trio.run(_beside, server, about, body, times)
             rows.append(spread(f"turn, beside {about}", server.name, "ms", beside))
     return rows
+
+
+@contextmanager
+def _burning(programs: int) -> Iterator[None]:
+    """So many processors are busy for as long as the block runs."""
+    with ExitStack() as stack:
+        for _ in range(programs):
+            program = stack.enter_context(subprocess.Popen([sys.executable, "-c", BURNING]))
+            stack.callback(program.kill)
+        yield
 
 
 async def _beside(server: Server, about: str, body: Mapping[str, Any], times: int) -> list[float]:
@@ -76,8 +93,10 @@ async def _beside(server: Server, about: str, body: Mapping[str, Any], times: in
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_measure, server, about, taken)
         for number in range(times):
+            # Made in a thread: what is measured shares this loop.
+            request = await trio.to_thread.run_sync(_request, body, f"{about} {number}")
             client = await Client.connect(server.address)
-            await client.exchange(_request(body, f"{about} {number}"), TURN.deltas)
+            await client.exchange(request, TURN.deltas)
             await client.aclose()
             await trio.sleep(10 * PAUSE_SECONDS)  # what is done behind the reply
         nursery.cancel_scope.cancel()

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mnemosyne import credentials
 from mnemosyne.credentials import blank, in_headers, is_in, is_name, mask, mask_bytes, spans
@@ -191,3 +193,17 @@ def test_no_text_makes_the_search_slow(pattern: Compiled) -> None:
 
 def test_a_mask_is_one_character() -> None:
     assert len(credentials.MASK) == 1
+
+
+@given(
+    st.lists(
+        st.sampled_from([*KEYS.values(), PEM, "x" * 700, "password=hush-hush-1", " ", "\n", "é-", "k"]), max_size=20
+    )
+)
+def test_what_is_searched_in_pieces_is_found_as_in_one(words: list[str]) -> None:
+    data = "".join(words).encode()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(credentials, "PIECE_BYTES", 50)
+        patched.setattr(credentials, "_TELLING_BYTES", 1_000)
+        pieces = spans(data)
+    assert pieces == [match.span(match.lastindex or 0) for match in credentials.in_bytes().finditer(data)]

@@ -10,6 +10,7 @@ import trio
 from trio.lowlevel import RunVar
 
 from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire.json_spans import MOST_VALUES
 from mnemosyne.domain.wire.transcript import StoredBytes, Transcript, TranscriptReading
 from mnemosyne.steps import Steps
 
@@ -64,10 +65,11 @@ async def read_beside(
     lane: str = "main",
     known: Container[bytes] = frozenset(),
     replies: Sequence[StoredBytes] = (),
+    most: int = MOST_VALUES,
 ) -> TranscriptReading:
     """See ``transcript.read``."""
     return await make_beside(
-        lambda: transcript.read(raw, previous, lane=lane, known=known, replies=replies),
+        lambda: transcript.read(raw, previous, lane=lane, known=known, replies=replies, most=most),
         in_thread=is_much(raw, previous),
     )
 

@@ -229,7 +229,7 @@ class Histories:
         if held is not None:
             return held
         raw = await self._bodies.assemble(branch.wire.body)
-        read = (await read_beside(raw, lane=branch.lane)).transcript
+        read = (await read_beside(raw, lane=branch.lane, most=transcript.ANY_NUMBER)).transcript
         sent = attrs.evolve(read, recipe=branch.wire.body)
         reach = branch.wire.ends[-1] if branch.wire.ends else 0
         messages = tuple(

@@ -45,7 +45,7 @@ from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import recipe, stored_reply
 from mnemosyne.domain.wire.billing import begins_with_billing
 from mnemosyne.domain.wire.project import project_of_transcript
-from mnemosyne.domain.wire.transcript import Transcript
+from mnemosyne.domain.wire.transcript import ANY_NUMBER, Transcript
 from mnemosyne.errors import MnemosyneError
 
 MOST_ANSWERED = 5
@@ -523,7 +523,7 @@ class ManagedRounds:
         if branch.wire is not None and (prior is None or prior.version != branch.wire.body_version):
             prior = await self._loaded.histories.of(branch)  # another turn or attempt was sent since
         before = prior.sent if prior is not None else attrs.evolve(turn.read, recipe=branch.body)
-        reading = await read_beside(body, before, lane=branch.lane, known=known)
+        reading = await read_beside(body, before, lane=branch.lane, known=known, most=ANY_NUMBER)
         sent = reading.transcript
         command = BeginRound(
             at=at,

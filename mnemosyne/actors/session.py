@@ -366,7 +366,8 @@ class SessionActor:
         version = self.state.version + len(opening.events)
         left: tuple[Event, ...] = ()
         contents: Contents = ()
-        if fallback is not None and opening.branch.mode is Mode.OBSERVE and opening.is_last:
+        is_read = opening.read.opaque is None  # else no history can go on from it
+        if fallback is not None and opening.branch.mode is Mode.OBSERVE and opening.is_last and is_read:
             return await self._begin_bypassed(message, reading, opening, fallback)
         if fallback is not None:
             left, contents = await self._fallback(address, version, opening, fallback)

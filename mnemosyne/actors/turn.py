@@ -63,8 +63,10 @@ from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.identity import TENANT_HEADER
+from mnemosyne.domain.wire.json_spans import has_too_many_values
 from mnemosyne.domain.wire.limits import limits_of
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
+from mnemosyne.domain.wire.transcript import ANY_NUMBER, TOO_MANY_VALUES
 from mnemosyne.errors import ActorStopped, LogFailed, MnemosyneError, Outdated, VersionConflict
 
 log = logging.getLogger(__name__)
@@ -197,7 +199,7 @@ class Turn:
             if answer is None:
                 break
             if answer.proposal is None:
-                return self._settle(AS_IT_CAME)
+                return self._settle(await self._prepare_as_it_came(mode))
             if await self._begins_with(answer.proposal):
                 return self._settle(self._with(answer.proposal))
         return self._settle(await self._prepare_unplanned(mode))
@@ -367,6 +369,19 @@ class Turn:
         self._last = proposal
         return Prepared(proposal.body, memory_tools.NAMES if proposal.mode is Mode.MANAGE else frozenset())
 
+    async def _prepare_as_it_came(self, mode: Mode | None) -> Prepared:
+        """The client's own body, which its branch sends; of a conversation that is managed elsewhere, what is too much
+        to be read goes without the thinking that was signed there.
+        """
+        if mode in (Mode.MANAGE, Mode.BYPASS) and await self._is_too_much():
+            return await self._without_us(mode, TOO_MANY_VALUES)
+        return AS_IT_CAME
+
+    async def _is_too_much(self) -> bool:
+        """Whether the client's body has more values than are read."""
+        raw = self._request.raw
+        return await make_beside(lambda: has_too_many_values(raw), in_thread=is_much(raw))
+
     async def _prepare_unplanned(self, mode: Mode | None) -> Prepared:
         """What goes where the actor did not say anything: what was sent last, with what is new, which loses nothing and
         costs nothing; the next request is planned. Where that is not known, the client's own body.
@@ -463,16 +478,15 @@ class Turn:
         self._leaving, self._outdated = AsItCame(), False
         self._started, self._begun, self._address = False, trio.Event(), None
 
-    async def _without_us(self, mode: Mode | None) -> Prepared:
+    async def _without_us(self, mode: Mode | None, why: str = rounds.NO_ANSWER) -> Prepared:
         """The client's body: as it came where it is only observed, else without thinking, which may have been signed
         against another history than the client's.
         """
-        body = None
+        body, raw = None, self._request.raw
         if mode is not Mode.OBSERVE:
-            raw = self._request.raw
-            read = (await read_beside(raw, lane=self._request.lane)).transcript
+            read = (await read_beside(raw, lane=self._request.lane, most=ANY_NUMBER)).transcript
             body = await make_beside(lambda: rounds.without_thinking(read), in_thread=is_much(raw))
-        self._leaving = AsItCame(late=True) if body is None else Fallback(body, rounds.NO_ANSWER)
+        self._leaving = AsItCame(late=True) if body is None else Fallback(body, why)
         return Prepared(body)
 
     def _next_round(self, address: Address, body: bytes) -> NextRound:

@@ -47,7 +47,7 @@ class ChatRewriter(SplicedStream):
         """
         if self._over or self._waiting or not self.reply.result().complete:
             return super().close()
-        rest, self._frames.rest = self._frames.rest, b""
+        rest = self._frames.take_rest()
         sending = Sending()
         self._end_round(Frame(rest, None, None), {}, sending)
         return sending.outputs()

@@ -36,9 +36,13 @@ class PassedStream:
                 passing.append(frame.raw)
         return [*outputs, ToClient(b"".join(passing))] if passing else outputs
 
+    def stop(self) -> bytes:
+        """Read no more: what was held of it, which passes with all that still comes."""
+        return self._frames.take_rest()
+
     def close(self) -> list[Output]:
         """The stream has ended. Not every server says so: a reply may be whole without its last frame."""
-        rest, self._frames.rest = self._frames.rest, b""
+        rest = self._frames.take_rest()
         if not self._ended and self.reply.result().complete:
             return [EndOfReply(rest)]
         return [ToClient(rest)] if rest else []
@@ -50,6 +54,7 @@ class PassedWhole:
     def __init__(self, dialect: Dialect) -> None:
         self.reply: ReplyReader = dialect.reader()
         self._held = b""
+        self._is_stopped = False
 
     def feed(self, data: bytes) -> list[Output]:
         """Take the next bytes from the provider; return what they allow to be sent."""
@@ -57,8 +62,16 @@ class PassedWhole:
         ready, self._held = self._held, data
         return [ToClient(ready)] if ready else []
 
+    def stop(self) -> bytes:
+        """Read no more: what was held of it, which passes with all that still comes."""
+        self._is_stopped = True
+        held, self._held = self._held, b""
+        return held
+
     def close(self) -> list[Output]:
-        """The body is complete."""
+        """The body is complete, as far as it was read."""
+        if self._is_stopped:
+            return []
         self.reply.end_raw()
         last, self._held = self._held, b""
         return [EndOfReply(last)]

@@ -39,17 +39,24 @@ def reading_of(head: ReplyHead, dialect: Dialect) -> ReplyReading:
 
 
 class PlainReply:
-    """A reply that is not compressed: as much is read at once as the network brings."""
+    """A reply that is not compressed: as much is read at once as the network brings, up to the same bound."""
 
     def __init__(self, passed: PassedStream | PassedWhole) -> None:
         self._passed = passed
+        self._room = LARGEST_REPLY
 
     @property
     def reply(self) -> ReplyReader:
         return self._passed.reply
 
     def feed(self, data: bytes) -> Iterator[list[Output]]:
-        yield self._passed.feed(data)
+        was, self._room = self._room, self._room - len(data)
+        if self._room >= 0:
+            yield self._passed.feed(data)
+            return
+        if was >= 0:
+            log.warning("a reply is recorded as far as it was read: it has more bytes than is reasonable")
+        yield [ToClient(self._passed.stop() + data)]
 
     def close(self) -> list[Output]:
         return self._passed.close()

@@ -85,7 +85,7 @@ class SplicedStream(ABC):
 
     def close(self) -> list[Output]:
         """The round's stream has ended, in good order or not; return what was held back, or the failure that it is."""
-        rest, self._frames.rest = self._frames.rest, b""
+        rest = self._frames.take_rest()
         if self._tags.holds_text or all(part in rest for part in _OURS):
             rest = b""  # half a frame, in which a call or a cleanup block may begin
         sending = Sending()

@@ -10,6 +10,8 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.wire.json_spans import has_too_many_values
+
 # Two line ends in a row, as `(?:\r\n|\n|\r(?!\n)){2}`, written out by the first byte: four times as fast.
 _BLANK = re.compile(rb"\n(?:\r\n|\n|\r(?!\n))|\r(?:\n|(?!\n))(?:\r\n|\n|\r(?!\n))")
 _LINE = re.compile(rb"\r\n|\n|\r")
@@ -35,21 +37,40 @@ class FrameReader:
     """Splits a stream into frames. The concatenation of all ``raw`` and of ``rest`` is what was fed, at any cut."""
 
     def __init__(self) -> None:
-        self.rest = b""
+        self._pieces: list[bytes] = []
         """What has been fed and does not make a frame yet."""
+        self._seam = b""
+        """The last bytes of these: what ends a frame may begin in them."""
+
+    @property
+    def rest(self) -> bytes:
+        """What has been fed and does not make a frame yet."""
+        return b"".join(self._pieces)
+
+    def take_rest(self) -> bytes:
+        """The same, which is no part of a frame any more."""
+        rest, self._pieces, self._seam = self.rest, [], b""
+        return rest
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take the next bytes of the stream; return the frames that they complete."""
-        held = self.rest + data if self.rest else data
+        seam = self._seam + data
+        # A CR at the very end may be half of a CRLF: it is judged when the next byte is here.
+        blank = _BLANK.search(seam, 0, len(seam) - seam.endswith(b"\r"))
+        if blank is None:  # a line of many megabytes is put together once, at its end
+            self._pieces.append(data)
+            self._seam = seam[-4:]
+            return []
+        held = b"".join([*self._pieces, data])
+        scan = len(held) - len(seam)
+        limit = len(held) - held.endswith(b"\r")
         frames = []
         start = 0
-        # A CR at the very end may be half of a CRLF: it is judged when the next byte is here.
-        limit = len(held) - 1 if held.endswith(b"\r") else len(held)
-        scan = max(0, len(self.rest) - 4)
         while blank := _BLANK.search(held, max(start, scan), limit):
             frames.append(parse(held[start : blank.end()]))
             start = blank.end()
-        self.rest = held[start:]
+        self._pieces = [held[start:]] if start < len(held) else []
+        self._seam = held[max(start, len(held) - 4) :]
         return frames
 
 
@@ -71,8 +92,10 @@ def parse(raw: bytes) -> Frame:
 
 
 def event_of(frame: Frame) -> dict[str, Any] | None:
-    """The frame's JSON object; None for comments, pings without data, and what is no JSON object."""
-    if not frame.data:
+    """The frame's JSON object; None for comments, pings without data, what is no JSON object or holds more values than
+    are read.
+    """
+    if not frame.data or has_too_many_values(frame.data):
         return None
     try:
         event = json.loads(frame.data)

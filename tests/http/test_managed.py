@@ -17,9 +17,10 @@ from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.objects.events import ObjectFaulted
 from mnemosyne.domain.recall.memory_results import ALL_SHOWN, NO_MORE, NOT_NOW
 from mnemosyne.domain.session.events import TurnFinished
-from mnemosyne.domain.session.round_events import Mode, RoundBegan
+from mnemosyne.domain.session.round_events import FallbackSent, Mode, RoundBegan
 from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
 from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.wire import json_spans, transcript
 from mnemosyne.errors import VersionConflict
 from mnemosyne.lab.provider.server import open_standin
 from mnemosyne.services.forgetting import forget
@@ -711,3 +712,23 @@ async def test_a_managed_conversation_that_goes_on_after_it_was_forgotten_is_reb
             body = await assembled(log, time_travel.body_of(history, each.version))
             assert isinstance(each.envelope.event, RoundBegan)
             assert sha256(body).digest() == each.envelope.event.sha256
+
+
+async def test_more_values_than_are_read_leave_without_the_thinking_of_before_and_its_branch_stays_managed() -> None:
+    async with open_stage(LOOP) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        stage.standin.script = script({"reply": said(think("Hm."), text("Yes."))})
+        kept, sent = list(client.history), len(stage.upstream)
+        client.tools = [{**LOOK, "input_schema": {"type": "object", "enum": [0] * json_spans.MOST_VALUES}}]
+        for prompt in ("And now?", "And then?"):
+            assert (await client.turn(text(prompt)))["content"][-1] == text("Yes.")
+        assert all('"thinking": "' not in json.dumps(body["messages"]) for body in stage.upstream[sent:])
+        assert [each.why for each in await stage.events() if isinstance(each, FallbackSent)] == [
+            transcript.TOO_MANY_VALUES
+        ] * 2
+        client.history, client.tools = kept, [LOOK]
+        assert (await client.turn(text("And there?")))["content"][-1] == text("Yes.")
+        assert "memory_query" in json.dumps(stage.upstream[-1]["tools"])
+        assert {each.status for each in stage.standin.messages} == {200}
+        assert_nothing_of_ours(client)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.json_spans import MOST_VALUES
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.content_encoding import STEP, decoder_for
@@ -96,12 +97,35 @@ def test_a_stream_of_which_one_piece_becomes_many_frames_is_read_in_as_many_step
 
 
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
-def test_a_reply_is_read_up_to_a_bound_and_passes_whole(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("frame", [b": ping\n\n", b"one endless line"])
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+def test_a_reply_is_read_up_to_a_bound_and_passes_whole(
+    kind: str, frame: bytes, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mnemosyne.http.reading.LARGEST_REPLY", 3 * STEP)
-    encoded = gzip.compress(b": ping\n\n" * STEP)
-    outputs, reply = read(head(kind, "gzip"), [encoded, b"more"])
-    assert b"".join(output.raw for output in outputs) == encoded + b"more"
+    sent = frame * STEP
+    encoded = gzip.compress(sent) if encoding else sent
+    outputs, reply = read(head(kind, encoding), [encoded[:STEP], encoded[STEP:], b"more", b"and more"])
+    assert b"".join(output.raw for output in outputs) == encoded + b"moreand more"
     assert len(reply.body) <= 3 * STEP
+    assert not reply.complete or encoding
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+def test_a_reply_with_more_values_than_are_read_passes_and_none_of_them_is_looked_at(kind: str) -> None:
+    raw = b'{"id":"msg_7","type":"message_start","message":{"id":"msg_7"},"x":[' + b"0," * MOST_VALUES + b"0]}"
+    sent = b"data: " + raw + b"\n\n" if "stream" in kind else raw
+    outputs, reply = read(head(kind), [sent])
+    assert b"".join(output.raw for output in outputs) == sent
+    assert (reply.message_id, reply.body) == (None, b"{}" if "stream" in kind else raw)
+
+
+def test_a_whole_reply_that_is_too_long_is_kept_and_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = b'{"id":"msg_7","text":"' + b"a" * 100 + b'"}'
+    monkeypatch.setattr("mnemosyne.domain.wire.reply.LONGEST_WHOLE", len(raw))
+    assert read(head("application/json"), [raw])[1].message_id == "msg_7"
+    _, reply = read(head("application/json"), [raw + b" "])
+    assert (reply.message_id, reply.body, reply.complete) == (None, raw + b" ", True)
 
 
 @pytest.mark.parametrize("encoding", ENCODERS)

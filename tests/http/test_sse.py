@@ -52,3 +52,12 @@ def test_data_lines_are_joined_and_one_space_after_the_colon_is_dropped() -> Non
 
 def test_a_frame_of_comments_has_neither_event_nor_data() -> None:
     assert parse(b": hello\n\n") == Frame(b": hello\n\n", None, None)
+
+
+def test_a_line_of_many_pieces_is_put_together_once_at_its_end() -> None:
+    reader, piece = FrameReader(), b"x" * 64
+    for _ in range(100):
+        assert reader.feed(piece) == []
+    assert all(held is piece for held in reader._pieces)
+    assert [frame.raw for frame in reader.feed(b"\n\ny")] == [piece * 100 + b"\n\n"]
+    assert (reader.take_rest(), reader.rest) == (b"y", b"")

@@ -213,7 +213,7 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
     known, seen = session.memory.entities, set[str]()
     for draft in drafts:
         ids.append(_id_of(command, session, draft, ids))
-        entities = key_entities(draft.text, KEY_ENTITIES)
+        entities = key_entities(_ends_of(draft.text), KEY_ENTITIES)
         new = sum(each not in seen and each not in known for each in entities) / len(entities) if entities else 1.0
         seen.update(entities)
         tokens = estimator.tokens(features_of_text(draft.text))
@@ -260,6 +260,12 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
         )
 
 
+def _ends_of(text: str) -> str:
+    """What a text is about is looked for where it begins and ends: five megabytes would take most of a second."""
+    half = _READ_FOR_ENTITIES // 2
+    return text if len(text) <= _READ_FOR_ENTITIES else f"{text[:half]}\n{text[-half:]}"
+
+
 def _numbers_of(draft: Draft) -> tuple[int, ...]:
     """The numbers of the places whose words the user said; there may be a hundred thousand."""
     by_user = frozenset(draft.by_user)
@@ -278,6 +284,7 @@ def _command_of(draft: Draft) -> str | None:
 
 
 _READ_FOR_ADMISSION = 400
+_READ_FOR_ENTITIES = 400_000
 
 
 def _id_of(command: Remember, session: Session, draft: Draft, made: Sequence[str]) -> str:

@@ -104,8 +104,7 @@ def lay_out(raw: bytes, before: Before | None, head: int, tail: int, dialect: Di
     """
     walk = _Walk(raw, before, head, tail, dialect)
     if not walk.run():
-        ranges = tuple(json_spans.credential_literals_anywhere(raw))
-        return BodyLayout(lexed=(0, len(raw)), opaque="not a JSON object", withheld=ranges)
+        return unread(raw, "not a JSON object", forms=True)
     withheld = tuple(
         (member.start + start, member.start + end) for member in walk.members for start, end in member.withheld
     )
@@ -121,6 +120,12 @@ def lay_out(raw: bytes, before: Before | None, head: int, tail: int, dialect: Di
         opaque=_opaque_members(dialect, walk.members, walk.array_start),
         withheld=withheld,
     )
+
+
+def unread(raw: bytes, why: str, *, forms: bool = False) -> BodyLayout:
+    """The layout of a body of which nothing is looked at but what may be a credential, also as ``forms`` have them."""
+    withheld = tuple(json_spans.credential_literals_anywhere(raw, forms=forms))
+    return BodyLayout(lexed=(0, len(raw)), opaque=why, withheld=withheld)
 
 
 def _opaque_members(dialect: Dialect, members: Sequence[ReadMember], array_start: int) -> str | None:

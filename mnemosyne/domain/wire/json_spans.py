@@ -35,12 +35,20 @@ _candidate = re.compile(rb'(?:[^"]++|"[^"\\]{0,255}+")*+"((?:[^"\\]++|\\.)*+)"',
 _keyed_string = re.compile(
     rb'[^"]*+("(?:[^"\\]++|\\.)*+")(?:' + _SPACE + rb":" + _SPACE + rb'(?:"((?:[^"\\]++|\\.)*+)")?)?+', re.DOTALL
 )
+_thousand = re.compile(rb'(?:(?:[^",\[{]++|' + _STRING + rb")*+[,\[{]){1000}", re.DOTALL)
+_any_string = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _plain_literal = re.compile(rb'"[ !#-\[\]-~]*+"')
 _colon = re.compile(_SPACE + b":" + _SPACE)
 
 _URLS = ("url", "uri", "dsn")
 _SECRET_IN_URL = re.compile(rb"[^@?#]*+[@?#]")
 """A URL that may carry a credential: in front of the host, or in what follows ``?`` or ``#``."""
+
+
+MOST_VALUES = 100_000
+"""Values up to which a text of JSON is read. To read one of a request takes some 10 µs, and then a state that has all
+of them is kept. Agents send one for every 40 to 200 bytes: so many would be more than the window of any model holds.
+"""
 
 
 class NextItem(Enum):
@@ -209,6 +217,33 @@ def long_literals(raw: bytes, start: int = 0, end: int | None = None, at_least: 
     return found
 
 
+_SHORT = 1 << 16
+"""Bytes whose strings are taken out at once; more would hold the interpreter for too long."""
+
+
+def count_values(raw: bytes, start: int = 0, end: int | None = None, *, most: int) -> int:
+    """How many values there are in ``[start, end)``: what opens or goes on an array or object, outside strings. Of more
+    than ``most`` not all are counted.
+
+    ``start`` must lie outside any string. Behind a string that never ends nothing counts.
+    """
+    end = len(raw) if end is None else end
+    count = 0
+    while end - start > _SHORT and count <= most and (found := _thousand.match(raw, start, end)):
+        start = found.end()
+        count += 1000
+    if count > most:
+        return count
+    outside = _any_string.sub(b"", raw[start:end])
+    return count + outside.count(b",") + outside.count(b"[") + outside.count(b"{")
+
+
+def has_too_many_values(raw: bytes) -> bool:
+    """Whether there are more values than are read."""
+    # Each takes two bytes at least.
+    return len(raw) > 2 * MOST_VALUES and count_values(raw, most=MOST_VALUES) > MOST_VALUES
+
+
 def credential_literals(
     raw: bytes, start: int = 0, end: int | None = None, *, lists: bool = False, shapes: bool = False
 ) -> list[Range]:
@@ -268,19 +303,20 @@ _element = re.compile(rb"<([A-Za-z_-]{4,64})(?:\s[^<>]{0,256})?>([^<]++)")
 _form_part = re.compile(
     rb'name="([A-Za-z_-]{4,64})"[^\r\n]{0,256}\r?\n(?:[A-Za-z-]{1,64}:[^\r\n]{0,256}\r?\n){0,4}\r?\n([^\r\n]++)'
 )
+_OF_FORMS = (_form_field, _element, _form_part)
 
 
-def credential_literals_anywhere(raw: bytes) -> list[Range]:
+def credential_literals_anywhere(raw: bytes, *, forms: bool = True) -> list[Range]:
     """What looks like a credential in bytes that are not JSON: quotes cannot be trusted there, so rather too much
-    than too little. In order, none within another.
+    than too little. In order, none within another. Without ``forms`` no fields of forms, and no elements.
 
     Finds a value that never ends, too.
     """
     found = credentials.spans(raw)
-    for pattern in (_unquoted_credential, _form_field, _element, _form_part):
+    for pattern in (_unquoted_credential, *(_OF_FORMS if forms else ())):
         found += [
             match.span(2)
-            for match in pattern.finditer(raw)
+            for match in credentials.find_each(pattern, raw)
             if match.end(2) > match.start(2) and credentials.is_name(match.group(1).decode())
         ]
     return _merge(found)

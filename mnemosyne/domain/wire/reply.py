@@ -9,6 +9,8 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.wire.json_spans import has_too_many_values
+
 _WHOLE = ("end_turn", "stop_sequence", "stop", "completed")
 _REFUSED = "refusal"
 
@@ -49,6 +51,10 @@ class HiddenCall:
     input_json: str
 
 
+LONGEST_WHOLE = 8 * 1024 * 1024
+"""Bytes of a whole reply that are read; a longer one is only kept. 128,000 tokens have half a megabyte."""
+
+
 class WholeBody:
     """The bytes of a reply that is no stream, as they come. A reply is whole or streamed, never both."""
 
@@ -77,8 +83,9 @@ class WholeBody:
         return b"".join(self._raw or ())
 
     def whole_message(self) -> dict[str, Any]:
-        """The JSON object that the body is; empty when it is none."""
-        return json_object(self.whole_bytes())
+        """The JSON object that the body is; empty when it is none, or too long to be read."""
+        body = self.whole_bytes()
+        return json_object(body) if len(body) <= LONGEST_WHOLE else {}
 
 
 class ReplyBuilder(WholeBody):
@@ -145,6 +152,7 @@ class ReplyBlock:
     def __init__(self, start: dict[str, Any]) -> None:
         self._start = start
         self._pieces: dict[str, list[str]] = {}
+        self._citations: list[object] = []
         self._unknown: list[dict[str, Any]] = []
 
     def add(self, delta: dict[str, Any]) -> None:
@@ -158,7 +166,7 @@ class ReplyBlock:
             case {"type": "signature_delta", "signature": str(signature)}:
                 self._start["signature"] = signature
             case {"type": "citations_delta", "citation": citation}:
-                self._start["citations"] = [*(self._start.get("citations") or []), citation]
+                self._citations.append(citation)
             case _:
                 self._unknown.append(delta)
 
@@ -174,6 +182,8 @@ class ReplyBlock:
                 block[field] = _text_or_empty(block.get(field)) + text
             elif text:
                 block[field] = _input(text)
+        if self._citations:
+            block["citations"] = [*(self._start.get("citations") or []), *self._citations]
         if self._unknown:
             block["deltas"] = self._unknown
         return block
@@ -204,7 +214,9 @@ def as_json(value: Any) -> bytes:
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """The JSON object that the bytes are; empty when they are none."""
+    """The JSON object that the bytes are; empty when they are none, or hold more values than are read."""
+    if has_too_many_values(body):
+        return {}
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):

@@ -12,6 +12,7 @@ in no change.
 """
 
 import json
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -25,11 +26,19 @@ from mnemosyne.domain.wire import body_layout, json_spans, message_bytes, normal
 from mnemosyne.domain.wire.body_layout import Before, BodyLayout, ReadMember
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import MAIN, dialect_of
-from mnemosyne.domain.wire.json_spans import Range
+from mnemosyne.domain.wire.json_spans import MOST_VALUES, Range
 from mnemosyne.domain.wire.normal_form import THINKING, Block, Echo, content_blocks
 from mnemosyne.domain.wire.recipe import BodyChange, Piece, Pieces, Recipe, Withheld
 
 _PARSED_HELD = 16
+
+ANY_NUMBER = sys.maxsize
+"""For bodies of ours, and where all has to be looked at whatever it takes."""
+
+TOO_MANY_VALUES = f"more than {MOST_VALUES:,} values"
+
+_MANY_BYTES = 1 << 17
+"""New bytes from which on values are counted before they are looked at."""
 
 MARKER_KEY = b'"cache_control"'
 """What marks a request for the provider's prompt cache."""
@@ -108,6 +117,8 @@ class Transcript:
     recipe: Recipe = attrs.field(repr=False, eq=False)
     marked: tuple[int, ...] = attrs.field(repr=False)
     """Where in ``raw`` a MARKER_KEY stands."""
+    values: int = attrs.field(repr=False)
+    """How many values of JSON there are in it; of too many, one more than are read."""
     _array_start: int = attrs.field(repr=False)
     _checkpoint: _Checkpoint = attrs.field(repr=False, eq=False)
     # The last messages, each asked for several times in its first turn. Nothing leaves: threads may share it.
@@ -210,9 +221,10 @@ def read(
     lane: str = MAIN,
     known: Container[bytes] = frozenset(),
     replies: Sequence[StoredBytes] = (),
+    most: int = MOST_VALUES,
 ) -> TranscriptReading:
     """Read a request body in the dialect of its ``lane``, against the previous one of its branch (any other is correct
-    too, only slower).
+    too, only slower). One with more than ``most`` values is opaque.
 
     ``known`` holds the digests of the contents already stored; the previous body's must be among them, and those of
     the ``replies``, whose texts are not hashed again where the body shows them. Never raises for what the bytes are.
@@ -222,7 +234,7 @@ def read(
     # What was opaque, or in another dialect, has no layout to start from.
     dialect = dialect_of(lane)
     earlier = previous if previous and previous.opaque is None and previous.dialect is dialect else None
-    layout = body_layout.lay_out(raw, _before(earlier), head, tail, dialect)
+    layout, values = _lay_out(raw, earlier, (head, tail), dialect, most)
     messages = _messages(raw, layout, earlier, lane) if layout.opaque is None else ()
     opaque = layout.opaque or _other_dialect(dialect, messages, layout)
     store = _Store(raw, previous, known, replies)
@@ -240,6 +252,7 @@ def read(
         withheld=layout.withheld,
         recipe=recipe.apply(previous.recipe if previous else Recipe(), change),
         marked=_find_markers(raw, previous, head),
+        values=values,
         array_start=layout.array_start,
         checkpoint=checkpoint,
     )
@@ -285,6 +298,28 @@ def content_of(transcript: Transcript, index: int) -> list[Block]:
         return []
     said = (transcript.message(number).get("content") for number in _numbers_of_reply(transcript, index))
     return [block for content in said for block in content_blocks(content)]
+
+
+def _lay_out(
+    raw: bytes, earlier: Transcript | None, shared: tuple[int, int], dialect: Dialect, most: int
+) -> tuple[BodyLayout, int]:
+    """The layout of a body, and how many values it has. What has too many is not walked through."""
+    is_long = earlier is None or len(raw) - sum(shared) >= _MANY_BYTES
+    values = json_spans.count_values(raw, most=most) if is_long else 0
+    if values <= most:
+        layout = body_layout.lay_out(raw, _before(earlier), *shared, dialect)
+        if earlier is not None and not is_long:
+            values = earlier.values + _count_more(raw, layout, earlier, most)
+        if values <= most:
+            return layout, values
+    return body_layout.unread(raw, TOO_MANY_VALUES), most + 1
+
+
+def _count_more(raw: bytes, layout: BodyLayout, earlier: Transcript, most: int) -> int:
+    """How many more values a body has than the one before."""
+    start, end = layout.lexed
+    was = json_spans.count_values(earlier.raw, start, end + len(earlier.raw) - len(raw), most=most)
+    return json_spans.count_values(raw, start, end, most=most) - was
 
 
 def _before(previous: Transcript | None) -> Before | None:

@@ -151,3 +151,11 @@ async def test_blocks_of_one_message_are_not_each_compared_with_all_others(monke
         await talk.ask(body([{"role": "user", "content": [{"type": "text", "text": f"x{n}"} for n in range(1_000)]}]))
         await talk.ask(body([user("Go on.")]))
     assert compared[0] < 100_000
+
+
+async def test_what_a_very_long_text_is_about_is_looked_for_where_it_begins_and_ends() -> None:
+    words = "and so on, " * 20_000
+    async with talking() as talk:
+        await talk.ask(body([user(f"See src/begin.py {words} src/middle.py {words} src/end.py")]))
+        (said,) = memories.fold(await talk.archive.log.read(talk.stream)).memory.objects.values()
+    assert said.key_entities == ("src/begin.py", "src/end.py")

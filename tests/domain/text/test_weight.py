@@ -33,3 +33,11 @@ def test_every_text_has_a_weight_even_one_that_is_no_utf8(text: str) -> None:
 )
 def test_dense_text_has_fewer_characters_to_a_token_than_prose(text: str, least: float, most: float) -> None:
     assert least <= 20 * len(text) * 1000 / weight(text * 20) <= most
+
+
+def test_of_a_very_long_text_a_part_is_weighed_and_stands_for_all_of_it() -> None:
+    part = "".join(f"def add_{number}(first: int, second: int) -> int:\n" for number in range(1_000))
+    whole = weight(part) * 100
+    assert len(part) * 100 > 4_000_000
+    assert abs(weight(part * 100) - whole) < whole // 50
+    assert abs(weight("数" * 3_000_000) - 100 * weight("数" * 30_000)) < 10_000

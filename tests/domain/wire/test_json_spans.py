@@ -220,3 +220,29 @@ def test_a_key_says_what_the_parser_says(key: bytes) -> None:
         said = None
     head = json_spans.member_head(key + b":1", 0)
     assert (head[0] if head else None) == said
+
+
+def count(value: Any) -> int:
+    """How many values are in one; an empty array or object counts as if it held one."""
+    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else max(1, len(inner)) + sum(map(count, inner))
+
+
+@given(json_values, layouts, st.booleans())
+def test_values_are_counted_as_a_parser_finds_them(value: Any, layout: Any, ascii_only: bool) -> None:
+    raw = written(value, layout, ascii_only)
+    assert json_spans.count_values(raw, most=10**6) == count(value)
+    many = 1 + json_spans._SHORT // len(raw)  # counted by the thousand
+    assert json_spans.count_values(b",".join([raw] * many), most=10**6) == many * count(value) + many - 1
+
+
+def test_values_are_counted_outside_strings_up_to_a_string_that_never_ends() -> None:
+    assert json_spans.count_values(rb'["[,{\",", {}, "\\", [0], "[,', most=10) == 7
+    long = b'["' + b"[,{ " * 500_000 + b'"]'
+    assert (json_spans.count_values(long, most=10), json_spans.count_values(long[:-2], most=10)) == (1, 1)
+
+
+def test_of_too_many_values_not_all_are_counted() -> None:
+    zeros = b"[" + b"0," * 1_000_000 + b"0]"
+    assert 5_000 < json_spans.count_values(zeros, most=5_000) <= 6_000
+    assert json_spans.count_values(zeros, most=10**9) == 1_000_001

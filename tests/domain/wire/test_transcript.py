@@ -1,5 +1,6 @@
 """Reading a body against the previous one gives what reading it alone gives, and stores each text once."""
 
+import cProfile
 import json
 import statistics
 from hashlib import sha256
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.wire import body_layout, recipe, stored_reply, transcript
+from mnemosyne.domain.wire import body_layout, json_spans, recipe, stored_reply, transcript
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Piece, Recipe
@@ -430,3 +431,46 @@ def test_captured_requests_extend_their_history_and_echo_their_replies() -> None
     assert echoes[Echo.SAME] > 90
     assert echoes[Echo.REWRITTEN] == 2
     assert echoes[Echo.ABSENT] == echoes[Echo.TRIMMED] == 0
+
+
+def of_values(count: int, *texts: str, **members: Any) -> bytes:
+    """A body with so many values."""
+    short = body([*map(user, texts)], x=[0], **members)
+    return body([*map(user, texts)], x=[0] * (1 + count - read(short).transcript.values), **members)
+
+
+def test_a_body_with_more_values_than_are_read_is_stored_and_none_of_them_is_looked_at() -> None:
+    log, raw = Log(), of_values(json_spans.MOST_VALUES + 1, "Hi.", api_key=SECRET)
+    profile = cProfile.Profile()
+    found = profile.runcall(log.turn, raw)
+    assert (found.opaque, found.messages) == (transcript.TOO_MANY_VALUES, ())
+    assert log.rebuilt() == raw.replace(SECRET.encode(), b"*" * len(SECRET))
+    assert sha256(log.rebuilt()).digest() == found.stored_sha256
+    assert len(log.contents) < 5, "it has few pieces"
+    assert sum(each.callcount for each in profile.getstats()) < 5_000
+    assert json_spans.has_too_many_values(raw)
+
+
+def test_as_many_values_as_are_read_are_read_and_any_number_where_that_is_asked_for() -> None:
+    most = of_values(json_spans.MOST_VALUES, "Hi.")
+    assert (read(most).transcript.opaque, json_spans.has_too_many_values(most)) == (None, False)
+    more = of_values(json_spans.MOST_VALUES + 1, "Hi.")
+    assert len(read(more, most=transcript.ANY_NUMBER).transcript.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (of_values(99_990, "Hi."), of_values(99_990, "Hi.", "a", "b", "c")),  # a few that are new
+        (of_values(99_990, "Hi.", "a", "b", "c"), of_values(99_990, "Hi.")),
+        (of_values(20, "Hi.", LONG), of_values(100_001, "Hi.", LONG)),
+        (of_values(100_001, "Hi."), of_values(100_001, "Hi.", "a")),
+        (of_values(100_001, "Hi."), of_values(7, "Hi.")),
+        (of_values(40, "a", LONG, "c"), of_values(40, "a", "c", LONG, "c")),
+    ],
+)
+def test_values_are_counted_the_same_with_and_without_the_previous_body(before: bytes, after: bytes) -> None:
+    found = read(after, read(before).transcript).transcript
+    assert found == read(after).transcript
+    if found.opaque is None:
+        assert found.values == json_spans.count_values(after, most=10**6)

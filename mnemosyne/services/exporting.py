@@ -14,8 +14,11 @@ from mnemosyne.domain.history.verification import Discrepancy, Task, Verifier
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Append, Content, Recorded
 from mnemosyne.domain.session.decide import NoteImport
-from mnemosyne.domain.session.events import Event, SessionStarted
-from mnemosyne.errors import BadConfiguration, ContentForgotten, ContentMissing, MnemosyneError
+from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.session.events import Event, EventLost, SessionForgotten, SessionImported, SessionStarted
+from mnemosyne.domain.session.redaction import is_whole
+from mnemosyne.domain.session.round_events import ManagingSwitched
+from mnemosyne.errors import BadConfiguration, ContentForgotten, ContentMissing, LogDamaged, MnemosyneError
 from mnemosyne.services import export_format, redacting, sessions, switching
 from mnemosyne.services.export_format import DamagedFile, ExportCodec, ExportedEvent, Header, Reader
 from mnemosyne.services.redacting import RedactedSession
@@ -187,7 +190,7 @@ async def import_file(
     """
     reader = Reader(path, codec)
     check(reader, path)
-    _check_tenant(reader, importing.tenant)
+    check_own(reader, path, importing.tenant)
     stream = reader.header.session
     held = await archive.events.read(stream)
     _check_beginning(reader, held)
@@ -209,7 +212,11 @@ def check(reader: Reader, path: Path) -> None:
     # Without their contents: those are read again when they are needed.
     parts = {part.version: attrs.evolve(part, contents=()) for part in reader.parts()}
     events = [Recorded(stream, version, version, part.envelope) for version, part in parts.items()]
-    for task in Verifier(history_of(str(stream), events)).tasks():
+    try:
+        history = history_of(str(stream), events)
+    except LogDamaged as error:
+        raise DamagedFile(f"{path}: {error}. Nothing was imported.") from None
+    for task in Verifier(history).tasks():
         difference = task if isinstance(task, Discrepancy) else _check_task(task, reader)
         if difference is not None:
             line = parts[difference.attempt.version].line
@@ -222,15 +229,34 @@ async def _note(archive: Archive, stream: UUID, importing: Importing) -> None:
         await switching.note_import(archive, importing.tenant, command, importing.correlation_id)
 
 
-def _check_tenant(reader: Reader, tenant: str) -> None:
+_OF_OPERATORS = (ManagingSwitched, SessionImported)
+"""What is said in a tenant's own stream, of all its sessions."""
+
+_BEFORE = (EventLost, SessionForgotten)
+"""What is left, before its start, of a session that was damaged, forgotten, and begun anew."""
+
+
+def check_own(reader: Reader, path: Path, tenant: str) -> None:
+    """That a file's events are one session's of this tenant, under the id that its client's name gives it, and add up:
+    nothing of it is another session's, nor becomes one. Raises DamagedFile, BadConfiguration.
+    """
+    own: SessionStarted | None = None
+    events = []
     for part in reader.parts():
-        began = part.envelope.event
-        if isinstance(began, SessionStarted) and began.tenant != tenant:
-            raise BadConfiguration(
-                f"The session is tenant {began.tenant}'s, and the settings are those of {tenant}; --tenant names "
-                "another. Nothing was imported."
-            )
-        return
+        event = part.envelope.event
+        events.append(event)
+        if isinstance(event, SessionStarted):
+            if event.tenant != tenant:
+                raise BadConfiguration(
+                    f"The session is tenant {event.tenant}'s, and the settings are those of {tenant}; --tenant names "
+                    "another. Nothing was imported."
+                )
+            own = event
+        named = own is None or stream_of(tenant, own.external_id) == reader.header.session
+        if isinstance(event, _OF_OPERATORS) or not named or (own is None and not isinstance(event, _BEFORE)):
+            raise DamagedFile(f"{path}, line {part.line}: the event is none of this session's. Nothing was imported.")
+    if own is None or not is_whole(events):
+        raise DamagedFile(f"{path}: its events do not add up to a session. Nothing was imported.")
 
 
 def _check_task(task: Task, reader: Reader) -> Discrepancy | None:

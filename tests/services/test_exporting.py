@@ -12,9 +12,15 @@ import pytest
 import trio
 
 from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.knowledge.book import knowledge_stream
+from mnemosyne.domain.knowledge.decide import Place
+from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Append, Content, Envelope
-from mnemosyne.domain.session.directory import operator_stream
+from mnemosyne.domain.session.directory import operator_stream, stream_of
+from mnemosyne.domain.session.events import Event, GapRecorded, SessionImported, SessionStarted
+from mnemosyne.domain.session.redaction import is_whole
+from mnemosyne.domain.session.round_events import ManagingSwitched
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.services import exporting
 from mnemosyne.services.export_format import DamagedFile
@@ -254,8 +260,70 @@ async def test_whatever_a_file_holds_it_is_brought_in_or_refused(tmp_path: Path)
         lines = await _exported(talk, path)
     for chance in chances(100):
         path.write_bytes(damage_lines(lines, chance))
+        other = plain()
         with suppress(DamagedFile, BadConfiguration):
-            await import_file(plain(), path, CODEC, IMPORTING)
+            await import_file(other, path, CODEC, IMPORTING)
+            await _check_own(other)
+
+
+async def _check_own(archive: Plain) -> None:
+    """What was brought into an empty log is one session of the tenant, that says so, can go on, and is read whole."""
+    [stream] = await archive.events.streams()
+    events = await archive.log.read(stream)
+    [started] = [each.envelope.event for each in events if isinstance(each.envelope.event, SessionStarted)]
+    assert (started.tenant, stream) == (IMPORTING.tenant, stream_of(IMPORTING.tenant, started.external_id))
+    assert await find_import(archive, IMPORTING.tenant, stream) == IMPORTING.at
+    assert is_whole([each.envelope.event for each in events])
+    await verify(archive, stream)
+
+
+def _renamed(lines: list[bytes], stream: UUID) -> list[bytes]:
+    return [json.dumps(json.loads(lines[0]) | {"session": str(stream)}).encode() + b"\n", *lines[1:]]
+
+
+def _with_event(lines: list[bytes], event: Event, version: int) -> list[bytes]:
+    """With an event more in place of that of a version; the others move on."""
+    found, now = [], 0
+    for line in map(json.loads, lines[1:]):
+        now += "event" in line
+        if line.get("event") == version:
+            name, stored = CODEC.encode(Envelope(event, "c"))
+            found.append({"event": version, "name": name, "stored": json.loads(stored)})
+        found.append(line | {"event": now + (now >= version)} if "event" in line else line)
+    head = json.loads(lines[0])
+    return [json.dumps(each).encode() + b"\n" for each in (head | {"events": head["events"] + 1}, *found)]
+
+
+START = SessionStarted(at=1, tenant="local", external_id="s", client="c", client_version=None, salt=b"salt")
+
+CROSSING: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "under the id of a session that begins later": lambda lines: _renamed(lines, stream_of("local", "another")),
+    "under that of another tenant's": lambda lines: _renamed(lines, stream_of("other", "s")),
+    "as what the operator decided": lambda lines: _renamed(lines, operator_stream("local")),
+    "as what is known": lambda lines: _renamed(lines, knowledge_stream(Place("local", Scope.USER))),
+    "beginning again as another tenant's": lambda lines: _with_event(lines, attrs.evolve(START, tenant="other"), 3),
+    "beginning again under another name": lambda lines: _with_event(lines, attrs.evolve(START, external_id="x"), 3),
+    "saying of another that it was imported": lambda lines: _with_event(
+        lines, SessionImported(at=1, session=UUID(int=7)), 2
+    ),
+    "switching managing off": lambda lines: _with_event(lines, ManagingSwitched(at=1, on=False, why="mine"), 1),
+    "with its start behind what it began": lambda lines: _with_event(
+        lines, GapRecorded(at=1, since=1, turns=1, reason="none"), 1
+    ),
+}
+
+
+@pytest.mark.parametrize("way", CROSSING)
+async def test_nothing_of_a_file_becomes_another_sessions_or_another_tenants(way: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    async with talking() as talk:
+        await talk.ask(body([user("One.")]))
+        lines = await _exported(talk, path)
+    path.write_bytes(b"".join(CROSSING[way](lines)))
+    other = plain()
+    with pytest.raises((DamagedFile, BadConfiguration), match="Nothing was imported"):
+        await import_file(other, path, CODEC, IMPORTING)
+    assert await other.log.tail(after=0, limit=9) == []
 
 
 async def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:

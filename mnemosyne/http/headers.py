@@ -63,8 +63,13 @@ def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def for_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """The provider's headers as the client gets them: which web pages may read them is ours to say."""
-    return tuple(pair for pair in _end_to_end(headers) if not pair[0].lower().startswith(b"access-control-"))
+    """The provider's headers as the client gets them: which web pages may read them is ours to say. A length beside
+    chunks counts for nothing (RFC 9112, 6.3), and would end the reply before its end.
+    """
+    given = tuple(headers)
+    is_chunked = any(name.lower() == b"transfer-encoding" for name, _ in given)
+    kept = _end_to_end(given, also=(b"content-length",) if is_chunked else ())
+    return tuple(pair for pair in kept if not pair[0].lower().startswith(b"access-control-"))
 
 
 def without_framing(headers: Iterable[tuple[bytes, bytes]]) -> Headers:

@@ -17,6 +17,12 @@ def test_hop_by_hop_headers_stay_on_their_hop_and_the_rest_keeps_order_case_and_
     assert for_client(headers) == ((b"X-Api-Key", b"k"), (b"Via", b"a"), (b"via", b"b"))
 
 
+def test_a_length_beside_chunks_does_not_reach_the_client() -> None:
+    headers = ((b"Content-Length", b"5"), (b"transfer-encoding", b"chunked"), (b"a", b"b"))
+    assert for_client(headers) == ((b"a", b"b"),)
+    assert for_client(headers[:1]) == headers[:1]
+
+
 def test_the_provider_never_sees_our_own_headers_nor_the_host_that_the_client_used() -> None:
     headers = ((b"Host", b"127.0.0.1:8787"), (b"X-Mnemosyne-Session", b"s"), (b"Expect", b"100-continue"), (b"a", b"b"))
     assert for_upstream(headers) == ((b"a", b"b"),)

@@ -98,7 +98,6 @@ def _hear(connection: Connection, advance: Callable[[int], None]) -> bool:
             "select pg_try_advisory_xact_lock(%s)"  # this transaction is as long as the while, and the next one follows
         )
     else:
-        connection.commit()
         ask = "select pg_try_advisory_lock(%s)"
     (leads,) = connection.execute(ask, (LOCK,)).fetchone() or (False,)
     if not leads:
@@ -138,7 +137,11 @@ def _pause_always(position: int) -> float:  # what is derived takes in much at o
 def _watch(
     connection: Connection, advance: Callable[[int], None], pause_at: Callable[[int], float] = _pause_always
 ) -> None:
-    """Tell where the log is, for a while, as often as it moves."""
+    """Tell where the log is, for a while, as often as it moves. That is no transaction: what is erased meanwhile would
+    stay in its table's file for as long as this one goes on, and whoever writes that anew would wait for it.
+    """
+    if not is_shared(connection):
+        connection.commit()
     end = time.monotonic() + WATCH_SECONDS
     while time.monotonic() < end:
         position = _look(connection)

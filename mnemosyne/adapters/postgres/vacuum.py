@@ -1,14 +1,20 @@
 """What only the database itself can say or do about its files: how large they are, and that erased bytes leave them."""
 
+import time
 from collections.abc import Callable, Mapping
 
 from mnemosyne.adapters.postgres.database import Connection, Database, outside_transactions
+from mnemosyne.errors import LogUnavailable
 
 SECONDS = 24 * 3600.0
 """How long rewriting may take; it copies what is left of all sessions once."""
 
 _TIME: Mapping[str, str] = {"statement_timeout": "0", "lock_timeout": "30s"}
 """More for a statement and a lock than a request has."""
+
+
+OLDER_SECONDS, OLDER_LOOK_SECONDS = 60.0, 0.05
+"""How long others' transactions that began before are waited for, and how often it is looked."""
 
 
 async def disk_bytes(database: Database) -> int:
@@ -57,11 +63,31 @@ def _rewrite_content(connection: Connection, report: Report) -> None:
     sizes: dict[str, int] = dict(rows.fetchall())
     done, total = 0, sum(sizes.values())
     with outside_transactions(connection, **_TIME):
+        _wait_for_older(connection)
         for table in _HOLDING:
             report(done, total)
             connection.execute(f"vacuum (full, analyze) {table}".encode())
             done += sizes[table]
     report(done, total)
+
+
+def _wait_for_older(connection: Connection) -> None:
+    """Wait for the transactions that may still see what is gone: the server keeps rows for them, and would write them
+    anew. Raises LogUnavailable where one of them goes on for too long.
+    """
+    (mark,) = connection.execute("select pg_current_xact_id()::xid::text").fetchone() or ("",)
+    end = time.monotonic() + OLDER_SECONDS
+    while older := connection.execute(_OLDER, {"mark": mark}).fetchall():
+        if time.monotonic() > end:
+            raise LogUnavailable(f"transactions go on that began before, of {', '.join(who for (who,) in older)}")
+        time.sleep(OLDER_LOOK_SECONDS)
+
+
+_OLDER = """
+select distinct coalesce(nullif(application_name, ''), 'process ' || pid) from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid()
+and greatest(age(backend_xmin), age(backend_xid)) >= age(%(mark)s::xid)
+"""
 
 
 def _renew_journal(connection: Connection) -> None:

@@ -10,7 +10,8 @@ import trio
 
 from mnemosyne.adapters.postgres import leading
 from mnemosyne.adapters.postgres.database import Database
-from mnemosyne.adapters.postgres.leading import LOCK, Leader, lag
+from mnemosyne.adapters.postgres.journal import LogProgress
+from mnemosyne.adapters.postgres.leading import LOCK, Leader, lag, tell_progress
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope, Progress
 from mnemosyne.domain.session.events import SessionForgotten
@@ -57,6 +58,18 @@ async def test_what_any_process_appends_is_heard_of_and_what_was_there_before(ds
             await until(lambda: one.heard == [2])
             await world.say(1, "c")
             await until(lambda: one.heard[-1] == 3)
+
+
+async def test_whoever_only_looks_where_the_log_is_keeps_no_transaction_open(dsn: str, nursery: trio.Nursery) -> None:
+    async with open_world(POSTGRES, dsn) as world:
+        await world.say(1, "a")
+        ear, progress = Database(dsn, name="ear", connections=1), LogProgress()
+        nursery.start_soon(tell_progress, ear, progress)
+        await progress.beyond(0)
+        idle = "select count(*) from pg_stat_activity where state = 'idle in transaction' and application_name = 'ear'"
+        assert query(dsn, idle) == [(0,)]
+        nursery.cancel_scope.cancel()
+    ear.close()
 
 
 async def test_hearing_of_commits_costs_one_statement_each_time_that_it_looks(

@@ -3,10 +3,14 @@
 import random
 
 import psycopg
+import pytest
+import trio
 
+from mnemosyne.adapters.postgres import vacuum
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.migrations import list_migrations, migrate
 from mnemosyne.adapters.postgres.vacuum import rewrite_content
+from mnemosyne.errors import LogUnavailable
 from mnemosyne.services.footprints import ignore_news
 from tests.adapters.log_support import CODEC, content, hushed, open_database, open_on, query, said, stream
 
@@ -37,6 +41,46 @@ async def test_what_was_forgotten_is_in_the_file_of_no_table_once_they_are_rewri
         await rewrite_content(database, ours_alone=False, report=ignore_news)
         assert tables_with_the_secret(dsn) == set()
         assert len(await PostgresEventLog(database, CODEC).read(stream(1))) == 2
+
+
+WAITING = (
+    "select count(*) from pg_stat_activity where pid <> pg_backend_pid() and query like '%greatest(age(backend_xmin)%'"
+)
+"""How many wait for transactions that began before."""
+
+
+async def test_what_was_forgotten_leaves_the_files_though_somebody_began_to_read_before(
+    dsn: str, nursery: trio.Nursery
+) -> None:
+    async with open_database(dsn) as database:
+        async with open_on(database) as world:
+            await world.journal.append(said(stream(1), 0, "one", contents=[content(SECRET)]))
+            with psycopg.connect(dsn) as reader:
+                reader.execute("set transaction isolation level repeatable read")
+                reader.execute("select 1")
+                await world.log.forget(stream(1), hushed)
+                done = trio.Event()
+
+                async def rewrite() -> None:
+                    await rewrite_content(database, ours_alone=False, report=ignore_news)
+                    done.set()
+
+                nursery.start_soon(rewrite)
+                while not done.is_set() and await trio.to_thread.run_sync(query, dsn, WAITING) == [(0,)]:
+                    pass
+                assert not done.is_set()
+            await done.wait()
+        assert tables_with_the_secret(dsn) == set()
+
+
+async def test_a_reader_that_goes_on_for_too_long_is_named(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vacuum, "OLDER_SECONDS", 0.0)
+    async with open_database(dsn) as database:
+        with psycopg.connect(dsn, application_name="a slow reader") as reader:
+            reader.execute("set transaction isolation level repeatable read")
+            reader.execute("select 1")
+            with pytest.raises(LogUnavailable, match="of a slow reader"):
+                await rewrite_content(database, ours_alone=False, report=ignore_news)
 
 
 FRAMES = [random.Random(number).randbytes(400) for number in range(40)]

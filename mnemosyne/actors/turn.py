@@ -424,10 +424,14 @@ class Turn:
         return self._address
 
     async def _find_mode(self) -> Mode | None:
-        """What the conversation sends upstream, as far as that is known; one that begins is observed so far."""
-        if b'"assistant"' not in self._request.raw:
+        """What the conversation sends upstream, as far as that is known; one that begins is observed so far. It may
+        begin with what a managed one began with, too, which is to be asked where its actor is not asked anyway.
+        """
+        begins = b'"assistant"' not in self._request.raw
+        if begins and self._may_become_managed:
             return Mode.OBSERVE
-        return await self._finder.mode_of(await self.identity(), self._request.lane)
+        mode = await self._finder.mode_of(await self.identity(), self._request.lane)
+        return Mode.OBSERVE if mode is None and begins else mode
 
     async def _mind_the_operator(self) -> None:
         if await self._finder.off_since() is not None:

@@ -5,8 +5,9 @@ nothing. Each dialect is walked in.
 from collections.abc import Sequence
 
 import trio
-from hypothesis import given
+from hypothesis import example, given
 
+from mnemosyne.domain.session.round_events import Mode
 from tests.profiles import examples
 from tests.scenarios import walks
 from tests.scenarios.agent import Agent
@@ -38,7 +39,17 @@ def test_nor_does_it_in_responses(steps: Sequence[walks.Step]) -> None:
     walk(steps, ResponsesAgent)
 
 
+FROM_THE_BEGINNING = [
+    walks.Works([([], None)], 5),
+    walks.Restarts(Mode.OBSERVE),
+    walks.Rewinds(0, [([], None)]),
+    walks.Works([([], None)], 5),
+]
+"""It begins anew, and shares its system prompt with what was managed: so it is, too, from its first request on."""
+
+
 @examples(8)
+@example(FROM_THE_BEGINNING)
 @given(walks.walks)
 def test_nor_does_it_in_chat_completions(steps: Sequence[walks.Step]) -> None:
     walk(steps, ChatAgent)

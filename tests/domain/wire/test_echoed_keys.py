@@ -45,6 +45,8 @@ WRITTEN = {
     "Base64": b64encode(KEY.encode()).decode(),
     "Basic": b64encode(f"user:{KEY}".encode()).decode(),
     "Basic of another length": b64encode(f"user2:{KEY}".encode()).decode(),
+    "Basic with an empty password": b64encode(f"{KEY}:".encode()).decode(),
+    "Basic before another word": b64encode(f"{KEY}:\xff".encode("latin-1")).decode(),
     "Base64 for URLs": urlsafe_b64encode(b"a\xff\xfe" + KEY.encode()).decode(),
 }
 
@@ -53,11 +55,16 @@ WRITTEN = {
 def test_a_key_is_found_however_an_error_writes_it(way: str) -> None:
     body = f'{{"error": {{"type": "x", "message": "é\\n\\"bad\\" {WRITTEN[way]} \\u00e9."}}}}'.encode()
     said = describe(json.loads(body), body, complete=True)
-    kept = without(said, {KEY, "a/key/with+slashes/in-it"}, status=401).body
+    kept = without(said, {KEY, "a/key/with+slashes/in-it"}, status=400).body
     assert len(kept) == len(body)
     message = json.loads(kept)["error"]["message"]
     assert (message[:8], message[-3:]) == ('é\n"bad" ', " é.")
     assert sum(each.isalnum() for each in message[8:-3].removeprefix("?key=").removesuffix("&x=%20")) <= 12
+
+
+def test_a_key_is_masked_to_its_end_wherever_it_stands() -> None:
+    for before in ("", "a" * 21, "%41" * 5, "é"):
+        assert without_in_text(f"{before}{KEY * 2}.", {KEY}) == f"{before}{'*' * len(KEY) * 2}."
 
 
 def test_a_key_that_a_body_writes_with_escapes_is_found_as_it_was_and_as_it_is() -> None:

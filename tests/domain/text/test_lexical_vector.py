@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.text.lexical_vector import DIMENSION, lexical_vector
+from mnemosyne.domain.text.lexical_vector import DIMENSION, _features, lexical_vector
 
 
 def near(one: str, other: str) -> float:
@@ -31,3 +31,8 @@ def test_shared_words_are_nearer_than_none() -> None:
 
 def test_a_misspelt_word_is_still_near() -> None:
     assert near("middleware", "midleware") > 0.1 > abs(near("middleware", "database"))
+
+
+def test_words_share_what_is_remembered_of_them() -> None:
+    places = {id(each) for number in range(1_000) for each in _features(f"word{number}")}
+    assert len(places) <= 4 * DIMENSION

@@ -74,6 +74,23 @@ async def read_beside(
     )
 
 
+class ReadAlone:
+    """A body read against nothing, once for all who ask: several do of a session's first request."""
+
+    def __init__(self) -> None:
+        self._reading: TranscriptReading | None = None
+        self._lock = trio.Lock()
+
+    async def read(self, raw: bytes, lane: str) -> TranscriptReading:
+        """The reading of a body, which is the same each time."""
+        if not is_much(raw):
+            self._reading = self._reading or transcript.read(raw, lane=lane)
+            return self._reading
+        async with self._lock:
+            self._reading = self._reading or await read_beside(raw, lane=lane)
+            return self._reading
+
+
 def is_much(raw: bytes, previous: Transcript | None = None) -> bool:
     """Whether so much of a body is to be read that it takes long: what the previous one has as well is not read."""
     if len(raw) < LARGE:

@@ -133,8 +133,13 @@ class Loaded:
         base, previous = await self.bodies.nearest(related, request.raw)
         known, replies = self.known, self.bodies.replies
 
+        alone = await request.read() if previous is None and not replies else None
+
         def read() -> tuple[TranscriptReading, Caller]:
-            found = transcript.read(request.raw, previous, lane=request.lane, known=known, replies=replies)
+            if alone is None:
+                found = transcript.read(request.raw, previous, lane=request.lane, known=known, replies=replies)
+            else:
+                found = alone.without(known)
             return found, request.caller(found.transcript)
 
         reading, caller = await make_beside(read, in_thread=is_much(request.raw, previous))

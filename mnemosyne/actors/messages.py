@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from mnemosyne import credentials
+from mnemosyne.actors.beside import ReadAlone
 from mnemosyne.actors.under_way import TurnUnderWay
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.work import OwedSummary, Target
@@ -27,7 +28,7 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import lane_of
 from mnemosyne.domain.wire.identity import Caller, ClientHeaders, identify, speaker
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
-from mnemosyne.domain.wire.transcript import Transcript
+from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
 
 @attrs.frozen(kw_only=True)
@@ -57,6 +58,11 @@ class ArrivedRequest:
     wanted: Mode | None = None
     default: Mode = Mode.OBSERVE
     credential: bytes | None = attrs.field(default=None, repr=False)
+    _alone: ReadAlone = attrs.field(factory=ReadAlone, init=False, repr=False, eq=False)
+
+    async def read(self) -> TranscriptReading:
+        """Its body, read against nothing."""
+        return await self._alone.read(self.raw, self.lane)
 
     @cached_property
     def heard(self) -> ClientHeaders:

@@ -7,7 +7,6 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.beside import read_beside
 from mnemosyne.actors.callers import KnownCallers
 from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.librarian import Librarian
@@ -180,7 +179,7 @@ class SessionRegistry:
         """A request leaves as it came, which a session's actor is told, and may not hear yet."""
         awake = self._awake.get(stream)
         if awake is not None and not awake.actor.loaded:
-            read = (await read_beside(request.raw, lane=request.lane)).transcript
+            read = (await request.read()).transcript
             awake.as_it_came.add(request.caller(read).lane)
 
     def discard(self, stream: UUID, actor: SessionActor) -> None:

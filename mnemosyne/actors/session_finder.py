@@ -54,7 +54,8 @@ class SessionFinder:
         heard, called = request.heard, request.heard.external_id
         if called is None:
             nearest = self._unnamed.find_nearest(request.raw)
-            read = (await read_beside(request.raw, nearest, lane=request.lane)).transcript
+            near = read_beside(request.raw, nearest, lane=request.lane) if nearest is not None else request.read()
+            read = (await near).transcript
             called = request.caller(read).external_id
             if called is None:
                 return await self._identify_by_history(request, read)
@@ -101,15 +102,15 @@ class SessionFinder:
         if root is None and heard.agent_id is None:
             modes = await self._ask_directory(lambda: self.directory.modes_of(stream))
             is_own = is_settled and request.lane in modes
-            root = external_id if is_own else await self._find_left(request.lane, request)
+            root = external_id if is_own else await self._find_left(request)
         self._unsettled.pop((external_id, request.lane))
         return self._roots.put(external_id, root) if root is not None else external_id
 
-    async def _find_left(self, lane: str, request: ArrivedRequest) -> str | None:
+    async def _find_left(self, request: ArrivedRequest) -> str | None:
         """The managed session whose history a request goes on from under another name; None where there is none.
         Raises LogFailed where one does not say.
         """
-        read = (await read_beside(request.raw, lane=lane)).transcript
+        read = (await request.read()).transcript
         chains = [each.chain[:CHAIN_BYTES] for each in read.messages]
         silent: list[str] = []
         for each in await self._ask_directory(lambda: self.directory.find_managed(self.tenant, chains)):
@@ -171,7 +172,7 @@ class SessionFinder:
             begun = await self._ask_directory(lambda: self.directory.find_unnamed(self.tenant, chains))
             others = await self._find_nearest(request, [each for each in begun if each not in held])
             best = max((each for each in (best, others) if each is not None), default=None)
-        return best[1] if best is not None else await self._find_left(request.lane, request)
+        return best[1] if best is not None else await self._find_left(request)
 
     async def _find_nearest(self, request: ArrivedRequest, names: Sequence[str]) -> tuple[Recognized, str] | None:
         """The one of several sessions that a request is nearest to; None where it is none's. Raises LogFailed where one

@@ -462,8 +462,7 @@ class Turn:
         going_on = await self._going_on()
         stream, lane = (await self.identity()).stream, self._request.lane
         is_busy = self._registry.mode_of(stream, lane) is Mode.MANAGE
-        raw = self._request.raw if going_on is None else going_on.body
-        read = await read_beside(raw, lane=lane)
+        read = await (self._request.read() if going_on is None else read_beside(going_on.body, lane=lane))
         wanted, model = self._registry.settings.window, read.transcript.fields.model
         most = choose_window(wanted, model) if going_on is None and is_busy else None
         return await trio.to_thread.run_sync(lambda: rounds.fits(read.transcript, most=most))

@@ -49,6 +49,7 @@ from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.inspector.status import ServerParts
 from mnemosyne.http.routing import RoutedUpstream
 from mnemosyne.http.serving import bind, serve, url_of
+from mnemosyne.http.unfinished import Unfinished
 from mnemosyne.services import switching
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.tally import RecordTally
@@ -124,7 +125,8 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
             environ = {**os.environ, **as_variables(config)}
             supervisor = Supervisor(event_log, AwakeSessions(registry), environ)
             sessions.start_soon(supervisor.run)
-            sessions.start_soon(return_when_quiet, progress, lambda: registry.retired)
+            unfinished = Unfinished()
+            sessions.start_soon(return_when_quiet, progress, lambda: registry.retired + unfinished.let_go)
             async with (
                 open_commands(config.data_dir, environ, sessions),
                 open_pages(environ, event_log.dsn, token, sessions) as pages,
@@ -134,7 +136,9 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                 of_keys = {each.sha256: find_finder(each.tenant) for each in config.tenant_keys}
                 finder = find_finder(config.tenant)
                 opener = TurnOpener(registry, finder, turns, now, new_id, of_keys, find_finder)
-                gateway = Gateway(upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode))
+                gateway = Gateway(
+                    upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode), unfinished
+                )
                 metrics = ServerMetrics(
                     gateway=gateway, tally=tally, journal=journal, registry=registry, supervisor=supervisor
                 )

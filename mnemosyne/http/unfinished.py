@@ -23,6 +23,8 @@ class Unfinished:
 
     most: int = MOST_BYTES
     held: int = 0
+    let_go: int = 0
+    """How many never became whole."""
 
     @property
     def is_full(self) -> bool:
@@ -35,6 +37,9 @@ class Unfinished:
         part = Part(self)
         try:
             yield part
+        except BaseException:
+            self.let_go += 1
+            raise
         finally:
             self.held -= part.held
 

@@ -18,6 +18,7 @@ from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import body_layout, transcript
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.transcript import TranscriptReading
 from mnemosyne.steps import Steps
 from tests.actors.support import OK, Process, StoppableLog, headers, open_process, reply, request
 from tests.domain.recorded import dumps
@@ -91,6 +92,24 @@ async def test_another_session_gets_its_turn_while_a_body_is_read(monkeypatch: p
         others_are_done.set()
         await hostile.note_begun()
         await hostile.note_finished(OK, reply("ok"))
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "unnamed"])
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
+async def test_what_a_session_begins_with_is_read_once_however_many_ask(
+    mode: Mode, monkeypatch: pytest.MonkeyPatch, *, named: bool
+) -> None:
+    read_it, read = transcript.read, list[bytes]()
+
+    def noted(raw: bytes, *more: Any, **options: Any) -> TranscriptReading:
+        read.append(raw)
+        return read_it(raw, *more, **options)
+
+    monkeypatch.setattr(transcript, "read", noted)
+    begun = request("words " * 20_000, "an answer", "and more")
+    async with open_process(StoppableLog()) as process:
+        await turn(process, begun, *(headers() if named else ()), mode=mode)
+    assert read == [begun]
 
 
 async def test_what_is_new_alone_decides(on_the_loop: list[int]) -> None:

@@ -1,6 +1,6 @@
 """Bodies that are being sent share one room; who is alone has all of it."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -47,3 +47,14 @@ def test_thirty_connections_hold_no_more_than_the_room() -> None:
                 refused += 1
         assert refused == 26
         assert room.held <= room.most
+
+
+def test_what_never_becomes_whole_is_counted_as_it_frees_memory_and_takes_no_time() -> None:
+    room = Unfinished()
+    with room.body() as whole:
+        whole.take(1_000)
+    for _ in range(2):
+        with suppress(ConnectionError), room.body() as part:
+            part.take(1_000)
+            raise ConnectionError
+    assert (room.held, room.let_go) == (0, 2)

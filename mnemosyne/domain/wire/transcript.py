@@ -208,6 +208,10 @@ class TranscriptReading:
     change: BodyChange
     contents: tuple[tuple[bytes, bytes], ...] = attrs.field(repr=False)
 
+    def without(self, known: Container[bytes]) -> "TranscriptReading":
+        """The same where these contents are stored."""
+        return attrs.evolve(self, contents=tuple(each for each in self.contents if each[0] not in known))
+
 
 def seed(lane: str) -> bytes:
     """The chain hash before the first message of a lane."""

@@ -8,6 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 # Of its own: it brings much that nothing else needs.
 MUTATION := .cache/mutation
+FUZZING := .cache/fuzz
 # One that has nothing left to do takes over from another. Clients work while they are waited for: a worker for each core.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 SPREAD := --maxprocesses 8 --dist worksteal
@@ -15,7 +16,7 @@ PARALLEL := -n $(CORES) $(SPREAD)
 # Most tests wait as long as they work: for a process that starts, or for a database.
 WAITING := -n $(shell expr 2 \* $(CORES)) $(SPREAD)
 
-.PHONY: changelog install serve test lint types imports unit clients llama aider browser soak pictures mutants coverage bench audit lock format clean help
+.PHONY: changelog install serve test lint types imports unit clients llama aider browser soak pictures mutants fuzz coverage bench audit lock format clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -81,6 +82,11 @@ mutants: install  ## change the code on purpose, in places where a test has to n
 	@test -x $(MUTATION)/bin/cosmic-ray || { $(PYTHON) -m venv $(MUTATION) && \
 		$(MUTATION)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r tests/mutation/requirements.lock; }
 	$(BIN)/python -m tests.mutation $(MUTATION)/bin/cosmic-ray .cache/mutants
+
+fuzz: install  ## bytes that a fuzzer draws by what they reach, a minute for each reader (SECONDS=60); it goes on from the last run
+	@test -d $(FUZZING)/lib/atheris || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes \
+		--target $(FUZZING)/lib -r tests/fuzz/requirements.lock
+	PYTHONPATH=$(FUZZING)/lib $(BIN)/python -m tests.fuzz $(FUZZING)/found $(or $(SECONDS),60)
 
 coverage: install  ## which lines of the objects' life their own tests run; fails below 80 %
 	$(BIN)/python -m coverage erase --data-file .cache/coverage

@@ -101,9 +101,10 @@ class ChatRewriter(SplicedStream):
             told = {**told, **{key: value for key, value in first.items() if key in told}}
         return told
 
-    def _number(self, position: int, call: object) -> Iterable[Message]:
+    def _number(self, position: int, call: object) -> Iterable[object]:
         """A piece of a call with the client's number; nothing where it is hidden."""
         if not isinstance(call, dict):
+            yield call  # it is none, and none of ours
             return
         said = call.get("index")
         index = said if isinstance(said, int) else position

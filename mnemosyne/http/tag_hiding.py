@@ -47,9 +47,10 @@ class Texts(Protocol):
         ...
 
 
-def kind_of(frame: Frame, event: Message) -> object:
+def kind_of(frame: Frame, event: Message) -> str | None:
     """The type of an event; the name of its frame where it says none."""
-    return event.get("type") or (frame.event or b"").decode(errors="replace")
+    kind = event.get("type") or (frame.event or b"").decode(errors="replace")
+    return kind if isinstance(kind, str) else None
 
 
 class TagHiding:

@@ -79,7 +79,8 @@ class ResponsesReply(WholeBody):
                     item[name] = text
                 else:
                     kind = {"summary": "summary_text"}.get(held, "refusal" if name == "refusal" else "output_text")
-                    item[held] = [*(item.get(held) or ()), {"type": kind, name: text}]
+                    before = item.get(held)
+                    item[held] = [*(before if isinstance(before, list) else ()), {"type": kind, name: text}]
             yield item
 
 

@@ -18,6 +18,7 @@ from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.page_links import PageLinks, PageRole
 from mnemosyne.services.checkpoints import name
 from mnemosyne.services.forgetting import forget
+from tests.adapters.log_support import query
 from tests.http.inspector.conftest import ShownLog
 from tests.http.inspector.shown import NASTY, NOW, TITLE, TOKEN, Pages, fill, open_pages, session, settings
 
@@ -377,6 +378,26 @@ async def test_a_forgotten_session_is_listed_without_its_words_and_its_turns_say
         assert (listed["forgotten"], listed["title"], listed["project"]) == (True, None, None)
         assert (await pages.get(f"/-/session/{stream}"))[0] == 200
         assert (await pages.get(f"/-/session/{stream}/turn/2"))[0] == 410
+
+
+async def test_a_damaged_session_is_marked_in_the_list_and_counted_and_the_others_go_on(
+    dsn: str, tmp_path: Path
+) -> None:
+    sessions = session(turns=3), session("another", turns=2, said="nothing odd")
+    hurt, whole = await trio.to_thread.run_sync(fill, dsn, tmp_path, *sessions)
+    await trio.to_thread.run_sync(
+        lambda: query(
+            dsn,
+            "update mnemosyne.stored_events set state = 'x' where originator_id = %s and originator_version = 4",
+            hurt,
+        )
+    )
+    async with open_pages(dsn, tmp_path) as pages:
+        listed = (await pages.json("/-/sessions.json"))["sessions"]
+        assert {each["stream"]: each["damage"] is not None for each in listed} == {str(hurt): True, str(whole): False}
+        assert "event 4" in (await pages.get("/-/"))[1]
+        assert "1 session" in (await pages.get("/-/server"))[1]
+        assert (await pages.get(f"/-/session/{whole}"))[0] == 200
 
 
 @pytest.mark.parametrize("path", ["/-/session/{session}", "/-/session/{session}.json", "/-/static/page.css"])

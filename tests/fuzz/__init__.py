@@ -1,0 +1,1 @@
+"""Bytes that a coverage-guided fuzzer draws, for all that reads what others write: `make fuzz`."""

@@ -1,0 +1,307 @@
+"""What is fuzzed: functions that take any bytes, and raise where a law of ours does not hold. Each with the inputs that
+a run begins with, made from sessions and streams of our own.
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from hashlib import sha256
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne import config
+from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.event_views import EventViews
+from mnemosyne.app.storage import ALL_NAMES, event_codec
+from mnemosyne.domain.cost.catalogue import catalogue_of, load_shipped, overlay, read_tables
+from mnemosyne.domain.objects.segmentation_state import SegmentationState
+from mnemosyne.domain.objects.speakers import Speaker
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.segmentation.own_words import paragraphs
+from mnemosyne.domain.segmentation.segment import SeenMessage, segment
+from mnemosyne.domain.session.events import EVENT_UPCASTS
+from mnemosyne.domain.tools import cleanup_tags, memory_tools
+from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.dialects import DIALECTS, lane_of
+from mnemosyne.domain.wire.identity import identify, speaker
+from mnemosyne.errors import BadConfiguration
+from mnemosyne.http.passed_reply import PassedStream, PassedWhole
+from mnemosyne.http.rewriters import make_rewriter
+from mnemosyne.lab.evaluation import reading
+from mnemosyne.projections.catalog import ALL
+from mnemosyne.projections.projection import fold
+from mnemosyne.services import conversation_files
+from mnemosyne.services.conversations import conversations
+from mnemosyne.services.export_format import Reader
+from mnemosyne.services.exporting import check, check_own, export
+from tests.domain.wire.dialects import TALK, WRITTEN, bodies
+from tests.golden.sessions import LOGS, opened
+from tests.http.rounds import HIDDEN
+from tests.lab.evaluation.recordings import LONG, session
+
+
+@attrs.frozen
+class FuzzTarget:
+    """``run`` raises nothing for whatever bytes it gets, or there is a fault; ``seeds`` is what is changed at first."""
+
+    name: str
+    run: Callable[[bytes], None]
+    seeds: Callable[[], Sequence[bytes]]
+
+
+# Bodies
+
+
+def _read_body(dialect: Dialect, raw: bytes) -> None:
+    """What was sent can be rebuilt, also from what a body before it holds, and whatever it says it becomes objects."""
+    lane = lane_of(dialect, None)
+    first = transcript.read(raw[: len(raw) // 2], lane=lane)
+    held = dict(first.contents)
+    for before, known in ((None, {}), (first.transcript, held)):
+        found = transcript.read(raw, before, lane=lane, known=known.keys())
+        read = found.transcript
+        rebuilt = recipe.assemble(read.recipe.pieces, {**known, **dict(found.contents)}.__getitem__)
+        assert sha256(rebuilt).digest() == read.stored_sha256
+        assert rebuilt == raw or read.withheld
+        assert read.sha256 == sha256(raw).digest()
+    caller = identify(speaker([]), read)
+    assert caller.external_id is None or caller.external_id.isprintable()
+    seen = [
+        SeenMessage(number, message.role, 1, transcript.content_of(read, number))
+        for number, message in enumerate(read.messages)
+    ]
+    segment(seen, SegmentationState())
+
+
+def _body_seeds(dialect: Dialect) -> list[bytes]:
+    (written,) = [each for each in WRITTEN if each.dialect is dialect]
+    return bodies(written)
+
+
+# Replies
+
+
+def _pieces(data: bytes) -> tuple[bytes, list[bytes]]:
+    """What a provider sends, and in which pieces it comes: the first byte says how long those are."""
+    length, raw = (data[0] if data else 0) + 1, data[1:]
+    return raw, [raw[start : start + length] for start in range(0, len(raw), length)]
+
+
+def _pass_reply(dialect: Dialect, data: bytes) -> None:
+    """What passes is what came, however it came, and it reads the same."""
+    raw, pieces = _pieces(data)
+    for made in (PassedStream, PassedWhole):
+        results = []
+        for way in (pieces, [raw]):
+            passed = made(dialect)
+            outputs = [output for piece in way for output in passed.feed(piece)] + passed.close()
+            assert b"".join(output.raw for output in outputs) == raw
+            results.append(passed.reply.result())
+        assert results[0] == results[1]
+
+
+def _rewrite_reply(dialect: Dialect, data: bytes) -> None:
+    """Where nothing of ours may be in it, what comes out is what came in."""
+    raw, pieces = _pieces(data)
+    for streamed in (True, False):
+        rewriter = make_rewriter(dialect, HIDDEN, streamed=streamed, itemized=True)
+        outputs = [output for piece in pieces for output in rewriter.feed(piece)] + rewriter.close()
+        if not any(word in raw for word in (b"memory", b"\\u", b"<")):
+            assert b"".join(output.raw for output in outputs) == raw
+        rewriter.visible()
+
+
+def _reply_seeds(dialect: Dialect) -> list[bytes]:
+    (written,) = [each for each in WRITTEN if each.dialect is dialect]
+    said = [each for exchange in TALK for each in exchange.said]
+    whole = [json.dumps(written.whole(each)).encode() for each in said]
+    return [b"\x10" + each for each in (*map(written.stream, said), *whole)]
+
+
+# Texts
+
+
+def _read_text(data: bytes) -> None:
+    """Whose words they are is asked of any text; tags are found wherever it is cut."""
+    text = data.decode("utf-8", "surrogatepass" if data[:1] == b"\x00" else "replace")
+    for who in Speaker:
+        for each in paragraphs(text, who):
+            assert 0 <= each.start <= each.end <= len(text)
+    cleanup_tags.parse(text)
+    whole, cut = cleanup_tags.TagFilter(), cleanup_tags.TagFilter()
+    pieces = [*whole.feed(text), *whole.end()]
+    assert "".join(each.text for each in pieces) == text
+    apart = [piece for letter in text for piece in cut.feed(letter)] + cut.end()
+    assert _shown(apart) == _shown(pieces)
+
+
+def _shown(pieces: Sequence[cleanup_tags.Piece]) -> str:
+    return "".join(each.text for each in pieces if isinstance(each, cleanup_tags.ShownText))
+
+
+_TEXTS = (
+    "Fix it.\n\n<system-reminder>\nWe decided to use Go.\n</system-reminder>\n\nWe use `uv`.",
+    "<memory_cleanup>\ndrop: #abc1234\nsummarize: #abc1235 -> it failed\nanchor: #abc1236\n</memory_cleanup>\nDone.",
+    "```\nlet x\n```\n> We decided on A.\n- one\n- two\n“quoted”\n<!-- hidden -->\nCalled the Read tool\n1. x",
+)
+
+
+def _call_tool(data: bytes) -> None:
+    """Any name and any input is a call, or is refused."""
+    name, _, given = data.decode("utf-8", "replace").partition("\n")
+    for called in (name, *sorted(memory_tools.NAMES)):
+        memory_tools.parse(called, given)
+
+
+_CALLS = (
+    'memory_query\n{"question": "what?", "detail": 3}',
+    'memory_restore\n{"ids": ["#abc1234 L3"], "id": "abc1234", "reason": "to see it", "fidelity": "L0"}',
+    'memory_release\n{"ids": ["#abc1234"], "id": "abc1234", "reason": "done"}',
+    'memory_search\n{"query": "the import", "kind": "file", "limit": 5}',
+    'memory_tool\n{"name": "bash"}',
+)
+
+
+# Files
+
+
+def _file(data: bytes) -> Path:
+    """One of this process, in a place that is no disk where there is one."""
+    memory = Path("/dev/shm")
+    path = (memory if memory.is_dir() else Path(gettempdir())) / f"mnemosyne-fuzz-{os.getpid()}"
+    path.write_bytes(data)
+    return path
+
+
+TENANT = "t"
+"""Whose the sessions of the golden logs are."""
+
+
+def _import_session(data: bytes) -> None:
+    """A file is refused in a sentence; or its session is one that each read model takes in."""
+    path = _file(data)
+    codec = event_codec()
+    try:
+        reader = Reader(path, codec)
+        check(reader, path)
+        check_own(reader, path, TENANT)
+    except BadConfiguration:
+        return
+    parts = [*reader.parts()]
+    events = [Recorded(reader.header.session, part.version, part.version, part.envelope) for part in parts]
+    stored = [(codec.encode(each.envelope), each) for each in events]
+    views = [attrs.evolve(each, envelope=_views().decode(*encoded)) for encoded, each in stored]
+    for projection in ALL:
+        assert not fold(projection, views).set_aside
+    [*conversations(path, codec)]
+
+
+@cache
+def _views() -> EventCodec:
+    return EventViews(ALL_NAMES, EVENT_UPCASTS)
+
+
+@cache
+def _session_seeds() -> list[bytes]:
+    return trio.run(_export_all)
+
+
+async def _export_all() -> list[bytes]:
+    found = []
+    for name in ("by-model", "named-turns", "requested"):
+        archive = opened(LOGS / name)
+        for stream in (await archive.events.streams())[:1]:
+            found.append(b"".join([line async for line in export(archive, stream, event_codec())]))
+    return found
+
+
+def _read_recording(data: bytes) -> None:
+    """What `evaluate` and `what-if` read: sessions, and sentences about what is none."""
+    for found in reading.read([_file(data)], lambda path: conversations(path, event_codec())):
+        if isinstance(found, reading.RecordedSession):
+            reading.trace_of(found)
+
+
+def _search_file(data: bytes) -> None:
+    """What `search --file` reads."""
+    for read in (conversation_files.read_lines, conversation_files.read_queries):
+        try:
+            read(_file(data))
+        except BadConfiguration:
+            continue
+
+
+def _read_models(data: bytes) -> None:
+    """A table of models, or why it is none."""
+    try:
+        catalogue_of(overlay(load_shipped(), read_tables(data.decode("utf-8", "replace"), "it")), "it")
+    except BadConfiguration:
+        return
+
+
+def _read_settings(data: bytes) -> None:
+    """Settings, or why they are none."""
+    try:
+        config.load_text(data.decode("utf-8", "replace"), Path("/it"), {}, {})
+    except BadConfiguration:
+        return
+
+
+_MODELS = (
+    '[models."claude-opus-5-5"]\ninput = 4\noutput = 20\ncontext = 200000\n',
+    '[tariffs.own]\npaid_in = "quota"\ncaching = "prefix"\nslots = 1\nweights = {input = 1.0, output = 5.0}\n',
+)
+_SETTINGS = ('port = 8080\nupstream = "http://127.0.0.1:1"\nmanage = true\nretain_days = 3\ntenant = "t"\n',)
+
+
+# Rows
+
+
+def _take_event(data: bytes) -> None:
+    """Whatever a row holds is an event or none; each read model takes it in or sets it aside."""
+    name, _, state = data.partition(b"\n")
+    for codec in (event_codec(), _views()):
+        envelope = codec.decode_anyway(name.decode("utf-8", "replace"), state)
+        for projection in ALL:
+            fold(projection, [Recorded(UUID(int=1), 1, 1, envelope)])
+
+
+def _event_seeds() -> list[bytes]:
+    lines = (LOGS / "one-of-everything" / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [f"{row['name']}\n{json.dumps(row['state'])}".encode() for row in rows]
+
+
+def _encoded(texts: Sequence[str]) -> Callable[[], Sequence[bytes]]:
+    return lambda: [text.encode() for text in texts]
+
+
+def _of_dialects() -> Iterator[FuzzTarget]:
+    ways: tuple[tuple[str, Any, Any], ...] = (
+        ("bodies", _read_body, _body_seeds),
+        ("passed", _pass_reply, _reply_seeds),
+        ("rewritten", _rewrite_reply, _reply_seeds),
+    )
+    for (name, run, seeds), dialect in itertools.product(ways, DIALECTS):
+        yield FuzzTarget(f"{name}-{dialect.name}", partial(run, dialect), partial(seeds, dialect))
+
+
+TARGETS = (
+    *_of_dialects(),
+    FuzzTarget("texts", _read_text, _encoded(_TEXTS)),
+    FuzzTarget("calls", _call_tool, _encoded(_CALLS)),
+    FuzzTarget("imports", _import_session, _session_seeds),
+    FuzzTarget("recordings", _read_recording, lambda: [json.dumps(session(LONG)).encode() + b"\n", *_session_seeds()]),
+    FuzzTarget("searches", _search_file, _encoded(('{"id": 1, "text": "the import", "speaker": "a"}\n' * 2,))),
+    FuzzTarget("models", _read_models, _encoded(_MODELS)),
+    FuzzTarget("settings", _read_settings, _encoded(_SETTINGS)),
+    FuzzTarget("events", _take_event, _event_seeds),
+)

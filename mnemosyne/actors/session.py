@@ -44,6 +44,7 @@ from mnemosyne.actors.messages import (
     Prepare,
     Proposal,
     Recognize,
+    Recognized,
     Refused,
     RoundEnd,
     SummaryMade,
@@ -231,7 +232,7 @@ class SessionActor:
             case Prepare():
                 return await self._prepare(message.request)
             case Recognize():
-                return await self._memory.recognize(message.request)
+                return await self._recognize(message.request)
             case Begin():
                 return await self._begin(message)
             case FindPassages():
@@ -294,6 +295,13 @@ class SessionActor:
             attempt=gathered.opening.began.attempt,
         )
         return UpstreamPlan(planned.mode, proposal)
+
+    async def _recognize(self, request: ArrivedRequest) -> Recognized:
+        """How near a request is to the session; it is a stranger only if nobody else wrote what it goes on from."""
+        found = await self._memory.recognize(request)
+        if not found.is_ours:
+            await self._stop_if_outdated()
+        return found
 
     async def _begin(self, message: Begin) -> Begun:
         match message.leaving:

@@ -20,7 +20,7 @@ from mnemosyne.domain.session.directory import UNNAMED, Directory, stream_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.transcript import Transcript
-from mnemosyne.errors import LogFailed, LogUnavailable, MnemosyneError
+from mnemosyne.errors import ActorStopped, LogFailed, LogUnavailable, MnemosyneError, VersionConflict
 
 log = logging.getLogger(__name__)
 
@@ -127,15 +127,24 @@ class SessionFinder:
         """How near a session says that a request is to it; None where it does not say in time."""
         with trio.move_on_after(self.registry.patience_with(identity.stream, self.registry.patience.loading)):
             try:
-                _, asked = self.registry.ask(identity, Recognize(request=request))
-                answer = await asked.wait()
+                return await self._ask_session(identity, request)
             except MnemosyneError as error:
                 log.warning("session %s does not say whether it is gone on with: %s", identity.external_id, error)
                 return None
-            assert isinstance(answer, Recognized)
-            return answer
         self.registry.note_late(identity.stream)
         return None
+
+    async def _ask_session(self, identity: Identity, request: ArrivedRequest) -> Recognized:
+        """What a session says, once its actor knows all that another process wrote."""
+        while True:
+            actor, asked = self.registry.ask(identity, Recognize(request=request))
+            try:
+                answer = await asked.wait()
+            except (VersionConflict, ActorStopped):
+                self.registry.discard(identity.stream, actor)
+                continue
+            assert isinstance(answer, Recognized)
+            return answer
 
     # Sessions that their clients do not name
 

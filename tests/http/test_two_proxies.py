@@ -90,6 +90,18 @@ async def test_an_agent_that_the_other_began_to_manage_is_gone_on_with_by_one_th
         await nothing_lost([one, two], turns=4)
 
 
+async def test_a_fork_of_what_the_other_began_to_manage_is_known_to_one_that_never_heard_of_it() -> None:
+    async with two_stages({"reply": said(think("Hm."), text("Yes."))}) as (one, two):
+        await Client(one.url, headers={"x-claude-code-agent-id": "a"}).work("Look it up.")
+        client = Client(two.url)
+        await client.work("Where is it?")
+        fork = Client(one.url, session="fork", history=client.history)
+        await fork.work("And the other?")
+        first, second = one.upstream[-2:]
+        assert_prefixes([first, second])
+        await nothing_lost([one, two], turns=3)
+
+
 async def test_agents_whose_first_requests_are_prepared_at_once_are_all_managed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

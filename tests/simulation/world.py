@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from uuid import UUID
+from zlib import crc32
 
 import attrs
 import pytest
@@ -39,6 +40,9 @@ from tests.simulation.server import SERVER, Equipment, SimulatedServer, run_in_w
 
 EPOCH = 1_700_000_000_000_000
 """µs of UTC at which a run begins."""
+
+WINDOWS = (5_000, WINDOW)
+"""Tokens of the largest prompt that is sent: two files, or a few, and it is full."""
 
 REST_SECONDS = 900.0
 """After the last reply all comes to rest within this time."""
@@ -75,7 +79,7 @@ def draw_plan(chance: random.Random) -> Plan:
     clients = chance.randint(1, 4)
     equipment = Equipment(
         patience=chance.choice([USUAL, USUAL, PATIENT]),
-        window=WINDOW,
+        window=chance.choice(WINDOWS),
         curated=chance.random() < 0.4,
         limits=chance.choice([JournalLimits(), SOON]),
     )
@@ -83,9 +87,9 @@ def draw_plan(chance: random.Random) -> Plan:
         servers=chance.choice([1, 1, 2]),
         clients=clients,
         observed=chance.choice([0, 0, 1]) if clients > 1 else chance.choice([0, 0, 0, 1]),
-        steps=chance.randint(2, 5),
+        steps=chance.randint(2, 8),
         deaths=chance.choice([0, 0, 1, 3]),
-        life=chance.choice([(50, 800), (300, 4_000)]),
+        life=chance.choice([(50, 400), (200, 2_000)]),
         weathers=chance.choice([(), (), BAD, (chance.choice(BAD),)]),
         fair=chance.choice([5.0, 60.0]),
         foul=chance.choice([2.0, 20.0]),
@@ -210,9 +214,16 @@ class World:
             turn_off=off,
             quiet=trio.lowlevel.checkpoint,
             chance=self.chance,
-            find_servers=lambda: self.living,
+            find_servers=self._find_servers,
             all_servers=self.servers,
+            may_be_refused=lambda: bool(self.plan.weathers or self.deaths),
         )
+
+    def _find_servers(self, client: str) -> list[SimulatedServer]:
+        """In bad weather a balancer keeps each client where it was, while its server lives (docs/operations.md)."""
+        place = crc32(client.partition("/")[0].encode()) % self.plan.servers
+        kept = [each for each in self.living if each.name.startswith(f"server {place}.")]
+        return kept if kept and self.plan.weathers else self.living
 
     async def _keep_serving(self, place: int, nursery: trio.Nursery) -> None:
         """One server after the other."""
@@ -312,17 +323,24 @@ class World:
                 raise Fault(f"the read model {projection.name} is not what the log tells")
 
     async def _prove_record(self) -> None:
-        record, lost = Record(), self.lost
-        await record.read(Archive(self.log, self.log, self.log, PlainDirectory(self.log)), window=WINDOW, every=10)
+        record = Record()
+        await record.read(
+            Archive(self.log, self.log, self.log, PlainDirectory(self.log)), window=self.plan.equipment.window, every=10
+        )
         if record.faults:
             raise Fault(record.faults[0])
         for each in self.provider.messages:
             session = each.header("x-claude-code-session-id") or ""
-            if sha256(each.body).digest() not in record.sent and stream_of("t", session) not in lost:
+            if sha256(each.body).digest() not in record.sent and not self._may_lack(session):
                 raise Fault(f"what was sent in exchange {each.number} of {session} at {each.at} is not on record")
-        if not lost and not self.plan.weathers:  # who cannot be asked in time breaks a prefix
+        if not self.lost and not self.plan.weathers:  # who cannot be asked in time breaks a prefix
             self.scene.judge.prove(record)
             self.scene.check()
+
+    def _may_lack(self, session: str) -> bool:
+        """Whether something of a session is lost, or of the one that it is a fork of."""
+        root = "-".join(session.split("-")[:2])
+        return not self.lost.isdisjoint({stream_of("t", session), stream_of("t", root)})
 
     async def _prove_whole_replies(self) -> None:
         finished: Counter[str | None] = Counter()
@@ -333,7 +351,7 @@ class World:
                 if isinstance(event := each.envelope.event, TurnFinished)
             )
         for reply in self.scene.seen_whole:
-            if finished[reply.message] != 1 and stream_of("t", reply.session) not in self.lost:
+            if finished[reply.message] != 1 and not self._may_lack(reply.session):
                 times = finished[reply.message]
                 raise Fault(f"the reply {reply.message}, which its client saw whole, is {times} times on record")
 

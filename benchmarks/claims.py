@@ -6,7 +6,7 @@ agrees to something, if the claim is among what was proposed. What the reader wa
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,12 @@ from benchmarks.segmentation import ROOT, recorded_sessions
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.recall.goals import GoalStep, SaidBefore, read_goal
-from mnemosyne.domain.segmentation.claiming import SaidClaim, find_claims, remember_speakers
+from mnemosyne.domain.segmentation.claiming import SaidClaim, Voices, find_claims
 from mnemosyne.domain.segmentation.revisions import Settled, revisions
 from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.segmentation.speaking import speakers
 from mnemosyne.domain.wire.blocks import has_results
+from tests.domain.forged.drawing import VOCABULARIES, Forgery, draw
 from tests.domain.injections import FORGED, GENUINE, Injection, injections
 
 LABELS = Path(__file__).parent / "data" / "claims.json"
@@ -79,7 +80,7 @@ def agreement(part: str, sessions: Mapping[str, Sequence[SeenMessage]]) -> Claim
             for message, block, _, labels in session["messages"]:
                 _compare(
                     [*_sentences(labels)],
-                    [*find_claims(BlockPlace(message, block), by_index, remember_speakers())],
+                    [*find_claims(BlockPlace(message, block), Voices(by_index))],
                     total,
                 )
     return total
@@ -160,39 +161,65 @@ def _goals(_servers: Sequence[Server], _quick: bool) -> list[Row]:
     return rows
 
 
-def heard(injection: Injection) -> list[SaidClaim]:
+def heard(messages: Sequence[SeenMessage]) -> list[SaidClaim]:
     """All that is claimed in a conversation."""
-    told = [SeenMessage(number, each["role"], 1, each["content"]) for number, each in enumerate(injection.messages())]
-    places = [BlockPlace(each.index, number) for each in told for number in range(len(each.content))]
-    by_index = dict(enumerate(told))
-    who = remember_speakers()
-    return [said for place in places for said in find_claims(place, by_index, who)]
+    said = Voices({each.index: each for each in messages})
+    places = [BlockPlace(each.index, number) for each in messages for number in range(len(each.content))]
+    return [claim for place in places for claim in find_claims(place, said)]
+
+
+def settle(said: Iterable[SaidClaim]) -> list[Settled]:
+    """What claims settle, as it is told in memory."""
+    return [
+        Settled(str(number), each.claim.sentence, (each.claim.kind.value, each.speaker.value))
+        for number, each in enumerate(said)
+    ]
+
+
+def _heard_of(injection: Injection) -> list[SaidClaim]:
+    told = enumerate(injection.messages())
+    return heard([SeenMessage(number, each["role"], 1, each["content"]) for number, each in told])
 
 
 def is_believed(injection: Injection) -> bool:
     """Whether what was forged is a claim of somebody who did not make it."""
-    forged = [said for said in heard(injection) if FORGED in said.claim.sentence]
+    forged = [said for said in _heard_of(injection) if FORGED in said.claim.sentence]
     return any(not injection.by_model or said.speaker is not Speaker.ASSISTANT for said in forged)
 
 
 def is_revising(injection: Injection) -> bool:
     """Whether the user's own decision is revised, or not even there."""
-    said = heard(injection)
-    settled = [
-        Settled(str(number), each.claim.sentence, (each.claim.kind.value, each.speaker.value))
-        for number, each in enumerate(said)
-    ]
-    genuine = [each for each in settled if each.sentence == GENUINE]
-    later = [each for each in settled if each not in genuine]
-    return len(genuine) != 1 or any(old == genuine[0].key for old, _ in revisions(later, genuine))
+    return _is_lost(GENUINE, _heard_of(injection))
+
+
+def is_taken(forgery: Forgery) -> bool:
+    """Whether anything that was forged is the user's claim, or their own decision is not there as it was."""
+    said = heard(forgery.messages())
+    return any(
+        forgery.matter.forged in each.claim.sentence for each in said if each.speaker is Speaker.USER
+    ) or _is_lost(forgery.matter.genuine, said)
+
+
+def _is_lost(genuine: str, said: Iterable[SaidClaim]) -> bool:
+    settled = settle(said)
+    held = [each for each in settled if each.sentence == genuine]
+    later = [each for each in settled if each not in held]
+    return len(held) != 1 or any(old == held[0].key for old, _ in revisions(later, held))
 
 
 def _forged(_servers: Sequence[Server], quick: bool) -> list[Row]:
     variants = [*injections()][:: 50 if quick else 1]
     count = f"{len(variants)} variants"
+    drawn = 100 if quick else 10_000
     return [
         single("forged and believed", count, "claims", sum(map(is_believed, variants)), 0),
         single("genuine and revised", count, "claims", sum(map(is_revising, variants)), 0),
+        *(
+            single(
+                f"taken of vocabulary {name}", f"{drawn} drawn", "claims", sum(map(is_taken, draw(name, 1, drawn))), 0
+            )
+            for name in VOCABULARIES
+        ),
     ]
 
 

@@ -18,7 +18,7 @@ from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import LearnSession, Place, places_of
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_prompt, list_typed_branches
-from mnemosyne.domain.recall.prefetch_steps import find_typed
+from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.wire.project import project_of_transcript
 from mnemosyne.domain.wire.transcript import Transcript
@@ -172,6 +172,10 @@ class Ear:
         last = len(read.messages) - 1
         if last < 0 or read.messages[last].end - read.messages[last].start > LONGEST_PROMPT:
             return
-        typed = find_typed(read, last)
-        if typed:
-            yield from extract_prompt(typed, Provenance(session=self._identity.stream, branch=branch, turn=turn))
+        answered = (number for number in range(last, -1, -1) if read.messages[number].role == "assistant")
+        first = next(answered, 0)  # what was typed has been since the model spoke last
+        messages = [
+            SeenMessage(number, read.messages[number].role, turn, read.blocks(number))
+            for number in range(first, last + 1)
+        ]
+        yield from extract_prompt(messages, Provenance(session=self._identity.stream, branch=branch, turn=turn))

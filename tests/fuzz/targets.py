@@ -24,8 +24,8 @@ from mnemosyne.domain.cost.catalogue import catalogue_of, load_shipped, overlay,
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.segmentation.own_words import paragraphs
 from mnemosyne.domain.segmentation.segment import SeenMessage, segment
+from mnemosyne.domain.segmentation.statements import read_own
 from mnemosyne.domain.session.events import EVENT_UPCASTS
 from mnemosyne.domain.tools import cleanup_tags, memory_tools
 from mnemosyne.domain.wire import recipe, transcript
@@ -133,7 +133,7 @@ def _read_text(data: bytes) -> None:
     """Whose words they are is asked of any text; tags are found wherever it is cut."""
     text = data.decode("utf-8", "surrogatepass" if data[:1] == b"\x00" else "replace")
     for who in Speaker:
-        for each in paragraphs(text, who):
+        for each in read_own(text, who):
             assert 0 <= each.start <= each.end <= len(text)
     cleanup_tags.parse(text)
     whole, cut = cleanup_tags.TagFilter(), cleanup_tags.TagFilter()

@@ -16,6 +16,7 @@ from mnemosyne.domain.knowledge.book import KnowledgeBook, knowledge_stream
 from mnemosyne.domain.knowledge.decide import Place, RememberEntry, UpdateEntry
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import KnowledgeTold, Mode
 from mnemosyne.errors import LogUnavailable
@@ -210,11 +211,11 @@ async def test_a_fault_of_ours_in_telling_or_learning_costs_a_session_nothing(mo
 async def test_a_long_message_is_not_read_while_sessions_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
-    def note(_transcript: object, number: int) -> str:
-        read.append(number)
-        return ""
+    def note(messages: Sequence[SeenMessage], _source: object) -> tuple[()]:
+        read.append(messages[-1].index)
+        return ()
 
-    monkeypatch.setattr(librarian, "find_typed", note)
+    monkeypatch.setattr(librarian, "extract_prompt", note)
     async with open_stage({"reply": said(text("Done."))}, memory_tokens=600) as stage:
         client = Working(stage.url)
         await client.work("x" * librarian.LONGEST_PROMPT)

@@ -13,7 +13,7 @@ from tests.domain.knowledge.support import FIRST
 from tests.services.talking import Plain, assistant, body, plain, talking, user
 from tests.services.test_knowledge import desk, moment
 
-SAID = 'Keep it short. Never log the "raw" header, not even in Zürich. Thanks.'
+SAID = 'Keep it short. Never log the "raw" header, not even in prod.'
 REMEMBERED = "please remember that the staging database is read-only"
 
 
@@ -33,7 +33,7 @@ async def learned(archive: Plain, *said: str) -> list[Entry]:
 async def test_the_words_of_an_entry_are_found_in_the_request_of_its_turn() -> None:
     archive = plain()
     rule, fact = await learned(archive, SAID, REMEMBERED)
-    for entry, words in ((rule, 'Never log the \\"raw\\" header, not even in Zürich.'), (fact, "the staging database")):
+    for entry, words in ((rule, 'Never log the \\"raw\\" header, not even in prod.'), (fact, "the staging database")):
         source = entry.provenance
         assert source is not None
         sent = (await contexts.rebuild_turn(archive, str(source.session), source.branch, str(source.turn))).body

@@ -11,7 +11,6 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.segmentation.own_words import paragraphs
 from mnemosyne.domain.segmentation.statements import plain, sentences
 from mnemosyne.domain.text.entities import Specific, SpecificKind, occurrences
@@ -80,7 +79,7 @@ def list_words(value: Any) -> Iterator[str]:
 
 
 def _list_sentences(text: str) -> Iterator[str]:
-    for paragraph in paragraphs(text, Speaker.ASSISTANT):
+    for paragraph in paragraphs(text):
         for start, end in sentences(paragraph):
             yield plain(text[start:end])
 

@@ -6,7 +6,7 @@ little less.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -17,11 +17,11 @@ from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.knowledge.lasting import find_right, is_passing, says_what_instead, stands
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.speakers import AGREED, Speaker, speaker_of
-from mnemosyne.domain.recall.goals import list_typed_in
-from mnemosyne.domain.segmentation.own_words import paragraphs
+from mnemosyne.domain.segmentation.claiming import Voices, find_claims
+from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.segmentation.settling import ClaimKind, settles
-from mnemosyne.domain.segmentation.statements import claims
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.state import Branch
 from mnemosyne.domain.wire.normal_form import content_blocks
@@ -81,21 +81,33 @@ def extract(objects: Iterable[MemoryObject], session: UUID, branches: Collection
                 yield found
 
 
-def extract_prompt(typed: str, source: Provenance | None) -> Iterator[FoundDraft]:
-    """The entries that a text gives which a person typed, and of which there is no object yet; ``source`` is None where
-    it belongs to no session on record.
+def extract_prompt(messages: Sequence[SeenMessage], source: Provenance | None) -> Iterator[FoundDraft]:
+    """The entries that the last of a conversation's messages gives, of which there is no object yet: from what is its
+    user's, as claims are found. ``source`` is None where it belongs to no session on record.
     """
-    for each in claims(typed, paragraphs(typed, Speaker.USER), Speaker.USER):
-        found = _draft(each.sentence, (each.kind.value,), source)
-        if found is not None:
-            yield found
+    yield from _extract_from(messages[-1:], messages, source)
 
 
 def extract_messages(messages: Iterable[Mapping[str, Any]], source: Provenance | None) -> Iterator[FoundDraft]:
-    """The same of a conversation's messages, as the Messages API has them: of those alone that the user typed."""
-    for each in messages:
-        for typed in list_typed_in(each.get("role"), content_blocks(each.get("content"))):
-            yield from extract_prompt(typed, source)
+    """The same of all of a conversation's messages, as the Messages API has them."""
+    read = [
+        SeenMessage(number, str(each.get("role")), 1, content_blocks(each.get("content")))
+        for number, each in enumerate(messages)
+    ]
+    yield from _extract_from(read, read, source)
+
+
+def _extract_from(
+    read: Iterable[SeenMessage], among: Iterable[SeenMessage], source: Provenance | None
+) -> Iterator[FoundDraft]:
+    said = Voices({each.index: each for each in among})
+    for message in read:
+        for number in range(len(message.content)):
+            for each in find_claims(BlockPlace(message.index, number), said):
+                if each.speaker is Speaker.USER and not each.agreed:
+                    found = _draft(each.claim.sentence, (each.claim.kind.value,), source)
+                    if found is not None:
+                        yield found
 
 
 def _draft(sentence: str, tags: Collection[str], source: Provenance | None) -> FoundDraft | None:

@@ -156,15 +156,10 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 def find_typed_in(role: str | None, blocks: Sequence[Mapping[str, Any]]) -> str:
     """What the user typed in a message of these blocks; nothing where that is another's, or brings results."""
-    return "\n\n".join(list_typed_in(role, blocks)).strip()
-
-
-def list_typed_in(role: str | None, blocks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The same, each text by itself: what begins one says whose the rest of it is."""
     if role != "user" or has_results(blocks):
-        return []
+        return ""
     said = zip(blocks, speakers(role, blocks), strict=True)
-    return [str(block["text"]) for block, who in said if who is Speaker.USER]
+    return "\n\n".join(str(block["text"]) for block, who in said if who is Speaker.USER).strip()
 
 
 @attrs.frozen

@@ -1,16 +1,19 @@
 """The claims in what was said in messages: who makes each, where its words stand, and what it takes the place of."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 
 import attrs
 
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.own_words import paragraphs
 from mnemosyne.domain.segmentation.proposals import agreements, replies
 from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.segmentation.speaking import speakers
-from mnemosyne.domain.segmentation.statements import Claim, claims
+from mnemosyne.domain.segmentation.statements import Claim, claims, read_own
+from mnemosyne.domain.wire import blocks
+from mnemosyne.domain.wire.blocks import has_results
 
 
 @attrs.frozen
@@ -33,39 +36,104 @@ class _Answer:
     place: BlockPlace
 
 
-Said = Callable[[SeenMessage], tuple[Speaker, ...]]
-"""Who says each block of a message."""
+class Voices:
+    """Who says what in messages, by index. Each is looked at once: one may have many blocks, and each is asked for."""
+
+    def __init__(self, messages: Mapping[int, SeenMessage]) -> None:
+        self.messages = messages
+        self._speakers: dict[int, tuple[Speaker, ...]] = {}
+        self._typed: dict[int, BlockPlace | None] = {}
+
+    def by(self, message: SeenMessage) -> tuple[Speaker, ...]:
+        """Who says each block of a message."""
+        if message.index not in self._speakers:
+            self._speakers[message.index] = speakers(message.role, message.content)
+        return self._speakers[message.index]
+
+    def find_typed_around(self, number: int) -> BlockPlace | None:
+        """The block that holds all that the user may have typed between two words of the model's, around a message.
+
+        None of several texts, and of what comes with results: nobody can tell what of it was typed. Behind results
+        only what follows the client's note that the user broke in is.
+        """
+        if number not in self._typed:
+            turn = [*self._list_turn(number)]
+            texts = [
+                (message, block)
+                for message in turn
+                for block, who in enumerate(self.by(message))
+                if who is Speaker.USER
+            ]
+            found = None
+            if len(texts) > 1:
+                texts = [each for each in texts if not _is_wrapped(*each)]
+            if len(texts) == 1:
+                ((message, block),) = texts
+                broke_in = block > 0 and message.content[block - 1].get("text") in _BROKE_IN
+                if broke_in or not any(has_results(each.content) for each in turn):
+                    found = BlockPlace(message.index, block)
+            self._typed.update((each.index, found) for each in turn)
+        return self._typed[number]
+
+    def _list_turn(self, number: int) -> Iterator[SeenMessage]:
+        for numbers in (count(number, -1), count(number + 1)):
+            for each in numbers:
+                message = self.messages.get(each)
+                if message is None or message.role == "assistant":
+                    break
+                yield message
 
 
-def remember_speakers() -> Said:
-    """Who says what, found out once for each message: one may have many blocks, and each is asked for by itself."""
-    known: dict[int, tuple[Speaker, ...]] = {}
-
-    def find_speakers(message: SeenMessage) -> tuple[Speaker, ...]:
-        if message.index not in known:
-            known[message.index] = speakers(message.role, message.content)
-        return known[message.index]
-
-    return find_speakers
+_BROKE_IN = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
+_WRAPPED = re.compile(r"\s*(?:<[a-z]|# AGENTS\.md )", re.IGNORECASE)
 
 
-def find_claims(place: BlockPlace, messages: Mapping[int, SeenMessage], said: Said) -> Iterator[SaidClaim]:
-    """The claims made in a block, those before that the user agreed to first. ``messages`` are by index."""
-    message = messages[place.message]
-    speaker = said(message)[place.block]
-    if not speaker.claims:
+def _is_wrapped(message: SeenMessage, block: int) -> bool:
+    """Whether a text is of those that a client sends before a prompt: between tags, or the project's instructions."""
+    return _WRAPPED.match(str(message.content[block]["text"])) is not None
+
+
+def find_claims(place: BlockPlace, said: Voices) -> Iterator[SaidClaim]:
+    """The claims made in a block, those before that the user agreed to first. What stands in a result that came before
+    is no claim, whoever says it again.
+    """
+    message = said.messages[place.message]
+    speaker = said.by(message)[place.block]
+    if not speaker.claims or (speaker is Speaker.USER and said.find_typed_around(place.message) != place):
         return
-    text = str(message.content[place.block]["text"])
-    own = paragraphs(text, speaker)
-    before = messages.get(place.message - 1) if speaker is Speaker.USER else None
-    answer = _answer_in(before, said(before)) if before is not None else None
+    for each in _find_said(place, said, speaker):
+        if not _was_brought(each, said.messages):
+            yield each
+
+
+def _was_brought(said: SaidClaim, messages: Mapping[int, SeenMessage]) -> bool:
+    """Whether a result that stands before a claim has its words."""
+    words = _fold(said.claim.sentence)
+    return any(
+        words in _fold(blocks.text_of(each))
+        for message in messages.values()
+        if message.index < said.place.message
+        for each in message.content
+        if blocks.is_any_result(each)
+    )
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _find_said(place: BlockPlace, said: Voices, speaker: Speaker) -> Iterator[SaidClaim]:
+    text = str(said.messages[place.message].content[place.block]["text"])
+    own = read_own(text, speaker)
+    before = said.messages.get(place.message - 1) if speaker is Speaker.USER else None
+    answer = _answer_in(before, said.by(before)) if before is not None else None
     told: list[tuple[int, int]] = []
     replied: Iterator[Claim] = iter(())
     if answer is not None:
         for agreement in agreements(text, own, answer.text):
             told.append((agreement.start, agreement.end))
             yield from (SaidClaim(claim, speaker, answer.place, agreed=True) for claim in agreement.claims)
-        replied = replies(text, own, answer.text)
+        replied = replies(text, answer.text)
     for claim in (*claims(text, own, speaker), *replied):
         if not any(start < claim.end and claim.start < end for start, end in told):
             told.append((claim.start, claim.end))

@@ -40,7 +40,7 @@ from mnemosyne.domain.objects.memory import BranchView, Memory
 from mnemosyne.domain.objects.pressure import Window, zone
 from mnemosyne.domain.objects.speakers import AGREED
 from mnemosyne.domain.segmentation import episodes
-from mnemosyne.domain.segmentation.claiming import SaidClaim, find_claims, remember_speakers
+from mnemosyne.domain.segmentation.claiming import SaidClaim, Voices, find_claims
 from mnemosyne.domain.segmentation.revisions import Settled, revisions
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment_in_steps
 from mnemosyne.domain.session.events import BranchKind, TurnBegan, TurnRelation
@@ -326,12 +326,12 @@ def _create_claims(
     read = (command.before, *command.messages) if command.before is not None else command.messages
     by_index = {message.index: message for message in read}
     owners = {place: source.object for source in created for place in source.places}
-    said = remember_speakers()
+    said = Voices(by_index)
     claimed: list[Create] = []
     for draft, source in zip(found.drafts, created, strict=True):
         if KINDS[draft.kind].holds_statements:
             for place in draft.places:
-                for claim in find_claims(place, by_index, said):
+                for claim in find_claims(place, said):
                     holder = owners.get(claim.place) or _holder(session.memory, command.branch, claim.place)
                     claimed.append(_claim(command, session, source, claim, holder or source.object))
                 yield

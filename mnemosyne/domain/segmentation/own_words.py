@@ -12,8 +12,6 @@ from functools import cache
 
 import attrs
 
-from mnemosyne.domain.objects.speakers import Speaker
-
 MASK = "\u2026"
 """Stands for each character of a quotation within a paragraph."""
 
@@ -33,14 +31,14 @@ class Paragraph:
     is_item: bool
 
 
-def paragraphs(text: str, speaker: Speaker) -> tuple[Paragraph, ...]:
+def paragraphs(text: str) -> tuple[Paragraph, ...]:
     """The paragraphs of a text that are its speaker's own words, in their order."""
     if len(text) > _MOST_READ or _has_hidden_letters(text):
         return ()
     plain = _fold(text)
-    end = _find_hand_over(plain, speaker)
+    end = _find_hand_over(plain)
     hidden = _merge([*_elements(plain), *_comments(plain), *_find_fenced(plain), *_long_quotations(plain)])
-    return tuple(_paragraphs(plain, end, hidden, speaker))
+    return tuple(_paragraphs(plain, end, hidden))
 
 
 # Letters that are not what they seem
@@ -190,120 +188,29 @@ _SOURCE = (
     r"description|review|article|transcript|conversation)\b|\.(?:md|txt|py|go|js|ts|rs|json|ya?ml|toml|html?|log|"
     r"csv|pdf)"
 )
-_HANDS_OVER = re.compile(
-    r"""
-    \n[^\S\n]*+(?:
-        (?:[*_#\[(|<]{0,6}[^\S\n]{0,2})(?:user|human|assistant|system|ai|bot|model|tool|observation|role|file|source
-            |url|title|path|attachment|content|output|result|stdout|stderr|from|to|cc|subject|sent|date|author)
-            [*_#\])|>]{0,6}[^\S\n]{0,2}(?::|$)
-      | [*_#\[(]{0,6}(?:called\ the\ \w{1,40}\ tool|result\ of\ calling|reading\ mcp\ resource
-            |\w{1,40}\ tool\ failed\ to|contents?\ of\ \S+|execution\ result|tool\ (?:result|output|call)
-            |the\ following\ tool\ was|the\ user\ (?:has\ )?(?:opened|selected|sent)|attached\ file|launching\ skill
-            |base\ directory\ for\ this\ skill|caveat:\ the\ messages|another\ language\ model|(?:\w{1,40}\ )?hook\ \w
-            |note:\ \S{1,200}\ was\ read|web\ page\ content|summary\ of\ the|what\ did\ we\ do\ so\ far
-            |this\s{1,4}session\ is\ being\ continued|request\ interrupted|operation\ stopped\ by
-            |pre-?existing\ |all\ user\ messages|\d{1,2}\.\ all\ user\ messages|analysis:|summary:
-            |begin\ forwarded|im_start)
-      | -{3,}[^\S\n]{0,3}\w | ={2,}[^\S\n]{0,3}\w | \+{3}\ | @@\ -? | diff\ --git | index\ [0-9a-f]{7}
-      | commit\ [0-9a-f]{7,40}\b | traceback\ \(most | [$%][^\S\n] | [\u276f>]{1,3}[^\S\n]\w+[^\S\n]\S+[^\S\n]*$
-      | \\begin\b | =begin\b | begin\ \w+[^\S\n]*$ | \$\$ | \{- | \(\* | \#\| | exit\ code\b | reading\ resource\ \S
-      | \([^:()\n]{1,40}:[^()\n]{1,200}\)[^\S\n]*$ | \S{1,200}\.\w{1,5}[^\S\n]*$ | i\ spoke\ to\ you\ previously
-      | (?:[^\s:]+[^\S\n]+){0,3}(?:output|stdout|stderr|logs?|console|prints?|printed|wrote|says?|said|was|were|thread)
-            [^\S\n]*$
-      | http/\d(?:\.\d)?[^\S\n]\d{3}\b | \(from\ [^)\n]{1,80}\)[^\S\n]*$ | \*{3}[^\S\n]\w
-      | (?!(?:i|we|you)\b)@?[\w-]{1,40}\ (?:commented|approved\ these|requested\ changes|replied|reviewed)\b
-      | [^\s\[][^\[\n]{0,60}\[[^\]\n]{0,30}\d:\d\d(?::\d\d)?\][^\S\n]*$
-      | <\|  | \[inst\] | \#{1,6}[^\S\n] | \[[^\]\n]{1,60}\](?:[^\S\n]|$) | (?:=|-){3,}[^\S\n]*$
-    )
-    """,
-    re.MULTILINE | re.VERBOSE,
-)
-_PROMPTS = re.compile(
-    r"""
-    \n[^\S\n]*+(?:
-        (?:\([\w.-]{1,40}\)[^\S\n])?[\w.-]{1,40}@[\w.-]{1,40}(?::|[^\S\n][~/])\S{0,200}[$\#>]
-      | \[[\w.-]{1,40}@[^\]\n]{1,200}\][$\#]
-      | (?:ps[^\S\n])?[a-z]:\\[^\n>]{0,200}>
-      | [\w.]{1,40}[-=][\d.]{0,8}[$\#>][^\S\n]
-      | \w{1,20}\(\w{1,20}\):\d[\d:]{0,20}[>*]
-      | ~\S{0,200}[^\S\n]?[$\#%>\u276f][^\S\n]
-      | \u279c[^\S\n]
-    )
-    """,
-    re.VERBOSE,
-)
-"""Of the usual shells and consoles: ``me@host:~$``, ``PS C:\\work>``, ``bash-5.2#``, ``shop=>``, ``~/work $``."""
 _SHOWS = re.compile(
     r"\n[^\S\n]*+(?:[*_#\[(|<]{0,6}(?:user|human|system)[*_\])|>]{0,6}:|#{1,6} [^\n]{0,80}\w\.\w{1,5}\b"
     r"|contents? of\b)"
 )
 _HEADS = re.compile(r"\n[^\S\n]*\*\*[^*\n]{0,60}\w\.\w{1,5}`?\*\*:?[^\S\n]*$", re.MULTILINE)
 
-_END_OF_LINE = re.compile(r":(?:\d\d(?:\ ?[ap]m)?)?[^\S\n]*$", re.MULTILINE)
-_POINTS = re.compile(
-    r"\n[^\n]{0,300}?\b(?:(?:the following|see below|read[- ]only files)\b[^\n]{0,60}|as \W?read[- ]only\W{0,4}"
-    r"|(?:does|do|is|of|about|at|with|to|from) th(?:is|ese)\b[^\n?]{0,20}\?(?=\s*\n\s*\n))[^\S\n]*$"
-    r"|\n[^\n]{0,300}<<[-~]?['\"]?[a-z_]\w*['\"]?[^\S\n]*$"
-    r"|\n[^\S\n]*+[\w-]{1,40}:[^\S\n][>|][-+]?[^\S\n]*$",
-    re.MULTILINE,
-)
-"""Lines that speak of what stands below them."""
-
-_OWN_LINE = re.compile(
-    r"\b(?:let'?s|lets|we|please|pls|i(?:'d| would| want| need| prefer| think|'ll| will)|you (?:should|must|can|need)|"
-    r"should|must|need|want|also|instead|(?:requirement|constraint|rule|change|task|goal|thing|point|step|guideline|"
-    r"principle|question|answer|option|idea|suggestion|detail|case)s?|todos?|plan|two|three|few|some|here|now|then|"
-    r"yes|no|ok|fixes)\b"
-)
-"""Of a line that ends with a colon: words with which somebody begins what they have to say themselves."""
-
-_HEADING = re.compile(r"\n[^\S\n]*+(?=\w[^\n]{0,60}[^\s.!?,;:][^\S\n]*\n\s*\S)(?:[^\s\n]+[^\S\n]*){1,6}$", re.MULTILINE)
-"""A line of few words that is no sentence, with others below it."""
-
-_SAID_FIRST = 200
-"""Characters: who shows something says so before it. A line further down may belong to what is shown already."""
+_END_OF_LINE = re.compile(r":[^\S\n]*$", re.MULTILINE)
 
 _INTRODUCES = re.compile(
     rf"(?:\b{_SOURCE}\b|^[^\S\n]*(?:look|see|below|here|this|fyi|pasted?)\b)(?:[^:\n]|:/){{0,80}}:[^\S\n]*$",
     re.MULTILINE,
 )
-_CITES = re.compile(
-    r"^[^\S\n]*+(?:[^\n]{0,200}\s)?\d{1,2}:\d\d(?:\ ?[ap]m)?[^\S\n]*$"
-    r"|\b(?:wrote|writes|schrieb\b[^\n]{0,60}):[^\S\n]*$",
-    re.MULTILINE,
-)
-_USERS = (_HANDS_OVER, _PROMPTS, _POINTS), (_INTRODUCES, _CITES), _OWN_LINE
-_OTHERS = (_SHOWS, _HEADS), (_INTRODUCES,), None
-"""What begins lines, what ends some, and what a line has to say that ends with a colon."""
 
 
-def _find_hand_over(text: str, speaker: Speaker) -> int:
-    """Where the speaker's own words end for good: from there on it is shown, pasted or told what somebody else said."""
+def _find_hand_over(text: str) -> int:
+    """Where the speaker's own words end for good: from there on it is shown or told what somebody else said."""
     lines = f"\n{text.lower()}"  # as long as the text, without letters that would become several
-    begins, ends, owned = _USERS if speaker is Speaker.USER else _OTHERS
-    starts = [found.start() for pattern in begins if (found := pattern.search(lines))]
-    starts += _find_line_ends(lines, ends, owned)
-    heading = _HEADING.match(lines) if owned is not None else None
-    if heading is not None and owned is not None and not owned.search(heading[0]):
-        starts.append(heading.start())
+    starts = [found.start() for pattern in (_SHOWS, _HEADS) if (found := pattern.search(lines))]
+    for end in _END_OF_LINE.finditer(lines):  # few lines end with a colon
+        if (found := _INTRODUCES.search(lines, lines.rfind("\n", 0, end.start()) + 1, end.end())) is not None:
+            starts.append(found.start() - 1)
+            break
     return text.rfind("\n", 0, min(starts)) + 1 if starts else len(text)
-
-
-def _find_line_ends(lines: str, patterns: tuple[re.Pattern[str], ...], owned: re.Pattern[str] | None) -> list[int]:
-    """Where in the text behind the first line end the patterns find the first line that ends as they say; none if they
-    do not. Few lines end with a colon or a time, and a time may stand below what it belongs to.
-    """
-    for end in _END_OF_LINE.finditer(lines):
-        line = lines.rfind("\n", 0, end.start())
-        above = max(0, lines.rfind("\n", 0, line))
-        matches = [pattern.search(lines, above + 1, end.end()) for pattern in patterns]
-        starts = [found.start() - 1 for found in matches if found is not None]
-        early = owned is not None and end.start() <= _SAID_FIRST and lines.startswith(":", end.start())
-        if early and owned is not None and not owned.search(lines, line + 1, end.start()):
-            starts.append(line)
-        if starts:
-            return [min(starts)]
-    return []
 
 
 _ATTACHES = re.compile(
@@ -338,9 +245,6 @@ _OTHERS_WORD = re.compile(
     r"[^\S\n]*+(?:[-*+][^\S\n]+)?[@\[<(]{0,2}(?P<name>[\w./-]{1,40})"
     r"(?:[\])>]{0,2}(?:[^\S\n]?\(\d{1,2}[:.]\d\d[^()\n]{0,12}\))?:|>)(?=\s)"
 )
-_TITLE = re.compile(r"[^\S\n]*+(?:[-*+][^\S\n]+)?(?P<title>[^\s:,]{1,40}(?:[^\S\n]+[^\s:,]{1,40}){0,8}):(?=[^\S\n])")
-_NAMES_TEXT = re.compile(rf"\b{_SOURCE}")
-_ONESELF = re.compile(r"\b(?:i|me|my|us|our|again)\b")
 _LABELS = """
 note also question clarification decision decided update edit ps wondering correction again anyway actually instead rule
 constraint requirement preference todo idea ok no yes better first second third finally important please unrelated plan
@@ -350,7 +254,7 @@ _OWN_LABELS = frozenset(_LABELS.split())
 _QUOTED_ITEM = re.compile(r"[^\S\n]*+(?:[-*+\u2022]|\d{1,3}[.)])?+[^\S\n]*+(?:>|\[ ?\])")
 
 
-def _paragraphs(text: str, end: int, hidden: list[tuple[int, int]], speaker: Speaker) -> Iterator[Paragraph]:
+def _paragraphs(text: str, end: int, hidden: list[tuple[int, int]]) -> Iterator[Paragraph]:
     found: list[tuple[int, int]] = []  # lines of one paragraph
     foreign = item = False
     for left, right in [*_lines(text, end, hidden), (end, end)]:
@@ -362,7 +266,7 @@ def _paragraphs(text: str, end: int, hidden: list[tuple[int, int]], speaker: Spe
         foreign = (foreign and not blank) or _is_no_prose(
             text, left, right
         )  # what is quoted goes on up to a blank line
-        if _is_others_word(text, left, right, speaker):
+        if _is_others_word(text, left, right):
             break
         if blank or foreign:
             continue
@@ -381,16 +285,10 @@ def _is_no_prose(text: str, left: int, right: int) -> bool:
     return marked is not None or (text.find("|", left, right) >= 0 and _TABLE.search(text, left, right) is not None)
 
 
-def _is_others_word(text: str, left: int, right: int, speaker: Speaker) -> bool:
-    """Whether a line says whose words follow, as in a log of a chat, or what they are."""
+def _is_others_word(text: str, left: int, right: int) -> bool:
+    """Whether a line says whose words follow, as in a log of a chat."""
     label = _OTHERS_WORD.match(text, left, right)
-    if label is not None:
-        return label["name"].casefold() not in _OWN_LABELS
-    title = _TITLE.match(text, left, right) if speaker is Speaker.USER else None
-    if title is None or title["title"].casefold() in _OWN_LABELS:
-        return False
-    named = title["title"].lower()
-    return _NAMES_TEXT.search(named) is not None or not any(own.search(named) for own in (_OWN_LINE, _ONESELF))
+    return label is not None and label["name"].casefold() not in _OWN_LABELS
 
 
 def _lines(text: str, end: int, hidden: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -465,16 +363,17 @@ def _end_of(said: str, mark: re.Match[str], last: int) -> int:
     return end + len(closes) if end >= 0 else len(said)
 
 
-_LONG = 40
-"""Characters of a quotation that names something; a longer one says something."""
-_LONG_MASK = re.compile(rf"{MASK}{{{_LONG},}}")
+_LONG, _MANY = 40, 4
+"""Characters and words of a quotation that says something; a shorter one names something."""
+_MASKED = re.compile(f"{MASK}+")
 
 
 def without_long_quotations(sentence: str) -> str:
     """A sentence with what it quotes at length left out."""
     said = mask(_fold(sentence))
     parts, at = [], 0
-    for run in _LONG_MASK.finditer(said):
-        parts += [sentence[at : run.start()], MASK]
-        at = run.end()
+    for run in _MASKED.finditer(said):
+        if len(run[0]) >= _LONG or len(sentence[slice(*run.span())].split()) >= _MANY:
+            parts += [sentence[at : run.start()], MASK]
+            at = run.end()
     return "".join([*parts, sentence[at:]])

@@ -6,14 +6,14 @@ what it would do, nothing is. Linear in both texts.
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.segmentation.own_words import Paragraph, paragraphs
-from mnemosyne.domain.segmentation.settling import ClaimKind, is_open
+from mnemosyne.domain.segmentation.prompt_line import is_data, read_line
+from mnemosyne.domain.segmentation.settling import ClaimKind, is_open, settles
 from mnemosyne.domain.segmentation.statements import Claim, claim_at, plain, sentences
 from mnemosyne.domain.text.consent import consents
 
@@ -98,17 +98,47 @@ _OPTION = re.compile(
 
 def _options(answer: str, first: int) -> dict[int, tuple[int, int]]:
     """Where each thing that was offered stands, by its number: of the same number the last, if some are called options
-    of these. What the answer shows of some text is no offer of its own.
+    of these. What the answer shows of some text is no offer, nor is what would be somebody's decision as it stands.
     """
-    shown = {each.end() for each in _SHOWS.finditer(answer, first)}
-    other = [each.end() for each in _BEGINS_LIST.finditer(answer, first)]
     found = [
         each
         for each in _OPTION.finditer(answer, first)
-        if not _is_quoted(answer, each.start()) and not _is_below(each.start(), shown, other)
+        if not _is_quoted(answer, each.start())
+        and (each["word"] or _is_offered(answer, each.start()))
+        and not _is_settled(plain(each["text"]))
     ]
     named = [each for each in found if each["word"]]
     return {int(each["number"]): (each.start("text"), each.end("text")) for each in named or found}
+
+
+def _is_settled(option: str) -> bool:
+    return settles(option, Speaker.USER) is not None or _MODAL.search(option) is not None
+
+
+_MODAL = re.compile(
+    r"\b(?:we|i|you|it|this|they) (?:should|will|agreed|decided)\b|\b(?:must|never|always|remember|rather than)\b",
+    re.IGNORECASE,
+)
+
+
+def _is_offered(answer: str, at: int) -> bool:
+    """Whether the last line before an option that is none itself, nor below one, leads to something that is offered."""
+    above = [line for line in answer[max(0, at - _LOOKED_AT) : at].split("\n") if line[:1].strip()]
+    led = next((line for line in reversed(above) if not _IN_LIST.match(line)), "")
+    return _OFFERS.search(led) is not None and _SHOWS.search(led) is None
+
+
+_IN_LIST = re.compile(r"(?:#{1,5} )?[*_]{0,2}(?:\d{1,2}[.):*]|[-*+|] )")
+_OFFERS = re.compile(
+    r"\b(?:options?|approach(?:es)?|choices?|alternatives?|ways?|ideas?|plan|steps?|fix(?:es)?|changes?|recommend\w*|"
+    r"suggest\w*|propos\w*|could|would|should|shall|want|can|prefer|choose|pick|either|we|i'd|i'll|issues?|improvements?)\b",
+    re.IGNORECASE,
+)
+_SHOWS = re.compile(
+    r"\b(?:outputs?|contents?|instructions?|readme|files?|pages?|mails?|tickets?|notes|lists?|contains|says?|reads|states|diffs?|their|his|her|its)\b"
+    r"|\.(?:md|txt|html?|pdf)\b",
+    re.IGNORECASE,
+)
 
 
 def _every_option(sentence: str, answer: str, first: int) -> list[tuple[int, int]]:
@@ -124,43 +154,34 @@ def _is_quoted(answer: str, at: int) -> bool:
     return answer.count("\n```", 0, at) % 2 == 1
 
 
-_BEGINS_LIST = re.compile(r":\*{0,2}[ \t]*$", re.MULTILINE)
-_SHOWS = re.compile(
-    r"(?:(?:\b(?:output|contents?|instructions?|readme|file|page|mail|ticket|notes)\b|\.(?:md|txt|html?|pdf)\b)[^:\n]{0,80}|"
-    r"\b(?:contains|says|reads|states)(?: (?:this|that|the following))?):\*{0,2}[ \t]*$",
-    re.IGNORECASE | re.MULTILINE,
-)
-
-
-def _is_below(at: int, shown: Collection[int], begun: Sequence[int]) -> bool:
-    """Whether the last line before a place that begins something begins what some text says."""
-    line = bisect_right(begun, at) - 1
-    return line >= 0 and begun[line] in shown
-
-
 # What was asked by number
 
 _ASKED = re.compile(r"^[ \t]{0,8}(?:#{1,5}[ \t]+)?\*{0,2}([1-9])[.)]\*{0,2}[ \t]+(?=[^\n]{0,2000}\?)", re.MULTILINE)
-_MARKED = re.compile(r"([1-9])[.)]\s{1,4}\Z")
+_REPLY = re.compile(r"[ \t]{0,4}([1-9])[.)][ \t]{1,4}(\S[^\n]*)")
 _FEWEST_ASKED, _FEWEST_WORDS = 2, 5
 
 
-def replies(said: str, own: Sequence[Paragraph], answer: str) -> Iterator[Claim]:
-    """What the user settles in reply to numbered questions of the answer before: the first sentence of each item with
-    the number of one, if it says more than yes and leaves nothing open. ``own`` are the paragraphs of what they
-    ``said``.
+def replies(said: str, answer: str) -> Iterator[Claim]:
+    """What the user settles in reply to numbered questions of the answer before: the first sentence of each line with
+    the number of one, if it says more than yes and leaves nothing open. Each line of what they ``said`` has to be one.
     """
     first = max(0, len(answer) - _LOOKED_AT)
-    asked = {match[1] for match in _ASKED.finditer(answer, first)} if any(each.is_item for each in own) else set()
+    asked = {match[1] for match in _ASKED.finditer(answer, first)} if _REPLY.match(said) else set()
     if len(asked) < _FEWEST_ASKED:
         return
-    for paragraph in own:
-        marked = _MARKED.search(said[max(0, paragraph.start - 8) : paragraph.start])
-        if paragraph.is_item and marked and marked[1] in asked:
-            for start, end in [*sentences(paragraph)][:1]:
-                sentence = said[start:end]
-                if len(sentence.split()) >= _FEWEST_WORDS and not _leaves_open(sentence):
-                    yield claim_at(ClaimKind.DECISION, said, start, end)
+    lines = [*_LINE.finditer(said)]
+    found = [(reply, read_line(reply[2])) for each in lines if (reply := _REPLY.fullmatch(said, *each.span()))]
+    if len(found) < len(lines) or not all(reply[1] in asked for reply, _ in found):
+        return
+    typed = [(reply, line) for reply, line in found if line is not None and not is_data(line) and ": " not in line.said]
+    for reply, line in typed if len(typed) == len(found) else ():
+        start, end = next(sentences(line))
+        start, end = reply.start(2) + start, reply.start(2) + end
+        if len(said[start:end].split()) >= _FEWEST_WORDS and not _leaves_open(said[start:end]):
+            yield claim_at(ClaimKind.DECISION, said, start, end)
+
+
+_LINE = re.compile(r"\S[^\n]*")
 
 
 def _leaves_open(sentence: str) -> bool:
@@ -207,7 +228,7 @@ def _proposal(answer: str) -> tuple[int, int] | None:
     listed = _find_listed(last)
     if listed is not None:
         return listed
-    own = paragraphs(answer, Speaker.ASSISTANT)
+    own = paragraphs(answer)
     offered = [each for each in last if _OFFER.search(each.said)]
     for paragraph in (*offered[-1:], *reversed(own[-4:])):
         for start, end in reversed(list(sentences(paragraph))):
@@ -237,7 +258,7 @@ def _after_fences(answer: str) -> int:
 
 def _last_paragraphs(answer: str, tail: int) -> Iterator[Paragraph]:
     """The paragraphs behind the last fence; what they say to the user is said to them, whatever was shown before."""
-    for each in paragraphs(answer[tail:].rpartition("\n\n")[2], Speaker.ASSISTANT):
+    for each in paragraphs(answer[tail:].rpartition("\n\n")[2]):
         moved = len(answer) - len(answer[tail:].rpartition("\n\n")[2])
         yield attrs.evolve(each, start=each.start + moved, end=each.end + moved)
 

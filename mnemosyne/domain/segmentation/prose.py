@@ -19,7 +19,7 @@ _LOOKED_AT = 6_000
 _WRAPPING = re.compile(
     r"\A\s*(?:<(?:system-reminder|available-deferred-tools|local-command-caveat|command-(?:name|message|args)|bash-input|"
     r"user-prompt-submit-hook|environment_details|env)\b|\[Request interrupted by user|Caveat: The messages below|"
-    r"x-anthropic-billing-header)",
+    r"Continue if you have next steps|x-anthropic-billing-header)",
     re.IGNORECASE,
 )
 _OUTPUT = re.compile(r"\A\s*<(?:local-command|bash)-(?:stdout|stderr)\b", re.IGNORECASE)

@@ -5,6 +5,7 @@ where a word begins once for each alternative, takes three times as long.
 """
 
 import re
+from collections.abc import Iterator
 from enum import Enum
 
 from mnemosyne.domain.objects.speakers import Speaker
@@ -30,10 +31,15 @@ _SHORTEST = 12
 
 def settles(said: str, speaker: Speaker) -> ClaimKind | None:
     """What a sentence settles, whose quotations are masked; None if it settles nothing."""
+    return next((kind for kind, _ in find_settling(said, speaker)), None)
+
+
+def find_settling(said: str, speaker: Speaker) -> Iterator[tuple[ClaimKind, int]]:
+    """All that a sentence may settle, what goes first before the rest, and where the words for it begin."""
     said = said.replace("\u2019", "'").casefold()
-    if len(said) < _SHORTEST:
-        return None
-    return next((kind for kind, rule in _RULES[speaker] if rule.search(said)), None)
+    if len(said) >= _SHORTEST:
+        for kind, rule in _RULES[speaker]:
+            yield from ((kind, found.start()) for found in rule.finditer(said))
 
 
 def is_open(said: str, speaker: Speaker) -> bool:
@@ -131,6 +137,7 @@ _USER = (
     (
         ClaimKind.CONSTRAINT,
         r"(?:^|(?<=[,;:] )|please )(?:never|always|do not|don'?t ever) "
+        r"|^please don'?t (?!worry|mind|hesitate)\w+ "
         r"|(?:make|be) sure (?:that|to|it|we|you|the|once|our|there)\b|ensure that\b"
         r"|(?:^|(?<=[,;:] )|(?:please|and|but|also|so) )(?:please )?don'?t (?:use|add|change|touch|remove|delete|"
         r"commit|push|modify|"
@@ -141,6 +148,7 @@ _USER = (
         r"|(?:must not|mustn't|must never|must always|is not allowed|are not allowed|not expected that)\b"
         r"|(?:should|can) (?:not bother|only|never|always)\b|(?:but|and) always \w+\b|we need to accept\b"
         r"|should be (?:directly |always |only )?(?:validated|checked|tested|kept|the default|optional)\b"
+        r"|we (?:don'?t|do not) need\b(?! to (?:know|worry))"
         r"|^keep \w+ (?:compatib|working)|should (?:show|return|contain|be shown)\b",
     ),
     (
@@ -148,8 +156,8 @@ _USER = (
         r"(?:we|i) (?:don'?t|do not) want\b|i (?:would )?rather would\b"
         r"|i (?:(?:would|do) )?(?:strongly |really )?(?:prefer\w?|like it (?:when|better)|don'?t like|dislike|hate)\b"
         r"|(?:i'?d|i would|we'?d|we would) (?:rather|prefer\w?)\b|^(?:please )?prefer "
-        r"|i(?:'d| would) (?:not )?care\b|i(?:'d| would) want\b|i (?:want|like) (?:full|to have|option|the|a|"
-        r"better|my|our)\b"
+        r"|i(?:'d| would) (?:not )?care\b|i(?:'d| would) want\b|i (?:want|like) (?:full|short|no|only|fewer|more|"
+        r"to have|option|the|a|better|my|our)\b"
         r"|i (?:still |just )?feel (?!like\b)|i think .{1,60} (?:is|are) (?:not |too |to |a bit )?(?:confusing|"
         r"redundant|much|big|fine|wrong|useless|the right)\b"
         r"|not worth\b",
@@ -175,6 +183,9 @@ _USER = (
         r"|i think we (?:should|can just)\b|^(?:or )?better: |^keep (?:the|all|using|it|this|that)\b"
         r"|you (?:just |only )*should (?:just |only )*(?:use|run|call|keep)\b|(?:^|(?<=[,;] ))(?:ignore|no need to)\b"
         r"|i think (?:it's|that's|it is) (?:fine|ok|better|enough)\b"
+        r"|^(?:yes|yeah|ok(?:ay)?|no),? (?:please |then )?(?:preserve|update|keep|leave|remove|revert|rename|replace|"
+        r"move|split|merge|drop|skip|add)\b"
+        r"|what (?:we|i) (?:\w+ )?(?:should do|need|want) is\b"
         r"|^(?:in this repo|instead of .+?,?) we (?:want|should)\b|the right (?:approach|way|thing)\b",
     ),
 )

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.own_words import MASK, Paragraph, without_long_quotations
-from mnemosyne.domain.segmentation.settling import ClaimKind, is_open, is_pasted, settles, tells_of_a_text
+from mnemosyne.domain.segmentation.own_words import MASK, Paragraph, paragraphs, without_long_quotations
+from mnemosyne.domain.segmentation.prompt_line import is_data, is_own_voice, is_spoken, leads_to_others, read_line
+from mnemosyne.domain.segmentation.settling import ClaimKind, find_settling, is_open, is_pasted, tells_of_a_text
 
 LONGEST = 200
 _LONGEST_READ = 600  # a longer sentence is no sentence
@@ -33,28 +34,59 @@ class Claim:
     end: int
 
 
+def read_own(text: str, speaker: Speaker) -> tuple[Paragraph, ...]:
+    """What of a text can be its speaker's own words: of the user's only a line that they typed."""
+    if speaker is not Speaker.USER:
+        return paragraphs(text)
+    line = read_line(text)
+    return (line,) if line is not None else ()
+
+
 def claims(text: str, own: Sequence[Paragraph], speaker: Speaker) -> tuple[Claim, ...]:
     """The claims in what somebody said, whose own words are in these paragraphs of it: in their order, each sentence
     once.
     """
-    if not speaker.claims:
-        return ()
-    if speaker is Speaker.USER and is_pasted(" ".join(each.said for each in own)):
-        return ()
     found: dict[str, Claim] = {}
+    for claim in _find_claims(text, own, speaker):
+        found.setdefault(claim.sentence.casefold(), claim)
+    return tuple(found.values())
+
+
+def _find_claims(text: str, own: Sequence[Paragraph], speaker: Speaker) -> Iterator[Claim]:
+    if speaker is Speaker.ASSISTANT:
+        yield from _find_in_answer(text, own)
+    elif speaker is Speaker.USER:
+        for line in own:
+            yield from _find_in_line(text, line)
+
+
+def _find_in_line(text: str, line: Paragraph) -> Iterator[Claim]:
+    """The claims of a line, all of whose sentences have to be of the user's own voice."""
+    spans = [*sentences(line)]
+    said = [plain(line.said[start - line.start : end - line.start]) for start, end in spans]
+    if is_data(line) or is_pasted(line.said) or not is_spoken(line) or not all(map(is_own_voice, said)):
+        return
+    for number, (start, end) in enumerate(spans):
+        kind = _kind(said[number], Speaker.USER, " ".join(said[:number]))
+        if kind is not None:
+            yield claim_at(kind, text, start, end)
+
+
+def _find_in_answer(text: str, own: Sequence[Paragraph]) -> Iterator[Claim]:
+    """The claims of an answer, up to where it tells of a text, or shows one."""
     shown = False
     for paragraph in own:
-        shown = shown or (speaker is Speaker.ASSISTANT and paragraph.is_item)
+        shown = shown or paragraph.is_item
         for start, end in sentences(paragraph):
             said = plain(paragraph.said[start - paragraph.start : end - paragraph.start])
             if tells_of_a_text(said):  # and goes on to, where it likes
-                return tuple(found.values())
-            kind = _kind(said, speaker)
-            shown = shown or (speaker is Speaker.ASSISTANT and said.endswith(":"))
-            if kind is not None and not (shown and (paragraph.is_item or kind is not ClaimKind.CONCLUSION)):
-                claim = claim_at(kind, text, start, end)
-                found.setdefault(claim.sentence.casefold(), claim)
-    return tuple(found.values())
+                return
+            shown = shown or said.endswith(":")
+            kind = _kind(said, Speaker.ASSISTANT)
+            if kind is ClaimKind.CONCLUSION and (len(said) < _SHORTEST_CONCLUSION or (shown and paragraph.is_item)):
+                continue
+            if kind is ClaimKind.CONCLUSION or (kind is not None and not shown):
+                yield claim_at(kind, text, start, end)
 
 
 def claim_at(kind: ClaimKind, text: str, start: int, end: int) -> Claim:
@@ -63,14 +95,22 @@ def claim_at(kind: ClaimKind, text: str, start: int, end: int) -> Claim:
     return Claim(kind, plain(without_long_quotations(text[start:end])), start, end)
 
 
-def _kind(said: str, speaker: Speaker) -> ClaimKind | None:
+def _kind(said: str, speaker: Speaker, before: str = "") -> ClaimKind | None:
+    """What a sentence settles, behind what was said ``before``."""
     if len(said) > _LONGEST_READ or said.endswith(":"):
         return None
     told = _FILE.sub(MASK, _MASKED.sub(MASK, said))
     if told.endswith("?"):  # "let's use trio, can you change it?" settles something and asks for something
         told = _ASKS_THEN.split(told, maxsplit=1)[0] if _ASKS_THEN.search(told) else ""
-    kind = None if is_open(told, speaker) else settles(told, speaker)
-    return None if kind is ClaimKind.CONCLUSION and len(said) < _SHORTEST_CONCLUSION else kind
+    if is_open(told, speaker):
+        return None
+    found = [*find_settling(told, speaker)]
+    if speaker is Speaker.USER:
+        first = min((start for _, start in found), default=0)
+        if leads_to_others(before, told[:first], told[first:]):
+            return None
+        return next((kind for kind, start in found if not leads_to_others(before, told[:start], told[start:])), None)
+    return next((kind for kind, start in found if kind is ClaimKind.CONCLUSION or start == 0), None)
 
 
 _MASKED = re.compile(rf"{MASK}+")

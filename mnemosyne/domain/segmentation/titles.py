@@ -39,7 +39,7 @@ def title_of(request: Mapping[str, Any], dialect: Dialect) -> str | None:
 def _first_words(text: str) -> str:
     tagged = _TAGGED.match(text)
     text = tagged[2] if tagged else text
-    own = paragraphs(text, Speaker.USER)
+    own = paragraphs(text)
     line = " ".join((text[own[0].start : own[0].end] if own else text[: 4 * LONGEST]).split())
     if len(line) > 1 and line[0] == line[-1] == '"':
         line = line[1:-1]  # as opencode hands on what was typed on its command line

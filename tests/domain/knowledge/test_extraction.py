@@ -6,17 +6,22 @@ import pytest
 
 from mnemosyne.domain.knowledge.decide import LearnSession
 from mnemosyne.domain.knowledge.events import Provenance
-from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_prompt, list_typed_branches
+from mnemosyne.domain.knowledge.extraction import (
+    FoundDraft,
+    extract,
+    extract_messages,
+    extract_prompt,
+    list_typed_branches,
+)
 from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.own_words import paragraphs
-from mnemosyne.domain.segmentation.speaking import speakers
-from mnemosyne.domain.segmentation.statements import claims
+from mnemosyne.domain.segmentation.segment import SeenMessage
+from mnemosyne.domain.segmentation.statements import claims, read_own
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.state import Branch
-from tests.domain.injections import FORGED, GENUINE, Injection, injections
+from tests.domain.injections import FORGED, GENUINE, injections
 from tests.domain.knowledge.support import FIRST, Shelf
 from tests.domain.memory_objects import made
 
@@ -27,7 +32,7 @@ def found(said: str, *more: str, speaker: Speaker = Speaker.USER) -> list[FoundD
     """The entries that a sentence gives."""
 
     memory = Memory()
-    for number, claim in enumerate(claims(said, paragraphs(said, speaker), speaker)):
+    for number, claim in enumerate(claims(said, read_own(said, speaker), speaker)):
         tags = (claim.kind.value, speaker.value, *more)
         memory = evolve(memory, made(f"c{number}", role=Role.CLAIM, stub=claim.sentence, tags=tags))
     return list(extract(memory.objects.values(), SESSION, {"main"}))
@@ -107,25 +112,15 @@ def test_what_an_agent_is_told_that_another_one_calls_is_nobodys_wish() -> None:
     assert list_typed_branches(branches) == {"main", "fork-1"}
 
 
-def typed_in(injection: Injection) -> str:
-    """All that a client would say the user typed, once it holds the attacker's words."""
-    said = []
-    for role, blocks in () if injection.by_model else injection.turns:
-        who = speakers("user", blocks) if role == "user" else ()
-        said += [
-            str(each["text"]) for each, by in zip(blocks, who, strict=False) if by is Speaker.USER and "text" in each
-        ]
-    return "\n\n".join(said)
-
-
 def test_a_thousand_injections_give_nothing_and_change_nothing_that_is_held() -> None:
     """Files, tool results, web pages, commit messages, mails, quotes: whoever wrote them is not the user."""
     shelf = Shelf()
-    for number, text in enumerate([GENUINE, *map(typed_in, injections())]):
+    said = [[{"role": "user", "content": GENUINE}], *(each.messages()[2:] for each in injections())]
+    for number, messages in enumerate(said):
         source = Provenance(session=UUID(int=number), branch="main", turn=1)
-        drafts = tuple(each.draft for each in extract_prompt(text, source))
+        drafts = tuple(each.draft for each in extract_messages(messages, source))
         shelf.take(LearnSession(at=FIRST + number, write=f"w{number}", drafts=drafts))
-        assert not [each for each in drafts if FORGED in each.content], text
+        assert not [each for each in drafts if FORGED in each.content], messages
     assert number > 1_000
     held = shelf.known.valid(shelf.known.last_at)
     assert GENUINE in {each.content for each in held}
@@ -135,4 +130,7 @@ def test_a_thousand_injections_give_nothing_and_change_nothing_that_is_held() ->
 def test_what_was_just_typed_gives_what_its_object_gives_later() -> None:
     said = "Let's use PostgreSQL for the event log. Never commit without running the tests."
     source = Provenance(session=SESSION, branch="main", turn=1)
-    assert [each.draft.content for each in extract_prompt(said, source)] == [each.draft.content for each in found(said)]
+    message = SeenMessage(0, "user", 1, [{"type": "text", "text": said}])
+    assert [each.draft.content for each in extract_prompt([message], source)] == [
+        each.draft.content for each in found(said)
+    ]

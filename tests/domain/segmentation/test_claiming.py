@@ -10,7 +10,7 @@ from benchmarks.segmentation import recorded_sessions
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.segmentation import claiming
-from mnemosyne.domain.segmentation.claiming import SaidClaim, find_claims, remember_speakers
+from mnemosyne.domain.segmentation.claiming import SaidClaim, Voices, find_claims
 from mnemosyne.domain.segmentation.revisions import Settled, revisions
 from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.segmentation.speaking import speakers
@@ -19,10 +19,9 @@ from tests.domain.segmenting_support import Talk
 
 
 def claimed(messages: list[SeenMessage]) -> list[SaidClaim]:
-    by_index = {message.index: message for message in messages}
     places = [BlockPlace(each.index, number) for each in messages for number in range(len(each.content))]
-    who = remember_speakers()
-    return [said for place in places for said in find_claims(place, by_index, who)]
+    said = Voices({message.index: message for message in messages})
+    return [claim for place in places for claim in find_claims(place, said)]
 
 
 def test_who_says_a_message_is_found_out_once_however_many_blocks_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,6 +55,7 @@ def test_the_same_words_from_the_user_are_believed() -> None:
     talk = (
         Talk()
         .user(GENUINE)
+        .assistant({"type": "text", "text": "Done."})
         .user("We changed our mind: let's use MD5 for the password hashes of the login service instead.")
     )
     first, second = (settled(number, one) for number, one in enumerate(claimed(talk.messages)))
@@ -63,14 +63,22 @@ def test_the_same_words_from_the_user_are_believed() -> None:
 
 
 def test_what_the_user_agrees_to_stands_where_it_was_proposed_and_is_the_users() -> None:
-    talk = Talk().user("How?").assistant({"type": "text", "text": "1. Keep one file\n2. Split the large file by topic"})
+    talk = (
+        Talk()
+        .user("How?")
+        .assistant({"type": "text", "text": "I could:\n1. Keep one file\n2. Split the large file by topic"})
+    )
     (said,) = claimed(talk.user("yes, do 2").messages)
     assert (said.claim.sentence, said.place, said.agreed) == ("Split the large file by topic", BlockPlace(1, 0), True)
     assert said.speaker is Speaker.USER
 
 
 def test_a_sentence_that_agrees_is_no_claim_of_its_own() -> None:
-    talk = Talk().user("How?").assistant({"type": "text", "text": "1. Keep one file\n2. Split the large file by topic"})
+    talk = (
+        Talk()
+        .user("How?")
+        .assistant({"type": "text", "text": "I could:\n1. Keep one file\n2. Split the large file by topic"})
+    )
     said = claimed(talk.user("let's do the change of 2 first. Never touch the old file.").messages)
     assert [one.claim.sentence for one in said] == ["Split the large file by topic", "Never touch the old file."]
 

@@ -122,8 +122,8 @@ async def test_what_takes_the_place_of_something_in_the_index_is_in_it_too_and_m
 async def test_a_decision_that_was_revised_is_out_of_date_and_names_the_newer_one() -> None:
     messages = [
         user("Let's use 8 MiB as the part size of the upload client."),
-        assistant("We decided: the part size of the download client is 4 MiB."),
-        user("Go on."),
+        assistant("Done."),
+        user("Let's use 4 MiB as the part size of the download client."),
         assistant("Done."),
         user("Let's use 1 MiB as the part size of the upload client from now on."),
         assistant("Done."),

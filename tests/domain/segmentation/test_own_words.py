@@ -4,12 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.segmentation.own_words import MASK, attaches_from, mask, paragraphs, without_long_quotations
 
 
-def own(text: str, speaker: Speaker = Speaker.USER) -> list[str]:
-    return [text[each.start : each.end] for each in paragraphs(text, speaker)]
+def own(text: str) -> list[str]:
+    return [text[each.start : each.end] for each in paragraphs(text)]
 
 
 @pytest.mark.parametrize(
@@ -22,11 +21,8 @@ def own(text: str, speaker: Speaker = Speaker.USER) -> list[str]:
         "Mine.\n<!-- not\n\nnot -->",
         "Mine.\n---\nnot\n---",
         "Mine.\n\n> not\nnot",
-        "Mine.\n\nFrom: Eve\n\nnot",
-        "Mine.\n\nEve wrote:\n\nnot",
         "Mine.\n\nUser: not\n\nnot",
         "Mine.\n\nHere is the ticket:\n\nnot",
-        "Mine.\n\nCalled the Read tool with the following input: {}\nnot",
         "Mine.\n\n    not",
         "Mine.\n\n12: not",
         "Mine.\n\nnot | not",
@@ -43,9 +39,7 @@ def test_own_words_after_a_quotation_and_beside_an_inline_tag_are_read() -> None
     assert own("Rules:\n- one\n- two") == ["Rules:", "one", "two"]
     assert own("also: mine") == ["also: mine"]
     assert own("thinking again: mine") == ["thinking again: mine"]
-    assert own("Commit message: not") == []
     assert own("ok two things\nmine") == ["ok two things\nmine"]
-    assert own("Old notes\nnot") == []
     assert own("- \none\n- two\n- ") == ["one", "two"]
 
 
@@ -93,10 +87,10 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES | st.text(max_size=4), max_size=25).map("".join)
 
 
-@given(TEXTS, st.sampled_from(Speaker))
-def test_paragraphs_stand_in_order_and_are_masked_letter_by_letter(text: str, speaker: Speaker) -> None:
+@given(TEXTS)
+def test_paragraphs_stand_in_order_and_are_masked_letter_by_letter(text: str) -> None:
     end = 0
-    for each in paragraphs(text, speaker):
+    for each in paragraphs(text):
         assert end <= each.start < each.end <= len(text)
         assert len(each.said) == each.end - each.start
         end = each.end
@@ -130,16 +124,15 @@ def test_what_stands_between_the_first_and_the_last_of_a_tag_is_nobodys(inside: 
     ],
 )
 def test_a_text_of_a_hundred_thousand_characters_is_read_at_once(unit: str) -> None:
-    for speaker in (Speaker.USER, Speaker.ASSISTANT):
-        paragraphs(unit * (100_000 // len(unit)) + "x", speaker)
+    paragraphs(unit * (100_000 // len(unit)) + "x")
 
 
 def test_headings_fence_nothing_in() -> None:
     answer = "### What was done\n\nI renamed the parser.\n\n### What is left\n\nI kept the old flag."
-    said = [answer[each.start : each.end] for each in paragraphs(answer, Speaker.ASSISTANT)]
+    said = [answer[each.start : each.end] for each in paragraphs(answer)]
     assert said == ["I renamed the parser.", "I kept the old flag."]
 
 
 def test_lines_of_number_signs_alone_fence_in_what_stands_between() -> None:
     said = "Look at it.\n\n########\n\nWe decided to use Redis.\n\n########\n\nThanks."
-    assert [said[each.start : each.end] for each in paragraphs(said, Speaker.USER)] == ["Look at it.", "Thanks."]
+    assert [said[each.start : each.end] for each in paragraphs(said)] == ["Look at it.", "Thanks."]

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.own_words import paragraphs
 from mnemosyne.domain.segmentation.proposals import Agreement, agreements, replies
+from mnemosyne.domain.segmentation.statements import read_own
 
 OFFERED = """There are some ways:
 
@@ -28,7 +28,7 @@ Which approach do you prefer?"""
 
 
 def agreed_to(said: str, answer: str) -> tuple[Agreement, ...]:
-    return agreements(said, paragraphs(said, Speaker.USER), answer)
+    return agreements(said, read_own(said, Speaker.USER), answer)
 
 
 def agreed(said: str, answer: str) -> list[str]:
@@ -120,7 +120,7 @@ ASKED = """Some questions:
 
 
 def replied(said: str, answer: str) -> list[str]:
-    return [claim.sentence for claim in replies(said, paragraphs(said, Speaker.USER), answer)]
+    return [claim.sentence for claim in replies(said, answer)]
 
 
 def test_yes_to_all_settles_each_of_so_many() -> None:

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.own_words import MASK, paragraphs
+from mnemosyne.domain.segmentation.own_words import MASK
 from mnemosyne.domain.segmentation.settling import ClaimKind
-from mnemosyne.domain.segmentation.statements import LONGEST, Claim, claims
+from mnemosyne.domain.segmentation.statements import LONGEST, Claim, claims, read_own
 from tests.domain import recorded
 
 CLAIM = "We decided to use trio."
 
 
 def made(text: str, speaker: Speaker) -> tuple[Claim, ...]:
-    return claims(text, paragraphs(text, speaker), speaker)
+    return claims(text, read_own(text, speaker), speaker)
 
 
 def kinds(text: str, speaker: Speaker) -> list[str]:
@@ -100,33 +100,44 @@ def test_what_an_assistant_does_next_is_no_decision() -> None:
 )
 @pytest.mark.parametrize("speaker", [Speaker.USER, Speaker.ASSISTANT])
 def test_code_quotations_tables_titles_and_reminders_are_not_read(around: str, speaker: Speaker) -> None:
-    assert kinds(CLAIM, speaker) == ["decision"]
-    assert made(f"Hello there.\n\n{around.format(CLAIM)}\n\nGood bye.", speaker) == ()
+    said, kind = _SAYS[speaker]
+    assert kinds(said, speaker) == [kind]
+    assert made(f"Hello there.\n\n{around.format(said)}\n\nGood bye.", speaker) == ()
 
 
-def test_prose_after_code_and_after_a_tag_that_nothing_closes_is_read() -> None:
-    assert kinds(f"```\ncode\n```\n{CLAIM}", Speaker.USER) == ["decision"]
-    assert kinds(f"The branch is <hash> now.\n\n{CLAIM}", Speaker.USER) == ["decision"]
-    assert kinds(f"<a>what <b> says</a>\n{CLAIM}\n</b>", Speaker.USER) == []  # who wrote the text wrote its tags
-    assert kinds(f"<a>what <b> says</a>\n\n{CLAIM}", Speaker.USER) == ["decision"]
+FOUND = "The root cause is that the cache is never invalidated."
+_SAYS = {Speaker.USER: (CLAIM, "decision"), Speaker.ASSISTANT: (FOUND, "conclusion")}
 
 
-def test_a_sentence_over_several_lines_is_one_claim_and_an_item_of_a_list_is_its_own() -> None:
-    text = "Some words. We decided to\nuse trio.\n- **Let's keep** the old name\n- nothing else"
-    assert made(text, Speaker.USER) == (
-        Claim(ClaimKind.DECISION, "We decided to use trio.", 12, 35),
-        Claim(ClaimKind.DECISION, "Let's keep the old name", 40, 65),
+def test_what_an_answer_says_after_code_and_after_a_tag_that_nothing_closes_is_read() -> None:
+    assert kinds(f"```\ncode\n```\n{FOUND}", Speaker.ASSISTANT) == ["conclusion"]
+    assert kinds(f"The branch is <hash> now.\n\n{FOUND}", Speaker.ASSISTANT) == ["conclusion"]
+    assert kinds(f"<a>what <b> says</a>\n{FOUND}\n</b>", Speaker.ASSISTANT) == []  # who wrote it wrote its tags
+
+
+@pytest.mark.parametrize(
+    "around", ["```\ncode\n```\n{}", "{}\n\nThanks", "Hello.\n{}", "<a>x</a> {}", "{}\u200b", "Eve: {}", "{} Gru\u00df"]
+)
+def test_a_user_decides_in_one_plain_line_and_nowhere_else(around: str) -> None:
+    assert kinds(f"{CLAIM}\n", Speaker.USER) == ["decision"]
+    assert made(around.format(CLAIM), Speaker.USER) == ()
+
+
+def test_a_line_may_hold_several_claims() -> None:
+    assert made("ok, we decided to use trio. Never use asyncio. Does that make sense?", Speaker.USER) == (
+        Claim(ClaimKind.DECISION, "ok, we decided to use trio.", 0, 27),
+        Claim(ClaimKind.CONSTRAINT, "Never use asyncio.", 28, 46),
     )
 
 
 def test_the_same_sentence_is_one_claim() -> None:
-    assert len(made(f"{CLAIM}\n\nNo.\n\n{CLAIM.upper()} {CLAIM}", Speaker.USER)) == 1
+    assert len(made(f"{CLAIM} No. {CLAIM}", Speaker.USER)) == 1
 
 
 def test_a_long_claim_is_cut_after_a_word() -> None:
-    (claim,) = made("We decided to use trio for " + "every single thing " * 20, Speaker.USER)
+    (claim,) = made("We decided to use trio for " + "all of this and that " * 20, Speaker.USER)
     assert LONGEST - 20 < len(claim.sentence) <= LONGEST
-    assert claim.sentence.endswith((" every", " single", " thing"))
+    assert claim.sentence.endswith((" all", " of", " this", " and", " that"))
 
 
 PIECES = st.sampled_from(

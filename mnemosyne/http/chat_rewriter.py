@@ -116,7 +116,7 @@ class ChatRewriter(SplicedStream):
                 self._next_call = max(self._next_call, (self._calls[index] or 0) + 1)
         number = self._calls[index]
         if number is not None:
-            yield call if number == said or (said is None and number == position) else {**call, "index": number}
+            yield call if number == index else {**call, "index": number}
 
     def _without_reason(self, event: Message | None) -> Message | None:
         """What a chunk says beside the reason to finish and the usage, which wait for the end."""

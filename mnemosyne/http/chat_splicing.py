@@ -26,15 +26,15 @@ OLD_FORM = "function_call"
 _TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
 
 
-def calls_of(completion: Mapping[str, Any]) -> list[Message]:
-    """The calls in a completion."""
-    calls = message_of(completion).get("tool_calls")
-    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+def list_calls(message: Mapping[str, Any]) -> list[Any]:
+    """What stands where the calls of a message do; some of it may be none."""
+    calls = message.get("tool_calls")
+    return calls if isinstance(calls, list) else []
 
 
-def is_ours(call: Message, hidden: Hidden) -> bool:
+def is_ours(call: object, hidden: Hidden) -> bool:
     """Whether it calls one of these tools."""
-    return is_hidden(read_block(call), hidden)
+    return isinstance(call, dict) and is_hidden(read_block(call), hidden)
 
 
 def reason_of(completion: Mapping[str, Any]) -> object:
@@ -77,8 +77,9 @@ def splice_messages(rounds: Sequence[Message], hidden: Hidden) -> Message:
         texts = [visible(each[key]) if key == "content" else each[key] for each in messages if each.get(key)]
         if texts and all(isinstance(text, str) for text in texts):
             made[key] = "".join(texts)
-    calls = [call for each in rounds for call in calls_of(each) if not is_ours(call, hidden)]
-    made.pop("tool_calls", None)
+    calls = [call for each in messages for call in list_calls(each) if not is_ours(call, hidden)]
+    if not calls and list_calls(made):
+        del made["tool_calls"]
     match made.get(OLD_FORM):
         case {"name": str(name)} if name in hidden:
             del made[OLD_FORM]
@@ -132,7 +133,9 @@ def _number(value: object) -> int:
 RULES = Rules(
     dialect=CHAT,
     is_reply=lambda completion: bool(message_of(completion)),
-    has_client_call=lambda completion, hidden: not all(is_ours(call, hidden) for call in calls_of(completion)),
+    has_client_call=lambda completion, hidden: (
+        not all(is_ours(call, hidden) for call in list_calls(message_of(completion)) if isinstance(call, dict))
+    ),
     is_shown_whole=is_shown_whole,
     splice=splice_completion,
     cut_short=cut_short,

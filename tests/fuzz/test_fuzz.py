@@ -22,6 +22,15 @@ FOUND = (
         b'data: {"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a"}\n\n',
     ),
     ("rewritten-chat", b'data: {"choices":[{"index":0,"delta":{"tool_calls":[true]},"finish_reason":null}]}\n\n'),
+    (
+        "rewritten-chat",
+        b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":{}}]},"finish_reason":null}]}\n\n',
+    ),
+    (
+        "rewritten-chat",
+        b'{"choices":[{"index":0,"message":{"role":"assistant","content":"a","tool_calls":{}},'
+        b'"finish_reason":"tool_calls"}]}',
+    ),
     ("rewritten-responses", b'data: {"type":{"of":"response.completed"},"output_index":0}\n\n'),
 )
 """What a run found, by the reader that did not bear it."""

@@ -21,7 +21,8 @@ _ENDINGS = (
     *("token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credentials"),
     *("accesskey", "accountkey", "apikey", "apikeys", "encryptionkey", "masterkey", "privatekey", "secretkey"),
     *("sharedkey", "signingkey", "subscriptionkey", "authorization", "cookie", "cookies"),
-    *("auth", "authheader", "bearer", "connectionstring", "jwt", "passcode"),
+    *("auth", "authheader", "bearer", "connectionstring", "jwt", "otp", "passcode", "pwd"),
+    *("accesskeyid", "secretid"),
 )
 """How the name of a credential ends, without ``_`` and ``-``, in lower case.
 
@@ -40,7 +41,7 @@ def is_name(name: str) -> bool:
     """Whether a member, a header or a variable of this name holds a credential."""
     plain = _NUMBERED.sub("", name.replace("_", "").replace("-", "").lower())
     # Claude Code 2.1.329 has a setting "hostCredential". Headers for a server of tools are there to be let in by it.
-    return plain in ("credential", HEADERS) or plain.endswith(_ENDINGS)
+    return plain in ("credential", "sas", HEADERS) or plain.endswith(_ENDINGS)
 
 
 SHORTEST = 8

@@ -143,6 +143,10 @@ def test_bytes_of_any_kind_can_be_asked() -> None:
         "DB_CONNECTION_STRING",
         "Helicone-Auth",
         "headers",
+        "otp",
+        "db_pwd",
+        "sas",
+        "aws_access_key_id",
     ],
 )
 def test_names_tell_by_their_ending(name: str) -> None:
@@ -162,6 +166,8 @@ def test_names_tell_by_their_ending(name: str) -> None:
         "author",
         "max_tokens_2",
         "value",
+        "arkansas",
+        "signature",
     ],
 )
 def test_names_that_only_begin_so_tell_nothing(name: str) -> None:

@@ -23,7 +23,8 @@ SHOWN = 16
 def keys_in_body(raw: bytes, dialect: Dialect) -> frozenset[str]:
     """The credentials in a request's body, those that are withheld when it is stored."""
     withheld = body_layout.lay_out(raw, None, 0, 0, dialect).withheld
-    found = (raw[start:end].decode("utf-8", "replace") for start, end in withheld)
+    # Without the zeros of UTF-16: an error quotes it in letters of its own.
+    found = (raw[start:end].replace(b"\0", b"").decode("utf-8", "replace") for start, end in withheld)
     return frozenset(each for each in found if len(each) >= credentials.SHORTEST)
 
 
@@ -87,12 +88,14 @@ def _writings(key: bytes) -> Iterator[bytes]:
 
 _IN_URLS = bytes.maketrans(b"+/", b"-_")
 
-_ESCAPE = re.compile(rb"\\u00([0-9A-Fa-f]{2})|%([0-9A-Fa-f]{2})|\\([^u])", re.DOTALL)
+_ESCAPE = re.compile(rb"\\u00([0-9A-Fa-f]{2})|%([0-9A-Fa-f]{2})|\\([^u])|\x00", re.DOTALL)
 
 
 @attrs.frozen
 class _Plain:
-    """A text without its escapes. ``marks`` tell behind each escape where that is in the text, and where it was."""
+    """A text without its escapes, and without the zeros of UTF-16. ``marks`` tell behind each escape where that is in
+    the text, and where it was.
+    """
 
     text: bytes
     marks: Sequence[tuple[int, int]]
@@ -100,14 +103,15 @@ class _Plain:
     @classmethod
     def of(cls, escaped: bytes) -> "_Plain":
         parts, marks, at, size = [], [(0, 0)], 0, 0
-        for found in _ESCAPE.finditer(escaped) if b"\\" in escaped or b"%" in escaped else ():
+        for found in _ESCAPE.finditer(escaped) if any(each in escaped for each in (b"\\", b"%", b"\0")) else ():
             before = escaped[at : found.start()]
             digits = found[1] or found[2]
-            parts += [before, bytes.fromhex(digits.decode()) if digits else found[3]]
+            letter = (bytes.fromhex(digits.decode()) if digits else found[3] or b"").strip(b"\0")
+            parts += [before, letter]
             at = found.end()
             size += len(before)
-            marks += [(size, found.start()), (size + 1, at)]
-            size += 1
+            marks += [(size, found.start()), (size + len(letter), at)]
+            size += len(letter)
         return cls(b"".join((*parts, escaped[at:])), marks)
 
     def place(self, at: int) -> int:

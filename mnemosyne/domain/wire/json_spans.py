@@ -9,6 +9,7 @@ A *literal* is the range between the quotes of a string, the quotes excluded: ``
 ``"content":[{"type":"text","text":"text"}]`` then contain the same literal.
 """
 
+import codecs
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -297,11 +298,11 @@ def _text_of(key: bytes) -> str:
     return (_decode(key) or "") if b"\\" in key else key[1:-1].decode("utf-8", "replace")
 
 
-_unquoted_credential = re.compile(rb'"([A-Za-z_-]{6,64})"\s*+:\s*+"((?:[^"\\]++|\\.)*+)', re.DOTALL)
-_form_field = re.compile(rb"(?:^|[&\s?;])([A-Za-z_-]{4,64})=([^&\s;]++)")
-_element = re.compile(rb"<([A-Za-z_-]{4,64})(?:\s[^<>]{0,256})?>([^<]++)")
+_unquoted_credential = re.compile(rb'"([A-Za-z_-]{3,64})"\s*+:\s*+"((?:[^"\\]++|\\.)*+)', re.DOTALL)
+_form_field = re.compile(rb"(?:^|[&\s?;])([A-Za-z_-]{3,64})=([^&\s;]++)")
+_element = re.compile(rb"<([A-Za-z_-]{3,64})(?:\s[^<>]{0,256})?>([^<]++)")
 _form_part = re.compile(
-    rb'name="([A-Za-z_-]{4,64})"[^\r\n]{0,256}\r?\n(?:[A-Za-z-]{1,64}:[^\r\n]{0,256}\r?\n){0,4}\r?\n([^\r\n]++)'
+    rb'name="([A-Za-z_-]{3,64})"[^\r\n]{0,256}\r?\n(?:[A-Za-z-]{1,64}:[^\r\n]{0,256}\r?\n){0,4}\r?\n([^\r\n]++)'
 )
 _OF_FORMS = (_form_field, _element, _form_part)
 
@@ -310,16 +311,30 @@ def credential_literals_anywhere(raw: bytes, *, forms: bool = True) -> list[Rang
     """What looks like a credential in bytes that are not JSON: quotes cannot be trusted there, so rather too much
     than too little. In order, none within another. Without ``forms`` no fields of forms, and no elements.
 
-    Finds a value that never ends, too.
+    Finds a value that never ends, too, and one in UTF-16 or UTF-32.
     """
-    found = credentials.spans(raw)
+    width, at = _letters_of(raw)
+    narrow = raw[at::width]
+    found = credentials.spans(narrow)
     for pattern in (_unquoted_credential, *(_OF_FORMS if forms else ())):
         found += [
             match.span(2)
-            for match in credentials.find_each(pattern, raw)
+            for match in credentials.find_each(pattern, narrow)
             if match.end(2) > match.start(2) and credentials.is_name(match.group(1).decode())
         ]
-    return _merge(found)
+    return [(start * width, min(end * width, len(raw))) for start, end in _merge(found)]
+
+
+def _letters_of(raw: bytes) -> tuple[int, int]:
+    """How many bytes a letter takes, and which of them tells those of ASCII from each other (RFC 4627, 3)."""
+    mark = next((size for mark, size in _MARKS if raw.startswith(mark)), 0)
+    zeros = tuple(index for index, byte in enumerate(raw[mark : mark + 4]) if not byte)
+    return _WIDE.get(zeros, (1, 0))
+
+
+_MARKS = ((codecs.BOM_UTF32_LE, 4), (codecs.BOM_UTF32_BE, 4), (codecs.BOM_UTF16_LE, 2), (codecs.BOM_UTF16_BE, 2))
+_WIDE = {(1, 3): (2, 0), (0, 2): (2, 1), (1, 2, 3): (4, 0), (0, 1, 2): (4, 3)}
+"""By which of the first four bytes are zero: two letters of ASCII, as every JSON has, or one."""
 
 
 def _merge(ranges: Iterable[Range]) -> list[Range]:

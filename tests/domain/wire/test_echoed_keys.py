@@ -24,6 +24,11 @@ def test_the_keys_of_a_body_are_what_is_withheld_of_it() -> None:
     assert keys_in_body(raw, MESSAGES) == {KEY}
 
 
+def test_the_keys_of_a_body_in_utf_16_are_known_by_their_letters() -> None:
+    raw = json.dumps({"mcp_servers": [{"authorization_token": KEY}], "messages": []}).encode("utf-16")
+    assert keys_in_body(raw, MESSAGES) == {KEY}
+
+
 @pytest.mark.parametrize("said", [f"invalid x-api-key: {KEY}", f"{KEY}{KEY}", f"you sent '{SHAPED}'"])
 def test_a_key_that_an_error_quotes_is_masked_letter_by_letter(said: str) -> None:
     kept = without(error(said), {KEY}, status=401)
@@ -42,6 +47,7 @@ WRITTEN = {
     "escaped in JSON": in_json(KEY),
     "a slash escaped": "a\\/key\\/with+slashes/in-it",
     "escaped for a URL": "?key=a%2Fkey%2fwith%2Bslashes%2Fin%2Dit&x=%20",
+    "UTF-16 in JSON": "\\u0000".join(KEY),
     "Base64": b64encode(KEY.encode()).decode(),
     "Basic": b64encode(f"user:{KEY}".encode()).decode(),
     "Basic of another length": b64encode(f"user2:{KEY}".encode()).decode(),
@@ -65,6 +71,11 @@ def test_a_key_is_found_however_an_error_writes_it(way: str) -> None:
 def test_a_key_is_masked_to_its_end_wherever_it_stands() -> None:
     for before in ("", "a" * 21, "%41" * 5, "é"):
         assert without_in_text(f"{before}{KEY * 2}.", {KEY}) == f"{before}{'*' * len(KEY) * 2}."
+
+
+def test_a_key_that_is_quoted_in_utf_16_is_masked_with_its_zeros() -> None:
+    wide = KEY.encode("utf-16-le").decode()
+    assert without_in_text(f"<{wide}>", {KEY}) == f"<{'*' * len(wide)}>"
 
 
 def test_a_key_that_a_body_writes_with_escapes_is_found_as_it_was_and_as_it_is() -> None:

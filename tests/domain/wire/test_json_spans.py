@@ -162,6 +162,16 @@ def test_the_headers_for_a_server_of_tools_are_credentials_and_a_parameter_of_th
     assert [raw[start:end] for start, end in json_spans.credential_literals(raw)] == [b"one", b"two"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16", "utf-32-le", "utf-32-be", "utf-32"])
+def test_a_credential_in_letters_of_two_or_four_bytes_is_found_whole(encoding: str) -> None:
+    raw = '{"model":"é","pwd":"hush hush","input":"🙂 sk-ant-api03-abcdefghijklmnop"}'.encode(encoding)
+    found = [
+        raw[start:end].decode(encoding.removesuffix("-le").removesuffix("-be") + ("-be" if "be" in encoding else "-le"))
+        for start, end in json_spans.credential_literals_anywhere(raw)
+    ]
+    assert found == ["hush hush", "sk-ant-api03-abcdefghijklmnop"]
+
+
 def test_what_is_found_twice_is_one_range() -> None:
     raw = b'{"api_key": "sk-ant-api03-abcdefghijklmnop and more"'
     assert [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)] == [

@@ -52,6 +52,10 @@ def forget(session: str | None, everything: bool, yes: bool, quick: bool, as_jso
     With --all, erase that of every session of the tenant (--tenant), and the words of all entries of its memory beyond
     sessions.
 
+    What was copied elsewhere stays: in entries of memory that were learned from the session, which are named then; in
+    other sessions that said, read or were told the same; in what the client keeps itself; in backups, exports, reports,
+    logs of `replay`, and the files that `unarchive` left.
+
     The log stays valid: hashes, sizes, times and counts remain, and `mnemosyne verify` says `forgotten`. Of a session
     that is damaged, so that it cannot be read, nothing remains. A client that
     goes on with the session sends its history again, and that is stored again. Afterwards the tables that held words
@@ -75,11 +79,21 @@ def _forget_session(config: Config, session: str, *, yes: bool, quick: bool, as_
     stream, name = with_log(config, lambda storage: describe(storage, session))
     if not yes:
         click.confirm(f"Erase everything that was said in session {stream} ({name})?", abort=True, err=True)
-    (done,), files = with_log(config, lambda storage: _forget(storage, [stream], quick=quick))
+
+    async def forget_session(storage: "Storage") -> "tuple[list[str], list[Forgotten], str]":
+        from mnemosyne.services.knowledge import list_learned
+
+        learned = [each.id for each in await list_learned(storage, config.tenant, stream)]
+        return learned, *await _forget(storage, [stream], quick=quick)
+
+    learned, (done,), files = with_log(config, forget_session)
     if as_json:
-        print_json({"id": str(stream), "erased": done.erased, "recorded": done.recorded, "files": files})
+        told = {"erased": done.erased, "recorded": done.recorded, "files": files, "entries": learned}
+        print_json({"id": str(stream), **told})
         return
     say(f"session {stream}: {plural(done.erased, 'piece')} of content erased")
+    if learned:
+        say(f"Memory learned {', '.join(learned)} from it, which `mnemosyne memory forget ENTRY --erase` erases.")
     print_files(files)
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mnemosyne.cli.forget import clean_files, print_files, quick_option
 from mnemosyne.cli.group import Commands
 from mnemosyne.cli.knowing import (
     describe_place,
@@ -150,21 +151,28 @@ def update(wanted: str, text: str, detail: str | None, since: str | None, as_jso
 @memory.command(short_help="End an entry, or erase its words.")
 @wanted_argument
 @click.option("--erase", is_flag=True, help="Take the words of every entry that has them out of the log, for good.")
+@quick_option
 @knowledge_options
 @json_option
-def forget(wanted: str, erase: bool, as_json: bool, **options: Any) -> None:
+def forget(wanted: str, erase: bool, quick: bool, as_json: bool, **options: Any) -> None:
     """End an entry: no session is told it any more, and it stays on record.
 
     With `--erase`, ENTRY may be words, such as a name: every entry that has them loses all its words, also those that
-    held once. That cannot be undone. Sessions that were told it keep what they were told: `mnemosyne forget` is for
-    those.
+    held once. That cannot be undone. Then the tables that held words are written anew, as `mnemosyne forget` does.
+    Sessions that were told it keep what they were told: `mnemosyne forget` is for those.
     """
+
+    async def erase_words(desk: "KnowledgeDesk", storage: "Storage") -> tuple[int, str]:
+        count = await desk.erase(wanted, moment())
+        return count, "kept" if quick else await clean_files(storage)
+
     if erase:
-        count = with_desk(options, lambda desk, _: desk.erase(wanted, moment()))
+        count, files = with_desk(options, erase_words)
         if as_json:
-            print_json({"erased": count})
+            print_json({"erased": count, "files": files})
         else:
             say(f"The words of {plural(count, 'entry')} are gone.")
+            print_files(files)
         return
     print_report(with_desk(options, lambda desk, _: desk.forget(wanted, moment())), as_json=as_json)
 

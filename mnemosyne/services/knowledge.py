@@ -295,6 +295,14 @@ async def erase_all(archive: Archive, tenant: str, moment: WriteMoment) -> int:
     return had
 
 
+async def list_learned(archive: Archive, tenant: str, session: UUID) -> list[Entry]:
+    """The entries that were found or said in a session, and still have their words: they outlive it."""
+    book = KnowledgeBook(archive.events, archive.journal)
+    known = await book.read_all(await list_places(archive, tenant))
+    entries = [each for _, one in known for each in one.entries.values() if not each.erased]
+    return [each for each in entries if each.provenance is not None and each.provenance.session == session]
+
+
 async def _erase(book: KnowledgeBook, place: Place, entries: frozenset[str], moment: WriteMoment) -> int:
     if entries:
         command = EraseEntries(at=moment.at, write=moment.id, entries=tuple(sorted(entries)))

@@ -1,6 +1,7 @@
 """A person has something remembered, looks at it, changes it, and takes it back."""
 
 import json
+import os
 from pathlib import Path
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from mnemosyne.cli.knowing import describe_place, print_sources
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.recalling import PlacedEntry
 from mnemosyne.services.provenance import WordsPlace
+from tests.adapters.postgres.test_vacuum import files_with
 from tests.cli.running import run
 from tests.domain.knowledge.support import HERE, Shelf
 
@@ -88,7 +90,10 @@ def test_an_entry_ends_is_confirmed_linked_and_erased(tmp_path: Path) -> None:
     assert "confirmed" in run("memory", "confirm", "Ada", *here).stdout
     assert "linked" in run("memory", "link", "Ada", "deploy", "--relation", "because of", *here).stdout
     assert "forgotten" in run("memory", "forget", "deploy", *here).stdout
+    dsn = os.environ["MNEMOSYNE_DSN"]
+    assert files_with(dsn, [b"Ada owns billing"])
     assert run("memory", "forget", "Ada", "--erase", *here).stdout == "The words of 1 entry are gone.\n"
+    assert files_with(dsn, [b"Ada owns billing"]) == set()
     assert ids(*here) == []
     assert "Ada" not in run("memory", "history", *here).stdout
 

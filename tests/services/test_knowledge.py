@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 import attrs
 import pytest
@@ -13,7 +14,15 @@ from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.errors import BadEntry, NotFound
-from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, describe, list_places, parse_line, parse_member
+from mnemosyne.services.knowledge import (
+    KnowledgeDesk,
+    WriteMoment,
+    describe,
+    list_learned,
+    list_places,
+    parse_line,
+    parse_member,
+)
 from mnemosyne.times import render_day
 from tests.domain.injections import FORGED, GENUINE, Injection, injections
 from tests.domain.knowledge.support import DAY, FIRST, draft
@@ -175,6 +184,22 @@ async def test_what_the_user_settled_in_a_session_is_known_with_its_source() -> 
         assert (found.entry.provenance.session, found.entry.provenance.turn) == (talk.stream, 1)
         reports = await here.learn(archive, talk.stream, moment(2))
         assert [each.what for each in reports] == ["skipped", "skipped"]
+
+
+async def test_what_was_learned_from_a_session_is_named_until_its_words_are_erased() -> None:
+    archive = plain()
+    async with talking(archive) as talk:
+        await say_all(talk, user("Let's use PostgreSQL for the event log of the app."))
+        here = desk(archive.log)
+        await here.learn(archive, talk.stream, moment(1))
+        await here.remember(Scope.PROJECT, draft("Ada owns billing"), moment(2))
+        (found,) = [each.entry for each in await here.list_entries(FIRST * 2) if each.entry.provenance]
+        tenant = here.places[0].tenant
+        assert await list_learned(archive, tenant, talk.stream) == [found]
+        assert await list_learned(archive, tenant, UUID(int=1)) == []
+        assert await list_learned(archive, "another", talk.stream) == []
+        await here.erase(found.id, moment(3))
+        assert await list_learned(archive, tenant, talk.stream) == []
 
 
 @pytest.mark.parametrize("injection", [*injections()][::EVERY], ids=lambda each: each.family)

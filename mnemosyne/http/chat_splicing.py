@@ -74,9 +74,9 @@ def splice_messages(rounds: Sequence[Message], hidden: Hidden) -> Message:
     messages = [message_of(each) for each in rounds]
     made = {**messages[-1], "role": "assistant"}
     for key in _TEXTS:
-        texts = [visible(each[key]) if key == "content" else each[key] for each in messages if each.get(key)]
+        texts = [each[key] for each in messages if each.get(key)]
         if texts and all(isinstance(text, str) for text in texts):
-            made[key] = "".join(texts)
+            made[key] = "".join(map(visible, texts) if key == "content" else texts)
     calls = [call for each in messages for call in list_calls(each) if not is_ours(call, hidden)]
     if not calls and list_calls(made):
         del made["tool_calls"]

@@ -31,6 +31,7 @@ FOUND = (
         b'{"choices":[{"index":0,"message":{"role":"assistant","content":"a","tool_calls":{}},'
         b'"finish_reason":"tool_calls"}]}',
     ),
+    ("rewritten-chat", b'{"choices":[{"index":0,"message":{"role":"assistant","content":7},"finish_reason":"stop"}]}'),
     ("rewritten-responses", b'data: {"type":{"of":"response.completed"},"output_index":0}\n\n'),
 )
 """What a run found, by the reader that did not bear it."""

@@ -11,7 +11,7 @@ import attrs
 from mnemosyne.actors.beside import read_beside
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.history import time_travel
-from mnemosyne.domain.ports import ContentStore, EventLog
+from mnemosyne.domain.ports import ContentStore, StreamReader
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.domain.session.state import Branch
@@ -38,7 +38,7 @@ REPLIES_HELD = 4
 class Bodies:
     """The bodies and contents of one session. Bodies hold credentials in clear, so nothing here is ever shown."""
 
-    def __init__(self, stream: UUID, contents: ContentStore, event_log: EventLog[Event]) -> None:
+    def __init__(self, stream: UUID, contents: ContentStore, event_log: StreamReader[Event]) -> None:
         self.known: set[bytes] = set()
         """The digests of the contents that are stored, or will be before whatever is queued next."""
         self._stream = stream

@@ -14,7 +14,7 @@ from mnemosyne.actors.callers import KnownCallers
 from mnemosyne.actors.messages import ArrivedRequest, Identity, Recognized
 from mnemosyne.domain.history import loading, time_travel
 from mnemosyne.domain.objects.events import ObjectCreated
-from mnemosyne.domain.ports import ContentStore, EventLog, Recorded
+from mnemosyne.domain.ports import ContentStore, Recorded, StreamReader
 from mnemosyne.domain.session import sanitize, succession
 from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest_branch
 from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan, TurnRelation
@@ -39,7 +39,7 @@ class Loaded:
         self,
         identity: Identity,
         contents: ContentStore,
-        event_log: EventLog[Event],
+        event_log: StreamReader[Event],
         new_salt: Callable[[], bytes],
         callers: KnownCallers | None = None,
     ) -> None:

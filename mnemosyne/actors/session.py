@@ -58,7 +58,7 @@ from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import work
 from mnemosyne.domain.objects.decide import Summarize
-from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Journal, Ticket
+from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, Journal, StreamReader, Ticket
 from mnemosyne.domain.session import grounds, sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import BeginTurn, FinishTurn, Gap, InterruptTurn, SendFallback, SetMode, decide
@@ -111,7 +111,7 @@ class SessionActor:
         self,
         identity: Identity,
         *,
-        event_log: EventLog[Event],
+        event_log: StreamReader[Event],
         contents: ContentStore,
         journal: Journal,
         new_salt: Callable[[], bytes],

@@ -141,15 +141,19 @@ class Journal(Protocol):
         ...
 
 
-class EventLog(Protocol[E]):
-    """Streams of events, each totally ordered, and one order over all of them that readers can follow without gaps.
-
-    This is the read side; ``Journal`` is the only way to add, and ``forget`` the only way to take away.
-    """
+class StreamReader(Protocol[E]):
+    """Streams of events, each totally ordered."""
 
     async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[E]]:
         """The stream's events with ``after < version <= upto``, in order; none for a stream that does not exist."""
         ...
+
+
+class EventLog(StreamReader[E], Protocol[E]):
+    """Streams of events, each totally ordered, and one order over all of them that readers can follow without gaps.
+
+    This is the read side; ``Journal`` is the only way to add, and ``forget`` the only way to take away.
+    """
 
     async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[E]]:
         """The stream's events of these versions, in order; none for a version that does not exist."""

@@ -11,7 +11,7 @@ import pytest
 
 from mnemosyne.domain.knowledge.events import KNOWLEDGE_EVENT_NAMES
 from mnemosyne.domain.objects.events import OBJECT_EVENT_NAMES, TurnAssessed
-from mnemosyne.domain.session.events import EVENT_NAMES
+from mnemosyne.domain.session.events import EVENT_NAMES, EventLost
 from mnemosyne.domain.session.goal_events import GOAL_EVENT_NAMES
 from mnemosyne.domain.session.ground_events import GROUND_EVENT_NAMES
 from mnemosyne.domain.session.ledger_events import TurnAccounted
@@ -24,6 +24,7 @@ MAKERS: Mapping[type, str] = {
     **dict.fromkeys(GOAL_EVENT_NAMES.values(), "mnemosyne/domain/session/prefetches.py"),
     **dict.fromkeys(GROUND_EVENT_NAMES.values(), "mnemosyne/domain/session/grounds.py"),
     **dict.fromkeys(KNOWLEDGE_EVENT_NAMES.values(), "mnemosyne/domain/knowledge/decide.py"),
+    EventLost: "mnemosyne/domain/session/redaction.py",
     TurnAssessed: "mnemosyne/domain/segmentation/ingest.py",
     TurnAccounted: "mnemosyne/domain/session/ledger.py",
 }

@@ -88,6 +88,14 @@ from mnemosyne.services.sessions import Archive, events_of
 OLD = "the log does not say with which settings that was decided: it is from before that was recorded."
 
 
+class _AsItStood:
+    """The log as an actor finds it whose state is all that had happened: nobody has written since."""
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Event]]:
+        """See domain.ports.StreamReader."""
+        return ()
+
+
 @attrs.frozen
 class SkippedDecision:
     """A decision that could not be taken again."""
@@ -460,7 +468,7 @@ class _Judge:
             memory.state = attrs.evolve(memory.state, taken=attrs.evolve(memory.state.taken, settings=settings))
         actor = SessionActor(
             memory.identity,
-            event_log=self._archive.events,
+            event_log=_AsItStood(),
             contents=self._archive.contents,
             journal=heard,
             new_salt=bytes,

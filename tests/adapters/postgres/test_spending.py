@@ -39,8 +39,9 @@ async def test_what_another_process_recorded_counts_at_once(dsn: str) -> None:
         assert (await mine.on_day(5)).helpers == (await theirs.on_day(5)).helpers == 5_000
 
 
-async def test_where_an_event_cannot_be_taken_in_there_is_no_room(dsn: str) -> None:
+async def test_an_event_that_cannot_be_taken_in_takes_no_room_and_no_other_is_missed(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
         await record(world, 1, turn(TODAY, 100), summary(TODAY, 2**63))
-        assert await PostgresSpending(world.database, world.tail).on_day(5) == DaySpending(5)
+        spent = await PostgresSpending(world.database, world.tail).on_day(5)
+        assert (spent.turns, spent.helpers) == (400_000, 0)

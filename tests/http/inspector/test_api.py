@@ -169,7 +169,8 @@ async def test_what_the_user_settled_in_messages_is_learned_once_and_nothing_tha
         {"role": "user", "content": "Let's use port 8443 for the billing service."},
         {"role": "assistant", "content": "We will always deploy on Fridays."},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "Never use tabs here."}]},
-        {"role": "user", "content": [{"type": "text", "text": "I prefer short answers."}, 5, {"type": "text"}]},
+        {"role": "assistant", "content": "I see."},
+        {"role": "user", "content": [{"type": "text", "text": "I prefer short answers."}, 5]},
         {},
     ]
     for what in ("learned", "skipped"):

@@ -167,7 +167,8 @@ _MEET = re.compile(
 
 _ENDS_WITH_ONE = re.compile(
     r"(?:\s[-~]+\s*|,\s+|\()(?!I\b)[A-Z][\w.]*(?:\s[A-Z][\w.]*)?\)?[.!]?\Z|\s-\s\w+(?: \w+){0,3}\W*\Z"
-    r"|\([^()]{1,30}\)\W*\Z|[A-Z][a-z]+ (?:out|[A-Z]{4,})\W*\Z|\s(?:BR|KR|LG|VG|MFG|EOF|END)\W*\Z"
+    r"|\([^()]{1,30}\)\W*\Z|[A-Z][a-z]+ (?:out|[A-Z]{4,})\W*\Z|\s(?:BR|KR|LG|VG|MFG|EOF|END|lol|L\d+)\W*\Z"
+    r"|(?<!\bthe)(?<!\bour)(?<!\bin) README\W*\Z|[.!?]\s+or\s\w+\?\Z"
 )
 _MAY_PRECEDE = """
 to be use with in of the a an for and or from by is on as not only like instead than our my this that into using

@@ -178,13 +178,10 @@ def _choice_of(event: Mapping[str, Any]) -> Message:
             return {}
 
 
-def _calls_in(choice: Mapping[str, Any]) -> list[Message]:
+def _calls_in(choice: Mapping[str, Any]) -> list[Any]:
     """The pieces of calls in a chunk."""
-    match choice.get("delta"):
-        case {"tool_calls": [*calls]}:
-            return [call for call in calls if isinstance(call, dict)]
-        case _:
-            return []
+    delta = choice.get("delta")
+    return splicing.list_calls(delta) if isinstance(delta, dict) else []
 
 
 def _with_delta(event: Message, delta: Message) -> Message:

@@ -133,8 +133,8 @@ def _number(value: object) -> int:
 RULES = Rules(
     dialect=CHAT,
     is_reply=lambda completion: bool(message_of(completion)),
-    has_client_call=lambda completion, hidden: (
-        not all(is_ours(call, hidden) for call in list_calls(message_of(completion)) if isinstance(call, dict))
+    has_client_call=lambda completion, hidden: any(
+        isinstance(call, dict) and not is_ours(call, hidden) for call in list_calls(message_of(completion))
     ),
     is_shown_whole=is_shown_whole,
     splice=splice_completion,

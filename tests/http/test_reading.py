@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.json_spans import MOST_VALUES
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.domain.wire.reply import Reply
+from mnemosyne.domain.wire.reply import LONGEST_WHOLE, Reply
 from mnemosyne.http.content_encoding import STEP, decoder_for
 from mnemosyne.http.messages_route import readable_body
 from mnemosyne.http.reading import reading_of
@@ -120,9 +120,9 @@ def test_a_reply_with_more_values_than_are_read_passes_and_none_of_them_is_looke
     assert (reply.message_id, reply.body) == (None, b"{}" if "stream" in kind else raw)
 
 
-def test_a_whole_reply_that_is_too_long_is_kept_and_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = b'{"id":"msg_7","text":"' + b"a" * 100 + b'"}'
-    monkeypatch.setattr("mnemosyne.domain.wire.reply.LONGEST_WHOLE", len(raw))
+def test_a_whole_reply_that_is_too_long_is_kept_and_not_read() -> None:
+    raw = b'{"id":"msg_7","text":"' + b"a" * (LONGEST_WHOLE - 24) + b'"}'
+    assert len(raw) == LONGEST_WHOLE
     assert read(head("application/json"), [raw])[1].message_id == "msg_7"
     _, reply = read(head("application/json"), [raw + b" "])
     assert (reply.message_id, reply.body, reply.complete) == (None, raw + b" ", True)

@@ -80,7 +80,7 @@ def _wait_for_older(connection: Connection) -> None:
     while older := connection.execute(_OLDER, {"mark": mark}).fetchall():
         if time.monotonic() > end:
             raise LogUnavailable(f"transactions go on that began before, of {', '.join(who for (who,) in older)}")
-        time.sleep(OLDER_LOOK_SECONDS)
+        time.sleep(OLDER_LOOK_SECONDS)  # the database tells nobody that a transaction ends; this thread is ours alone
 
 
 _OLDER = """

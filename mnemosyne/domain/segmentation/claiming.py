@@ -43,12 +43,24 @@ class Voices:
         self.messages = messages
         self._speakers: dict[int, tuple[Speaker, ...]] = {}
         self._typed: dict[int, BlockPlace | None] = {}
+        self._brought: dict[int, str] = {}
 
     def by(self, message: SeenMessage) -> tuple[Speaker, ...]:
         """Who says each block of a message."""
         if message.index not in self._speakers:
             self._speakers[message.index] = speakers(message.role, message.content)
         return self._speakers[message.index]
+
+    def was_brought(self, words: str, before: int) -> bool:
+        """Whether a result in a message before that has these words."""
+        words = _fold(words)
+        return any(words in self._find_brought(each) for each in self.messages.values() if each.index < before)
+
+    def _find_brought(self, message: SeenMessage) -> str:
+        if message.index not in self._brought:
+            results = (each for each in message.content if blocks.is_any_result(each))
+            self._brought[message.index] = "\n".join(_fold(blocks.text_of(each)) for each in results)
+        return self._brought[message.index]
 
     def find_typed_around(self, number: int) -> BlockPlace | None:
         """The block that holds all that the user may have typed between two words of the model's, around a message.
@@ -102,20 +114,8 @@ def find_claims(place: BlockPlace, said: Voices) -> Iterator[SaidClaim]:
     if not speaker.claims or (speaker is Speaker.USER and said.find_typed_around(place.message) != place):
         return
     for each in _find_said(place, said, speaker):
-        if not _was_brought(each, said.messages):
+        if not said.was_brought(each.claim.sentence, each.place.message):
             yield each
-
-
-def _was_brought(said: SaidClaim, messages: Mapping[int, SeenMessage]) -> bool:
-    """Whether a result that stands before a claim has its words."""
-    words = _fold(said.claim.sentence)
-    return any(
-        words in _fold(blocks.text_of(each))
-        for message in messages.values()
-        if message.index < said.place.message
-        for each in message.content
-        if blocks.is_any_result(each)
-    )
 
 
 def _fold(text: str) -> str:

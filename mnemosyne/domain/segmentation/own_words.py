@@ -1,4 +1,5 @@
-"""Where in a text its speaker uses words of their own: no quotation, no code, no listing, nothing that was pasted.
+"""Where in a text its speaker uses words of their own: no quotation, no code, no listing, nothing that is shown. The
+rule for what a user typed is another, and stricter (``prompt_line``).
 
 What is not found to be somebody's own is nobody's decision. So each rule takes too much rather than too little: an
 element reaches to the last tag that closes it and a fence to the last fence, for what stands between may have been

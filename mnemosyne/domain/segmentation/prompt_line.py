@@ -4,6 +4,7 @@ Nobody can list all that a file, a mail or a page may look like. What people typ
 one kind of text: a line of plain English, in which they speak for themselves or to the agent, from its first word to
 its last. Only that is somebody's own decision. A text with a second line, a mark that is not of prose, a word of
 another language, or a word for what others say is data, all of it: who wrote the one part may have written the other.
+These last are lists of words, and never whole: they are the second line of defence, behind what a line has to be.
 Linear in the text's length, which is bounded.
 """
 
@@ -170,6 +171,7 @@ _ENDS_WITH_ONE = re.compile(
     r"|\([^()]{1,30}\)\W*\Z|[A-Z][a-z]+ (?:out|[A-Z]{4,})\W*\Z|\s(?:BR|KR|LG|VG|MFG|EOF|END|lol|L\d+)\W*\Z"
     r"|(?<!\bthe)(?<!\bour)(?<!\bin) README\W*\Z|[.!?]\s+or\s\w+\?\Z"
 )
+"""A name, an initial, a mark of an end or a question of a few words, behind what is settled."""
 _MAY_PRECEDE = """
 to be use with in of the a an for and or from by is on as not only like instead than our my this that into using
 remove drop add keep new want have between prefer support also call per no make it's old whole proper
@@ -177,7 +179,9 @@ remove drop add keep new want have between prefer support also call per no make 
 _BEFORE_A_NAME = frozenset(_MAY_PRECEDE.split())
 """Words behind which a name may end what is said."""
 
+_MOST_NAMES = 2
 _SHORT_FORM = re.compile(r"(?!(?:BR|KR|LG|VG|MFG|FYI|PPS|PS|EOF|EOT|END|TODO|NB|LGTM)\b)[A-Z]{2,}s?")
+"""Capitals that may end what is settled ("we use SQL"), and are none with which mails and files do."""
 
 
 _REASON = re.compile(r", because [^.!?]*")
@@ -205,9 +209,6 @@ def _is_signed(said: str) -> bool:
         named -= 1
     behind = words[named - 1].casefold() not in _BEFORE_A_NAME or len(words) - named > _MOST_NAMES
     return 0 < named < len(words) and behind
-
-
-_MOST_NAMES = 2
 
 
 # Signs of others before and behind what is settled
@@ -253,6 +254,7 @@ _SHORT = 8
 _APPROVAL = re.compile(
     r"\b(?:make sense|ok(?:ay)?|right|possible|fine|clear|easy|can you|could you|do you|would|change|think)\b"
 )
+"""Of a question about something: words for whether it is good, and not for what it is."""
 
 
 def leads_to_others(told: str, before: str, others: str) -> bool:
@@ -287,3 +289,4 @@ def _looks_back(said: str) -> bool:
 
 
 _BACK = re.compile(r"\W*(?:it|it's|this|that|that's|these|those|from|in|on|at|not|see|i)\b")
+"""How a sentence begins that looks back at what stands before it."""

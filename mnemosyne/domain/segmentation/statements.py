@@ -1,8 +1,8 @@
 """Claims: the sentences of user and assistant that settle something, found by rules.
 
 A claim is cheap to keep when what it was said in has left the window. The rules prefer to miss one: a wrong claim is
-shown again and again. They read their speaker's own words alone (``own_words``), and a sentence settles one thing.
-Linear in the text's length.
+shown again and again. They read their speaker's own words alone: the model's prose (``own_words``), the line that
+the user typed (``prompt_line``). A sentence settles one thing. Linear in the text's length.
 """
 
 import re

@@ -135,6 +135,10 @@ class NotFound(MnemosyneError):
     """No such session, branch or turn."""
 
 
+class FolderSilent(MnemosyneError):
+    """A folder cannot be read in time."""
+
+
 class WorktreeFailed(MnemosyneError):
     """Files could not be kept, or not be brought back."""
 

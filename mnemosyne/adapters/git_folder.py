@@ -1,4 +1,5 @@
-"""Which project a folder belongs to, as git's own files say. Nothing is run, and nothing is written.
+"""Which project a folder belongs to, as git's own files say. Nothing is run, nothing is written, and nothing but
+regular files is opened: the folder is one that a request names.
 
 A clone is named by its remote ``origin``; without one, by the folder of the main worktree, so that all worktrees are
 one project. A folder outside git is a project of its own.
@@ -8,6 +9,7 @@ import configparser
 from pathlib import Path
 
 from mnemosyne.domain.knowledge.projects import name_remote
+from mnemosyne.regular_files import read_text
 
 _LONGEST = 1_000_000
 """Bytes of a file of git's that are read."""
@@ -31,21 +33,16 @@ def _find_common_folder(git: Path) -> Path | None:
         return git.resolve()
     if not git.is_file():
         return None
-    named = _read(git).partition("gitdir:")[2].strip()
+    named = read_text(git, _LONGEST).partition("gitdir:")[2].strip()
     own = (git.parent / named).resolve()
     common = own / "commondir"
-    return (own / _read(common).strip()).resolve() if common.is_file() else own
+    return (own / read_text(common, _LONGEST).strip()).resolve() if common.is_file() else own
 
 
 def _find_remote(common: Path) -> str | None:
     parser = configparser.ConfigParser(strict=False, interpolation=None, allow_no_value=True)
     try:
-        parser.read_string(_read(common / "config"))
+        parser.read_string(read_text(common / "config", _LONGEST))
         return name_remote(parser.get('remote "origin"', "url", fallback="") or "")
     except (OSError, configparser.Error):
         return None
-
-
-def _read(path: Path) -> str:
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return file.read(_LONGEST)

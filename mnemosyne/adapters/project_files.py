@@ -3,20 +3,18 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from mnemosyne.regular_files import read_text
+
 LONGEST = 200_000
-"""Characters of a file that are read."""
+"""Bytes of a file that are read."""
 
 
 def read_files(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """The texts of those that are there, by name. A link, or a file that cannot be read, is left out."""
     found = {}
     for name in names:
-        path = folder / name
         try:
-            if path.is_symlink() or not path.is_file():
-                continue
-            with path.open(encoding="utf-8", errors="replace") as file:
-                found[name] = file.read(LONGEST)
+            found[name] = read_text(folder / name, LONGEST, follow_link=False)
         except OSError:
             continue
     return found

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import trio
 
-from mnemosyne.actors.librarian import Librarian
+from mnemosyne.actors.librarian import FindProject, Librarian
 from mnemosyne.adapters.git_folder import find_project
 from mnemosyne.app.process import new_id, now
 from mnemosyne.config import Config
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.ports import EventLog, Journal
+from mnemosyne.errors import FolderSilent
 from mnemosyne.services.knowledge import KnowledgeDesk, Meaning
 from mnemosyne.services.sessions import Archive
 
@@ -39,8 +40,25 @@ def open_desk_of(
 def open_librarian(events: EventLog[object], journal: Journal, config: Config) -> Librarian:
     """What tells the sessions of a server what is known, and learns from them."""
     book = KnowledgeBook(events, journal)
-    return Librarian(book, _find_project, now, new_id, tokens=config.memory_tokens, learns=config.memory_learning)
+    return Librarian(book, limit_folders(), now, new_id, tokens=config.memory_tokens, learns=config.memory_learning)
 
 
-async def _find_project(folder: str) -> str:
-    return await trio.to_thread.run_sync(lambda: find_project(Path(folder)), abandon_on_cancel=True)
+FOLDER_SECONDS = 2.0
+"""How long a folder may take to say which project it belongs to: it may lie on a disk that is away."""
+
+FOLDERS_AT_ONCE = 4
+"""Threads that may wait for such folders; each stays with its folder, and the next ones wait for it in vain."""
+
+
+def limit_folders() -> FindProject:
+    """``find_project`` in a thread, for folders that requests name. Raises FolderSilent where one takes too long."""
+    limiter = trio.CapacityLimiter(FOLDERS_AT_ONCE)
+
+    async def find(folder: str) -> str:
+        with trio.move_on_after(FOLDER_SECONDS):
+            return await trio.to_thread.run_sync(
+                lambda: find_project(Path(folder)), abandon_on_cancel=True, limiter=limiter
+            )
+        raise FolderSilent(f"The folder {folder} did not say within {FOLDER_SECONDS:g} s to which project it belongs.")
+
+    return find

@@ -1,5 +1,6 @@
 """``mnemosyne memory``: what is known beyond sessions, and what becomes of it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -302,26 +303,45 @@ def export_command(file: Path, **options: Any) -> None:
 
 
 @memory.command("import", short_help="Read what is known from a file.")
-@click.argument("file", type=click.File("rb"))
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @knowledge_options
 @json_option
-def import_command(file: Any, as_json: bool, **options: Any) -> None:
-    """Take in the lines that `mnemosyne memory export` wrote, into this project; what is known already is skipped."""
-    import json
-
-    from mnemosyne.errors import BadEntry
-
-    lines = []
-    for number, line in enumerate(file, start=1):
-        try:
-            read = json.loads(line)
-        except ValueError:
-            read = None
-        if not isinstance(read, dict):
-            raise BadEntry(f"Line {number} of {file.name} is no JSON object. Nothing was taken in.")
-        lines.append(read)
+def import_command(file: Path, as_json: bool, **options: Any) -> None:
+    """Take in the lines that `mnemosyne memory export` wrote, into this project; what is known already is skipped. With
+    `-` they are read from standard input.
+    """
+    lines = list(_read_objects(file))
     counts = with_desk(options, lambda desk, _: desk.import_lines(lines, moment()))
     if as_json:
         print_json(dict(counts))
         return
     say(", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "There was nothing to take in.")
+
+
+_LONGEST_LINE = 1024 * 1024
+"""Bytes: far more than the longest entry has."""
+
+
+def _read_objects(file: Path) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a file, one on each line; of standard input for ``-``. Raises BadEntry, BadOption."""
+    import json
+    import sys
+    from contextlib import nullcontext
+
+    from mnemosyne.errors import BadEntry, BadOption
+    from mnemosyne.regular_files import LineTooLong, open_regular, read_lines
+
+    try:
+        with nullcontext(sys.stdin.buffer) if str(file) == "-" else open_regular(file) as opened:
+            for number, line in enumerate(read_lines(opened, _LONGEST_LINE), start=1):
+                try:
+                    read = json.loads(line)
+                except (ValueError, RecursionError):
+                    read = None
+                if not isinstance(read, dict):
+                    raise BadEntry(f"Line {number} of {file} is no JSON object. Nothing was taken in.")
+                yield read
+    except LineTooLong as error:
+        raise BadEntry(f"{file}: {error}. Nothing was taken in.") from None
+    except OSError as error:
+        raise BadOption(f"{file} cannot be read: {error.strerror or error}.") from None

@@ -1,8 +1,12 @@
 """``mnemosyne export`` and ``mnemosyne import``: a session in a file."""
 
 import secrets
+import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import click
 
@@ -62,11 +66,11 @@ def export(session: str, output: Path | None, redact: bool, as_json: bool, **opt
 
 
 @click.command(name="import")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @log_options()
 @json_option
 def import_command(file: Path, as_json: bool, **options: object) -> None:
-    """Read a session from a file that `mnemosyne export` wrote. It keeps its id.
+    """Read a session from a file that `mnemosyne export` wrote; `-` is standard input. It keeps its id.
 
     The whole file is checked before anything is written. A session that is here already is left alone; only where the
     file goes on from what is here, the rest is added. Wherever it is shown, the session is marked as imported: who
@@ -77,11 +81,23 @@ def import_command(file: Path, as_json: bool, **options: object) -> None:
 
     config = configuration(options)
     importing = Importing(config.tenant, now_us(), secrets.token_hex(8))
-    with progress_bar("import") as progress:
-        imported = with_log(config, lambda storage: import_file(storage, file, event_codec(), importing, progress))
+    with _regular(file) as path, progress_bar("import") as progress:
+        imported = with_log(config, lambda storage: import_file(storage, path, event_codec(), importing, progress))
     if as_json:
         print_json({"id": str(imported.session), "events": imported.events, "added": imported.added})
     elif imported.added:
         say(f"session {imported.session}: {plural(imported.added, 'event')} added")
     else:
         say(f"session {imported.session} is here already; nothing was added")
+
+
+@contextmanager
+def _regular(file: Path) -> Iterator[Path]:
+    """The file, or a private copy of standard input: a session is checked whole before it is read again."""
+    if str(file) != "-":
+        yield file
+        return
+    with NamedTemporaryFile(prefix="mnemosyne-") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        yield Path(copy.name)

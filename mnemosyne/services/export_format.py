@@ -17,6 +17,7 @@ import binascii
 import hashlib
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Protocol
 from uuid import UUID
@@ -28,6 +29,7 @@ from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Content, Envelope
 from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import BadConfiguration, UnknownEvent
+from mnemosyne.regular_files import LineTooLong, open_regular, read_lines
 from mnemosyne.terminal import json_text
 from mnemosyne.times import is_time
 from mnemosyne.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
@@ -38,6 +40,8 @@ VERSION = 1
 _ZSTD_LEVEL = 9
 _LARGEST_CONTENT = 2**28
 """Bytes that a packed content may have, so that a small file cannot fill the memory."""
+_LONGEST_LINE = _LARGEST_CONTENT * 4 // 3 + 4096
+"""Bytes: a content of that size in base64, and its hash."""
 
 
 class ExportCodec(Protocol):
@@ -128,14 +132,13 @@ class Reader:
         self._places: dict[bytes, int] = {}
         self.packed: dict[bytes, FramePlace] = {}
         """Where the packed contents lie that ``parts`` has gone past, by digest."""
-        with self._open() as file:
-            self.header = self._header(file.readline())
+        self.header = self._header(next((line for _, _, line in self._lines()), b""))
 
     def parts(self) -> Iterator[ExportedEvent]:
         """The events in order, each with its contents, hashes checked; at the end, that nothing is missing."""
         waiting: list[Content] = []
         version = 0
-        for number, place, line in self._lines():
+        for number, place, line in islice(self._lines(), 1, None):
             value = self._parse(number, line)
             if "content" in value:
                 content = self._content(number, value)
@@ -167,17 +170,20 @@ class Reader:
 
     def _open(self) -> IO[bytes]:
         try:
-            return self._path.open("rb")
+            return open_regular(self._path)
         except OSError as error:
             raise DamagedFile(f"{self._path} cannot be read: {error.strerror or error}.") from None
 
     def _lines(self) -> Iterator[tuple[int, int, bytes]]:
-        """Each line but the header with its number and its place in the file."""
+        """Each line with its number and its place in the file; the first is the header."""
+        place = 0
         with self._open() as file:
-            place = len(file.readline())
-            for number, line in enumerate(file, start=2):
-                yield number, place, line
-                place += len(line)
+            try:
+                for number, line in enumerate(read_lines(file, _LONGEST_LINE), start=1):
+                    yield number, place, line
+                    place += len(line)
+            except LineTooLong as error:
+                raise self._damage(error.number, f"it has more than {_LONGEST_LINE:,} bytes") from None
 
     def _header(self, line: bytes) -> Header:
         if not line:

@@ -1,5 +1,6 @@
 """A folder belongs to the project that git says, however often it was cloned, moved or checked out."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -52,4 +53,31 @@ def test_a_damaged_configuration_leaves_the_folder_as_its_name(tmp_path: Path, d
 @pytest.mark.parametrize("pointer", ["", "gitdir: /nowhere/at/all", "nonsense"])
 def test_a_pointer_that_leads_nowhere_does_no_harm(tmp_path: Path, pointer: str) -> None:
     (tmp_path / ".git").write_text(pointer)
+    assert isinstance(find_project(tmp_path), str)
+
+
+@pytest.mark.parametrize("name", [".git", ".git/config", ".git/commondir"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path, name: str, kind: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case _:
+            path.mkdir()
+    assert find_project(tmp_path) == str(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_worktree_whose_shared_folder_is_named_by_a_pipe_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (tmp_path / ".git").write_text(f"gitdir: {own}")
+    if kind == "pipe":
+        os.mkfifo(own / "commondir")
+    else:
+        (own / "config").symlink_to("/dev/zero")
     assert isinstance(find_project(tmp_path), str)

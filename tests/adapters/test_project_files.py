@@ -1,5 +1,6 @@
 """Only the named files are read, only from the folder itself, and only so far."""
 
+import os
 from pathlib import Path
 
 from mnemosyne.adapters import project_files
@@ -11,7 +12,8 @@ def test_files_that_are_there_are_read_and_links_and_folders_are_not(tmp_path: P
     (tmp_path / "secret").write_text("a key")
     (tmp_path / "Makefile").symlink_to(tmp_path / "secret")
     (tmp_path / "go.mod").mkdir()
-    found = read_files(tmp_path, ["README.md", "Makefile", "go.mod", "package.json"])
+    os.mkfifo(tmp_path / "Cargo.toml")
+    found = read_files(tmp_path, ["README.md", "Makefile", "go.mod", "package.json", "Cargo.toml"])
     assert found == {"README.md": "caf\u00e9 \ufffd"}
     assert read_files(tmp_path / "gone", ["README.md"]) == {}
 

@@ -1,9 +1,14 @@
 """What is known is seen from a folder: of its project wherever that was cloned, and of the folder itself."""
 
+import threading
 from pathlib import Path
 
-from mnemosyne.app.knowledge import open_desk
+import pytest
+
+from mnemosyne.app import knowledge
+from mnemosyne.app.knowledge import limit_folders, open_desk
 from mnemosyne.domain.knowledge.kinds import EntrySource, Scope
+from mnemosyne.errors import FolderSilent
 from tests.adapters.test_git_folder import repository
 from tests.services.talking import plain
 
@@ -20,3 +25,23 @@ def test_two_clones_share_a_project_and_each_is_a_sandbox(tmp_path: Path) -> Non
 
 def test_without_a_folder_only_what_holds_everywhere_is_seen() -> None:
     assert [each.scope for each in open_desk(plain(), "local", None).places] == [Scope.USER, Scope.GLOBAL]
+
+
+async def test_folders_that_do_not_answer_do_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    away = threading.Event()
+
+    def find(folder: Path) -> str:
+        if folder.name == "away":
+            away.wait()
+        return folder.name
+
+    monkeypatch.setattr(knowledge, "find_project", find)
+    monkeypatch.setattr(knowledge, "FOLDER_SECONDS", 0.01)
+    find_project = limit_folders()
+    try:
+        for _ in range(2):
+            with pytest.raises(FolderSilent):
+                await find_project("/mnt/away")
+        assert await find_project("/home/ada/app") == "app"
+    finally:
+        away.set()

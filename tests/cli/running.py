@@ -8,9 +8,9 @@ SESSION = "2510e41f-e2bc-56a3-8d5f-6cd9f1b8ce50"
 """The session of the golden log."""
 
 
-def run(*arguments: str, code: int = 0) -> Result:
+def run(*arguments: str, code: int = 0, stdin: bytes | None = None) -> Result:
     """Run a command to its end."""
-    result = CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+    result = CliRunner().invoke(main, list(arguments), input=stdin, catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result
 

@@ -119,6 +119,16 @@ def test_what_is_exported_is_taken_in_elsewhere(tmp_path: Path) -> None:
     assert contents("--project", str(there)) == ["We use pnpm"]
 
 
+def test_entries_are_read_from_standard_input_and_from_regular_files_alone(tmp_path: Path) -> None:
+    project = ("--project", str(tmp_path))
+    assert run("memory", "import", "-", *project, stdin=b'{"content": "We use pnpm"}\n').stdout == "1 added\n"
+    os.mkfifo(tmp_path / "pipe")
+    assert "it is not a regular file" in run("memory", "import", str(tmp_path / "pipe"), *project, code=2).stderr
+    (tmp_path / "long").write_bytes(b'{"content": "%s"}' % (b"x" * 1024 * 1024))
+    assert "line 1 has more than" in run("memory", "import", str(tmp_path / "long"), *project, code=1).stderr
+    assert contents(*project) == ["We use pnpm"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

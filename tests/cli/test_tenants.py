@@ -155,6 +155,12 @@ def test_another_tenant_s_session_is_not_imported(both: Path) -> None:
     assert "nothing was added" in run("import", str(file), "--tenant", "t").stdout
 
 
+def test_a_session_is_imported_from_standard_input(both: Path) -> None:
+    file = both / "session.jsonl"
+    run("export", SESSION, "--output", str(file), "--tenant", "t")
+    assert "nothing was added" in run("import", "-", "--tenant", "t", stdin=file.read_bytes()).stdout
+
+
 @pytest.fixture
 def empty(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MNEMOSYNE_DSN", dsn)

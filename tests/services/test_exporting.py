@@ -2,6 +2,7 @@ import base64
 import hashlib
 import io
 import json
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ from mnemosyne.domain.session.events import Event, GapRecorded, SessionImported,
 from mnemosyne.domain.session.redaction import is_whole
 from mnemosyne.domain.session.round_events import ManagingSwitched
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.services import exporting
+from mnemosyne.services import export_format, exporting
 from mnemosyne.services.export_format import DamagedFile
 from mnemosyne.services.exporting import SessionExists, export, import_file, write_session
 from mnemosyne.services.memories import find as find_object
@@ -339,3 +340,18 @@ async def test_a_file_holds_the_lines_of_the_session_that_a_person_means() -> No
     assert file.getvalue() == b"".join([line async for line in export(talk.archive, talk.stream, CODEC)])
     events = await talk.archive.log.read(talk.stream)
     assert (done.session, done.events, done.bytes) == (talk.stream, len(events), len(file.getvalue()))
+
+
+async def test_only_a_regular_file_with_lines_of_bounded_length_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for each in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(DamagedFile, match="cannot be read"):
+            await import_file(plain(), each, CODEC, IMPORTING)
+    monkeypatch.setattr(export_format, "_LONGEST_LINE", 1000)
+    header = export_format.header_line(export_format.Header(UUID(int=1), 1, 1))
+    for number, text in ((1, b"[" * 2000), (2, header + b"[" * 2000)):
+        (tmp_path / "long").write_bytes(text)
+        with pytest.raises(DamagedFile, match=f"line {number}: it has more than 1,000 bytes. Nothing was imported"):
+            await import_file(plain(), tmp_path / "long", CODEC, IMPORTING)

@@ -203,7 +203,7 @@ def _empty(connection: psycopg.Connection, keep: frozenset[str]) -> None:
 
 def _list_tables(connection: psycopg.Connection) -> list[str]:
     found = connection.execute("select tablename from pg_tables where schemaname = 'mnemosyne'")
-    return [name for (name,) in found if name != "mnemosyne_migrations"]
+    return [name for (name,) in found if name not in ("mnemosyne_migrations", "log_identity")]
 
 
 def _read_schema(connection: psycopg.Connection) -> Schema:

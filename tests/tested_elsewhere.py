@@ -38,7 +38,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_archive.py": (
         "that what lies in a file is read as before shows in commands, which read it from a real database",
-        "services/archiving adapters/postgres/shelf",
+        "services/archiving adapters/postgres/archive_files adapters/postgres/shelf",
     ),
     "adapters/postgres/test_journal.py": ("a batch shows in what becomes of its appends", "adapters/postgres/batches"),
     "adapters/postgres/test_event_log.py": (

@@ -8,10 +8,12 @@ import attrs
 import trio
 
 from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.shelf import PostgresShelf
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, Storage, storage_of
 from mnemosyne.config import Config
 from mnemosyne.domain.session.retention import DAY, Victim
 from mnemosyne.errors import MnemosyneError
+from mnemosyne.services.archiving import find_archives
 from mnemosyne.services.forgetting import choose_old, clean, forget_all
 
 log = logging.getLogger(__name__)
@@ -88,5 +90,10 @@ async def _forget(
 ) -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(storage.journal.run)
-        await forget_all(storage, [each.candidate.session for each in chosen], now, new_id)
+        streams = [each.candidate.session for each in chosen]
+        archives = await find_archives(PostgresShelf(storage.files.database), streams)
+        await forget_all(storage, streams, now, new_id)
+        for file in archives:
+            if await trio.Path(file).exists():
+                log.warning("%s stays: this log did not write it", file)
         await storage.journal.close(LAST_COMMIT_SECONDS)

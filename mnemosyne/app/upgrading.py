@@ -5,6 +5,7 @@ from pathlib import Path
 
 import attrs
 
+from mnemosyne.adapters.postgres.archive_files import log_id
 from mnemosyne.adapters.postgres.backup import BackupContents, Progress, check_backup, read_backup, write_backup
 from mnemosyne.adapters.postgres.nodes import list_nodes
 from mnemosyne.app.storage import open_database, storage_of
@@ -36,11 +37,12 @@ async def carry_log(config: Config, target: str, folder: Path, at: int, progress
                 if nodes:
                     named = ", ".join(f"{each.what} {each.pid} on {each.host}" for each in nodes)
                     raise BadConfiguration(f"The old database is in use: end {named} first.")
+                identity = await old.run(log_id)
                 await write_backup(old, opened, at, progress)
             opened.seek(0)
             held = check_backup(opened, progress)
             async with open_database(attrs.evolve(config, dsn=target)) as new:
-                await read_backup(new, opened, progress)
+                await read_backup(new, opened, progress, identity)
                 found = await verify_sessions(storage_of(new), None, bars)
         finally:
             file.unlink(missing_ok=True)

@@ -47,7 +47,8 @@ def archive(sessions: tuple[str, ...], folder: Path, quick: bool, as_json: bool,
 
     A file is whole and durable, and every turn was rebuilt from it, before anything leaves the database. Keep DIR where
     every server finds it under the same name, and back it up: `mnemosyne backup` holds where files lie, not what is in
-    them. `mnemosyne forget` deletes the file. `mnemosyne import` reads it, too. Only its owner can.
+    them. `mnemosyne forget` deletes the file, but never one that another log wrote. `mnemosyne import` reads it, too.
+    Only its owner can.
 
     Afterwards the tables are written anew, so that the database's files shrink.
     """
@@ -90,12 +91,13 @@ async def _archive_one(storage: "Storage", stream: "UUID", folder: Path) -> _Arc
 
     events = (await storage.events.sizes(stream))[stream].events
     file = folder / archiving.name_file(stream, events)
+    shelf = PostgresShelf(storage.files.database)
     if not file.exists():  # else it may be of an attempt that was cut short, or hold what lies there already
+        log = await shelf.log_id()
         with private_file(file) as opened:
-            await write_session(storage, str(stream), opened, event_codec(), packed=True)
+            await write_session(storage, str(stream), opened, event_codec(), log=log)
             os.fsync(opened.fileno())
         _sync(folder)
-    shelf = PostgresShelf(storage.files.database)
     moved = await archiving.shelve(storage, shelf, stream, file, event_codec())
     return _Archived(stream, file, file.stat().st_size, moved.pieces, moved.freed)
 
@@ -155,7 +157,7 @@ async def _unarchive(storage: "Storage", wanted: tuple[str, ...]) -> "list[tuple
     shelf = PostgresShelf(storage.files.database)
     done = []
     for stream in dict.fromkeys([await find(storage, each) for each in wanted]):
-        files = list(await shelf.files(stream))
+        files = list(await shelf.own_files(stream))
         with progress_bar("unarchive") as progress:
             pieces = await bring_back(storage, shelf, stream, progress)
         done.append((stream, pieces, files))

@@ -54,10 +54,11 @@ def forget(session: str | None, everything: bool, yes: bool, quick: bool, as_jso
 
     What was copied elsewhere stays: in entries of memory that were learned from the session, which are named then; in
     other sessions that said, read or were told the same; in what the client keeps itself; in backups, exports, reports,
-    logs of `replay`, and the files that `unarchive` left.
+    logs of `replay`, the files that `unarchive` left, and archives that another log wrote, which are named then.
 
-    The log stays valid: hashes, sizes, times and counts remain, and `mnemosyne verify` says `forgotten`. Of a session
-    that is damaged, so that it cannot be read, nothing remains. A client that
+    The log stays valid: hashes, sizes, times and counts remain, as do the names of the session, of models and of client
+    programs, and `mnemosyne verify` says `forgotten`. Of a session that is damaged, so that it cannot be read, nothing
+    remains. A client that
     goes on with the session sends its history again, and that is stored again. Afterwards the tables that held words
     are written anew, so that the bytes leave the database's files. That takes as long as the whole log is large; while
     it runs, a server waits with its recording, not with its turns. The journal of the database that Mnemosyne keeps
@@ -80,21 +81,23 @@ def _forget_session(config: Config, session: str, *, yes: bool, quick: bool, as_
     if not yes:
         click.confirm(f"Erase everything that was said in session {stream} ({name})?", abort=True, err=True)
 
-    async def forget_session(storage: "Storage") -> "tuple[list[str], list[Forgotten], str]":
+    async def forget_session(storage: "Storage") -> "tuple[list[str], _Erased]":
         from mnemosyne.services.knowledge import list_learned
 
         learned = [each.id for each in await list_learned(storage, config.tenant, stream)]
-        return learned, *await _forget(storage, [stream], quick=quick)
+        return learned, await _forget(storage, [stream], quick=quick)
 
-    learned, (done,), files = with_log(config, forget_session)
+    learned, erased = with_log(config, forget_session)
+    (done,) = erased.sessions
     if as_json:
-        told = {"erased": done.erased, "recorded": done.recorded, "files": files, "entries": learned}
-        print_json({"id": str(stream), **told})
+        told = {"erased": done.erased, "recorded": done.recorded, "files": erased.files, "entries": learned}
+        print_json({"id": str(stream), **told, "archives_left": erased.archives_left})
         return
     say(f"session {stream}: {plural(done.erased, 'piece')} of content erased")
+    say(_NAMES_STAY)
     if learned:
         say(f"Memory learned {', '.join(learned)} from it, which `mnemosyne memory forget ENTRY --erase` erases.")
-    print_files(files)
+    _print_outcome(erased)
 
 
 def _forget_tenant(config: Config, *, yes: bool, quick: bool, as_json: bool) -> None:
@@ -103,29 +106,60 @@ def _forget_tenant(config: Config, *, yes: bool, quick: bool, as_json: bool) -> 
         asked = f"Erase everything of tenant {config.tenant}: {plural(len(streams), 'session')}, and all that is known?"
         click.confirm(asked, abort=True, err=True)
 
-    async def forget_tenant(storage: "Storage") -> "tuple[int, list[Forgotten], str]":
+    async def forget_tenant(storage: "Storage") -> "tuple[int, _Erased]":
         from mnemosyne.services.knowledge import WriteMoment, erase_all
 
         entries = await erase_all(storage, config.tenant, WriteMoment(_now(), secrets.token_hex(4)))
-        return entries, *await _forget(storage, streams, quick=quick)
+        return entries, await _forget(storage, streams, quick=quick)
 
-    entries, done, files = with_log(config, forget_tenant)
-    pieces = sum(each.erased for each in done)
+    entries, erased = with_log(config, forget_tenant)
+    pieces = sum(each.erased for each in erased.sessions)
+    count = len(erased.sessions)
     if as_json:
-        told = {"tenant": config.tenant, "sessions": len(done), "erased": pieces, "entries": entries, "files": files}
-        print_json(told)
+        told = {"tenant": config.tenant, "sessions": count, "erased": pieces, "entries": entries}
+        print_json({**told, "files": erased.files, "archives_left": erased.archives_left})
         return
-    sessions, known = plural(len(done), "session"), plural(entries, "entry")
+    sessions, known = plural(count, "session"), plural(entries, "entry")
     say(f"tenant {config.tenant}: {plural(pieces, 'piece')} of content of {sessions} erased, and the words of {known}")
-    print_files(files)
+    say(_NAMES_STAY)
+    _print_outcome(erased)
 
 
-async def _forget(storage: "Storage", streams: "Sequence[UUID]", *, quick: bool) -> "tuple[list[Forgotten], str]":
-    """What became of the sessions, and of the files: ``rewritten``, ``kept``, or ``kept: `` and why."""
+_NAMES_STAY = "Names of sessions, models and client programs, times, sizes and hashes stay in the log."
+
+
+@attrs.frozen
+class _Erased:
+    """What happened to the sessions, and to the files: ``rewritten``, ``kept``, or ``kept: `` and why. Archives that
+    another log wrote are left.
+    """
+
+    sessions: "list[Forgotten]"
+    files: str
+    archives_left: list[str]
+
+
+async def _forget(storage: "Storage", streams: "Sequence[UUID]", *, quick: bool) -> _Erased:
+    import trio
+
+    from mnemosyne.adapters.postgres.shelf import PostgresShelf
+    from mnemosyne.services.archiving import find_archives
     from mnemosyne.services.forgetting import forget_all
 
+    archives = await find_archives(PostgresShelf(storage.files.database), streams)
     done = await forget_all(storage, streams, _now, partial(secrets.token_hex, 8))
-    return done, "kept" if quick else await clean_files(storage)
+    left = [each for each in archives if await trio.Path(each).exists()]
+    return _Erased(done, "kept" if quick else await clean_files(storage), left)
+
+
+def _print_outcome(erased: _Erased) -> None:
+    _print_archives(erased.archives_left)
+    print_files(erased.files)
+
+
+def _print_archives(files: "Sequence[str]") -> None:
+    for file in files:
+        say(f"{file} stays: this log did not write it. Delete it if its own log is gone.", err=True)
 
 
 async def clean_files(storage: "Storage") -> str:
@@ -178,21 +212,23 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
         chosen = {each.tenant: victims for each in limits if (victims := _choose(config, each))}
         if not chosen:
             say("Nothing is to be forgotten: no session is that old, and all together are not too large.", err=True)
-    files = "kept"
+    files, left = "kept", list[str]()
     for number, (tenant, victims) in enumerate(chosen.items(), 1):
         if not dry_run:
             # What several tenants' sessions leave in the files is cleaned once, behind the last of them.
-            files = _forget_victims(config, tenant, victims, quick=quick or number < len(chosen))
+            erased = _forget_victims(config, tenant, victims, quick=quick or number < len(chosen))
+            files, left = erased.files, left + erased.archives_left
     told = [(tenant, victim) for tenant, victims in chosen.items() for victim in victims]
     if as_json:
         rows = [_victim_as_json(tenant, victim) for tenant, victim in told]
-        print_json({"dry_run": dry_run, "files": files, "sessions": rows})
+        print_json({"dry_run": dry_run, "files": files, "archives_left": left, "sessions": rows})
         return
     for tenant, victim in told:
         last = local_time(victim.candidate.last_active_at)
         verb = "would be forgotten" if dry_run else "forgotten"
         whose = f" of tenant {tenant}" if tenant != config.tenant else ""
         say(f"session {victim.candidate.session}{whose}, last active {last}: {verb}, {victim.reason}")
+    _print_archives(left)
     print_files(files)
 
 
@@ -206,11 +242,10 @@ def _choose(config: Config, limit: "Limit") -> "Sequence[Victim]":
     )
 
 
-def _forget_victims(config: Config, tenant: str, victims: "Sequence[Victim]", *, quick: bool) -> str:
-    """What became of the files."""
+def _forget_victims(config: Config, tenant: str, victims: "Sequence[Victim]", *, quick: bool) -> _Erased:
     streams = [victim.candidate.session for victim in victims]
     of_tenant = attrs.evolve(config, tenant=tenant)
-    return with_log(of_tenant, lambda storage: _forget(storage, streams, quick=quick))[1]
+    return with_log(of_tenant, lambda storage: _forget(storage, streams, quick=quick))
 
 
 def _victim_as_json(tenant: str, victim: "Victim") -> dict[str, Any]:

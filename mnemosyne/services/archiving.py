@@ -1,7 +1,8 @@
 """Lets what was said in a session lie in a file outside the database, from where it is read, and brings it back."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Protocol
 from uuid import UUID
 
@@ -25,7 +26,15 @@ class Shelf(Protocol):
     """The contents of sessions that lie in files. Every call raises LogFailed."""
 
     async def files(self, stream: UUID) -> Sequence[str]:
-        """The files in which contents of a session lie."""
+        """The files that hold contents of a session."""
+        ...
+
+    async def own_files(self, stream: UUID) -> Sequence[str]:
+        """Those of them that this log wrote. Only they may be deleted."""
+        ...
+
+    async def log_id(self) -> UUID:
+        """The identity of the log, which its archive files carry."""
         ...
 
     async def put(self, stream: UUID, file: str, places: Mapping[bytes, FramePlace]) -> Moved:
@@ -46,13 +55,25 @@ def name_file(stream: UUID, events: int) -> str:
     return f"{stream}-{events}.jsonl"
 
 
+def is_archive_of(file: str, stream: UUID) -> bool:
+    """Whether a path is one that ``name_file`` could have given to the session's file."""
+    path = PurePath(file)
+    return path.is_absolute() and re.fullmatch(rf"{stream}-[0-9]+\.jsonl", path.name) is not None
+
+
+async def find_archives(shelf: Shelf, streams: Iterable[UUID]) -> list[str]:
+    """The files that hold contents of any of these sessions."""
+    return [file for stream in streams for file in await shelf.files(stream)]
+
+
 async def shelve(archive: Archive, shelf: Shelf, stream: UUID, file: Path, codec: ExportCodec) -> Moved:
     """Let a session's contents lie in a file that was written and is durable, once all of it has been read back and
-    every body was rebuilt from it. Files in which they lay before are deleted.
+    every body was rebuilt from it. Files of this log that held them before are deleted.
 
-    Raises BadConfiguration where the file is not the session's or not whole, OSError where an earlier one cannot be
-    deleted, and what the shelf raises.
+    Raises BadConfiguration where the file is another log's, not the session's or not whole, OSError where an earlier
+    one cannot be deleted, and what the shelf raises.
     """
+    before = await shelf.own_files(stream)
     try:
         reader = Reader(file, codec)
         check(reader, file)
@@ -62,7 +83,9 @@ async def shelve(archive: Archive, shelf: Shelf, stream: UUID, file: Path, codec
     held = await archive.events.read(stream, upto=len(told))
     if reader.header.session != stream or told != [each.envelope for each in held]:
         raise BadConfiguration(f"{file} tells of another session {stream}, so nothing left the database.")
-    before = await shelf.files(stream)
+    # A file of an earlier version names no log: it is ours where our rows refer to it already.
+    if reader.header.log != await shelf.log_id() and (reader.header.log is not None or str(file) not in before):
+        raise BadConfiguration(f"{file} was written by another log, so nothing left the database. Use another folder.")
     moved = await shelf.put(stream, str(file), reader.packed)
     _delete({*before} - {str(file)})
     return moved

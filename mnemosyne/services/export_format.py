@@ -58,13 +58,15 @@ class DamagedFile(BadConfiguration):
 @attrs.frozen
 class Header:
     """What a file says about itself. ``imported_at`` is when the session came from another file, in µs of UTC; None if
-    it was recorded where this one was written.
+    it was recorded where this one was written. ``log`` is the identity of the log whose archive the file is; None for
+    an export, and for an archive of a version that recorded none.
     """
 
     session: UUID
     events: int
     contents: int
     imported_at: int | None = None
+    log: UUID | None = None
 
 
 @attrs.frozen
@@ -90,6 +92,23 @@ def header_line(header: Header) -> bytes:
     return _line({"format": FORMAT, "version": VERSION, "session": str(header.session)} | _counts(header))
 
 
+def read_header(line: bytes) -> Header:
+    """The header that ``header_line`` wrote. Raises ValueError with the reason for any other line."""
+    try:
+        value = json.loads(line)
+    except RecursionError:
+        value = None
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise ValueError(f"this is no file of {FORMAT!r}")
+    if value.get("version") != VERSION:
+        raise ValueError(f"its version is {value.get('version')!r}, and this Mnemosyne reads {VERSION}")
+    try:
+        log = UUID(value["log"]) if "log" in value else None
+        return Header(UUID(value["session"]), int(value["events"]), int(value["contents"]), log=log)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise ValueError("the header is not whole") from None
+
+
 def content_line(content: Content, *, packed: bool = False) -> bytes:
     """The line of a content, as it is or ``packed``."""
     if packed:
@@ -110,9 +129,10 @@ def is_event(line: bytes) -> bool:
     return line.startswith(b'{"event"')
 
 
-def _counts(header: Header) -> dict[str, int]:
+def _counts(header: Header) -> dict[str, int | str]:
     imported = {} if header.imported_at is None else {"imported_at": header.imported_at}
-    return {"events": header.events, "contents": header.contents, **imported}
+    written_by = {} if header.log is None else {"log": str(header.log)}
+    return {"events": header.events, "contents": header.contents, **imported, **written_by}
 
 
 def _line(value: object) -> bytes:
@@ -188,15 +208,11 @@ class Reader:
     def _header(self, line: bytes) -> Header:
         if not line:
             raise self._damage(1, "it is empty")
-        value = self._parse(1, line)
-        if value.get("format") != FORMAT:
-            raise self._damage(1, f"this is no file of {FORMAT!r}")
-        if value.get("version") != VERSION:
-            raise self._damage(1, f"its version is {value.get('version')!r}, and this Mnemosyne reads {VERSION}")
+        self._parse(1, line)
         try:
-            return Header(UUID(value["session"]), int(value["events"]), int(value["contents"]))
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._damage(1, "the header is not whole") from None
+            return read_header(line)
+        except ValueError as error:
+            raise self._damage(1, str(error)) from None
 
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:

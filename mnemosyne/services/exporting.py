@@ -53,15 +53,15 @@ async def write_session(
     codec: ExportCodec,
     *,
     redact: bool = False,
-    packed: bool = False,
+    log: UUID | None = None,
 ) -> Exported:
-    """Write a session's file; with ``redact``, without the credentials in what was said; with ``packed``, as that of an
-    archived session. Raises NotFound, ContentForgotten, OSError.
+    """Write a session's file; with ``redact``, without the credentials in what was said; as the archive of a
+    ``log``, each content packed. Raises NotFound, ContentForgotten, OSError.
     """
     stream = await sessions.find(archive, session)
     copy = await _write_copy(archive, stream) if redact else None
     written = events = 0
-    async with aclosing(export(archive, stream, codec, copy, packed=packed)) as lines:
+    async with aclosing(export(archive, stream, codec, copy, log=log)) as lines:
         async for line in lines:
             file.write(line)
             written += len(line)
@@ -82,7 +82,7 @@ async def export(
     codec: ExportCodec,
     copy: RedactedSession | None = None,
     *,
-    packed: bool = False,
+    log: UUID | None = None,
 ) -> AsyncGenerator[bytes]:
     """The lines of the session's file, or of a ``copy`` of it. Raises ContentForgotten before the first line where
     something is missing.
@@ -93,12 +93,12 @@ async def export(
     lost = await _find_lost(archive, stream, events) if copy is None else copy.lost
     named = _find_first_names(events, lost)
     since = await switching.find_import(archive, _tenant_of(events), stream)
-    yield export_format.header_line(Header(stream, len(events), sum(map(len, named.values())), since))
+    yield export_format.header_line(Header(stream, len(events), sum(map(len, named.values())), since, log))
     for chunk in _chunks(events):
         contents = await store.fetch(stream, [digest for each in chunk for digest in named[each.version]])
         for each in chunk:
             for digest in named[each.version]:
-                yield export_format.content_line(Content(digest, contents[digest]), packed=packed)
+                yield export_format.content_line(Content(digest, contents[digest]), packed=log is not None)
             yield export_format.event_line(each.version, each.envelope, codec)
 
 

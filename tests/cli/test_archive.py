@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from mnemosyne.adapters.postgres.migrations import list_migrations
 from tests.adapters.log_support import query
 from tests.cli.running import run
 from tests.conftest import PostgresServer
@@ -112,3 +114,78 @@ def test_an_archived_file_is_imported_elsewhere(
     with postgres_server.fresh_database() as other:
         run("import", str(archived), "--dsn", other)
         assert json.loads(run("verify", conversation, "--dsn", other, "--json").stdout)[0]["verdict"] == "ok"
+
+
+def restored(dsn: str, other: str, folder: Path) -> None:
+    """Put a backup of one database into the other."""
+    run("backup", str(folder / "log.backup"), "--dsn", dsn)
+    run("restore", str(folder / "log.backup"), "--dsn", other)
+
+
+def test_a_restored_copy_reads_the_archive_of_its_original_and_never_deletes_it(
+    archived: Path, conversation: str, dsn: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    with postgres_server.fresh_database() as other:
+        restored(dsn, other, tmp_path)
+        assert json.loads(run("verify", conversation, "--dsn", other, "--json").stdout)[0]["verdict"] == "ok"
+        said = run("archive", conversation, "--to", str(archived.parent), "--dsn", other, code=1).output
+        assert "was written by another log, so nothing left the database. Use another folder." in said
+        run("archive", conversation, "--to", str(tmp_path / "copy"), "--dsn", other)
+        assert archived.exists()
+        (own,) = (tmp_path / "copy").iterdir()
+        run("forget", conversation, "--yes", "--dsn", other)
+        assert not own.exists()
+    assert json.loads(run("verify", conversation, "--json").stdout)[0]["verdict"] == "ok"
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_forget_in_a_restored_copy_names_the_archive_that_stays(
+    archived: Path, conversation: str, dsn: str, postgres_server: PostgresServer, tmp_path: Path, everything: bool
+) -> None:
+    wanted = "--all" if everything else conversation
+    with postgres_server.fresh_database() as other:
+        restored(dsn, other, tmp_path)
+        done = json.loads(run("forget", wanted, "--yes", "--dsn", other, "--json").stdout)
+        assert done["archives_left"] == [str(archived)]
+        assert query(other, "select count(data) from mnemosyne.content") == [(0,)]
+    assert json.loads(run("verify", conversation, "--json").stdout)[0]["verdict"] == "ok"
+
+
+def test_unarchive_in_a_restored_copy_does_not_offer_the_file_of_its_original_for_deletion(
+    archived: Path, conversation: str, dsn: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    with postgres_server.fresh_database() as other:
+        restored(dsn, other, tmp_path)
+        (back,) = json.loads(run("unarchive", conversation, "--dsn", other, "--json").stdout)
+        assert back["pieces"] > 0
+        assert back["files"] == []
+    assert archived.exists()
+
+
+def test_forget_leaves_a_file_that_is_not_the_archive_its_reference_names(archived: Path, conversation: str) -> None:
+    header, _, rest = archived.read_bytes().partition(b"\n")
+    log = json.loads(header)["log"].encode()
+    archived.write_bytes(header.replace(log, b"00000000-0000-0000-0000-000000000000") + b"\n" + rest)
+    assert f"{archived} stays: this log did not write it." in run("forget", conversation, "--yes").output
+    assert archived.exists()
+
+
+def test_an_archive_of_an_earlier_version_is_read_and_deleted_by_the_log_that_was_migrated(
+    archived: Path, conversation: str, dsn: str
+) -> None:
+    header, _, rest = archived.read_bytes().partition(b"\n")
+    old = {name: value for name, value in json.loads(header).items() if name != "log"}
+    padding = len(header) - len(json.dumps(old).encode())
+    archived.write_bytes(json.dumps(old).encode() + b" " * padding + b"\n" + rest)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(
+            "update mnemosyne.content set data ="
+            " convert_to((convert_from(data, 'UTF8')::jsonb - 3)::text, 'UTF8') where encoding = 2"
+        )
+        (migration,) = [each for each in list_migrations() if each.name == "log_identity"]
+        connection.execute("drop table mnemosyne.log_identity")
+        connection.execute(migration.sql)
+    assert json.loads(run("verify", conversation, "--json").stdout)[0]["verdict"] == "ok"
+    run("archive", conversation, "--to", str(archived.parent), "--quick")
+    run("forget", conversation, "--yes")
+    assert not archived.exists()

@@ -203,3 +203,49 @@ def test_an_upgrade_needs_the_new_database_s_name_where_the_old_one_is_the_user_
 ) -> None:
     (tmp_path / "postgres").mkdir()
     assert "--to-dsn" in run("upgrade-database", "--data-dir", str(tmp_path), *options, code=1).output
+
+
+IDENTITY = "select id from mnemosyne.log_identity"
+
+
+def test_a_restored_log_has_an_identity_of_its_own_and_an_upgraded_one_keeps_it(
+    filled: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    run("backup", str(tmp_path / "b"), "--dsn", filled)
+    with emptied(postgres_server) as other:
+        run("restore", str(tmp_path / "b"), "--dsn", other)
+        assert query(other, IDENTITY) != query(filled, IDENTITY)
+    with emptied(postgres_server) as other:
+        run("upgrade-database", "--dsn", filled, "--to-dsn", other)
+        assert query(other, IDENTITY) == query(filled, IDENTITY)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/home/me/.ssh/id_ed25519",
+        "/archive/{other}-4.jsonl",
+        "/archive/{stream}-4.jsonl.d/notes.txt",
+        "/archive/{stream}-4.jsonl\n",
+        "{stream}-4.jsonl",
+    ],
+)
+@pytest.mark.parametrize("with_log", [False, True])
+def test_a_backup_that_refers_to_a_file_that_is_no_archive_of_the_session_is_refused(
+    file: str, with_log: bool, filled: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    ((stream, digest, log),) = query(
+        filled, "select stream, digest, log.id from mnemosyne.content, mnemosyne.log_identity log limit 1"
+    )
+    named = file.format(stream=stream, other=log)
+    reference = json.dumps([named, 0, 8, *([str(log)] if with_log else [])]).encode()
+    with psycopg.connect(filled, autocommit=True) as connection:
+        connection.execute(
+            "update mnemosyne.content set encoding = 2, data = %s where stream = %s and digest = %s",
+            (reference, stream, digest),
+        )
+    run("backup", str(tmp_path / "b"), "--dsn", filled)
+    with emptied(postgres_server) as other:
+        said = run("restore", str(tmp_path / "b"), "--dsn", other, code=1).output
+        assert f"which is no archive of session {stream}" in said
+        assert query(other, "select count(*) from mnemosyne.stored_events") == [(0,)]

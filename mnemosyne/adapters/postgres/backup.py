@@ -14,10 +14,12 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import IO
+from uuid import UUID
 
 import attrs
 
 from mnemosyne import __version__
+from mnemosyne.adapters.postgres.archive_files import refuse_foreign_references
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.errors import BadConfiguration
 
@@ -74,12 +76,14 @@ async def write_backup(database: Database, file: IO[bytes], at: int, progress: P
     return await database.run(_write, file, at, progress, deadline=SECONDS)
 
 
-async def read_backup(database: Database, file: IO[bytes], progress: Progress) -> None:
+async def read_backup(database: Database, file: IO[bytes], progress: Progress, identity: UUID | None = None) -> None:
     """Put what ``check_backup`` has found whole into an empty log: all of it, or nothing.
 
-    Raises BadConfiguration where the log is not empty, and what ``Database.run`` raises.
+    The log gets an identity of its own, so that it deletes no archive of the log that was backed up, unless it takes
+    that one's place and its ``identity``. Raises BadConfiguration where the log is not empty or the file refers to
+    something else than an archive, and what ``Database.run`` raises.
     """
-    await database.run(_read, file, progress, deadline=SECONDS)
+    await database.run(_read, file, progress, identity, deadline=SECONDS)
 
 
 def check_backup(file: IO[bytes], progress: Progress) -> BackupContents:
@@ -139,7 +143,7 @@ class _Writer:
         self._progress(self.size)
 
 
-def _read(connection: Connection, file: IO[bytes], progress: Progress) -> None:
+def _read(connection: Connection, file: IO[bytes], progress: Progress, identity: UUID | None) -> None:
     _allow_time(connection)
     connection.execute("lock table mnemosyne.stored_events, mnemosyne.content in exclusive mode")
     _refuse_rows(connection)
@@ -160,6 +164,8 @@ def _read(connection: Connection, file: IO[bytes], progress: Progress) -> None:
                 size += len(data)
                 progress(size)
                 kind, data = next(pieces)
+    refuse_foreign_references(connection)
+    connection.execute("update mnemosyne.log_identity set id = coalesce(%s::uuid, gen_random_uuid())", (identity,))
     connection.execute(
         "select setval(pg_get_serial_sequence('mnemosyne.stored_events', 'notification_id'), max(notification_id)) "
         "from mnemosyne.stored_events having count(*) > 0"

@@ -8,20 +8,15 @@ forgotten session sends its history again, and what it sends again is stored aga
 What was archived lies in a file outside, packed, and its row says where. It is read from there as if it were here.
 """
 
-import base64
 import binascii
 import hashlib
-import json
-import os
-import stat
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Literal
 from uuid import UUID
 
 import attrs
 
+from mnemosyne.adapters.postgres.archive_files import ARCHIVED, Reference, delete_own_files
 from mnemosyne.adapters.postgres.batches import EncodedAppend
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.domain.ports import Content
@@ -29,8 +24,6 @@ from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
 from mnemosyne.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
 
 _RAW, _ZSTD = 0, 1
-ARCHIVED = 2
-"""The row holds an encoded ``Reference``."""
 
 # Below this the frame of zstd eats what it saves.
 _WORTH_COMPRESSING = 128
@@ -62,51 +55,6 @@ class Packed:
     size: int
     encoding: int
     data: bytes
-
-
-@attrs.frozen
-class Reference:
-    """Where a content lies: in a ``file``, from ``at`` on, ``length`` bytes of base64, which are a frame of zstd."""
-
-    file: str
-    at: int
-    length: int
-
-    def encode(self) -> bytes:
-        """As its row holds it."""
-        return json.dumps([self.file, self.at, self.length], ensure_ascii=False).encode()
-
-    @classmethod
-    def decode(cls, data: bytes) -> "Reference":
-        """What ``encode`` made. Raises ValueError for anything else."""
-        file, at, length = json.loads(data)
-        if (type(file), type(at), type(length)) != (str, int, int) or at < 0 or length < 0:
-            raise ValueError("it does not say where in which file")
-        return cls(file, at, length)
-
-    def read(self) -> bytes:
-        """The frame. Raises OSError, and ValueError where something else lies there."""
-        handle = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise ValueError("it is no file")
-            return base64.b64decode(os.pread(handle, self.length, self.at), validate=True)
-        finally:
-            os.close(handle)
-
-
-def files_of(connection: Connection, stream: UUID) -> list[str]:
-    """The files in which archived contents of a stream lie, but for those of damaged rows."""
-    rows = connection.execute(
-        "select data from mnemosyne.content where stream = %s and encoding = %s and data is not null",
-        (stream, ARCHIVED),
-        binary=True,
-    )
-    files = set()
-    for (data,) in rows:
-        with suppress(ValueError):
-            files.add(Reference.decode(data).file)
-    return sorted(files)
 
 
 def pack_contents(batch: Iterable[EncodedAppend]) -> list[Packed]:
@@ -143,17 +91,10 @@ def hold_sessions(connection: Connection, streams: Iterable[UUID], strength: Lit
 
 
 def erase_contents(connection: Connection, stream: UUID) -> int:
-    """Leave a tombstone in place of each content of a stream; return how many were erased. Files in which some lie go
-    first. Raises LogFailed where one cannot be erased from here.
+    """Leave a tombstone in place of each content of a stream; return how many were erased. Archive files that this log
+    wrote are deleted first. Raises LogFailed where one cannot be deleted from here.
     """
-    for file in files_of(connection, stream):
-        if not Path(file).parent.is_dir():
-            raise LogFailed(f"Session {stream} is archived in {file}, a folder that is not there; nothing was erased.")
-        try:
-            Path(file).unlink(missing_ok=True)
-        except OSError as error:
-            reason = error.strerror or error
-            raise LogFailed(f"The archived session's file {file} cannot be erased: {reason}.") from None
+    delete_own_files(connection, stream)
     return connection.execute(
         "update mnemosyne.content set data = null, encoding = 0 where stream = %s and data is not null", (stream,)
     ).rowcount

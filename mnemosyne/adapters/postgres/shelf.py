@@ -5,15 +5,8 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.adapters.postgres.content_store import (
-    ARCHIVED,
-    STATEMENT_BYTES,
-    Packed,
-    Reference,
-    files_of,
-    pack,
-    unpack,
-)
+from mnemosyne.adapters.postgres.archive_files import ARCHIVED, Reference, files_of, log_id, own_files_of
+from mnemosyne.adapters.postgres.content_store import STATEMENT_BYTES, Packed, pack, unpack
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.domain.ports import Content
 from mnemosyne.errors import ContentForgotten
@@ -35,6 +28,14 @@ class PostgresShelf:
         """See services.archiving.Shelf."""
         return await self.database.run(files_of, stream)
 
+    async def own_files(self, stream: UUID) -> Sequence[str]:
+        """See services.archiving.Shelf."""
+        return await self.database.run(own_files_of, stream)
+
+    async def log_id(self) -> UUID:
+        """See services.archiving.Shelf."""
+        return await self.database.run(log_id)
+
     async def put(self, stream: UUID, file: str, places: Mapping[bytes, FramePlace]) -> Moved:
         """See services.archiving.Shelf."""
         return await self.database.run(_put, stream, file, places, deadline=_SECONDS)
@@ -46,7 +47,8 @@ class PostgresShelf:
 
 def _put(connection: Connection, stream: UUID, file: str, places: Mapping[bytes, FramePlace]) -> Moved:
     digests = sorted(places)
-    references = [Reference(file, places[each].at, places[each].length).encode() for each in digests]
+    log = str(log_id(connection))
+    references = [Reference(file, places[each].at, places[each].length, log).encode() for each in digests]
     # In the order of their digests, as commits write them, so that neither waits for the other in a circle.
     held = connection.execute(
         "select octet_length(data) from mnemosyne.content where stream = %s and digest = any(%b)"

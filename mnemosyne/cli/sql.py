@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 @log_options()
 @json_option
 def sql(query: str, seconds: float, as_json: bool, **options: object) -> None:
-    """Print what a query in PostgreSQL's SQL finds, after bringing the read models up to date. It can change nothing.
-    QUERY is one statement; `-` reads it from stdin.
+    """Print what a query in PostgreSQL's SQL finds, after bringing the read models up to date. QUERY is one statement;
+    `-` reads it from stdin. It runs as a database role that may read the views of one tenant and nothing else.
 
     \b
       mnemosyne sql "select object_type, count(*) from semantic_objects group by 1"
@@ -47,7 +47,8 @@ def sql(query: str, seconds: float, as_json: bool, **options: object) -> None:
     if not text.strip():
         raise click.UsageError("QUERY is empty.")
     config = log_of(options)
-    found = with_read_models(config, partial(_ask, query=text, tenant=config.tenant, seconds=seconds))
+    asked = partial(_ask, query=text, tenant=config.tenant, seconds=seconds, ours_alone=config.dsn is None)
+    found = with_read_models(config, asked)
     if as_json:
         print_json(answer_as_json(found))
         return
@@ -74,12 +75,12 @@ def sql_reader(role: str, **options: object) -> None:
         say(f"The role is new and has no password; \\password {role} in psql gives it one.")
 
 
-async def _ask(models: "OpenReadModels", *, query: str, tenant: str, seconds: float) -> "QueryAnswer":
+async def _ask(models: "OpenReadModels", *, query: str, tenant: str, seconds: float, ours_alone: bool) -> "QueryAnswer":
     from mnemosyne.adapters.postgres.sql_views import ask_views
     from mnemosyne.projections.catalog import ALL
 
     await models.refresh(ALL)
-    return await ask_views(models.database, query, tenant=tenant, seconds=seconds)
+    return await ask_views(models.database, query, tenant=tenant, seconds=seconds, ours_alone=ours_alone)
 
 
 async def _admit(models: "OpenReadModels", *, role: str, tenant: str) -> bool:

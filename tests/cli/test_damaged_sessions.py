@@ -11,7 +11,7 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.adapters.postgres.archive_files import ARCHIVED
+from mnemosyne.adapters.postgres.content_store import ARCHIVED
 from mnemosyne.app.storage import event_codec
 from mnemosyne.projections.catalog import ALL
 from tests.adapters.log_support import query

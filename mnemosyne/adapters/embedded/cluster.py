@@ -45,6 +45,8 @@ from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogUnavailable
 
 ROLE = "mnemosyne"
 DATABASE = "mnemosyne"
+SQL_ROLE_PREFIX = "mnemosyne_sql_"
+"""How the names of the roles begin as which `mnemosyne sql` asks; they may log in as ``ROLE`` may."""
 PORT = 5432
 """No TCP port is opened; the number is part of the socket's name."""
 
@@ -82,7 +84,9 @@ INITDB_OPTIONS = (
     "--no-instructions",
 )
 
-HBA = f"local all {ROLE} peer map=mnemosyne\n"
+_SQL_ROLES = f"/^{SQL_ROLE_PREFIX}[0-9a-f]+$"
+
+HBA = f"local all {ROLE},{_SQL_ROLES} peer map=mnemosyne\n"
 
 OWN_DIRECTORY = Path("/proc/self/cwd")
 
@@ -269,7 +273,8 @@ class Cluster:
         self.socket_lock.unlink(missing_ok=True)
         self._write("pg_hba.conf", HBA, account)
         # Written at each start: accounts get renamed.
-        self._write("pg_ident.conf", f'mnemosyne "{_user_name(os.geteuid())}" {ROLE}\n', account)
+        user = _user_name(os.geteuid())
+        self._write("pg_ident.conf", "".join(f'mnemosyne "{user}" {role}\n' for role in (ROLE, _SQL_ROLES)), account)
         with suppress(FileNotFoundError):
             if self.log.stat().st_size > LOG_BYTES:
                 self.log.replace(self.log.with_name("postgres.log.1"))

@@ -1,7 +1,5 @@
-"""Archive files as rows of content refer to them: where a content is, and which files this log wrote and may delete."""
+"""Archive files that rows of content refer to: which of them this log wrote and may delete."""
 
-import base64
-import json
 import os
 import stat
 from collections.abc import Iterator
@@ -9,61 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
-import attrs
-
+from mnemosyne.adapters.postgres.content_store import ARCHIVED, Reference
 from mnemosyne.adapters.postgres.database import Connection
 from mnemosyne.errors import BadConfiguration, LogFailed
 from mnemosyne.services.archiving import is_archive_of
 from mnemosyne.services.export_format import read_header
 
-ARCHIVED = 2
-"""The encoding of a row that holds an encoded ``Reference``."""
-
 _HEADER_BYTES = 4096
-
-
-@attrs.frozen
-class Reference:
-    """Where a content is: in a ``file``, from ``at`` on, ``length`` bytes of base64, which are a frame of zstd.
-
-    ``log`` is the identity of the log that wrote the file; None in the backup of a version that recorded none.
-    """
-
-    file: str
-    at: int
-    length: int
-    log: str | None
-
-    def encode(self) -> bytes:
-        """As its row holds it."""
-        parts = [self.file, self.at, self.length, *([] if self.log is None else [self.log])]
-        return json.dumps(parts, ensure_ascii=False).encode()
-
-    @classmethod
-    def decode(cls, data: bytes) -> "Reference":
-        """The reference that ``encode`` wrote. Raises ValueError for anything else."""
-        try:
-            file, at, length, *log = json.loads(data)
-        except (TypeError, RecursionError):
-            raise ValueError("it is not a reference") from None
-        if (type(file), type(at), type(length)) != (str, int, int) or at < 0 or length < 0 or "\0" in file:
-            raise ValueError("it does not say where in which file")
-        if len(log) > 1 or not all(isinstance(each, str) for each in log):
-            raise ValueError("it does not say which log wrote the file")
-        return cls(file, at, length, log[0] if log else None)
-
-    def read(self) -> bytes:
-        """The frame. Raises OSError, and ValueError where the file does not hold it."""
-        handle = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode):
-                raise ValueError("it is no file")
-            if self.at + self.length > status.st_size:
-                raise ValueError("it ends before that place")
-            return base64.b64decode(os.pread(handle, self.length, self.at), validate=True)
-        finally:
-            os.close(handle)
 
 
 def log_id(connection: Connection) -> UUID:

@@ -8,15 +8,18 @@ forgotten session sends its history again, and what it sends again is stored aga
 What was archived lies in a file outside, packed, and its row says where. It is read from there as if it were here.
 """
 
+import base64
 import binascii
 import hashlib
+import json
+import os
+import stat
 from collections.abc import Iterable, Sequence
 from typing import Literal
 from uuid import UUID
 
 import attrs
 
-from mnemosyne.adapters.postgres.archive_files import ARCHIVED, Reference, delete_own_files
 from mnemosyne.adapters.postgres.batches import EncodedAppend
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.domain.ports import Content
@@ -24,6 +27,8 @@ from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
 from mnemosyne.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
 
 _RAW, _ZSTD = 0, 1
+ARCHIVED = 2
+"""The encoding of a row that holds an encoded ``Reference``."""
 
 # Below this the frame of zstd eats what it saves.
 _WORTH_COMPRESSING = 128
@@ -55,6 +60,50 @@ class Packed:
     size: int
     encoding: int
     data: bytes
+
+
+@attrs.frozen
+class Reference:
+    """Where a content is: in a ``file``, from ``at`` on, ``length`` bytes of base64, which are a frame of zstd.
+
+    ``log`` is the identity of the log that wrote the file; None in the backup of a version that recorded none.
+    """
+
+    file: str
+    at: int
+    length: int
+    log: str | None
+
+    def encode(self) -> bytes:
+        """As its row holds it."""
+        parts = [self.file, self.at, self.length, *([] if self.log is None else [self.log])]
+        return json.dumps(parts, ensure_ascii=False).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Reference":
+        """The reference that ``encode`` wrote. Raises ValueError for anything else."""
+        try:
+            file, at, length, *log = json.loads(data)
+        except (TypeError, RecursionError):
+            raise ValueError("it is not a reference") from None
+        if (type(file), type(at), type(length)) != (str, int, int) or at < 0 or length < 0 or "\0" in file:
+            raise ValueError("it does not say where in which file")
+        if len(log) > 1 or not all(isinstance(each, str) for each in log):
+            raise ValueError("it does not say which log wrote the file")
+        return cls(file, at, length, log[0] if log else None)
+
+    def read(self) -> bytes:
+        """The frame. Raises OSError, and ValueError where the file does not hold it."""
+        handle = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise ValueError("it is no file")
+            if self.at + self.length > status.st_size:
+                raise ValueError("it ends before that place")
+            return base64.b64decode(os.pread(handle, self.length, self.at), validate=True)
+        finally:
+            os.close(handle)
 
 
 def pack_contents(batch: Iterable[EncodedAppend]) -> list[Packed]:
@@ -94,6 +143,8 @@ def erase_contents(connection: Connection, stream: UUID) -> int:
     """Leave a tombstone in place of each content of a stream; return how many were erased. Archive files that this log
     wrote are deleted first. Raises LogFailed where one cannot be deleted from here.
     """
+    from mnemosyne.adapters.postgres.archive_files import delete_own_files  # few commands delete
+
     delete_own_files(connection, stream)
     return connection.execute(
         "update mnemosyne.content set data = null, encoding = 0 where stream = %s and data is not null", (stream,)

@@ -40,6 +40,10 @@ DOES_NOT_FIT = "MN001"
 """What our function says that appends to a stream which is at another version."""
 
 
+class LoginRefused(LogFailed):
+    """A role may not log in; the message is the server's."""
+
+
 class DoesNotFit(LogFailed):
     """A stream is not at the version that a statement expects; nothing of the statement was kept."""
 
@@ -292,6 +296,32 @@ def outside_transactions(connection: Connection, **settings: str) -> Iterator[No
         yield
     finally:
         connection.execute(write, (names, kept))
+
+
+@contextmanager
+def log_in(connection: Connection, role: str, password: str | None) -> Iterator[Connection]:
+    """Another connection to the same database, outside a transaction, as another role; without a ``password``, libpq
+    looks for one itself. Raises LoginRefused.
+    """
+    own = {"user": role, "application_name": role, "client_encoding": "utf8"}
+    if password is not None:
+        own["password"] = password
+    try:
+        other: Connection = psycopg.connect(
+            psycopg.conninfo.make_conninfo(**connection.info.get_parameters() | own), autocommit=True
+        )
+    except psycopg.OperationalError as error:
+        raise LoginRefused(_first_line(error)) from None
+    with other:
+        yield other
+
+
+def set_password(connection: Connection, role: str, password: str) -> None:
+    """Let a role log in with a password, which reaches the server as a hash alone."""
+    name, word = role.encode(), password.encode()
+    verifier = connection.pgconn.encrypt_password(word, name, b"scram-sha-256").decode()
+    statement = sql.SQL("alter role {} password {}").format(sql.Identifier(role), sql.Literal(verifier))
+    connection.execute(statement)
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.adapters.postgres.archive_files import ARCHIVED
 from mnemosyne.adapters.postgres.batches import Assessment, Committed, EncodedAppend, assess
 from mnemosyne.adapters.postgres.content_store import (
+    ARCHIVED,
     STATEMENT_BYTES,
     Packed,
     erase_contents,

@@ -5,8 +5,8 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.adapters.postgres.archive_files import ARCHIVED, Reference, files_of, log_id, own_files_of
-from mnemosyne.adapters.postgres.content_store import STATEMENT_BYTES, Packed, pack, unpack
+from mnemosyne.adapters.postgres.archive_files import files_of, log_id, own_files_of
+from mnemosyne.adapters.postgres.content_store import ARCHIVED, STATEMENT_BYTES, Packed, Reference, pack, unpack
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.domain.ports import Content
 from mnemosyne.errors import ContentForgotten

@@ -1,11 +1,21 @@
-"""The views for who analyses with SQL (0008_views.sql): asking them as their owner, and letting others read them."""
+"""The views for analysis with SQL (0008_views.sql): queries by a role that reads them alone, and roles of others."""
 
+import hashlib
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
-from mnemosyne.adapters.postgres.database import Connection, Database, tell_refusals
+from mnemosyne.adapters.embedded.cluster import SQL_ROLE_PREFIX
+from mnemosyne.adapters.postgres.database import (
+    Connection,
+    Database,
+    LoginRefused,
+    log_in,
+    set_password,
+    tell_refusals,
+)
 from mnemosyne.adapters.postgres.projection_store import reading
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.projections.catalog import ALL
@@ -17,6 +27,11 @@ READER_SECONDS = 60
 
 _GRACE = 10.0
 
+_LOGIN_ATTEMPTS = 3
+
+_ROLE_LOCK = 0x4D4E5351
+"""An arbitrary number, "MNSQ": two commands make no role at once."""
+
 
 @attrs.frozen
 class QueryAnswer:
@@ -26,13 +41,29 @@ class QueryAnswer:
     rows: Sequence[tuple[Any, ...]]
 
 
-async def ask_views(database: Database, query: str, *, tenant: str, seconds: float) -> QueryAnswer:
+async def ask_views(
+    database: Database, query: str, *, tenant: str, seconds: float, ours_alone: bool = False
+) -> QueryAnswer:
     """The answer to one statement that reads, over the views of a tenant's sessions, all of one moment.
 
-    ``seconds`` is how long the server may take. Raises BadOption with the server's words for a statement that it
-    refuses, that writes or that gives no table, and what ``Database.run`` raises.
+    A role of the tenant asks, which may read the views and nothing else, on a connection of its own: a statement could
+    give a role that was only put on its owner's rights back. ``seconds`` is how long the server may take;
+    ``ours_alone`` says that the whole server is Mnemosyne's own. Raises BadOption with the server's words for a
+    statement that it refuses, that writes or that gives no table; BadConfiguration where the role cannot be made or has
+    more rights; and what ``Database.run`` raises.
     """
-    return await database.run(_ask, query, tenant, seconds, deadline=seconds + _GRACE)
+    role = f"{SQL_ROLE_PREFIX}{hashlib.sha256(tenant.encode()).hexdigest()[:16]}"
+    for remaining in reversed(range(_LOGIN_ATTEMPTS)):  # another command may change the password meanwhile
+        password = await database.run(_prepare_role, role, tenant, ours_alone)
+        try:
+            return await database.run(_ask, role, password, query, seconds, deadline=seconds + _GRACE)
+        except LoginRefused as refused:
+            if not remaining:
+                raise BadConfiguration(
+                    f"Queries run as the role {role}, which the database does not let in: {refused}. "
+                    "Let its administrator allow that, or ask with psql as a role that `mnemosyne sql-reader` admits."
+                ) from None
+    raise AssertionError
 
 
 async def admit_reader(database: Database, role: str, tenant: str) -> bool:
@@ -43,24 +74,73 @@ async def admit_reader(database: Database, role: str, tenant: str) -> bool:
     return await database.run(_admit, role, tenant)
 
 
-def _ask(connection: Connection, query: str, tenant: str, seconds: float) -> QueryAnswer:
-    with reading(connection, ALL):
-        connection.execute("set transaction read only")
-        connection.execute(
+def _ask(connection: Connection, role: str, password: str | None, query: str, seconds: float) -> QueryAnswer:
+    # The owner's transaction keeps the tables from being exchanged for as long as the role reads them.
+    connection.execute("set local idle_in_transaction_session_timeout = 0")
+    with reading(connection, ALL), log_in(connection, role, password) as reader:
+        reader.execute("begin isolation level repeatable read read only")
+        reader.execute(
             "select set_config('statement_timeout', %s, true), set_config('search_path', %s, true),"
-            " set_config('mnemosyne.tenant', %s, true), set_config('timezone', 'UTC', true)",
-            (f"{int(seconds * 1000)}", f"{VIEWS}, mnemosyne", tenant),
+            " set_config('timezone', 'UTC', true), set_config('client_connection_check_interval', '1s', true)",
+            (f"{int(seconds * 1000)}", VIEWS),
         )
+        try:
+            with tell_refusals():
+                # A prepared statement is a single one, so that nothing ends the transaction and goes on behind it.
+                cursor = reader.execute(query.encode(), prepare=True)
+                if cursor.description is None:
+                    raise BadOption("That statement gives no table; write a select.")
+                return QueryAnswer(tuple(column.name for column in cursor.description), cursor.fetchall())
+        finally:
+            reader.close()  # before the end of its transaction, which would send what `pg_notify` was given
+
+
+def _prepare_role(connection: Connection, role: str, tenant: str, ours_alone: bool) -> str | None:
+    """Have the role of a tenant's queries; a new password for it where it is not let in without."""
+    connection.execute("select pg_advisory_xact_lock(%s)", (_ROLE_LOCK,))
+    (is_admitted, has_more) = connection.execute(_SQL_ROLE, {"role": role, "tenant": tenant}).fetchone() or (False,) * 2
+    if has_more:
+        raise BadConfiguration(f"The role {role} has more rights than to read views; drop it, or take them back.")
+    if not is_admitted:
+        _admit(connection, role, tenant)
+        if ours_alone:
+            connection.execute(_REVOKE_FROM_PUBLIC)
         # What the server says of a refusal may quote a value, and its log is out of the reach of `forget`.
-        connection.execute(
-            "select set_config('log_min_messages', 'log', true) where current_setting('is_superuser')::bool"
-        )
-        with tell_refusals():
-            # A prepared statement is a single one, so that nothing ends the transaction and goes on behind it.
-            cursor = connection.execute(query.encode(), prepare=True)
-            if cursor.description is None:
-                raise BadOption("That statement gives no table; write a select.")
-            return QueryAnswer(tuple(column.name for column in cursor.description), cursor.fetchall())
+        (is_superuser,) = connection.execute("select current_setting('is_superuser')::bool").fetchone() or (False,)
+        if is_superuser:
+            connection.execute(f"alter role {role} set log_min_messages = 'log'".encode())
+    try:
+        with log_in(connection, role, None):
+            return None
+    except LoginRefused:
+        password = secrets.token_urlsafe(32)
+        set_password(connection, role, password)
+        return password
+
+
+_SQL_ROLE = """
+select exists (select from mnemosyne.readers where role = %(role)s and tenant = %(tenant)s)
+        and exists (select from pg_roles where rolname = %(role)s),
+    exists (
+        select from pg_roles r where rolname = %(role)s
+        and (rolsuper or rolcreaterole or rolcreatedb or rolreplication or rolbypassrls
+            or exists (select from pg_auth_members where member = r.oid))
+    )
+"""
+
+_REVOKE_FROM_PUBLIC = b"""
+do $$
+declare
+    taken text;
+begin
+    select string_agg(oid::regprocedure::text, ', ') into taken from pg_proc
+    where pronamespace = 'pg_catalog'::regnamespace
+        and (proname ~ 'advisory' or proname in ('pg_notify', 'pg_logical_emit_message'));
+    execute format('revoke execute on function %s from public', taken);
+end
+$$
+"""
+"""By these any role could hold up our locks, speak to others or write into the journal."""
 
 
 def _admit(connection: Connection, role: str, tenant: str) -> bool:

@@ -90,6 +90,16 @@ and greatest(age(backend_xmin), age(backend_xid)) >= age(%(mark)s::xid)
 """
 
 
+def _drop_slots(connection: Connection) -> None:
+    """Drop replication slots, which keep the journal's old files; nothing replicates a server of Mnemosyne's own.
+    Raises LogUnavailable where one is in use.
+    """
+    for slot, user in connection.execute("select slot_name, active_pid from pg_replication_slots").fetchall():
+        if user is not None:
+            raise LogUnavailable(f"the replication slot {slot} keeps the journal, and process {user} uses it")
+        connection.execute("select pg_drop_replication_slot(%s)", (slot,))
+
+
 def _renew_journal(connection: Connection) -> None:
     """Write over every file of the journal.
 
@@ -98,6 +108,7 @@ def _renew_journal(connection: Connection) -> None:
     switch in a file is filled with zeros.
     """
     with outside_transactions(connection, **_TIME):
+        _drop_slots(connection)
         for _ in range(2):
             row = connection.execute("select count(*) from pg_ls_waldir()").fetchone()
             for _ in range(row[0] if row else 0):

@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
 from mnemosyne.adapters.embedded import cluster as embedded_cluster
-from mnemosyne.adapters.embedded.cluster import Cluster, Postmaster, client_address, connection_string, plain_reason
+from mnemosyne.adapters.embedded.cluster import (
+    HBA,
+    Cluster,
+    Postmaster,
+    client_address,
+    connection_string,
+    plain_reason,
+)
 from mnemosyne.adapters.embedded.programs import ServerUser
 from mnemosyne.errors import BadConfiguration, DatabaseUnfit
 
@@ -131,7 +138,7 @@ def test_only_who_may_log_in_is_written_anew_at_each_start(cluster: Cluster) -> 
     victim.write_text("whole")
     (cluster.folder / "pg_hba.conf").symlink_to(victim)  # planted by the account that owns the folder
     cluster.prepare_start(OURS)
-    assert (cluster.folder / "pg_hba.conf").read_text() == "local all mnemosyne peer map=mnemosyne\n"
+    assert (cluster.folder / "pg_hba.conf").read_text() == HBA
     assert victim.read_text() == "whole"
     assert OURS.name in (cluster.folder / "pg_ident.conf").read_text()
 

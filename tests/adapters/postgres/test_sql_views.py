@@ -9,8 +9,10 @@ from typing import Any
 
 import psycopg
 import pytest
+import trio
 from psycopg import errors as pg
 
+from mnemosyne.adapters.postgres.database import Connection
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.adapters.postgres.sql_views import VIEWS, QueryAnswer, admit_reader, ask_views
 from mnemosyne.domain.knowledge.state import fold
@@ -41,9 +43,22 @@ async def filled(dsn: str, *names: str) -> AsyncIterator[World]:
         yield world
 
 
-async def ask(world: World, sql: str, tenant: str = "") -> QueryAnswer:
+async def ask(world: World, sql: str) -> QueryAnswer:
+    """The answer as the owner of the views gets it, over the sessions of all tenants."""
     assert world.database is not None
-    return await ask_views(world.database, sql, tenant=tenant, seconds=30)
+
+    def execute(connection: Connection) -> QueryAnswer:
+        connection.execute(f"set local search_path = {VIEWS}; set local timezone = 'UTC'".encode())
+        cursor = connection.execute(sql.encode())
+        return QueryAnswer(tuple(column.name for column in cursor.description or ()), cursor.fetchall())
+
+    return await world.database.run(execute)
+
+
+async def ask_as_tenant(world: World, sql: str, tenant: str = "t", *, ours_alone: bool = False) -> QueryAnswer:
+    """The answer as `mnemosyne sql` gets it."""
+    assert world.database is not None
+    return await ask_views(world.database, sql, tenant=tenant, seconds=30, ours_alone=ours_alone)
 
 
 async def rows(world: World, sql: str) -> list[dict[str, Any]]:
@@ -193,46 +208,118 @@ async def test_a_stub_with_a_character_that_the_database_cannot_hold_is_shown_wi
     assert all(stub.startswith("a\ufffdb\\ufffd") for stub in stubs)
 
 
-async def test_the_owner_is_shown_the_tenant_that_it_names(dsn: str) -> None:
+async def test_a_query_sees_the_sessions_of_its_tenant_alone(dsn: str) -> None:
     async with filled(dsn, "observed", "one-of-everything") as world:
         everybody = {row[0] for row in (await ask(world, "select tenant from sessions")).rows}
         assert everybody == {"t", "local"}
         for tenant in everybody:
             for view in ("semantic_objects", "turns", "money", "savings", "admission_scores", "object_relationships"):
                 others = f"select count(*) from {view} where session_id not in (select id from sessions)"
-                assert (await ask(world, others, tenant)).rows == [(0,)]
-            assert (await ask(world, "select distinct tenant from sessions", tenant)).rows == [(tenant,)]
-        assert (await ask(world, "select * from turns", "nobody")).rows == []
+                assert (await ask_as_tenant(world, others, tenant)).rows == [(0,)]
+            assert (await ask_as_tenant(world, "select distinct tenant from sessions", tenant)).rows == [(tenant,)]
+        assert (await ask_as_tenant(world, "select * from turns", "nobody")).rows == []
+        cunning = "select count(*) from sessions where set_config('mnemosyne.tenant', 'local', false) <> ''"
+        assert (await ask_as_tenant(world, cunning, "nobody")).rows == [(0,)]
 
 
 REFUSED = {
     "select nope from turns": 'column "nope" does not exist',
-    "delete from mnemosyne.stored_events": "cannot execute DELETE in a read-only transaction",
+    "delete from mnemosyne.stored_events": "permission denied for schema mnemosyne",
     "create table t ()": "cannot execute CREATE TABLE in a read-only transaction",
     "commit; drop schema mnemosyne cascade": "cannot insert multiple commands",
     "set transaction read write": "read-write mode must be set before any query",
     "commit": "gives no table",
     "select 1/0": "division by zero",
     "copy sessions to stdout": "refuses the query",
+    # Other data
+    "select * from mnemosyne.content": "permission denied",
+    "select * from mnemosyne.readers": "permission denied",
+    "select rolpassword from pg_authid": "permission denied",
+    "select query_to_xml('select * from mnemosyne.stored_events', true, false, '')": "permission denied",
+    # The owner's rights
+    "select set_config('role', 'postgres', false)": "does not exist",
+    "select set_config('role', {owner}, false)": "permission denied to set role",
+    "select set_config('session_authorization', {owner}, false)": "permission denied to set session authorization",
+    "with back as materialized (select set_config('role', 'none', false))"
+    " select query_to_xml('select pg_read_file(''/etc/hostname'')', true, false, '') from back": "permission denied",
+    # Files and programs
+    "select pg_read_file('/etc/hostname')": "permission denied",
+    "select pg_read_binary_file('PG_VERSION')": "permission denied",
+    "select pg_ls_dir('.')": "permission denied",
+    "copy (select 1) to program 'true'": "permission denied",
+    "copy (select 1) to '/tmp/never-written'": "permission denied",
+    "select lo_export(1, '/tmp/never-written')": "permission denied",
+    "load 'auto_explain'": "is not allowed",
+    # The server
+    "select pg_create_physical_replication_slot('kept', true)": "permission denied",
+    "select pg_create_logical_replication_slot('kept', 'pgoutput')": "permission denied",
+    "select pg_switch_wal()": "permission denied",
+    "select pg_reload_conf()": "permission denied",
+    "alter system set work_mem = '1MB'": "cannot run inside a transaction block",
+    "checkpoint": "permission denied",
+    "select pg_terminate_backend(pid) from pg_stat_activity where usename = {owner}": "permission denied",
+    "select pg_cancel_backend(pid) from pg_stat_activity where usename = {owner}": "permission denied",
+}
+
+REFUSED_ON_A_SERVER_OF_OURS = {
+    "select pg_logical_emit_message(false, 'x', 'planted')": "permission denied",
+    "select pg_advisory_lock(1)": "permission denied",
+    "select pg_try_advisory_xact_lock(1, 2)": "permission denied",
+    "select pg_notify('foo', 'bar')": "permission denied",
 }
 
 
 async def test_a_statement_that_is_no_question_is_refused_with_a_sentence(dsn: str) -> None:
     async with filled(dsn, "one-of-everything") as world:
         before = query(dsn, "select count(*) from mnemosyne.stored_events")
+        ((owner,),) = query(dsn, "select quote_literal(current_user)")
         for sql, why in REFUSED.items():
             with pytest.raises(BadOption, match=re.escape(why)):
-                await ask(world, sql)
+                await ask_as_tenant(world, sql.replace("{owner}", owner))
         assert world.database is not None
         with pytest.raises(BadOption, match="took too long"):
-            await ask_views(world.database, "select pg_sleep(60)", tenant="", seconds=0.01)
+            await ask_views(world.database, "select pg_sleep(60)", tenant="t", seconds=0.01)
         assert query(dsn, "select count(*) from mnemosyne.stored_events") == before
+        assert query(dsn, "select * from pg_replication_slots") == []
 
 
-async def test_what_a_refusal_quotes_does_not_reach_the_server_s_log(dsn: str) -> None:
+async def test_on_a_server_of_our_own_a_query_takes_no_locks_and_writes_nothing_into_the_journal(
+    postgres_server: PostgresServer,
+) -> None:
+    with postgres_server.fresh_database() as dsn:
+        async with filled(dsn, "one-of-everything") as world:
+            for sql, why in REFUSED_ON_A_SERVER_OF_OURS.items():
+                with pytest.raises(BadOption, match=re.escape(why)):
+                    await ask_as_tenant(world, sql, ours_alone=True)
+
+
+async def test_a_query_runs_as_a_role_without_rights(dsn: str) -> None:
     async with filled(dsn, "one-of-everything") as world:
-        assert (await ask(world, "select current_setting('log_min_messages')")).rows == [("log",)]
-    assert query(dsn, "select current_setting('log_min_messages')") == [("warning",)]
+        who = "select current_user, session_user, current_setting('is_superuser'), current_setting('log_min_messages')"
+        ((current, session, superuser, level),) = (await ask_as_tenant(world, who)).rows
+        assert current == session != query(dsn, "select current_user")[0][0]
+        # What a refusal quotes does not reach the server's log.
+        assert (superuser, level) == ("off", "log")
+        assert query(dsn, "select current_setting('log_min_messages')") == [("warning",)]
+        query(dsn, f"grant pg_read_server_files to {current}")
+        with pytest.raises(BadConfiguration, match="has more rights than to read views"):
+            await ask_as_tenant(world, who)
+        query(dsn, f"revoke pg_read_server_files from {current}")
+        assert (await ask_as_tenant(world, "select 1")).rows == [(1,)]
+
+
+async def test_a_rebuild_waits_for_the_tables_that_a_query_reads(dsn: str) -> None:
+    async with filled(dsn, "hidden-rounds") as world, trio.open_nursery() as nursery:
+        counts = "select count(*), pg_sleep(0.2), (select count(*) from turns) from turns"
+
+        async def read() -> None:
+            for _ in range(3):
+                ((before, _, after),) = (await ask_as_tenant(world, counts)).rows
+                assert before == after > 0
+
+        nursery.start_soon(read)
+        for projection in ALL:
+            assert await rebuild(projection, world.tail, world.store) is not None
 
 
 # Readers

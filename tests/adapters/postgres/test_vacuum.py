@@ -6,6 +6,7 @@ import psycopg
 import pytest
 import trio
 
+from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres import vacuum
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.migrations import list_migrations, migrate
@@ -135,3 +136,25 @@ async def test_samples_of_words_that_an_earlier_version_left_go_when_the_schema_
         query(empty_dsn, "delete from mnemosyne.content")
         await rewrite_content(database, ours_alone=False, report=ignore_news)
     assert files_with(empty_dsn, FRAMES) == set()
+
+
+async def test_a_replication_slot_does_not_keep_the_journal_that_forgetting_renews(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("own")
+    async with open_embedded(folder) as server, open_database(server.dsn) as database:
+        async with open_on(database) as world:
+            query(server.dsn, "select pg_create_physical_replication_slot('kept', true)")
+            await world.journal.append(said(stream(1), 0, "one", contents=[content(SECRET)]))
+            await world.log.forget(stream(1), hushed)
+        await rewrite_content(database, ours_alone=True, report=ignore_news)
+        assert query(server.dsn, "select * from pg_replication_slots") == []
+    assert not any(SECRET in file.read_bytes() for file in (folder / "postgres/pg_wal").iterdir() if file.is_file())
+
+
+async def test_a_replication_slot_in_use_is_reported_by_name(dsn: str) -> None:
+    async with open_database(dsn) as database:
+        with psycopg.connect(dsn) as user:
+            user.execute("select pg_create_physical_replication_slot('busy', true, true)")
+            with pytest.raises(LogUnavailable, match="the replication slot busy keeps the journal"):
+                await database.run(vacuum._drop_slots)

@@ -15,6 +15,7 @@ from mnemosyne.domain.ports import ContentStore, StreamReader
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.domain.session.state import Branch
+from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import normal_form, recipe, transcript
 from mnemosyne.domain.wire.dialect import Dialect
@@ -232,9 +233,7 @@ class Histories:
         read = (await read_beside(raw, lane=branch.lane, most=transcript.ANY_NUMBER)).transcript
         sent = attrs.evolve(read, recipe=branch.wire.body)
         reach = branch.wire.ends[-1] if branch.wire.ends else 0
-        messages = tuple(
-            sent.dialect.history.bare(sent.message_bytes(number)) for number in range(len(sent.messages))[: reach + 1]
-        )
+        messages = tuple(upstream_history.bare(sent, number) for number in range(len(sent.messages))[: reach + 1])
         # Of an attempt that was refused every time, nothing was said.
         said = {
             attempt: [each for each in rounds if each.usage or each.stop_reason]

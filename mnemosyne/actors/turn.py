@@ -216,7 +216,7 @@ class Turn:
     async def replace_refused(self, refusal: Reply) -> bytes | None:
         """What goes instead of a first request that was refused for something of ours; None if it was not."""
         last = self._last
-        kind = None if last is None else refusal_of(refusal.body, len(last.turn.read.fields.tool_names))
+        kind = None if last is None else refusal_of(refusal.body, last.turn.read.tools)
         if last is None or kind is None:
             return None
         refusal = await self._without_keys(refusal, 400)

@@ -23,6 +23,7 @@ from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.lab.provider import from_data
 from mnemosyne.lab.provider.reading import Json
+from mnemosyne.lab.provider.responses import list_tools
 from tests.clients.agents import Block
 from tests.clients.desk import MNEMOSYNE, Server, bare_environment, finished, serving
 from tests.clients.provider import standin_in_a_thread
@@ -160,7 +161,7 @@ def _assert_on_record(events: Sequence[object], bodies: Sequence[bytes], rounds:
 
 def _assert_rewritten(events: Sequence[object], bodies: Sequence[bytes]) -> None:
     """It was, and only where that is on record."""
-    histories = [_history(body) for body in map(json.loads, bodies) if body.get("tools")]
+    histories = [_history(body) for body in map(json.loads, bodies) if list(list_tools(body))]
     epochs = [each for each in events if isinstance(each, EpochBegan)]
     assert len(epochs) >= EPOCHS
     assert sum(after[: len(before)] != before for before, after in pairwise(histories)) == len(epochs)

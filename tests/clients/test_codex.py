@@ -1,5 +1,6 @@
 """Codex through us: it speaks another dialect than the other agents, and is on record and managed like them."""
 
+import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,12 @@ def run(command: str) -> Json:
     return {"type": "tool_use", "name": "exec_command", "input": {"cmd": command}}
 
 
+def execute(command: str) -> Json:
+    """The call that the default model makes of a command: a script that runs it."""
+    script = f"const done = await tools.exec_command({{cmd: {json.dumps(command)}}}); text(done.output);"
+    return {"type": "tool_use", "name": "exec", "input": {"input": script}}
+
+
 def codex(
     server: Server,
     programs: Path,
@@ -24,12 +31,16 @@ def codex(
     prompt: str,
     *options: str,
     of_run: Sequence[str] = (),
+    model: str | None = "gpt-5.5",
 ) -> str:
-    """`mnemosyne run -- codex exec`, to its end, with options behind it and of `run`; what it said last."""
+    """`mnemosyne run -- codex exec`, to its end, with options behind it and of `run`; what it said last. Without a
+    ``model`` it takes its default one.
+    """
     (home / "codex").mkdir(exist_ok=True)
     environment = bare_environment(home) | {"CODEX_HOME": str(home / "codex"), "OPENAI_API_KEY": "a-dummy-key"}
     environment |= {"CODEX_API_KEY": "a-dummy-key", "PATH": f"{programs}:{environment['PATH']}"}
-    command = ["codex", "-s", "danger-full-access", "exec", "--skip-git-repo-check", "-c", "model=gpt-5.5", *options]
+    chosen = [] if model is None else ["-c", f"model={model}"]
+    command = ["codex", "-s", "danger-full-access", "exec", "--skip-git-repo-check", *chosen, *options]
     done = subprocess.run(
         [*MNEMOSYNE, "run", *server.options, *of_run, "--", *command, prompt],
         cwd=project,
@@ -69,20 +80,22 @@ def test_a_loop_of_tools_and_its_resumption_are_one_conversation_on_record(
     assert [found.history.dialect_of(branch).name for branch in found.history.lines] == ["responses"]
 
 
+@pytest.mark.parametrize("model", ["gpt-5.5", None])
 @pytest.mark.parametrize("provider", ["OpenAI", "another"])
 def test_a_window_that_it_compacted_is_followed_by_one_of_its_own(
-    programs: Path, server: Server, tmp_path: Path, provider: str
+    programs: Path, server: Server, tmp_path: Path, provider: str, model: str | None
 ) -> None:
     """It has its vendor's own provider compact by an item, and others by a prompt."""
     full = {"input_tokens": 200_000, "output_tokens": 10, "total_tokens": 200_010}
+    call = execute if model is None else run
     here = visit(server)
     here.script(
         {"when": {"prompt": "CONTEXT CHECKPOINT"}, "reply": {"text": "The colour is teal."}},
-        {"when": {"prompt": "colour"}, "times": 1, "reply": {"content": [run("echo teal")], "usage": full}},
+        {"when": {"prompt": "colour"}, "times": 1, "reply": {"content": [call("echo teal")], "usage": full}},
         {"when": {"prompt": "colour", "rounds": 0}, "reply": {"text": "It is teal."}},
     )
     named = f'{{name="{provider}",base_url="{server.url}/v1",env_key="OPENAI_API_KEY",wire_api="responses"}}'
     settings = ("model_auto_compact_token_limit=100000", "model_provider=p", f"model_providers.p={named}")
     options = [word for setting in settings for word in ("-c", setting)]
-    assert codex(server, programs, tmp_path, tmp_path, "Which colour is it?", *options) == "It is teal."
+    assert codex(server, programs, tmp_path, tmp_path, "Which colour is it?", *options, model=model) == "It is teal."
     assert here.recorded().branches == {"main": 1, "compaction-1": 1, "successor-1": 1}

@@ -11,7 +11,7 @@ import pytest
 from tests.clients.agents import CLAUDE_CODE, OPENCODE, Agent, Block
 from tests.clients.desk import Desk, Server, desk
 from tests.clients.long_work import LONG, NEW, OLD, SHORT, Rounds, Worker, finish_long_work
-from tests.clients.test_codex import codex
+from tests.clients.test_codex import codex, execute
 from tests.clients.test_codex import run as run_of_codex
 from tests.clients.test_responses_of_opencode import COMPATIBLE, OPENAI, opencode
 from tests.clients.test_responses_of_opencode import run as run_of_opencode
@@ -72,12 +72,12 @@ class AtShell:
         return self.speak(server, prompt, goes_on)
 
 
-def make_codex(programs: Path, folder: Path, _: Server) -> Worker:
+def make_codex(model: str | None, call: Callable[[str], Block], programs: Path, folder: Path, _: Server) -> Worker:
     def speak(server: Server, prompt: str, goes_on: bool) -> str:
-        return codex(server, programs, home, project, prompt, *(["resume", "--last"] if goes_on else []))
+        return codex(server, programs, home, project, prompt, *(["resume", "--last"] if goes_on else []), model=model)
 
     home, project = _folders(folder)
-    return AtShell(home, project, run_of_codex, speak)
+    return AtShell(home, project, call, speak)
 
 
 def make_opencode(provider: str, programs: Path, folder: Path, _: Server) -> Worker:
@@ -99,14 +99,15 @@ def _folders(folder: Path) -> tuple[Path, Path]:
 WORKERS: dict[str, Make] = {
     "claude": partial(AtDesk.make, CLAUDE_CODE),
     "opencode": partial(AtDesk.make, OPENCODE),
-    "codex": make_codex,
+    "codex": partial(make_codex, "gpt-5.5", run_of_codex),
+    "codex with its default model": partial(make_codex, None, execute),
     "opencode with openai": partial(make_opencode, OPENAI),
     "opencode with openai-compatible": partial(make_opencode, COMPATIBLE),
 }
 
-IN_CI = ("claude", "codex")
-"""One client of either company's, whose runs take seconds of processor time; the others and the long ones are for
-campaigns.
+IN_CI = ("claude", "codex", "codex with its default model")
+"""One client of either company's, and either way in which Codex offers its tools: their runs take seconds of processor
+time. The others and the long ones are for campaigns.
 """
 
 CASES = [

@@ -18,7 +18,10 @@ _LOOKED_AT = 6_000
 
 _WRAPPING = re.compile(
     r"\A\s*(?:<(?:system-reminder|available-deferred-tools|local-command-caveat|command-(?:name|message|args)|bash-input|"
-    r"user-prompt-submit-hook|environment_details|env)\b|\[Request interrupted by user|Caveat: The messages below|"
+    r"user-prompt-submit-hook|environment_details|env|"
+    # Codex 0.171.0
+    r"environment_context|turn_aborted|subagent_notification|user_shell_command|recommended_plugins|model_switch)\b|"
+    r"# AGENTS\.md instructions for |\[Request interrupted by user|Caveat: The messages below|"
     r"Continue if you have next steps|x-anthropic-billing-header)",
     re.IGNORECASE,
 )

@@ -4,6 +4,7 @@ import re
 from enum import Enum, auto
 
 from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.wire import json_spans
 from mnemosyne.domain.wire.reply import json_object
 
 
@@ -26,14 +27,17 @@ _OF_THINKING = (
 )
 
 
-def refusal_of(error: bytes, client_tools: int) -> Refusal | None:
-    """What an error of HTTP status 400 is about, if it is of ours; the client offers so many tools, before ours."""
+def refusal_of(error: bytes, tools: bytes) -> Refusal | None:
+    """What an error of HTTP status 400 is about, if it is of ours. ``tools`` is the JSON array of the tools that the
+    client offers, before ours.
+    """
     said = json_object(error).get("error")
-    message = str(said.get("message")) if isinstance(said, dict) else ""
+    message = f"{said.get('message')} {said.get('param')}" if isinstance(said, dict) else ""
     if any(words in message for words in _OF_THINKING):
         return Refusal.THINKING
-    # "tools.18.custom.name: …"
-    numbers = re.findall(r"\btools\.(\d{1,6})\b", message)
-    if any(name in message for name in memory_tools.NAMES) or any(int(number) >= client_tools for number in numbers):
+    # "tools.18.custom.name: …", "Invalid value: 'input[0].tools[3].type'."
+    numbers = re.findall(r"\btools(?:\.|\[)(\d{1,6})\b", message)
+    count = len(json_spans.elements(tools, 0) or ())
+    if any(name in message for name in memory_tools.NAMES) or any(int(number) >= count for number in numbers):
         return Refusal.TOOLS
     return None

@@ -16,8 +16,10 @@ from mnemosyne.domain.wire import json_spans, message_bytes
 from mnemosyne.domain.wire.billing import leave_out_billing
 from mnemosyne.domain.wire.blocks import MARKER
 from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.fragments import name_of_tool
 from mnemosyne.domain.wire.history import Round, SentBefore
 from mnemosyne.domain.wire.markers import AN_HOUR, HEAD
+from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.domain.wire.transcript import Transcript
 
 
@@ -93,6 +95,20 @@ def rewrite(messages: Sequence[bytes], ends: Sequence[int], before: UpstreamHist
     return UpstreamHistory(messages=tuple(messages), ends=tuple(ends), epoch=before.epoch + 1, dialect=before.dialect)
 
 
+def bare(sent: Transcript, number: int) -> bytes:
+    """An element of a body that was sent, as it stands in the history: without markers and without our tools."""
+    element = sent.dialect.history.bare(sent.message_bytes(number))
+    span = sent.dialect.find_tools(element) if number == sent.offering else None
+    if span is None:
+        return element
+    clients = [
+        end
+        for start, end in json_spans.elements(element, span[0]) or ()
+        if not memory_tools.collides([name_of_tool(json_object(element[start:end]))])
+    ]
+    return element[: clients[-1]] + element[span[1] - 1 :] if clients else element
+
+
 def body(
     read: Transcript,
     history: UpstreamHistory,
@@ -103,7 +119,8 @@ def body(
     tool_budget: int | None = None,
     by_prefix: bool = False,
 ) -> bytes:
-    """The client's request with other messages, and with our tools behind its own; every other byte is the client's.
+    """The client's request with other messages, and with our tools behind its own, in whichever member or message it
+    offers them; every other byte is the client's.
 
     Its cache markers move to where the same messages end on the wire, the last of them to the end of all (where the
     provider does not mark that by itself): there are never more of them than the client set. ``messages`` are those of
@@ -124,6 +141,11 @@ def body(
                 break
     for number, changed in marked.items():
         said[number] = changed
+    if tools and read.offering is not None:
+        place = history.ends[read.offering] - 1
+        start, end = read.dialect.find_tools(said[place]) or (0, 0)
+        if end:
+            said[place] = said[place][:start] + _append_tools(said[place][start:end], tools) + said[place][end:]
     changes = {read.dialect.array: b"[" + b",".join(said) + b"]"}
     parts: list[bytes] = []
     at = 0
@@ -136,8 +158,12 @@ def body(
         if member.key == "tools" and tools and json_spans.elements(value, 0):
             sent = value if tool_budget is None else tool_paging.page_tools(value, tool_budget)
             own = tools if sent == value else (*tools, memory_tools.TOOL_JSON)
-            changes["tools"] = sent[:-1].rstrip() + b"," + b",".join(own) + b"]"
+            changes["tools"] = _append_tools(sent, own)
         if member.key in changes:
             parts += [read.raw[at : member.value_start], changes[member.key]]
             at = member.value_end
     return b"".join((*parts, read.raw[at:]))
+
+
+def _append_tools(array: bytes, tools: Sequence[bytes]) -> bytes:
+    return array[:-1].rstrip() + b"," + b",".join(tools) + b"]"

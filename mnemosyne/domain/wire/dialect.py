@@ -81,6 +81,7 @@ class Dialect:
     the Messages API's shape, ``write_result`` the JSON of what a call got: the call's id, the text, and whether it
     failed; and the images and documents behind the text, where ``attaches`` says that they may stand there.
     ``write_error`` makes an error of its kind, in the Messages API's words, and of what it says.
+    ``find_tools`` gives where in an element of the history tools are offered, None where it offers none.
     ``find_obstacle`` says why a request with such top-level members, each found by its name, cannot be managed;
     ``""`` if it can.
     """
@@ -107,6 +108,7 @@ class Dialect:
     write_result: WriteResult
     attaches: bool = False
     write_error: Callable[[str, str], Mapping[str, Any]]
+    find_tools: Callable[[bytes], Range | None] = lambda element: None
     find_obstacle: Callable[[Callable[[str], Any]], str] = lambda member: ""
 
     def read_reply(self, body: bytes) -> Reply:

@@ -125,6 +125,7 @@ TELLTALES = (
         "This session is being continued from a previous conversation that ran out of context",
     ),
     Telltale("codex", "0.169.0", RequestKind.COMPACTION, "last user", False, "You are performing a CONTEXT CHECKPOINT"),
+    Telltale("codex", "0.171.0", RequestKind.COMPACTION, "last user", True, "You are performing a CONTEXT CHECKPOINT"),
     Telltale(
         "codex",
         "0.169.0",
@@ -266,8 +267,7 @@ def _kind(heard: ClientHeaders, transcript: Transcript) -> RequestKind:
     if fields.has_output_format and len(transcript.messages) <= 1:
         # Claude Code 2.1.197 and 2.1.329 ask for {"title": …} by a schema; no main turn is a single message with one.
         return RequestKind.TITLE
-    # A plain SDK program without tools is a conversation like any other; an agent's request without tools is not. Codex
-    # 0.169.0 offers some models their tools in the history.
+    # A plain SDK program without tools is a conversation like any other; an agent's request without tools is not.
     return RequestKind.SIDE if heard.client in ("claude-code", "opencode") else RequestKind.TURN
 
 

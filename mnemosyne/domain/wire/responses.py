@@ -14,9 +14,11 @@ from mnemosyne.domain.wire.responses_reply import ENDS, ResponsesReply
 
 
 def read_message(item: dict[str, Any]) -> dict[str, Any]:
-    """An element of ``input``. What names no role and is no result is the model's."""
+    """An element of ``input``. What names no role and is no result is the model's, except what sets the request up."""
     role = item.get("role")
-    role = "system" if role == "developer" else role
+    role = "system" if role == "developer" or (role == "user" and _is_by_program(item)) else role
+    if item.get("type") == _CONFIGURATION:
+        return {"role": "system", "content": []}
     if item.get("type", "message") == "message":
         return {"role": role, "content": read_parts(item.get("content"))} if isinstance(role, str) else {"content": []}
     block = read_block(item)
@@ -24,10 +26,49 @@ def read_message(item: dict[str, Any]) -> dict[str, Any]:
     return {"role": role if isinstance(role, str) else own, "content": [block]}
 
 
+_CONFIGURATION = "configuration_update"
+"""The type of an item that sets the reasoning effort from here on (seen with Codex 0.171.0)."""
+
+_ADDITIONAL_TOOLS = "additional_tools"
+"""The type of an item that offers tools in place of the member ``tools`` (seen with Codex 0.171.0's default model)."""
+
+
+_TYPED = ("user.text", "user.image")
+"""Kinds of the parts of a message that its user sent."""
+
+
+def _is_by_program(item: Mapping[str, Any]) -> bool:
+    """Whether the client says of a user's message that it wrote every part of it: Codex 0.171.0 names the kind of each,
+    ``user.text`` for what was typed and ``environments.environment_context`` for what it adds by itself.
+    """
+    about = item.get("internal_chat_message_metadata_passthrough")
+    kinds = about.get("content_item_kinds") if isinstance(about, dict) else None
+    return isinstance(kinds, list) and bool(kinds) and not any(kind in _TYPED for kind in kinds)
+
+
+def find_tools(element: bytes) -> Range | None:
+    """Where the array of tools is in an item that offers some."""
+    members = {member.key: member for member in json_spans.members(element, 0) or ()}
+    kind, tools = members.get("type"), members.get("tools")
+    if kind is None or tools is None or json_spans.text_at(element, kind) != _ADDITIONAL_TOOLS:
+        return None
+    return (tools.value_start, tools.value_end) if json_spans.elements(element, tools.value_start) else None
+
+
+def _list_tools(tools: list[Any]) -> Iterator[Any]:
+    """The tools that a client offers, those of a namespace one by one."""
+    for tool in tools:
+        inner = tool.get("tools") if isinstance(tool, dict) and tool.get("type") == "namespace" else None
+        yield from inner if isinstance(inner, list) else (tool,)
+
+
 def block_ranges(raw: bytes, start: int) -> tuple[Range, ...]:
     """Where the blocks of the item at ``start`` are, in the order of ``read_message``'s content."""
     members = {member.key: member for member in json_spans.members(raw, start) or ()}
-    if "type" in members and json_spans.text_at(raw, members["type"]) != "message":
+    kind = json_spans.text_at(raw, members["type"]) if "type" in members else "message"
+    if kind == _CONFIGURATION:
+        return ()
+    if kind != "message":
         end = json_spans.value_end(raw, start)
         return ((start, end),) if end is not None else ()
     if "role" not in members or json_spans.text_at(raw, members["role"]) is None:
@@ -52,7 +93,8 @@ def read_facts(key: str, value: Any) -> Facts:
         case "instructions", str() | list():
             return [("system_digest", normal_form.system_digest(value))]
         case "tools", [_, *_]:
-            return [("tool_names", tuple(map(name_of_tool, value))), ("tools_digest", normal_form.tools_digest(value))]
+            names = tuple(map(name_of_tool, _list_tools(value)))
+            return [("tool_names", names), ("tools_digest", normal_form.tools_digest(value))]
         case "previous_response_id" | "conversation", _ if value is not None:
             return [("has_thread", True), ("thread_continues", True)]
         case "background", True:
@@ -122,5 +164,6 @@ RESPONSES = Dialect(
     write_tool=responses_items.write_tool,
     write_result=responses_items.write_result,
     write_error=write_error,
+    find_tools=find_tools,
     find_obstacle=_find_obstacle,
 )

@@ -119,6 +119,8 @@ class Transcript:
     """Where in ``raw`` a MARKER_KEY stands."""
     values: int = attrs.field(repr=False)
     """How many values of JSON there are in it; of too many, one more than are read."""
+    offering: int | None
+    """The number of the message that offers the client's tools; None where a top-level member does, or nothing."""
     _array_start: int = attrs.field(repr=False)
     _checkpoint: _Checkpoint = attrs.field(repr=False, eq=False)
     # The last messages, each asked for several times in its first turn. Nothing leaves: threads may share it.
@@ -128,6 +130,16 @@ class Transcript:
     def dialect(self) -> Dialect:
         """The dialect in which it was read."""
         return dialect_of(self.lane)
+
+    @property
+    def tools(self) -> bytes:
+        """The JSON array of the tools that the client offers; empty where it offers none."""
+        if self.offering is not None:
+            element = self.message_bytes(self.offering)
+            start, end = self.dialect.find_tools(element) or (0, 0)
+            return element[start:end]
+        spans = ((member.value_start, member.value_end) for member in self.members if member.key == "tools")
+        return next((self.raw[start:end] for start, end in spans), b"")
 
     @property
     def system(self) -> Any:
@@ -241,14 +253,19 @@ def read(
     layout, values = _lay_out(raw, earlier, (head, tail), dialect, most)
     messages = _messages(raw, layout, earlier, lane) if layout.opaque is None else ()
     opaque = layout.opaque or _other_dialect(dialect, messages, layout)
+    messages = messages if opaque is None else ()
+    fields = _fields(layout.members)
+    offering = _find_offering(raw, layout, messages, earlier, dialect) if not fields.has_tools else None
+    if offering is not None:
+        fields = attrs.evolve(fields, **offering[1])
     store = _Store(raw, previous, known, replies)
     change = store.change(layout, head, tail)
     checkpoint, exact = _hash(raw, previous, head)
     transcript = Transcript(
         raw=raw,
         lane=lane,
-        messages=messages if opaque is None else (),
-        fields=_fields(layout.members),
+        messages=messages,
+        fields=fields,
         opaque=opaque,
         sha256=exact,
         stored_sha256=sha256(_mask(raw, layout.withheld)).digest() if layout.withheld else exact,
@@ -257,6 +274,7 @@ def read(
         recipe=recipe.apply(previous.recipe if previous else Recipe(), change),
         marked=_find_markers(raw, previous, head),
         values=values,
+        offering=offering[0] if offering is not None else None,
         array_start=layout.array_start,
         checkpoint=checkpoint,
     )
@@ -383,6 +401,25 @@ def _fields(members: Sequence[ReadMember]) -> Fields:
     facts = {name: value for member in members for name, value in member.facts}
     facts.pop("thread_continues", None)
     return Fields(**facts)
+
+
+_Offering = tuple[int, dict[str, Any]]
+"""The number of a message that offers tools, and the fields that it decides."""
+
+
+def _find_offering(
+    raw: bytes, layout: BodyLayout, messages: Sequence[Message], earlier: Transcript | None, dialect: Dialect
+) -> _Offering | None:
+    """The message that offers the client's tools, among those with which the client sets a conversation up."""
+    if earlier is not None and earlier.offering is not None and earlier.offering < layout.kept:
+        known = earlier.fields
+        return earlier.offering, {"tool_names": known.tool_names, "tools_digest": known.tools_digest}
+    for number, message in enumerate(takewhile(lambda message: message.role == "system", messages)):
+        element = raw[layout.array_start + message.start : layout.array_start + message.end]
+        span = dialect.find_tools(element)
+        if span is not None:
+            return number, dict(dialect.read_facts("tools", _parse(element[slice(*span)])))
+    return None
 
 
 def _hash(raw: bytes, previous: Transcript | None, head: int) -> tuple[_Checkpoint, bytes]:

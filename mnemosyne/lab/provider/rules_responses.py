@@ -29,7 +29,7 @@ _PAIRS = {
 _OTHERS = (
     "message reasoning compaction compaction_trigger item_reference web_search_call file_search_call "
     "image_generation_call code_interpreter_call mcp_list_tools mcp_call mcp_approval_request mcp_approval_response "
-    "tool_search_call tool_search_output additional_tools agent_message"
+    "tool_search_call tool_search_output additional_tools agent_message configuration_update"
 )
 """Names, parted by spaces."""
 _TYPES = (*_OTHERS.split(), *_PAIRS, *_PAIRS.values())

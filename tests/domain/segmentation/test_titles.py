@@ -4,6 +4,7 @@ import pytest
 
 from mnemosyne.domain.segmentation.titles import LONGEST, title_of
 from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.responses import RESPONSES
 
 
 def title(*messages: object) -> str | None:
@@ -32,6 +33,34 @@ def user(*texts: str) -> dict[str, object]:
 )
 def test_the_first_words_of_the_user_are_the_title(messages: list[object], expected: str | None) -> None:
     assert title(*messages) == expected
+
+
+ENVIRONMENT = "<environment_context>\n  <cwd>/home/ada/app</cwd>\n  <shell>bash</shell>\n</environment_context>"
+
+
+def _item(text: str, *kinds: str) -> dict[str, object]:
+    about = {"internal_chat_message_metadata_passthrough": {"content_item_kinds": list(kinds)}} if kinds else {}
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}], **about}
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        [_item(ENVIRONMENT, "environments.environment_context")],
+        [_item(ENVIRONMENT)],
+        [
+            _item("# AGENTS.md instructions for /home/ada/app\n\nUse tabs.", "agents_md.instructions"),
+            _item(ENVIRONMENT),
+        ],
+        [_item("Words that a hook added.", "hooks.additional_context")],
+        [{"type": "additional_tools", "role": "developer", "tools": [{"type": "custom", "name": "exec"}]}],
+    ],
+)
+def test_codex_sessions_are_named_by_typed_text_and_not_by_what_codex_adds(opening: list[object]) -> None:
+    for typed in (_item("Repair the parser.", "user.text"), _item("Repair the parser.")):
+        assert title_of({"input": [*opening, typed, {"type": "configuration_update"}]}, RESPONSES) == (
+            "Repair the parser."
+        )
 
 
 def test_a_title_is_one_short_line() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible_blocks
-from mnemosyne.domain.tools.memory_tools import NAMES, TOOL, tools_json
+from mnemosyne.domain.tools.memory_tools import NAMES, TOOL, TOOLS, tools_json
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import history as wire_history
@@ -16,6 +16,7 @@ from mnemosyne.domain.wire import message_bytes, transcript
 from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.messages_history import sendable, write_result
+from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.lab.provider.rules import violations
 from mnemosyne.lab.provider.signatures import check
 from tests.domain.recorded import dumps
@@ -266,3 +267,21 @@ def test_the_line_for_another_providers_accounts_leaves_where_a_prompt_is_known_
     )
     assert by_marker == {**request, "messages": by_marker["messages"]}
     assert by_prefix == {**by_marker, "system": SYSTEM[1:]}
+
+
+def test_memory_tools_join_the_item_in_which_a_client_offers_its_tools_and_are_not_part_of_the_history() -> None:
+    offered = b'{"type":"additional_tools","role":"developer","tools":[ {"type":"custom","name":"exec"} ],"id":"at_1"}'
+    operator, prompt = b'{"role":"developer","content":"Be brief."}', b'{"role":"user","content":"Hi."}'
+    for before, behind in (([], [operator]), ([operator], []), ([operator], [operator])):
+        client = [*before, offered, *behind, prompt]
+        raw = b'{"model":"m","input":[' + b",".join(client) + b"]}"
+        read = transcript.read(raw, lane="responses/main").transcript
+        history = upstream_history.first(client, dialect=RESPONSES)
+        body = upstream_history.body(read, history, tools_json(RESPONSES))
+        sent = transcript.read(body, lane="responses/main").transcript
+        assert sent.fields.tool_names == ("exec", *(tool["name"] for tool in TOOLS))
+        assert [upstream_history.bare(sent, number) for number in range(len(client))] == [
+            each.replace(b" ],", b"],") for each in client
+        ]
+        assert upstream_history.body(read, history, ()) == raw
+        assert "tools" not in json.loads(body)

@@ -206,13 +206,50 @@ def test_codexs_tools_in_the_history_are_the_operators_and_leave_a_conversation(
     [responses] = [each for each in WRITTEN if each.dialect.name == "responses"]
     body = responses.request(TALK)
     del body["tools"]
-    body["input"].insert(0, {"type": "additional_tools", "role": "developer", "tools": [{"type": "custom"}]})
+    named = [
+        {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]},
+        {"name": "wait"},
+    ]
+    body["input"].insert(0, {"type": "additional_tools", "role": "developer", "tools": named})
     read = read_of(responses, json.dumps(body).encode())
+    assert (read.offering, read.fields.has_tools, read.fields.tool_names) == (0, True, ("exec", "wait"))
+    assert json.loads(read.tools) == named
     assert read.opaque is None
     assert read.messages[0].role == "system"
     heard = speaker([("user-agent", "codex_exec/0.169.0"), ("session-id", "s"), ("thread-id", "t")])
     caller = identify(heard, read)
     assert (caller.external_id, caller.kind, caller.lane) == ("s", RequestKind.TURN, "responses/agent:t")
+
+
+@pytest.mark.parametrize(
+    ("item", "offers"),
+    [
+        ({"type": "additional_tools", "role": "developer", "tools": [{"name": "look"}]}, True),
+        ({"type": "additional_tools", "tools": [{"name": "look"}]}, False),
+        ({"type": "additional_tools", "role": "developer", "tools": []}, False),
+        ({"type": "additional_tools", "role": "developer", "tools": {"name": "look"}}, False),
+        ({"type": "additional_tools", "role": "developer"}, False),
+        ({"type": "message", "role": "developer", "tools": [{"name": "look"}]}, False),
+    ],
+)
+def test_tools_are_offered_by_an_operators_item_of_their_own_that_holds_some(
+    item: dict[str, object], offers: bool
+) -> None:
+    raw = json.dumps({"model": "m", "input": [{"role": "system", "content": "Hi."}, item, {"role": "user"}]}).encode()
+    read = transcript.read(raw, lane="responses/main").transcript
+    assert read.fields.has_tools is offers
+    assert read.offering == (1 if offers else None)
+    grown = raw.replace(b'{"role": "user"}', b'{"role": "user"}, {"role": "assistant", "content": "Done."}')
+    assert transcript.read(grown, read, lane="responses/main").transcript == (
+        transcript.read(grown, lane="responses/main").transcript
+    )
+
+
+def test_a_change_of_the_reasoning_effort_is_no_word_of_the_models() -> None:
+    items = [{"role": "user", "content": "Hi."}, {"type": "configuration_update", "reasoning": {"effort": "low"}}]
+    read = transcript.read(json.dumps({"model": "m", "input": items}).encode(), lane="responses/main").transcript
+    assert [message.role for message in read.messages] == ["user", "system"]
+    assert (read.message(1), read.block_ranges(1)) == ({"role": "system", "content": []}, ())
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,15 @@ Calls of hidden tools are left out, the others are numbered on, later rounds' ch
 is one reason to finish and one end. Chunks that are not ours to change keep their raw bytes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from mnemosyne.domain.wire.chat_calls import Call, Calls
 from mnemosyne.domain.wire.chat_history import message_of
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.http import chat_splicing as splicing
 from mnemosyne.http.spliced_stream import SplicedStream
-from mnemosyne.http.splicing import Hidden, Message, Output, Sending
+from mnemosyne.http.splicing import Hidden, Message, Sending
 from mnemosyne.http.sse import COMMENT, Frame, write
 from mnemosyne.http.tag_hiding import ChatTexts
 
@@ -31,8 +32,11 @@ class ChatRewriter(SplicedStream):
 
     def _begin_round(self) -> None:
         self._shows_round = False
-        self._calls: dict[int, int | None] = {}
-        """The client's number for each call of the current round, by the provider's; None for a hidden one."""
+        self._calls = Calls()
+        self._numbers: dict[int, int | None] = {}
+        """The client's number for each visible call of the current round, by its place; None where it has its own."""
+        self._unnamed: set[int] = set()
+        """Calls of which the name, or the rest of it, may still come."""
         self._last: list[tuple[Frame, Message]] = []
         """The chunks that are kept back until it is known how the round ends: the reason to finish, the usage."""
 
@@ -41,16 +45,8 @@ class ChatRewriter(SplicedStream):
         """Whether the client has been shown anything of the current round."""
         return self._shows_round
 
-    def close(self) -> list[Output]:
-        """The round's stream has ended, in good order or not. Not every server says so: a reply may be whole without
-        its last frame.
-        """
-        if self._over or self._waiting or not self.reply.result().complete:
-            return super().close()
-        rest = self._frames.take_rest()
-        sending = Sending()
-        self._end_round(Frame(rest, None, None), {}, sending)
-        return sending.outputs()
+    def _says_reason(self) -> bool:
+        return self.reply.result().complete
 
     # One chunk
 
@@ -63,13 +59,31 @@ class ChatRewriter(SplicedStream):
         else:
             self._end_round(frame, event, sending)
 
-    def _take_of_round(self, frame: Frame, event: Message, sending: Sending) -> None:
+    def _find_place(self, event: Message) -> Sequence[Call | None]:
+        calls = self._calls.take(_calls_in(_choice_of(event)))
+        for call in calls:
+            if call is not None and self._may_be_hidden(call):
+                self._unnamed.add(call.number)
+            elif call is not None:
+                self._unnamed.discard(call.number)
+        return calls
+
+    def _may_be_hidden(self, call: Call) -> bool:
+        """Whether it depends on what still comes of its name."""
+        if not call.name:
+            return True
+        return not call.written.begun and any(name != call.name and name.startswith(call.name) for name in self._hidden)
+
+    def _is_unsettled(self, frame: Frame, event: Message) -> bool:
+        return bool(self._unnamed) and _choice_of(event).get("finish_reason") is None and "error" not in event
+
+    def _take_of_round(self, frame: Frame, event: Message, place: Sequence[Call | None], sending: Sending) -> None:
         """One chunk."""
         if "error" in event:
             sending.add_output(self._fail(frame.raw, frame.data or b""))
             return
         choice = _choice_of(event)
-        shown = self._show(event, choice)
+        shown = self._show(event, choice, place)
         if self._spliced and (choice.get("finish_reason") is not None or ("usage" in event and not choice)):
             self._last.append((frame, event))
             shown = self._without_reason(shown)
@@ -84,12 +98,13 @@ class ChatRewriter(SplicedStream):
         else:
             self._pass(raw, sending)
 
-    def _show(self, event: Message, choice: Message) -> Message | None:
+    def _show(self, event: Message, choice: Message, owners: Sequence[Call | None]) -> Message | None:
         """The chunk as the client sees it; None where nothing is left of it."""
         told = event
         delta = choice.get("delta")
         if isinstance(delta, dict) and isinstance(delta.get("tool_calls"), list):
-            calls = [call for each in enumerate(delta["tool_calls"]) for call in self._number(*each)]
+            pieces = zip(delta["tool_calls"], owners, strict=True)
+            calls = [shown for piece, call in pieces for shown in self._number(piece, call)]
             if calls != delta["tool_calls"]:
                 left = {"tool_calls", *([splicing.OLD_FORM] if len(calls) < len(delta["tool_calls"]) else ())}
                 kept = {key: value for key, value in delta.items() if key not in left}
@@ -101,22 +116,20 @@ class ChatRewriter(SplicedStream):
             told = {**told, **{key: value for key, value in first.items() if key in told}}
         return told
 
-    def _number(self, position: int, call: object) -> Iterable[object]:
+    def _number(self, piece: Any, call: Call | None) -> Iterable[object]:
         """A piece of a call with the client's number; nothing where it is hidden."""
-        if not isinstance(call, dict):
-            yield call  # it is none, and none of ours
+        if call is None:
+            yield piece  # it is none, and none of ours
             return
-        said = call.get("index")
-        index = said if isinstance(said, int) else position
-        if index not in self._calls:
-            if splicing.is_ours(call, self._hidden):
-                self._spliced, self._calls[index] = True, None
-            else:
-                self._calls[index] = self._next_call if self._spliced else index
-                self._next_call = max(self._next_call, (self._calls[index] or 0) + 1)
-        number = self._calls[index]
-        if number is not None:
-            yield call if number == index else {**call, "index": number}
+        if call.name in self._hidden:
+            self._spliced = True
+            return
+        if call.number not in self._numbers:
+            number = self._next_call if self._spliced or call.index is None else call.index
+            self._numbers[call.number] = number if self._spliced else None
+            self._next_call = max(self._next_call, number) + 1
+        number_or_none = self._numbers[call.number]
+        yield piece if number_or_none in (None, piece.get("index")) else {**piece, "index": number_or_none}
 
     def _without_reason(self, event: Message | None) -> Message | None:
         """What a chunk says beside the reason to finish and the usage, which wait for the end."""
@@ -128,7 +141,7 @@ class ChatRewriter(SplicedStream):
 
     def _tell_end(self, frame: Frame, event: Message, reason: object) -> bytes:
         """One of the chunks that were kept back, as it came if it says what the client is to be told."""
-        told = self._show(event, {}) or event
+        told = self._show(event, {}, ()) or event
         choice = _choice_of(event)
         if choice:
             told = {**told, "choices": [{**choice, "delta": {}, "finish_reason": reason}]}
@@ -145,6 +158,7 @@ class ChatRewriter(SplicedStream):
 
     def _end_round(self, frame: Frame, event: Message, sending: Sending) -> None:
         self._take_visible(self._tags.end(), sending)
+        self._settle(sending)
         if message_of(self.reply.message()):
             super()._end_round(frame, event, sending)
             return

@@ -4,12 +4,14 @@ Items of hidden calls are left out, those of later rounds are numbered on, as ar
 not ours to change keep their raw bytes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from mnemosyne.domain.tools.cleanup_tags import visible
 from mnemosyne.domain.wire import json_spans
+from mnemosyne.domain.wire.places import index_of
 from mnemosyne.domain.wire.reply import as_json, json_object
 from mnemosyne.domain.wire.responses_items import is_hidden, items_of
+from mnemosyne.domain.wire.responses_reply import ItemPlaces
 from mnemosyne.http import responses_splicing as splicing
 from mnemosyne.http.spliced_stream import SplicedStream
 from mnemosyne.http.splicing import Hidden, Message, Sending
@@ -38,9 +40,12 @@ class ResponsesRewriter(SplicedStream):
         super().__init__(hidden, itemized=itemized)
 
     def _begin_round(self) -> None:
+        self._places = ItemPlaces()
         self._indices: dict[int, int] = {}
-        """The client's number for each visible item of the current round, by the provider's."""
-        self._hidden_indices: set[int] = set()
+        """The client's number for each visible item of the current round, by its place."""
+        self._hidden_places: set[int] = set()
+        self._unnamed: dict[int, Message] = {}
+        """Calls of the current round that have no name yet."""
 
     @property
     def shows_round(self) -> bool:
@@ -49,8 +54,33 @@ class ResponsesRewriter(SplicedStream):
 
     # One frame
 
-    def _take_of_round(self, frame: Frame, event: Message, sending: Sending) -> None:
-        kind, index = kind_of(frame, event), event.get("output_index")
+    def _find_place(self, event: Message) -> int | None:
+        place = self._places.take(event)
+        item = event.get("item")
+        if place is not None and isinstance(item, dict) and item.get("type") == "function_call":
+            if item.get("name"):
+                self._unnamed.pop(place, None)
+            else:
+                self._unnamed[place] = item
+            if is_hidden(item, self._hidden):
+                self._hidden_places.add(place)
+        elif isinstance(event.get("response"), dict) and self._unnamed:
+            self._name_calls(items_of(event["response"]))
+        return place
+
+    def _name_calls(self, items: Sequence[Message]) -> None:
+        """What the end of a response says of calls that had no name before."""
+        for place, begun in self._unnamed.items():
+            ids = {begun.get("id"), begun.get("call_id")} - {None}
+            named = [item for item in items if ids & {item.get("id"), item.get("call_id")}] or items[place : place + 1]
+            if any(is_hidden(item, self._hidden) for item in named):
+                self._hidden_places.add(place)
+
+    def _is_unsettled(self, frame: Frame, event: Message) -> bool:
+        return bool(self._unnamed) and kind_of(frame, event) not in _ENDINGS | _FAILURES
+
+    def _take_of_round(self, frame: Frame, event: Message, place: int | None, sending: Sending) -> None:
+        kind = kind_of(frame, event)
         if kind in _ENDINGS:
             self._end_round(frame, event, sending)
         elif kind in _FAILURES:
@@ -60,12 +90,15 @@ class ResponsesRewriter(SplicedStream):
                 self._pass(self._write(frame, event), sending)
         elif frame.data is None:
             self._pass(frame.raw, sending)
-        elif not isinstance(index, int):
+        elif place is None:
             sending.add(self._let_go() + self._write(frame, event))
-        elif not self._leaves_out(index, event):
+        elif place in self._hidden_places:
+            self._spliced = True
+        else:
             shown = self._show(frame, event)
             if shown is not None:
-                sending.add(self._let_go() + self._write(*shown, {"output_index": self._number(index)}))
+                number = self._number(place, index_of(event.get("output_index")))
+                sending.add(self._let_go() + self._write(*shown, {"output_index": number} if self._spliced else {}))
 
     def _show(self, frame: Frame, event: Message) -> Taken | None:
         """An event that tells again what was said, without cleanup blocks; None where nothing else was said."""
@@ -88,19 +121,13 @@ class ResponsesRewriter(SplicedStream):
     def _hides(self, event: Message) -> bool:
         return is_hidden(event.get("item"), self._hidden)
 
-    def _leaves_out(self, index: int, event: Message) -> bool:
-        """Whether an event is one of a hidden item."""
-        if self._hides(event):
-            self._spliced = True
-            self._hidden_indices.add(index)
-        return index in self._hidden_indices
-
-    def _number(self, index: int) -> int:
+    def _number(self, place: int, index: int | None) -> int:
         """The client's number of a visible item."""
-        if index not in self._indices:
-            self._indices[index] = self._next_index if self._spliced else index
-            self._next_index = self._indices[index] + 1
-        return self._indices[index]
+        if place not in self._indices:
+            number = self._next_index if self._spliced or index is None else index
+            self._indices[place] = number
+            self._next_index = max(self._next_index, number) + 1
+        return self._indices[place]
 
     def _write(self, frame: Frame, event: Message, changes: Mapping[str, int] | None = None) -> bytes:
         """The frame with these members, its number and without our tools, and not a byte changed beside that."""
@@ -134,6 +161,9 @@ class ResponsesRewriter(SplicedStream):
         return {"sequence_number": number}
 
     # The end of a round and of the reply
+
+    def _says_reason(self) -> bool:
+        return False  # the status of a response is its last event's to say
 
     def _end_round(self, frame: Frame, event: Message, sending: Sending) -> None:
         self._spliced = self._spliced or not self.rules.is_shown_whole(self.reply.message(), self._hidden)
@@ -187,7 +217,7 @@ def _replace(data: bytes, changes: Mapping[str, int]) -> bytes:
     if not changes:
         return data
     found = {member.key: member for member in json_spans.members(data) or ()}
-    for member in sorted((found[key] for key in changes), key=lambda each: -each.value_start):
+    for member in sorted((found[key] for key in changes if key in found), key=lambda each: -each.value_start):
         data = data[: member.value_start] + b"%d" % changes[member.key] + data[member.value_end :]
     return data
 

@@ -9,7 +9,9 @@ blocks are left out of texts (``tag_hiding``) before that.
 """
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable
+from typing import Any
 
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.wire.dialect import ReplyReader
@@ -71,6 +73,8 @@ class SplicedStream(ABC):
         """Whether the current round has ended and another must follow."""
         self._over = False
         """Whether the whole reply has ended or failed."""
+        self._unsettled: deque[tuple[Frame, Message, Any]] = deque()
+        """Frames that wait until it is known whose call they belong to, each with its place."""
         self._begin_round()
 
     def feed(self, data: bytes) -> list[Output]:
@@ -84,7 +88,21 @@ class SplicedStream(ABC):
         return sending.outputs()
 
     def close(self) -> list[Output]:
-        """The round's stream has ended, in good order or not; return what was held back, or the failure that it is."""
+        """The round's stream has ended in good order; return what was held back, or the failure that it is.
+
+        Not every server says how a reply ended. One that has whole calls of memory tools and nothing to do for the
+        client is answered all the same.
+        """
+        if self._over or self._waiting:
+            return self._close(as_ended=False)
+        is_at_frame = not self._frames.rest.strip()
+        return self._close(as_ended=self._says_reason() or (is_at_frame and self._asks_for_memory()))
+
+    def cut(self) -> list[Output]:
+        """The round's stream broke off. What there is of it may be whole."""
+        return self._close(as_ended=not self._over and not self._waiting and self._says_reason())
+
+    def _close(self, *, as_ended: bool) -> list[Output]:
         rest = self._frames.take_rest()
         if self._tags.holds_text or all(part in rest for part in _OURS):
             rest = b""  # half a frame, in which a call or a cleanup block may begin
@@ -93,6 +111,10 @@ class SplicedStream(ABC):
             sending.add(b"" if self._spliced else rest)
             return sending.outputs()
         self._take_visible(self._tags.end(), sending)
+        if as_ended:
+            self._end_round(Frame(rest, None, None), {}, sending)
+            return sending.outputs()
+        self._spliced = self._spliced or bool(self._unsettled)  # a call that may be hidden
         if self._spliced:
             return [*sending.outputs(), *self.fail(cut_error(self.rules.dialect))]
         if self._held is not None:
@@ -100,9 +122,14 @@ class SplicedStream(ABC):
         sending.add(rest)
         return sending.outputs()
 
-    def cut(self) -> list[Output]:
-        """The round's stream broke off, which says as much as that it ended."""
-        return self.close()
+    def _says_reason(self) -> bool:
+        """Whether the round has said why it ended, so that only its last frame is missing."""
+        return self._spliced and self.reply.result().stop_reason is not None
+
+    def _asks_for_memory(self) -> bool:
+        said = self.reply.message()
+        _, end = read_round(self.rules.describe(said, True), said, self.rules, self._hidden)
+        return end.next is Next.CONTINUE
 
     def end_now(self) -> list[Output]:
         """End the reply after a round that asked for another."""
@@ -157,7 +184,15 @@ class SplicedStream(ABC):
         """Whether a hidden call begins with an event."""
 
     @abstractmethod
-    def _take_of_round(self, frame: Frame, event: Message, sending: Sending) -> None:
+    def _find_place(self, event: Message) -> Any:
+        """The block, item or calls of the round that an event is about. Called once for each event, in order."""
+
+    def _is_unsettled(self, frame: Frame, event: Message) -> bool:
+        """Whether a call has begun of which the name is not known yet."""
+        return False
+
+    @abstractmethod
+    def _take_of_round(self, frame: Frame, event: Message, place: Any, sending: Sending) -> None:
         """Pass on what the client may see of a frame without cleanup blocks."""
 
     @abstractmethod
@@ -187,7 +222,14 @@ class SplicedStream(ABC):
         """The frames of a round without its cleanup blocks."""
         self._spliced = self._spliced or self._tags.hid
         for frame, event in frames:
-            self._take_of_round(frame, event, sending)
+            self._unsettled.append((frame, event, self._find_place(event)))
+            if not self._is_unsettled(frame, event):
+                self._settle(sending)
+
+    def _settle(self, sending: Sending) -> None:
+        """Pass on the frames that waited."""
+        while self._unsettled:
+            self._take_of_round(*self._unsettled.popleft(), sending)
 
     def _pass(self, raw: bytes, sending: Sending) -> None:
         if self._held is not None:

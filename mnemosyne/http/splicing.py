@@ -26,6 +26,9 @@ ANSWERED = frozenset({"tool_use", "end_turn", "completed", "tool_calls", "stop"}
 """Stop reasons, of any dialect, with which every call is whole. With any other (cut short by a limit, refused, paused,
 unheard of) the hidden calls are dropped: they are not run."""
 
+UNSAID = frozenset({None, "", "in_progress"})
+"""Where a reply ended and did not say why. Its hidden calls are run if they can be seen to be whole."""
+
 
 @attrs.frozen(kw_only=True)
 class Rules:
@@ -115,13 +118,16 @@ def read_round(reply: Reply, said: Message, rules: Rules, hidden: Hidden) -> tup
 
 def end_of_round(reply: Reply, message: Message, rules: Rules, hidden: Hidden) -> EndOfRound:
     """What a round that ended asks for."""
-    calls = tuple(
-        HiddenCall(str(block.get("id")), block["name"], _input(block.get("input", {})))
-        for block in rules.dialect.reply_content(message)
-        if is_hidden(block, hidden)
-    )
-    whole = calls if reply.stop_reason in ANSWERED else ()
+    asked = [block for block in rules.dialect.reply_content(message) if is_hidden(block, hidden)]
+    calls = tuple(HiddenCall(str(block.get("id")), block["name"], _input(block.get("input", {}))) for block in asked)
+    are_whole = reply.stop_reason in UNSAID and all(_is_filled(block.get("input")) for block in asked)
+    whole = calls if are_whole or reply.stop_reason in ANSWERED else ()
     return EndOfRound(reply, whole, Next.CONTINUE if whole and not rules.has_client_call(message, hidden) else Next.END)
+
+
+def _is_filled(given: object) -> bool:
+    """Whether a call has its whole input: what was cut short is no JSON."""
+    return isinstance(given, dict) and bool(given)
 
 
 def _input(given: object) -> str:

@@ -5,6 +5,7 @@ Blocks are numbered on over all rounds, and the last ``message_delta`` says what
 
 from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.json_spans import members
+from mnemosyne.domain.wire.places import BlockPlaces, index_of
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.http import messages_splicing as splicing
 from mnemosyne.http.spliced_stream import SplicedStream
@@ -30,8 +31,9 @@ class StreamRewriter(SplicedStream):
         super().__init__(hidden, itemized=itemized)
 
     def _begin_round(self) -> None:
-        self._numbers: dict[int | None, int] = {}
-        """The client's number for each visible block of the current round, by the provider's."""
+        self._places = BlockPlaces()
+        self._numbers: dict[int, int] = {}
+        """The client's number for each visible block of the current round, by its place."""
         self._last_deltas: list[tuple[Frame, Message]] = []
         """The ``message_delta`` frames of the current round that are kept back."""
 
@@ -44,20 +46,28 @@ class StreamRewriter(SplicedStream):
         block = event.get("content_block")
         return isinstance(block, dict) and is_hidden(block, self._hidden)
 
-    def _take_of_round(self, frame: Frame, event: Message, sending: Sending) -> None:
+    def _find_place(self, event: Message) -> int | None:
+        match event:
+            case {"content_block": dict()}:
+                return self._places.begin(_index(event))
+            case {"type": "content_block_delta" | "content_block_stop"}:
+                return self._places.find(_index(event))
+            case _:
+                return None
+
+    def _take_of_round(self, frame: Frame, event: Message, place: int | None, sending: Sending) -> None:
         match kind_of(frame, event):
             case "message_start":
                 if not self._spliced:
                     self._pass(frame.raw, sending)
             case "content_block_start" if self._hides(event):
                 self._spliced = True
-                self._numbers.pop(_index(event), None)
             case "content_block_start":
-                sending.add(self._let_go() + self._open(frame, event))
+                sending.add(self._let_go() + self._open(frame, event, place))
             case "content_block_delta" | "content_block_stop" if self._spliced:
                 # What belongs to no visible block is dropped: its number is another block's by now.
-                if (index := _index(event)) in self._numbers:
-                    sending.add(self._let_go() + _renumber(frame, event, self._numbers[index]))
+                if place in self._numbers:
+                    sending.add(self._let_go() + _renumber(frame, event, self._numbers[place]))
             case "message_delta" if self._spliced:
                 self._last_deltas.append((frame, event))
             case "message_stop":
@@ -69,11 +79,12 @@ class StreamRewriter(SplicedStream):
             case _:
                 sending.add(self._let_go() + frame.raw)
 
-    def _open(self, frame: Frame, event: Message) -> bytes:
+    def _open(self, frame: Frame, event: Message, place: int | None) -> bytes:
         index = _index(event)
         number = self._next_number if self._spliced or index is None else index
-        self._numbers[index] = number
-        self._next_number = max(self._next_number, number + 1)
+        if place is not None:
+            self._numbers[place] = number
+        self._next_number = max(self._next_number, number) + 1
         return _renumber(frame, event, number) if self._spliced else frame.raw
 
     def _tell_rest(self, shown: Message, sending: Sending) -> None:
@@ -98,6 +109,9 @@ class StreamRewriter(SplicedStream):
             return self._last_deltas[0][0].raw
         return frame_of("message_delta", told)
 
+    def _write_last(self, frame: Frame, event: Message) -> bytes:
+        return frame.raw or self._write_end()
+
     def _write_end(self) -> bytes:
         return frame_of("message_stop", {"type": "message_stop"})
 
@@ -115,7 +129,7 @@ def _text_block_frames(number: int, text: str) -> bytes:
 
 def _renumber(frame: Frame, event: Message, number: int) -> bytes:
     """The frame with this block number, and not a byte changed beside it where the frame is of the usual shape."""
-    if _index(event) == number:
+    if type(event.get("index")) is int and event["index"] == number:
         return frame.raw
     data = frame.data or b""
     at = frame.raw.find(data)
@@ -128,5 +142,4 @@ def _renumber(frame: Frame, event: Message, number: int) -> bytes:
 
 
 def _index(event: Message) -> int | None:
-    index = event.get("index")
-    return index if isinstance(index, int) else None
+    return index_of(event.get("index"))

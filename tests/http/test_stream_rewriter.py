@@ -402,7 +402,7 @@ def test_a_last_frame_without_data_ends_the_reply_too() -> None:
 
 
 def test_a_last_word_of_no_known_shape_gives_way_to_one_that_has() -> None:
-    last = Round([LOOK, RECALL], "max_tokens")
+    last = Round([LOOK, RECALL, READ], "max_tokens")
     wire = last.stream().replace(frame(last.events()[-2]), frame({"type": "message_delta", "delta": None, "usage": 3}))
     [*_, told, _] = events_of(joined(play(StreamRewriter(HIDDEN), [wire]).outputs))
     assert told == {

@@ -5,6 +5,8 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.wire.chat_calls import Calls
+from mnemosyne.domain.wire.places import index_of
 from mnemosyne.domain.wire.reply import Reply, WholeBody, as_json, text_or_none
 
 _JOINED = ("content", "refusal", "reasoning_content", "reasoning")
@@ -26,8 +28,8 @@ class ChatReply(WholeBody):
         choices = event.get("choices")
         for number, each in enumerate(choices if isinstance(choices, list) else ()):
             if isinstance(each, dict):
-                index = each.get("index")
-                self._choices.setdefault(index if isinstance(index, int) else number, _Choice()).add(each)
+                index = index_of(each.get("index"))
+                self._choices.setdefault(number if index is None else index, _Choice()).add(each)
 
     def message(self) -> dict[str, Any]:
         """The completion (or error) as far as it has arrived."""
@@ -114,7 +116,7 @@ class _Choice:
     reason: str | None = None
     _pieces: dict[str, list[str]] = attrs.field(factory=dict)
     _message: dict[str, Any] = attrs.field(factory=dict)
-    _calls: dict[int, "_Call"] = attrs.field(factory=dict)
+    _calls: Calls = attrs.field(factory=Calls)
     _rest: dict[str, Any] = attrs.field(factory=dict)
     _likelihoods: dict[str, list[Any]] = attrs.field(factory=dict)
 
@@ -134,10 +136,7 @@ class _Choice:
         if key in _JOINED and isinstance(value, str):
             self._pieces.setdefault(key, []).append(value)
         elif key == "tool_calls" and isinstance(value, list):
-            for number, each in enumerate(value):
-                if isinstance(each, Mapping):
-                    index = each.get("index")
-                    self._calls.setdefault(index if isinstance(index, int) else number, _Call()).add(each)
+            self._calls.take(value)
         elif value is not None or key not in self._message:
             self._message[key] = value
 
@@ -150,39 +149,8 @@ class _Choice:
         said = {key: "".join(pieces) for key, pieces in self._pieces.items()}
         message = {"role": self._message.get("role", "assistant"), **said}
         message |= {key: value for key, value in self._message.items() if key not in message}
-        if self._calls:
-            message["tool_calls"] = [call.content() for _, call in sorted(self._calls.items())]
+        calls = self._calls.content()
+        if calls:
+            message["tool_calls"] = calls
         told = {"logprobs": self._likelihoods} if self._likelihoods else {}
         return {"message": message, **told, "finish_reason": self.reason, **self._rest}
-
-
-_WRITTEN = {"function": "arguments", "custom": "input"}
-"""What of a call the model writes, by the call's kind; it comes in pieces."""
-
-
-@attrs.define
-class _Call:
-    """One call of a tool and the deltas that fill it."""
-
-    _call: dict[str, Any] = attrs.field(factory=dict)
-    _called: dict[str, dict[str, Any]] = attrs.field(factory=dict)
-    _pieces: dict[str, list[str]] = attrs.field(factory=dict)
-
-    def add(self, delta: Mapping[str, Any]) -> None:
-        for key, value in delta.items():
-            if key in _WRITTEN and isinstance(value, Mapping):
-                self._add_called(key, value)
-            elif key != "index" and value:
-                self._call[key] = value
-
-    def _add_called(self, kind: str, delta: Mapping[str, Any]) -> None:
-        called, pieces = self._called.setdefault(kind, {}), self._pieces.setdefault(kind, [])
-        for key, value in delta.items():
-            if key == _WRITTEN[kind] and isinstance(value, str):
-                pieces.append(value)
-            elif value:
-                called[key] = value
-
-    def content(self) -> dict[str, Any]:
-        called = {kind: {**said, _WRITTEN[kind]: "".join(self._pieces[kind])} for kind, said in self._called.items()}
-        return {**self._call, **called}

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.wire.json_spans import has_too_many_values
+from mnemosyne.domain.wire.places import BlockPlaces, in_order, index_of
 
 _WHOLE = ("end_turn", "stop_sequence", "stop", "completed")
 _REFUSED = "refusal"
@@ -94,7 +95,8 @@ class ReplyBuilder(WholeBody):
     def __init__(self) -> None:
         super().__init__()
         self._message: dict[str, Any] = {}
-        self._blocks: dict[int, ReplyBlock] = {}
+        self._places = BlockPlaces()
+        self._blocks: list[ReplyBlock] = []
         self._error: dict[str, Any] | None = None
         self._stopped = False
 
@@ -104,9 +106,10 @@ class ReplyBuilder(WholeBody):
             case "message_start" if isinstance(event.get("message"), dict):
                 self._message = dict(event["message"])
             case "content_block_start" if isinstance(event.get("content_block"), dict):
-                self._blocks[_index(event, len(self._blocks))] = ReplyBlock(dict(event["content_block"]))
+                self._begin(event, dict(event["content_block"]))
             case "content_block_delta" if isinstance(event.get("delta"), dict):
-                self._blocks.setdefault(_index(event, 0), ReplyBlock({})).add(event["delta"])
+                place = self._places.find(index_of(event.get("index")))
+                self._blocks[self._begin(event, {}) if place is None else place].add(event["delta"])
             case "message_delta":
                 self._update(event)
             case "message_stop":
@@ -132,7 +135,11 @@ class ReplyBuilder(WholeBody):
 
     def blocks(self) -> list["ReplyBlock"]:
         """The content blocks of a streamed reply, in order."""
-        return [self._blocks[index] for index in sorted(self._blocks)]
+        return [self._blocks[place] for place in in_order(self._places.indices)]
+
+    def _begin(self, event: dict[str, Any], start: dict[str, Any]) -> int:
+        self._blocks.append(ReplyBlock(start))
+        return self._places.begin(index_of(event.get("index")))
 
     def _update(self, event: dict[str, Any]) -> None:
         delta = event.get("delta")
@@ -231,11 +238,6 @@ def _input(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _index(event: dict[str, Any], default: int) -> int:
-    index = event.get("index")
-    return index if isinstance(index, int) else default
 
 
 def text_or_none(value: object) -> str | None:

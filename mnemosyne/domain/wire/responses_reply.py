@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mnemosyne.domain.wire.chat_reply import error_type_of, usage_of
+from mnemosyne.domain.wire.places import BlockPlaces, in_order, index_of
 from mnemosyne.domain.wire.reply import Reply, WholeBody, as_json, text_or_none
 
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
@@ -23,23 +24,58 @@ _PIECES = {
 _Place = tuple[int, str | None, int, str]
 
 
+_OF_ITEMS = frozenset(
+    {"item", "item_id", "output_index", "content_index", "summary_index", "part", "delta", "text", "arguments"}
+)
+"""Members by which an event is one of an output item, wherever its server leaves out the index."""
+
+
+class ItemPlaces:
+    """Which output item each event of a stream is about."""
+
+    def __init__(self) -> None:
+        self._places = BlockPlaces()
+
+    def take(self, event: Mapping[str, Any]) -> int | None:
+        """The item of an event, numbered from 0 as items begin; None for an event that is about none."""
+        if _OF_ITEMS.isdisjoint(event):
+            return None
+        index, item = index_of(event.get("output_index")), event.get("item")
+        ids = (item.get("id"), item.get("call_id")) if isinstance(item, dict) else (event.get("item_id"),)
+        match event.get("type"):
+            case "response.output_item.added":
+                return self._places.begin(index, *ids)
+            case "response.output_item.done":
+                return self._places.end(index, *ids)
+            case _:
+                place = self._places.find(index, *ids)
+                return self._places.begin(index, *ids) if place is None else place
+
+    def in_order(self) -> list[int]:
+        """The items in the order of the reply."""
+        return in_order(self._places.indices)
+
+
 class ResponsesReply(WholeBody):
     """Collects one reply: the response as its last event tells it, and the items as each is done."""
 
     def __init__(self) -> None:
         super().__init__()
         self._response: dict[str, Any] = {}
+        self._places = ItemPlaces()
         self._items: dict[int, dict[str, Any]] = {}
         self._pieces: dict[_Place, list[str]] = {}
         self._error: object = None
 
     def take(self, event: dict[str, Any]) -> None:
         """Take one decoded event of the stream."""
-        kind, number = text_or_none(event.get("type")), _number(event, "output_index")
+        kind, number = text_or_none(event.get("type")), self._places.take(event)
         if isinstance(event.get("response"), dict):
             self._response = event["response"]
         elif kind == "error":
             self._error = event.get("error") or {key: value for key, value in event.items() if key != "type"}
+        elif number is None:
+            return
         elif kind in ("response.output_item.added", "response.output_item.done") and isinstance(
             event.get("item"), dict
         ):
@@ -69,7 +105,8 @@ class ResponsesReply(WholeBody):
 
     def _list_items(self) -> Iterable[dict[str, Any]]:
         """The items, those that are not done with what came of them."""
-        for number in sorted({*self._items, *(place[0] for place in self._pieces)}):
+        filled = {*self._items, *(place[0] for place in self._pieces)}
+        for number in filter(filled.__contains__, self._places.in_order()):
             item = dict(self._items.get(number, {}))
             for (where, held, _, name), pieces in sorted(self._pieces.items(), key=lambda each: each[0][::2]):
                 if where != number:

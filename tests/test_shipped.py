@@ -1,7 +1,53 @@
-"""The data that is shipped with the package."""
+"""The data that is shipped with the package, and what comes with it when it is installed."""
+
+import ast
+import re
+import tomllib
+from importlib import metadata
 
 from mnemosyne import shipped
 from mnemosyne.domain.cost.catalogue import catalogue_of, read_tables
+from tests.links import ROOT
+
+
+def normalized(name: str) -> str:
+    """The name of a distribution as the package index compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def base_distributions() -> set[str]:
+    """The distributions that a plain install brings."""
+    todo = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    installed: set[str] = set()
+    while todo:
+        requirement = todo.pop()
+        name = normalized(re.split(r"[^\w.-]", requirement, maxsplit=1)[0])
+        if "extra ==" in requirement or name in installed:
+            continue
+        try:
+            todo += metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue  # for another system or another Python
+        installed.add(name)
+    return installed
+
+
+def test_a_plain_install_brings_every_library_that_is_imported_but_the_one_that_runs_embeddings() -> None:
+    owners = metadata.packages_distributions()
+    imported = {
+        module.partition(".")[0]
+        for path in (ROOT / "mnemosyne").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for module in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    named = {normalized(name) for module in imported for name in owners.get(module, ())}
+    assert named - base_distributions() - {"mnemosyne-proxy"} == {"onnxruntime"}
 
 
 def test_the_shipped_table_of_models_can_be_used_as_it_is() -> None:

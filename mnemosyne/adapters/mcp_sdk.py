@@ -1,6 +1,6 @@
 """The Model Context Protocol, by its official SDK: our tools and sessions for whoever speaks it.
 
-This is the only module that imports ``mcp``, which is installed on request: ``pip install 'mnemosyne-proxy[mcp]'``.
+This is the only module that imports ``mcp``.
 """
 
 import hmac

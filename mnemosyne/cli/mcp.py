@@ -9,12 +9,6 @@ import click
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.reading import log_options
 from mnemosyne.cli.settings import configuration
-from mnemosyne.errors import BadConfiguration
-
-MISSING = (
-    "The library that speaks this protocol is not installed: `pip install 'mnemosyne-proxy[mcp]'` in the environment"
-    " of mnemosyne."
-)
 
 
 @click.command()
@@ -40,11 +34,7 @@ def mcp(folder: Path, http: str | None, **options: Any) -> None:
     Without --http it speaks over stdin and stdout, which is how agents start it. With it, the token is that of the data
     directory, in its file `token`: `Authorization: Bearer TOKEN`.
     """
-    from importlib.util import find_spec
-
     config = configuration(options)
-    if find_spec("mcp") is None:
-        raise BadConfiguration(MISSING)
     import trio
 
     from mnemosyne.app import mcp as serving

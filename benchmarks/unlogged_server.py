@@ -15,6 +15,7 @@ from mnemosyne.app.logs import start_logging
 from mnemosyne.config import load
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.exchange import Reachability
 from mnemosyne.http.app import create_app
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
@@ -44,7 +45,11 @@ async def _no_metrics() -> str:
     return ""
 
 
-_NO_PARTS = ServerParts(off_since=_never_off, worker=_no_worker, database=dict, metrics=_no_metrics)
+async def _no_probe(_dialect: str) -> list[Reachability]:
+    return []
+
+
+_NO_PARTS = ServerParts(off_since=_never_off, worker=_no_worker, database=dict, metrics=_no_metrics, probe=_no_probe)
 
 
 async def main(upstream: str, directory: Path) -> None:

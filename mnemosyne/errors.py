@@ -10,6 +10,7 @@ MnemosyneError
 │   ├── NoModelNamed        you: which of several providers is meant, only the model would say
 │   ├── TooMuchAtOnce       you and others: too many requests are being sent at the same time
 │   └── UpstreamFailed      they: no connection, or it broke before the reply began
+│       └── UpstreamUnreachable  no connection could be made
 ├── ReplyCut                they: the connection broke in mid-reply
 ├── LogFailed               the event log could not do what was asked
 │   ├── LogUnavailable      they: the database is away, hung or full
@@ -73,6 +74,10 @@ class TooMuchAtOnce(CannotForward):
 
 class UpstreamFailed(CannotForward):
     """No connection to the provider, or it broke before the first byte of the reply."""
+
+
+class UpstreamUnreachable(UpstreamFailed):
+    """No connection to the provider could be made: refused, no such host, or a certificate that is not trusted."""
 
 
 class ReplyCut(MnemosyneError):

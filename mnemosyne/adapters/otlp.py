@@ -2,14 +2,18 @@
 message that has been stable since its version 1.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx2
 
 from mnemosyne import __version__
+from mnemosyne.adapters.outbound import open_client
 from mnemosyne.errors import UpstreamFailed
 from mnemosyne.services.spans import TraceSpan
+
+log = logging.getLogger(__name__)
 
 SECONDS = 10.0
 """How long a collector may take."""
@@ -23,7 +27,9 @@ class SpanCollector:
 
     def __init__(self, endpoint: str) -> None:
         self._url = f"{endpoint}/v1/traces"
-        self._http = httpx2.AsyncClient(timeout=SECONDS)
+        self._http, ignored = open_client(endpoint, timeout=SECONDS)
+        for sentence in ignored:
+            log.warning("%s", sentence)
 
     async def __aenter__(self) -> "SpanCollector":
         await self._http.__aenter__()

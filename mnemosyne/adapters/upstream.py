@@ -6,7 +6,7 @@ but those that HTTP itself needs, and no time limit is set on a reply: a model m
 
 import logging
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -15,15 +15,19 @@ from urllib.parse import urlsplit
 import httpx2
 import trio
 
-from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
-from mnemosyne.errors import BadConfiguration, ReplyCut, UpstreamFailed
-from mnemosyne.setting_values import is_loopback
+from mnemosyne.adapters.outbound import open_client
+from mnemosyne.domain.wire.exchange import Reachability, ReplyHead, UpstreamRequest
+from mnemosyne.errors import ReplyCut, UpstreamFailed, UpstreamUnreachable
 
 log = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 15.0
 IDLE_SECONDS = 30.0
 """How long an idle connection is kept. Below what providers allow, so that they rarely close one under our hands."""
+
+
+PROBE_SECONDS = 3.0
+"""How long a provider may take to show that it is there; a client waits for that before it starts."""
 
 
 class HttpUpstream:
@@ -37,15 +41,12 @@ class HttpUpstream:
         self._path = parts.path.rstrip("/").encode("ascii")
         self._host = parts.netloc.encode("ascii")
         self.address = base_url
-        # A proxy between us and our own machine is never meant; everywhere else the usual variables hold.
-        trust_env = not is_loopback(parts.hostname or "")
-        self._client = httpx2.AsyncClient(
-            verify=_tls(ca_bundle) if parts.scheme == "https" else False,
-            trust_env=trust_env,
-            follow_redirects=False,
+        self._client, self.ignored = open_client(
+            base_url,
+            ca_bundle=ca_bundle,
             timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=IDLE_SECONDS),
-            transport=None if socket is None else httpx2.AsyncHTTPTransport(uds=str(socket)),
+            transport=None if socket is None else httpx2.AsyncHTTPTransport(uds=str(socket), verify=False),
         )
 
     async def __aenter__(self) -> Self:
@@ -60,6 +61,19 @@ class HttpUpstream:
         if not self._path.endswith(b"/v1") and _is_unversioned(target):
             return self._path + b"/v1" + target
         return self._path + target
+
+    async def probe(self) -> Reachability:
+        """Whether the provider can be reached, by a request without credentials whose answer does not matter."""
+        sentence = f"{self.address} has not answered within {PROBE_SECONDS:g} s."
+        with trio.move_on_after(PROBE_SECONDS):
+            try:
+                async with self.exchange(UpstreamRequest("HEAD", b"/", (), b""), lambda: None):
+                    return Reachability(self.address, "reachable")
+            except UpstreamUnreachable as error:
+                return Reachability(self.address, "unreachable", str(error))
+            except UpstreamFailed as error:
+                sentence = str(error)
+        return Reachability(self.address, "silent", sentence)
 
     @asynccontextmanager
     async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator["HttpReply"]:
@@ -94,7 +108,15 @@ class HttpUpstream:
         )
 
     def _failure(self, error: httpx2.TransportError) -> UpstreamFailed:
-        return UpstreamFailed(f"{self.address} gave no answer: {_reason(error)}.")
+        reason = _reason(error)
+        if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(error)):
+            reason += (
+                "; if a proxy or a gateway signs with an authority of its own, name its PEM file with ca_bundle"
+                " (--ca-bundle FILE)"
+            )
+        if isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
+            return UpstreamUnreachable(f"{self.address} gave no answer: {reason}.")
+        return UpstreamFailed(f"{self.address} gave no answer: {reason}.")
 
 
 class HttpReply:
@@ -147,21 +169,16 @@ def _is_unversioned(target: bytes) -> bool:
 
 def _reason(error: BaseException) -> str:
     """What went wrong, in the words of the innermost cause that has any: the outer layers often have none."""
-    words = type(error).__name__
+    texts = [text for cause in _causes(error) if (text := str(cause))]
+    return (texts or [type(error).__name__])[-1].rstrip(".")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it came from, the innermost cause last."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
             continue
-        words = str(cause) or words
+        yield cause
         cause = cause.__cause__ or cause.__context__
-    return words.rstrip(".")
-
-
-def _tls(ca_bundle: Path | None) -> ssl.SSLContext | bool:
-    if ca_bundle is None:
-        return True
-    try:
-        return ssl.create_default_context(cafile=str(ca_bundle))
-    except (OSError, ssl.SSLError) as error:
-        raise BadConfiguration(f"ca_bundle = {ca_bundle} holds no usable certificates: {error}.") from None

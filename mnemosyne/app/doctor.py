@@ -15,7 +15,6 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import attrs
 
@@ -25,7 +24,6 @@ from mnemosyne.app.discovery import find_server, off_sentence, render_unrecorded
 from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, mask, models_path, upstreams_of
 from mnemosyne.domain.summaries.helper_model import HelperFailed
 from mnemosyne.errors import MnemosyneError
-from mnemosyne.setting_values import is_loopback
 
 UPSTREAM_SECONDS = 20.0
 VERSION_SECONDS = 20.0
@@ -200,6 +198,7 @@ def _provider(
     config: Config, setting: str, url: str, circumstances: Circumstances, unreached: Verdict = "bad"
 ) -> Iterator[Finding]:
     way = _way_to(config, url, circumstances.environ)
+    yield from _check_variables(config, url, circumstances.environ)
     try:
         status = _head(config, url)
     except (MnemosyneError, OSError) as error:
@@ -244,15 +243,23 @@ def _head(config: Config, url: str) -> int:
 
 def _way_to(config: Config, url: str, environ: Mapping[str, str]) -> str:
     """Which proxy and which certificate authorities stand between us and a provider."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    proxies = {} if is_loopback(host) or proxy_bypass(host) else getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    from mnemosyne.adapters.outbound import choose_proxy, read_authorities
+
+    proxy = choose_proxy(url, environ).url
     way = f"proxy {mask(proxy)}" if proxy else "no proxy"
-    if parts.scheme != "https":
+    if urlsplit(url).scheme != "https":
         return way
-    authorities = config.ca_bundle or environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR") or "the system's"
-    return f"{way}, certificate authorities: {authorities}"
+    return f"{way}, certificate authorities: {', '.join(read_authorities(config.ca_bundle, environ).names)}"
+
+
+def _check_variables(config: Config, url: str, environ: Mapping[str, str]) -> Iterator[Finding]:
+    from mnemosyne.adapters.outbound import choose_proxy, read_authorities
+
+    ignored = choose_proxy(url, environ).ignored
+    if urlsplit(url).scheme == "https":
+        ignored += read_authorities(config.ca_bundle, environ).ignored
+    for sentence in ignored:
+        yield Finding("open", sentence.rstrip("."), "correct the variable or unset it")
 
 
 def _credentials(circumstances: Circumstances) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache, partial
 from uuid import UUID
@@ -42,6 +42,7 @@ from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.exchange import Reachability
 from mnemosyne.errors import LogFailed, NotFound
 from mnemosyne.http.app import create_app
 from mnemosyne.http.client_reply import RelayProgress
@@ -53,6 +54,7 @@ from mnemosyne.http.unfinished import Unfinished
 from mnemosyne.services import switching
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.tally import RecordTally
+from mnemosyne.upstreams import list_takers
 
 log = logging.getLogger(__name__)
 
@@ -106,9 +108,12 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
 
     journal = GroupJournal(event_log, event_codec(), told=hear)
     async with (
-        _open_upstream(config) as upstream,
+        _open_upstreams(config) as upstreams,
         trio.open_nursery() as storage,
     ):
+        ignored = tuple(dict.fromkeys(sentence for upstream in upstreams for sentence in upstream.ignored))
+        for sentence in ignored:
+            log.warning("%s", sentence)
         opening = _Opening(partial(keep_open, config, event_log))
         storage.start_soon(opening.run)
         await storage.start(journal.run)
@@ -136,6 +141,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                 of_keys = {each.sha256: find_finder(each.tenant) for each in config.tenant_keys}
                 finder = find_finder(config.tenant)
                 opener = TurnOpener(registry, finder, turns, now, new_id, of_keys, find_finder)
+                upstream = RoutedUpstream(upstreams[0], tuple(zip(upstreams_of(config), upstreams[1:], strict=True)))
                 gateway = Gateway(
                     upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode), unfinished
                 )
@@ -147,6 +153,8 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                     worker=supervisor.describe,
                     database=partial(describe_recording, journal),
                     metrics=metrics.page,
+                    probe=partial(probe_upstreams, config, upstreams),
+                    ignored=ignored,
                 )
                 app = create_app(config, gateway, token, parts, pages)
                 reloader = Reloader(config, load, gateway, app.status.settings, supervisor.restart)
@@ -170,14 +178,21 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
 
 
 @asynccontextmanager
-async def _open_upstream(config: Config) -> AsyncIterator[RoutedUpstream]:
-    """The providers, each with connections of its own."""
+async def _open_upstreams(config: Config) -> AsyncIterator[list[HttpUpstream]]:
+    """The providers, each with connections of its own: the default one first."""
     async with AsyncExitStack() as stack:
-        opened = [
+        yield [
             await stack.enter_async_context(HttpUpstream(url, ca_bundle=config.ca_bundle))
             for url in (config.upstream, *(each.url for each in upstreams_of(config)))
         ]
-        yield RoutedUpstream(opened[0], tuple(zip(upstreams_of(config), opened[1:], strict=True)))
+
+
+async def probe_upstreams(config: Config, upstreams: Sequence[HttpUpstream], dialect: str) -> list[Reachability]:
+    """Whether the providers can be reached that requests of a dialect go to, whatever their model."""
+    default, *others = upstreams
+    opened = dict(zip(upstreams_of(config), others, strict=True))
+    takers = [opened[taker] for taker in list_takers([*opened], (dialect,), None)]
+    return [await upstream.probe() for upstream in takers or [default]]
 
 
 def describe_recording(journal: GroupJournal) -> dict[str, object]:

@@ -4,15 +4,17 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from socket import socket
 
 import attrs
 import pytest
 import trio
 import trustme
 
+from mnemosyne.adapters.outbound import ADDING, REPLACING
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.domain.wire.exchange import UpstreamRequest
-from mnemosyne.errors import BadConfiguration, UpstreamFailed
+from mnemosyne.errors import BadConfiguration, UpstreamFailed, UpstreamUnreachable
 from tests.http.playback import Playback
 
 REQUEST = UpstreamRequest("POST", b"/v1/messages", ((b"X-Api-Key", b"k"),), b"{}")
@@ -22,6 +24,8 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 @pytest.fixture(autouse=True)
 def _no_proxy_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*REPLACING, *ADDING):
+        monkeypatch.delenv(name, raising=False)
     for name in PROXY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -120,6 +124,59 @@ async def test_the_usual_variable_for_a_bundle_is_honoured(
     async with secure_provider(authority, "provider.example") as port, open_connect_proxy(port) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         assert await ask(HttpUpstream("https://provider.example")) == b'{"id":"msg_1"}'
+
+
+@pytest.mark.parametrize("name", ["NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"])
+async def test_an_authority_that_other_programs_are_given_is_trusted(
+    name: str, authority: trustme.CA, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, str(bundle))
+    async with secure_provider(authority, "localhost") as port:
+        assert await ask(HttpUpstream(f"https://localhost:{port}")) == b'{"id":"msg_1"}'
+
+
+async def test_a_certificate_that_is_not_trusted_names_the_setting_that_helps(authority: trustme.CA) -> None:
+    async with secure_provider(authority, "localhost") as port:
+        with pytest.raises(UpstreamUnreachable, match=r"certificate.* ca_bundle \(--ca-bundle FILE\)\.$"):
+            await ask(HttpUpstream(f"https://localhost:{port}"))
+
+
+async def test_a_probe_of_a_silent_provider_ends(autojump_clock: trio.abc.Clock) -> None:
+    with socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        async with HttpUpstream(f"http://127.0.0.1:{silent.getsockname()[1]}") as upstream:
+            assert (await upstream.probe()).state == "silent"
+
+
+async def test_a_probe_of_a_closed_port_says_that_it_is_unreachable() -> None:
+    with socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # so that no other program listens there
+        async with HttpUpstream(f"http://127.0.0.1:{closed.getsockname()[1]}") as upstream:
+            reach = await upstream.probe()
+    assert reach.state == "unreachable"
+    assert reach.sentence.startswith(f"{reach.url} gave no answer: ")
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        (b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n", "reachable"),
+        (b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 9\r\n\r\n", "reachable"),
+        (b"", "silent"),
+    ],
+)
+async def test_a_probe_takes_any_answer_for_one(answer: bytes, state: str) -> None:
+    async def serve(stream: trio.SocketStream) -> None:
+        await stream.receive_some(65536)
+        await stream.send_all(answer)
+
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        async with HttpUpstream(f"http://127.0.0.1:{listener.socket.getsockname()[1]}") as upstream:
+            assert (await upstream.probe()).state == state
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_provider_that_nobody_vouches_for_is_not_talked_to(authority: trustme.CA) -> None:

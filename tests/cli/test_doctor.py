@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import trustme
 
 from mnemosyne.app import doctor
 from mnemosyne.app.doctor import CHECKS, Check, Circumstances, Finding, examine
@@ -263,11 +264,24 @@ def test_the_way_to_the_upstream_names_proxy_and_authorities_without_passwords(
     config: Config | None = circumstances(tmp_path, upstream, MNEMOSYNE_UPSTREAM="https://api.example").config
     assert config is not None
     assert doctor._way_to(config, config.upstream, {}) == "no proxy, certificate authorities: the system's"
-    monkeypatch.setenv("https_proxy", "http://me:s3cret@proxy:3128")
-    way = doctor._way_to(config, config.upstream, {"SSL_CERT_FILE": "/ca.pem"})
-    assert way == "proxy http://***@proxy:3128, certificate authorities: /ca.pem"
-    monkeypatch.setenv("no_proxy", "api.example")
-    assert doctor._way_to(config, config.upstream, {}).startswith("no proxy")
+    bundle = tmp_path / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(str(bundle))
+    environ = {"https_proxy": "http://me:s3cret@proxy:3128", "SSL_CERT_FILE": str(bundle)}
+    way = doctor._way_to(config, config.upstream, environ)
+    assert way == f"proxy http://***@proxy:3128, certificate authorities: {bundle}"
+    assert doctor._way_to(config, config.upstream, environ | {"no_proxy": "api.example"}).startswith("no proxy")
+
+
+def test_a_variable_that_cannot_be_used_is_a_finding(tmp_path: Path, upstream: Provider) -> None:
+    config: Config | None = circumstances(tmp_path, upstream, MNEMOSYNE_UPSTREAM="https://api.example").config
+    assert config is not None
+    environ = {"ALL_PROXY": "socks5://127.0.0.1:7890", "NODE_EXTRA_CA_CERTS": "/nonexistent.pem"}
+    texts = [finding.text for finding in doctor._check_variables(config, config.upstream, environ)]
+    assert [text.partition(" is ignored")[0] for text in texts] == [
+        "ALL_PROXY",
+        "No proxy is used for https://api.example; name one with HTTPS_PROXY",
+        "NODE_EXTRA_CA_CERTS = /nonexistent.pem",
+    ]
 
 
 def test_a_credential_is_found_and_never_shown(tmp_path: Path, upstream: Provider) -> None:

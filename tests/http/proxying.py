@@ -12,7 +12,7 @@ from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.config import Config, load
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.dialect import Dialect
-from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.exchange import Reachability, ReplyHead
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.app import Application, create_app
 from mnemosyne.http.client_reply import RelayProgress
@@ -94,7 +94,11 @@ async def _no_metrics() -> str:
     return ""
 
 
-_NO_PARTS = ServerParts(off_since=_never_off, worker=_no_worker, database=dict, metrics=_no_metrics)
+async def _no_probe(_dialect: str) -> list[Reachability]:
+    return []
+
+
+_NO_PARTS = ServerParts(off_since=_never_off, worker=_no_worker, database=dict, metrics=_no_metrics, probe=_no_probe)
 
 
 def app_of(config: Config, gateway: Gateway) -> Application:

@@ -1,6 +1,6 @@
 """The helper model that the settings name, over a connection of its own."""
 
-import ssl
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -8,12 +8,15 @@ from urllib.parse import urlsplit
 import httpx2
 
 from mnemosyne.adapters.helpers.openai import OpenAIHelper
+from mnemosyne.adapters.outbound import open_client
 from mnemosyne.config import HELPER_MODEL, Config
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.cost.prices import Price
 from mnemosyne.domain.summaries.helper_model import FREE, HelperModel
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.setting_values import is_loopback
+
+log = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 15.0
 
@@ -81,13 +84,12 @@ def check_helper(config: Config, environ: Mapping[str, str]) -> None:
 
 def _client(config: Config, url: str) -> httpx2.AsyncClient:
     """As towards the provider: no redirects, and no proxy on the way to our own machine."""
-    verify: ssl.SSLContext | bool = urlsplit(url).scheme == "https"  # to read the authorities takes time
-    if verify and config.ca_bundle is not None:
-        verify = ssl.create_default_context(cafile=str(config.ca_bundle))
-    return httpx2.AsyncClient(
-        verify=verify,
-        trust_env=not is_loopback(urlsplit(url).hostname or ""),
-        follow_redirects=False,
+    client, ignored = open_client(
+        url,
+        ca_bundle=config.ca_bundle,
         timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
         limits=httpx2.Limits(max_connections=4),
     )
+    for sentence in ignored:
+        log.warning("%s", sentence)
+    return client

@@ -5,7 +5,7 @@ Header names and values are bytes, in order, repeats kept: what we do not change
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Literal, Protocol
 
 import attrs
 
@@ -28,6 +28,15 @@ class ReplyHead:
 
     status: int
     headers: Headers
+
+
+@attrs.frozen
+class Reachability:
+    """Whether a provider can be reached. A ``silent`` one accepted the connection, perhaps, and has not answered."""
+
+    url: str
+    state: Literal["reachable", "unreachable", "silent"]
+    sentence: str = ""
 
 
 class UpstreamReply(Protocol):

@@ -10,15 +10,19 @@ from typing import Any
 import attrs
 
 from mnemosyne import __version__
-from mnemosyne.domain.wire.exchange import Headers
+from mnemosyne.domain.wire.exchange import Headers, Reachability
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.errors import error_body
 from mnemosyne.http.gateway import Send, send_error
 from mnemosyne.http.inspector.prometheus import CONTENT_TYPE
 from mnemosyne.http.unfinished import Unfinished
+from mnemosyne.upstreams import DIALECTS
 
-PATHS = (b"/-/health", b"/-/ready", b"/-/status", b"/-/metrics")
+PROBES = {f"/-/upstream/{dialect}".encode(): dialect for dialect in DIALECTS}
+"""Pages that say whether the providers of a dialect can be reached."""
+
+PATHS = (b"/-/health", b"/-/ready", b"/-/status", b"/-/metrics", *PROBES)
 
 OffSince = Callable[[], Awaitable[int | None]]
 """Since when nothing is to be managed, in µs of UTC; None if that is not so."""
@@ -37,6 +41,10 @@ class ServerParts:
     worker: DescribeWorker
     database: Callable[[], Mapping[str, object]]
     metrics: Callable[[], Awaitable[str]]
+    probe: Callable[[str], Awaitable[list[Reachability]]]
+    """Whether the providers can be reached that take a dialect."""
+    ignored: tuple[str, ...] = ()
+    """A sentence for each variable of the environment that cannot be used (``adapters.outbound``)."""
 
 
 _WITHOUT_TOKEN = error_body(
@@ -47,7 +55,9 @@ _NOT_A_QUESTION = error_body(405, "invalid_request_error", "Only GET and HEAD ar
 
 @attrs.frozen(kw_only=True)
 class StatusPages:
-    """The pages at ``PATHS``. ``token`` opens the last two; ``unrecorded`` is as in ``app.discovery.FoundServer``."""
+    """The pages at ``PATHS``. ``token`` opens all but the first two; ``unrecorded`` is as in
+    ``app.discovery.FoundServer``.
+    """
 
     token: str
     settings: dict[str, str]
@@ -68,6 +78,9 @@ class StatusPages:
             await send_error(send, _WITHOUT_TOKEN)
         elif path == b"/-/metrics":
             await _send_bytes(send, 200, CONTENT_TYPE, (await self.parts.metrics()).encode())
+        elif path in PROBES:
+            reached = await self.parts.probe(PROBES[path])
+            await _send(send, {"upstreams": [attrs.asdict(each) for each in reached]})
         else:
             await _send(send, await self._status())
 
@@ -85,6 +98,7 @@ class StatusPages:
             "tenant": self.settings["tenant"],
             "settings": dict(self.settings),
             "off_since": await self.parts.off_since(),
+            "ignored_variables": list(self.parts.ignored),
             "unrecorded": dict(self.unrecorded),
             "untold": attrs.asdict(self.progress.untold),
             "relays": relays,

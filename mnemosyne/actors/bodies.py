@@ -19,7 +19,7 @@ from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import normal_form, recipe, transcript
 from mnemosyne.domain.wire.dialect import Dialect
-from mnemosyne.domain.wire.dialects import dialect_of, lane_of
+from mnemosyne.domain.wire.dialects import dialect_of
 from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.normal_form import Block, Echo
 from mnemosyne.domain.wire.recipe import Recipe
@@ -55,13 +55,13 @@ class Bodies:
     async def nearest(self, branches: Sequence[Branch], raw: bytes) -> tuple[str | None, Transcript | None]:
         """Of some branches that which spoke last, the one whose last body begins most like this one, and that body."""
         newest_first = sorted(branches, key=lambda branch: -branch.body_version)[:BODIES_HELD]
-        bodies = [(branch.name, await self._last_of(branch)) for branch in newest_first if branch.body_version]
+        bodies = [(branch.name, await self.find_last(branch)) for branch in newest_first if branch.body_version]
         there = [(name, body) for name, body in bodies if body is not None]
         if len(there) < 2:  # the usual case: there is nothing to choose, and comparing ten megabytes takes its time
             return there[0] if there else (None, None)
         return max(there, key=lambda named: recipe.common_prefix(named[1].raw, raw))
 
-    async def _last_of(self, branch: Branch) -> Transcript | None:
+    async def find_last(self, branch: Branch) -> Transcript | None:
         """The last body of a branch; None where it cannot be had, and then a request is stored from nothing."""
         try:
             return await self.last(branch)
@@ -79,8 +79,7 @@ class Bodies:
         if held is not None:
             return held
         raw = await self.assemble(branch.body)
-        lane = lane_of(dialect_of(branch.lane), branch.agent_id)
-        return self.hold(branch, (await read_beside(raw, lane=lane, known=self.known)).transcript)
+        return self.hold(branch, (await read_beside(raw, lane=branch.lane, known=self.known)).transcript)
 
     async def of_version(self, version: int, lane: str) -> Transcript:
         """The body that an event recorded. Raises ContentForgotten and LogFailed."""

@@ -24,6 +24,7 @@ class KnownCallers:
 
     _key: bytes = attrs.field(factory=lambda: secrets.token_bytes(32), repr=False)
     _heard: Lru[tuple[UUID, str, bytes], bool] = attrs.field(factory=lambda: Lru(HELD), init=False)
+    _branches: Lru[tuple[UUID, str], bool] = attrs.field(factory=lambda: Lru(HELD), init=False)
 
     def credential_of(self, headers: Iterable[tuple[str, str]]) -> bytes:
         """What stands for the credentials in a request's headers; the same for all that show none."""
@@ -34,10 +35,17 @@ class KnownCallers:
         """A credential speaks in a branch."""
         if credential is not None:
             self._heard.put((stream, branch, credential), True)
+            self._branches.put((stream, branch), True)
 
     def is_known(self, stream: UUID, branch: str, credential: bytes) -> bool:
         """Whether a credential has spoken in a branch."""
         return self._heard.get((stream, branch, credential)) is not None
+
+    def is_stranger(self, stream: UUID, branch: str, credential: bytes | None) -> bool:
+        """Whether others have spoken in a branch, and this credential has not."""
+        if credential is None or self.is_known(stream, branch, credential):
+            return False
+        return self._branches.get((stream, branch)) is not None
 
 
 def _stays(name: str) -> bool:

@@ -2,7 +2,7 @@
 with, which are a cache of the log. Who appends the events is not its matter.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from itertools import takewhile
 
@@ -19,8 +19,8 @@ from mnemosyne.domain.session import sanitize, succession
 from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest_branch
 from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan, TurnRelation
 from mnemosyne.domain.session.state import Branch, Session, evolve
-from mnemosyne.domain.wire import recipe, transcript
-from mnemosyne.domain.wire.dialects import side_of
+from mnemosyne.domain.wire import normal_form, recipe, transcript
+from mnemosyne.domain.wire.dialects import dialect_of, is_side, side_of
 from mnemosyne.domain.wire.identity import Caller, ClientHeaders, RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
@@ -127,17 +127,16 @@ class Loaded:
     async def read_turn(self, request: ArrivedRequest, gap: Gap | None = None) -> tuple[BeginTurn, TranscriptReading]:
         """The command that a request is, and the reading of its body."""
         heard = request.heard
-        related = [
-            branch for branch in self.state.branches.values() if branch.lane in (request.lane, side_of(request.lane))
-        ]
+        lane = await self._find_lane(request)
+        related = [branch for branch in self.state.branches.values() if branch.lane in (lane, side_of(lane))]
         base, previous = await self.bodies.nearest(related, request.raw)
         known, replies = self.known, self.bodies.replies
 
-        alone = await request.read() if previous is None and not replies else None
+        alone = await request.read() if previous is None and not replies and lane == request.lane else None
 
         def read() -> tuple[TranscriptReading, Caller]:
             if alone is None:
-                found = transcript.read(request.raw, previous, lane=request.lane, known=known, replies=replies)
+                found = transcript.read(request.raw, previous, lane=lane, known=known, replies=replies)
             else:
                 found = alone.without(known)
             return found, request.caller(found.transcript)
@@ -145,6 +144,40 @@ class Loaded:
         reading, caller = await make_beside(read, in_thread=is_much(request.raw, previous))
         chains = self._chains(reading.transcript, base, previous)
         return await self._command(request, heard, caller, reading, chains, base, gap), reading
+
+    async def _find_lane(self, request: ArrivedRequest) -> str:
+        """The lane of a request: its agent's own, or the parent's if the agent is a fork. Clients name no parent, so a
+        fork is known by its first request, which holds its parent's history: what the model said in it tells two agents
+        apart that began with the same prompt.
+        """
+        own, branches = request.lane, self.state.branches.values()
+        known = next((branch.lane for branch in branches if branch.header_lane == own), None)
+        if known is not None or request.heard.agent_id is None or b'"assistant"' not in request.raw:
+            return known or own
+        read = (await request.read()).transcript
+        spoken = [
+            branch
+            for branch in branches
+            if not is_side(branch.lane)
+            and dialect_of(branch.lane) is request.dialect
+            and not self._callers.is_stranger(self.identity.stream, branch.name, request.credential)
+        ]
+        chains = {lane: _shorten(read.chains_in(lane)) for lane in {branch.lane for branch in spoken}}
+        shared = {branch.name: branch.count_shared(chains[branch.lane]) for branch in spoken}
+        for branch in sorted(spoken, key=lambda each: (shared[each.name], each.body_version), reverse=True):
+            if await self._shares_reply(branch, shared[branch.name], read):
+                return branch.lane
+        return own
+
+    async def _shares_reply(self, branch: Branch, shared: int, read: Transcript) -> bool:
+        """Whether a history that shares so many messages with a branch holds something that the model said there."""
+        if not shared or shared > branch.counts[0]:
+            return shared > 0  # behind its first request a history holds the first reply
+        if shared == len(branch.chains):
+            return self._is_running(branch) or await self._replies.are_words_shown(branch, read)
+        last = await self.bodies.find_last(branch)
+        said = transcript.content_of(last, shared) if last is not None else []
+        return normal_form.share_words(transcript.content_of(read, shared), said)
 
     async def recognize(self, request: ArrivedRequest) -> Recognized:
         """How near a request is to this session. Many conversations begin with the same words of the user: that both
@@ -184,7 +217,7 @@ class Loaded:
         """The chain hashes of the messages, without a look at each of those that the last body of ``base`` has too."""
         shared = read.count_shared(previous) if previous is not None else 0
         known = self.state.branches[base].chains[:shared] if base is not None else ()
-        return known + tuple(each.chain[:CHAIN_BYTES] for each in read.messages[len(known) :])
+        return known + _shorten(each.chain for each in read.messages[len(known) :])
 
     async def _command(
         self,
@@ -244,6 +277,10 @@ class Loaded:
         if nearest is None or not len(nearest[0].chains) == nearest[1] < len(chains):
             return None, None  # it does not go on from there
         return await self._replies.find_echo(nearest[0], read)
+
+
+def _shorten(chains: Iterable[bytes]) -> tuple[bytes, ...]:
+    return tuple(chain[:CHAIN_BYTES] for chain in chains)
 
 
 def _storable(heard: ClientHeaders) -> ClientHeaders:

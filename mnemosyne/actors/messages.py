@@ -75,7 +75,7 @@ class ArrivedRequest:
 
     @property
     def lane(self) -> str:
-        """The lane of an ordinary turn of whoever speaks."""
+        """The lane of an ordinary turn of whoever speaks, as far as the headers tell: a fork's is its parent's."""
         return lane_of(self.dialect, self.heard.agent_id)
 
 

@@ -27,7 +27,15 @@ from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.recall.prefetch_steps import find_prompt, find_typed
 from mnemosyne.domain.session import grounds, sanitize
 from mnemosyne.domain.session.address import Address
-from mnemosyne.domain.session.decide import BeginRound, FinishRound, NoteFilled, SetMode, TellKnowledge, decide
+from mnemosyne.domain.session.decide import (
+    BeginRound,
+    FinishRound,
+    NoteFilled,
+    SetMode,
+    TellKnowledge,
+    decide,
+    is_another,
+)
 from mnemosyne.domain.session.events import BranchKind, Event
 from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.grounds import GroundsSoFar, HelperAnswer, NoteAsked, NoteGrounds, ServerSettings
@@ -79,6 +87,8 @@ class RoundOver:
 
 
 NOTHING = RoundOver()
+
+_GONE_ON_WITH = MANAGEABLE | {BranchKind.FORK}
 
 TOLD = frozenset({BranchKind.MAIN, BranchKind.SUCCESSOR})
 """Branches that are told of what is known beyond sessions; an agent gets what it needs from who calls it."""
@@ -212,7 +222,9 @@ class ManagedRounds:
         request does not simply go on. Nobody is waited for, whatever the actor is doing.
         """
         spoken = [
-            each for each in self._state.branches.values() if each.lane == request.lane and each.kind in MANAGEABLE
+            each
+            for each in self._state.branches.values()
+            if each.header_lane == request.lane and each.kind in _GONE_ON_WITH and not is_another(request.heard, each)
         ]
         branch = max(spoken, key=lambda each: each.body_version, default=None)
         asked_to_stop = request.wanted not in (None, Mode.MANAGE) or self._state.off
@@ -221,7 +233,7 @@ class ManagedRounds:
         before, prior = self._loaded.bodies.find_held(branch), self._loaded.histories.find_held(branch)
         if before is None or prior is None or len(prior.history.ends) != len(before.messages):
             return None
-        read = (await read_beside(request.raw, before, lane=request.lane)).transcript
+        read = (await read_beside(request.raw, before, lane=branch.lane)).transcript
         kept = read.count_shared(before)
         if not kept == len(before.messages) < len(read.messages):
             return None

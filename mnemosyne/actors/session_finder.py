@@ -16,7 +16,7 @@ from mnemosyne.actors.unnamed import UnnamedSessions
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decide import CHAIN_BYTES
-from mnemosyne.domain.session.directory import UNNAMED, Directory, stream_of
+from mnemosyne.domain.session.directory import UNNAMED, Directory, stream_of, strongest
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.transcript import Transcript
@@ -230,15 +230,20 @@ class SessionFinder:
             log.info("the operator's word is not known now: %s", error)
             return self._off.get(self.tenant)
 
-    async def mode_of(self, identity: Identity, lane: str) -> Mode | None:
-        """What a lane of a session sends upstream; None where that cannot be known now."""
+    async def mode_of(self, identity: Identity, request: ArrivedRequest) -> Mode | None:
+        """What the lane of a request sends upstream, and as long as an agent has none whose request holds something
+        that the model said, whatever one of the session's sends: it may be a fork. None where that cannot be known now.
+        """
         if not identity.is_known:
             return None
-        known = self.registry.mode_of(identity.stream, lane)
+        known = self.registry.mode_of(identity.stream, request.lane)
         if known is not None:
             return known
         modes = await self._patiently(lambda: self.directory.modes_of(identity.stream))
-        return None if modes is None else modes.get(lane, Mode.OBSERVE)
+        if modes is None:
+            return None
+        may_fork = request.heard.agent_id is not None and b'"assistant"' in request.raw
+        return modes.get(request.lane, strongest(modes.values()) if may_fork else Mode.OBSERVE)
 
     async def _patiently(self, ask: Callable[[], Awaitable[Found]]) -> Found | None:
         """What the directory says; None where it does not, or not in time."""

@@ -430,7 +430,7 @@ class Turn:
         begins = b'"assistant"' not in self._request.raw
         if begins and self._may_become_managed:
             return Mode.OBSERVE
-        mode = await self._finder.mode_of(await self.identity(), self._request.lane)
+        mode = await self._finder.mode_of(await self.identity(), self._request)
         return Mode.OBSERVE if mode is None and begins else mode
 
     async def _mind_the_operator(self) -> None:

@@ -371,7 +371,7 @@ LAST_PROMPTS = Query(
     f"""select distinct on (t.stream) t.stream, {PROMPT_TOKENS} as tokens from mnemosyne.timeline_turns t
 join mnemosyne.timeline_branches b using (stream, branch)
 where t.stream = any(%(streams)s) and {PROMPT_TOKENS} is not null
-order by t.stream, b.kind in ({_TALKED_TO}) desc, t.version desc""",
+order by t.stream, b.kind in ({_TALKED_TO}) and b.agent_id is null desc, t.version desc""",
 )
 
 TIMELINE = Projection(

@@ -39,3 +39,15 @@ def test_who_was_heard_longest_ago_is_forgotten_first() -> None:
         known.note(stream, f"fork-{number}", one)
     assert not known.is_known(stream, "fork-0", one)
     assert known.is_known(stream, "fork-1", one)
+
+
+def test_a_stranger_is_a_credential_that_has_not_spoken_where_others_have() -> None:
+    known, stream = KnownCallers(), stream_of("t", "s")
+    one, other = known.credential_of(ONE), known.credential_of(OTHER)
+    assert not known.is_stranger(stream, "main", other), "after a restart no credential is known"
+    known.note(stream, "main", one)
+    assert known.is_stranger(stream, "main", other)
+    assert not known.is_stranger(stream, "main", one)
+    assert not known.is_stranger(stream, "main", None)
+    known.note(stream, "main", other)
+    assert not known.is_stranger(stream, "main", other), "a token was renewed"

@@ -139,13 +139,24 @@ async def test_what_does_not_go_on_from_a_turn_is_compared_with_no_reply() -> No
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
         await told.finish(await told.begin("u1"), "a1")
-        await told.begin("u1")
+        await told.finish(await told.begin("u1"), "a1 again")
         await told.begin("u1", "b1", "u2", agent="x")
         side = begin(raw=json.dumps({"messages": json.loads(request("u1", "a1", "u2"))["messages"]}).encode())
         await told.actor.mailbox.post(side).wait()
     events = await events_of(log)
     assert turns(events) == ["main 1", "main 1.2", "agent-1 1", "side-1 1"]
     assert not any(event.echo for event in events if isinstance(event, TurnBegan))
+
+
+async def test_an_agent_that_begins_while_its_parent_s_first_reply_is_under_way_is_a_fork_of_it() -> None:
+    log = PlainLog(CODEC)
+    async with open_actor(log) as told:
+        first = await told.begin("u1")
+        await told.begin("u1", "a1", "u2", agent="x")
+        await told.finish(first, "a1")
+        await told.begin("u1", "a1", "u2", "a2", "u3", agent="x")
+        await told.begin("u1", "a1", "v2")
+    assert turns(await events_of(log)) == ["main 1", "fork-1 2", "fork-1 3", "main 2"]
 
 
 async def test_a_long_text_of_a_reply_is_stored_once_and_shared_with_its_echo() -> None:

@@ -104,6 +104,10 @@ class ClaudeCode:
     def delegate(self, prompt: str) -> Block:
         return _call("Agent", description="A part of the work", prompt=prompt, subagent_type="general-purpose")
 
+    def fork(self, prompt: str) -> Block:
+        """A sub-agent that begins with all that this one has in its history."""
+        return _call("Agent", description="A part of the work", prompt=prompt, subagent_type="fork")
+
 
 class Opencode:
     """`opencode run`. Its sub-agents are sessions of their own that name the one that called them."""

@@ -20,8 +20,9 @@ from mnemosyne.domain.session.decide import (
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, SessionForgotten, TurnBegan
 from mnemosyne.domain.session.state import Branch, Session, evolve
 from mnemosyne.domain.wire import recipe, transcript
-from mnemosyne.domain.wire.dialects import MAIN, SIDE
+from mnemosyne.domain.wire.dialects import MAIN, SIDE, is_side, lane_of
 from mnemosyne.domain.wire.identity import Caller, ClientHeaders, RequestKind
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.transcript import Transcript
@@ -86,7 +87,7 @@ class Story:
         who = who or caller()
         base = max(self.bodies, key=lambda name: self.state.branches[name].body_version, default=None)
         previous = self.bodies[base] if base else None
-        lane = f"agent:{who.agent_id}" if who.agent_id else MAIN
+        lane = who.lane if not is_side(who.lane) else lane_of(MESSAGES, who.agent_id)
         raw = request(history.split()) if raw is None else raw
         reading = transcript.read(raw, previous, lane=lane, known=self.contents.keys())
         self.contents.update(reading.contents)

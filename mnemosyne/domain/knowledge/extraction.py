@@ -64,7 +64,7 @@ class FoundDraft:
 
 def list_typed_branches(branches: Iterable[Branch]) -> frozenset[str]:
     """The branches in which a person types: what an agent is told that another one calls, a model wrote."""
-    return frozenset(each.name for each in branches if each.kind in _TYPED)
+    return frozenset(each.name for each in branches if each.kind in _TYPED and each.agent_id is None)
 
 
 _TYPED = frozenset({BranchKind.MAIN, BranchKind.FORK, BranchKind.SUCCESSOR})

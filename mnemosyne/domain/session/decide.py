@@ -5,8 +5,8 @@ request and its reply; the same request sent again is another **attempt** at the
 a fork continues the count of the branch that it left.
 
 A request belongs to the branch of its lane whose history is its longest prefix: it goes on from the last turn,
-repeats a turn, or forks where it diverges, or where it goes on under another name. Histories are compared as chains: a
-chain hash stands for a message and all before it.
+repeats a turn, or forks where it diverges, or where it goes on under another name or as another agent. Histories are
+compared as chains: a chain hash stands for a message and all before it.
 """
 
 from bisect import bisect_right
@@ -480,7 +480,7 @@ def _place(command: BeginTurn, session: Session) -> _Place:
     compacts = command.caller.kind is RequestKind.COMPACTION
     # A summary may stand behind words that the window before began with, too.
     succeeds = command.caller.kind is RequestKind.SUCCESSOR and not _is_successor(branch, session)
-    if kept == len(branch.chains) and not compacts and not succeeds and not _is_another(command.speaker, branch):
+    if kept == len(branch.chains) and not compacts and not succeeds and not is_another(command.speaker, branch):
         return _Place(Address(branch.name, branch.turns + 1, 1), TurnRelation.CONTINUES, kept)
     # Two summaries may begin with the same words, two side calls with the same message; that makes no fork.
     if is_side(command.caller.lane) or succeeds or (turn == 0 and command.caller.kind is RequestKind.SUCCESSOR):
@@ -495,9 +495,12 @@ def _is_successor(branch: Branch, session: Session) -> bool:
     return branch.kind is BranchKind.SUCCESSOR
 
 
-def _is_another(speaker: ClientHeaders, branch: Branch) -> bool:
-    """Whether a client goes on with a branch under another name: whoever spoke there may go on, too."""
-    return branch.speaker is not None and branch.speaker.external_id != speaker.external_id
+def is_another(speaker: ClientHeaders, branch: Branch) -> bool:
+    """Whether a client goes on with a branch under another name, or as another agent, which is a fork of the one that
+    spoke there: that one may go on, too.
+    """
+    known = branch.speaker
+    return known is not None and (known.external_id, known.agent_id) != (speaker.external_id, speaker.agent_id)
 
 
 def _place_opaque(command: BeginTurn, session: Session) -> _Place:
@@ -544,9 +547,9 @@ def nearest_branch(
             kept = branch.count_shared(chains)
             if kept and (best is None or kept >= best[1]):
                 best = branch, kept
-            if kept == len(branch.chains) and not _is_another(speaker, branch) and (own is None or kept >= own[1]):
+            if kept == len(branch.chains) and not is_another(speaker, branch) and (own is None or kept >= own[1]):
                 own = branch, kept
-    if best is not None and own is not None and _is_another(speaker, best[0]):
+    if best is not None and own is not None and is_another(speaker, best[0]):
         return own
     return best and _find_before_leaving(*best, session)
 

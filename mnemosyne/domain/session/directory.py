@@ -10,6 +10,7 @@ import attrs
 
 from mnemosyne.domain.session.events import BranchOpened, SessionImported
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
+from mnemosyne.domain.wire.dialects import header_lane
 
 if TYPE_CHECKING:  # those who ask for a directory need no session whole
     from mnemosyne.domain.session.state import Session
@@ -84,8 +85,8 @@ class Directory(Protocol):
 
 
 def lane_modes(session: "Session") -> dict[str, Mode]:
-    """What each lane of a session sends upstream, as far as that was decided."""
-    decided = ((branch.lane, branch.mode) for branch in session.branches.values())
+    """What each lane of a session sends upstream, as far as that was decided, by the name that headers give it."""
+    decided = ((branch.header_lane, branch.mode) for branch in session.branches.values())
     return _by_lane(decided)
 
 
@@ -95,7 +96,11 @@ def modes_by_branch(events: Iterable[object]) -> dict[str, Mode]:
     decisions = mode_decisions(held)
     opened = [event for event in held if isinstance(event, BranchOpened)]
     return _by_lane(
-        (each.lane, decisions[each.branch].mode if each.branch in decisions else Mode.OBSERVE) for each in opened
+        (
+            header_lane(each.lane, each.agent_id),
+            decisions[each.branch].mode if each.branch in decisions else Mode.OBSERVE,
+        )
+        for each in opened
     )
 
 
@@ -139,6 +144,11 @@ def _by_lane(modes: Iterable[tuple[str, Mode]]) -> dict[str, Mode]:
         if _WEIGHT[mode] >= _WEIGHT[found.get(lane, Mode.OBSERVE)]:
             found[lane] = mode
     return found
+
+
+def strongest(modes: Iterable[Mode]) -> Mode:
+    """The mode that counts of several."""
+    return max(modes, key=_WEIGHT.__getitem__, default=Mode.OBSERVE)
 
 
 _WEIGHT = {Mode.OBSERVE: 0, Mode.BYPASS: 1, Mode.MANAGE: 2}

@@ -34,15 +34,15 @@ class BranchKind(Enum):
     SUCCESSOR = "successor"
     """A history that begins with such a summary."""
     FORK = "fork"
-    """A history that left another one: the user went back, two requests were tried at once, or a client goes on under
-    another name.
+    """A history that left another one: the user went back, two requests were tried at once, a client goes on under
+    another name, or an agent began with all that its parent knows.
     """
     OPAQUE = "opaque"
     """Requests that hold no history to compare: another dialect, or a conversation that the provider holds."""
 
     @property
     def is_talked_to(self) -> bool:
-        """Whether the conversation of the user goes on in it."""
+        """Whether the conversation of the user may go on in it."""
         return self in (BranchKind.MAIN, BranchKind.SUCCESSOR, BranchKind.FORK)
 
 
@@ -89,6 +89,11 @@ class BranchOpened:
     inherits: bool
     kept: int
     agent_id: str | None
+
+    @property
+    def is_talked_to(self) -> bool:
+        """Whether the conversation of the user goes on in it, and no agent's that another one called."""
+        return self.kind.is_talked_to and self.agent_id is None
 
 
 @attrs.frozen(kw_only=True)

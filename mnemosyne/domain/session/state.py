@@ -47,6 +47,7 @@ from mnemosyne.domain.session.round_events import (
     WindowFilled,
 )
 from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.dialects import header_lane
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.recipe import Recipe
 
@@ -181,6 +182,11 @@ class Branch:
     def turns(self) -> int:
         """The number of its last turn."""
         return len(self.counts)
+
+    @property
+    def header_lane(self) -> str:
+        """The lane that the headers of its requests name."""
+        return header_lane(self.lane, self.agent_id)
 
     def count_shared(self, chains: tuple[bytes, ...]) -> int:
         """How many messages both histories begin with: equal chain hashes mean equal histories, so bisection finds

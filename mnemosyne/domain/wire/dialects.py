@@ -12,7 +12,9 @@ from mnemosyne.domain.wire.responses import RESPONSES
 DIALECTS = (MESSAGES, CHAT, RESPONSES)
 
 MAIN, SIDE = "main", "side"
-"""The lane of the main agent, and that of requests beside conversations; another agent's is ``agent:<id>``."""
+"""The lane of the main agent, and that of requests beside conversations; another agent's is ``agent:<id>``, but for a
+fork of an agent: its history begins with its parent's, so its requests are in its parent's lane.
+"""
 
 
 def dialect_of(lane: str) -> Dialect:
@@ -23,6 +25,11 @@ def dialect_of(lane: str) -> Dialect:
 def lane_of(dialect: Dialect, agent_id: str | None) -> str:
     """The lane of an ordinary turn of the main agent, or of another."""
     return _within(dialect, f"agent:{agent_id}" if agent_id else MAIN)
+
+
+def header_lane(lane: str, agent_id: str | None) -> str:
+    """The lane that the headers of an agent name whose requests are in this one: a fork is in its parent's."""
+    return lane if is_side(lane) else lane_of(dialect_of(lane), agent_id)
 
 
 def side_of(lane: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import attrs
 
 from mnemosyne import credentials
-from mnemosyne.domain.wire.dialects import lane_of, side_of
+from mnemosyne.domain.wire.dialects import side_of
 from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -165,8 +165,9 @@ class Caller:
 
     ``external_id`` is what the client calls its session, None where it gives no name. For a sub-agent of opencode it is
     the calling session, also in ``parent_external_id``; when sub-agents nest, that is itself one. ``agent_id`` is None
-    for the main agent. ``lane`` is ``main``, ``agent:<id>`` or ``side``, behind the name of a dialect (``dialects``); a
-    compaction request is on the lane of the agent whose history it closes.
+    for the main agent. ``lane`` is ``main``, ``agent:<id>`` or ``side``, behind the name of a dialect (``dialects``):
+    the one that the request was read in, or that of side calls; a compaction request is on the lane of the agent whose
+    history it closes.
     """
 
     client: Client
@@ -228,8 +229,7 @@ def _hide_if_secret(value: str, keys: frozenset[str] = frozenset()) -> str:
 def identify(heard: ClientHeaders, transcript: Transcript, keys: frozenset[str] = frozenset()) -> Caller:
     """Who sent this request with these headers; ``keys`` are those that it shows to its provider. Never raises."""
     kind = _kind(heard, transcript)
-    own = lane_of(transcript.dialect, heard.agent_id)
-    lane = side_of(own) if kind in (RequestKind.TITLE, RequestKind.SIDE) else own
+    lane = side_of(transcript.lane) if kind in (RequestKind.TITLE, RequestKind.SIDE) else transcript.lane
     return Caller(
         client=heard.client,
         version=heard.version,

@@ -32,6 +32,8 @@ class AlternatingHistory:
         """The history of a request that goes on; what its client shows of the reply is found by its blocks."""
         growing = _Growing(hidden, *_cut(sent, kept, hidden))
         rest = list(client)
+        if kept < len(sent.ends) and rest:
+            growing.messages.extend(_lead_to(sent.messages[len(growing.messages) : sent.ends[kept]], rest[0]))
         if kept == len(sent.ends) and sent.replies and rest:
             is_echo = message_bytes.role_of(rest[0]) == "assistant"
             echo = message_bytes.parse_blocks(rest[0]) if is_echo else []
@@ -171,6 +173,20 @@ def _cut(
     return messages, ends, waiting
 
 
+def _lead_to(sent: Sequence[bytes], message: bytes) -> Sequence[bytes]:
+    """Of what was sent for a reply, the hidden rounds before the one that holds the first named block that a client's
+    message shows: a fork shows of its parent's reply the call alone that began it.
+    """
+    shown = message_bytes.parse_blocks(message) if message_bytes.role_of(message) == "assistant" else []
+    return sent[: _find_first(shown, [message_bytes.parse_blocks(each) for each in sent])]
+
+
+def _find_first(shown: Sequence[Block], replies: Sequence[Sequence[Block]]) -> int:
+    """The number of the reply that holds the first named block of those that are shown; 0 if none does."""
+    named = [_anchor(block) for block in shown if _anchor(block)[1]]
+    return next((number for number, blocks in enumerate(replies) if {*named[:1]} & {*map(_anchor, blocks)}), 0)
+
+
 _Shown = tuple[tuple[Round, ...], int, list[Block]]
 """The rounds of an attempt, how many of them the client shows whole, and what it shows beyond."""
 
@@ -192,6 +208,8 @@ def _measure_shown(
                     return rounds, whole, []
                 if whole == len(rounds) and not _goes_on(rounds[-1], hidden):
                     continue  # words behind a reply that had ended: that round is not shown as it was
+                if not whole and not length:  # a fork shows the call alone that began it, and none of what led to it
+                    whole = _find_first(echo, [each.content for each in rounds])
                 following = rounds[whole] if whole < len(rounds) else None
                 return rounds, whole, _own_words(beyond, following, hidden)
     return rounds, 0, _own_words(echo, rounds[0] if rounds else None, hidden)

@@ -151,6 +151,10 @@ class Transcript:
         """The chain hash of the whole history; of an empty one, the lane's seed."""
         return self.messages[-1].chain if self.messages else seed(self.lane)
 
+    def chains_in(self, lane: str) -> tuple[bytes, ...]:
+        """The chain hashes of the messages as they would be in another lane."""
+        return tuple(message.chain for message in _chain(seed(lane), self.messages, 0))
+
     @cached_property
     def markers(self) -> tuple[tuple[int, bytes], ...]:
         """The client's cache markers on messages: the number of the message and the marker's JSON, one for each. They

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+import attrs
 import pytest
 
 from mnemosyne.domain.knowledge.decide import LearnSession
@@ -110,6 +111,8 @@ def test_what_an_agent_is_told_that_another_one_calls_is_nobodys_wish() -> None:
         for name, kind in kinds.items()
     ]
     assert list_typed_branches(branches) == {"main", "fork-1"}
+    by_an_agent = [attrs.evolve(each, agent_id="x") for each in branches]
+    assert list_typed_branches(by_an_agent) == frozenset(), "a model wrote a forked agent's task"
 
 
 def test_a_thousand_injections_give_nothing_and_change_nothing_that_is_held() -> None:

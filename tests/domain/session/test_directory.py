@@ -1,5 +1,6 @@
 """What is known of a session before it is loaded is what is known of it once it is."""
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,17 @@ def test_the_few_events_that_are_looked_at_say_what_the_whole_session_says(
             story.do(SetMode(at=9, branch=began.branch, mode=mode, why="w"))
     ours = {lane: mode for lane, mode in modes_by_branch(story.events).items() if mode is not Mode.OBSERVE}
     assert ours == {lane: mode for lane, mode in lane_modes(story.state).items() if mode is not Mode.OBSERVE}
+
+
+def test_a_forked_agent_is_known_by_its_own_name_in_its_parent_s_lane() -> None:
+    story = Story()
+    main = story.begin("a b c")
+    story.do(SetMode(at=1, branch=main.branch, mode=Mode.MANAGE, why="w"))
+    fork = story.begin("a b c d", who=attrs.evolve(caller(agent="x"), lane=MAIN))
+    assert fork.branch == "fork-1"
+    story.begin("z", who=caller(agent="y"))
+    expected = {MAIN: Mode.MANAGE, "agent:x": Mode.MANAGE, "agent:y": Mode.OBSERVE}
+    assert lane_modes(story.state) == modes_by_branch(story.events) == expected
 
 
 def test_beside_a_managed_conversation_a_request_that_is_not_changes_nothing() -> None:

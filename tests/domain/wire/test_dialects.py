@@ -211,12 +211,12 @@ def test_codexs_tools_in_the_history_are_the_operators_and_leave_a_conversation(
         {"name": "wait"},
     ]
     body["input"].insert(0, {"type": "additional_tools", "role": "developer", "tools": named})
-    read = read_of(responses, json.dumps(body).encode())
+    heard = speaker([("user-agent", "codex_exec/0.169.0"), ("session-id", "s"), ("thread-id", "t")])
+    read = transcript.read(json.dumps(body).encode(), lane=lane_of(responses.dialect, heard.agent_id)).transcript
     assert (read.offering, read.fields.has_tools, read.fields.tool_names) == (0, True, ("exec", "wait"))
     assert json.loads(read.tools) == named
     assert read.opaque is None
     assert read.messages[0].role == "system"
-    heard = speaker([("user-agent", "codex_exec/0.169.0"), ("session-id", "s"), ("thread-id", "t")])
     caller = identify(heard, read)
     assert (caller.external_id, caller.kind, caller.lane) == ("s", RequestKind.TURN, "responses/agent:t")
 

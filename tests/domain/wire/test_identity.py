@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.wire import identity
+from mnemosyne.domain.wire.dialects import lane_of
 from mnemosyne.domain.wire.identity import Caller, RequestKind, speaker
 from mnemosyne.domain.wire.transcript import Transcript, read
 from tests.domain import recorded
@@ -19,7 +20,9 @@ TOOLS = [{"name": "bash"}]
 
 def identified(headers: Iterable[tuple[str, str]], transcript: Transcript) -> Caller:
     """Who sent a request with these headers."""
-    return identity.identify(speaker(headers), transcript)
+    heard = speaker(headers)
+    lane = lane_of(transcript.dialect, heard.agent_id)
+    return identity.identify(heard, read(transcript.raw, lane=lane).transcript)
 
 
 def request(*texts: str, tools: bool = True, **members: Any) -> Transcript:

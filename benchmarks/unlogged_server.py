@@ -28,9 +28,22 @@ class NoTurns:
     """Records nothing."""
 
     def open_turn(
-        self, headers: tuple[tuple[str, str], ...], body: bytes, dialect: Dialect, wanted: Mode | None, default: Mode
+        self,
+        headers: tuple[tuple[str, str], ...],
+        body: bytes,
+        dialect: Dialect,
+        wanted: Mode | None,
+        default: Mode,
+        *,
+        lease: object = None,
+        lacks_room: bool = False,
     ) -> TurnLog:
         return Unrecorded()
+
+    async def may_be_managed(
+        self, headers: tuple[tuple[str, str], ...], dialect: Dialect, wanted: Mode | None, default: Mode
+    ) -> bool:
+        return False
 
 
 async def _no_worker() -> dict[str, object]:

@@ -118,13 +118,30 @@ class TurnOpener:
         dialect: Dialect,
         wanted: Mode | None = None,
         default: Mode = Mode.OBSERVE,
+        *,
+        lease: object = None,
+        lacks_room: bool = False,
     ) -> "Turn":
         """The turn that this request begins. Nothing of it is recorded before it is told that the request left.
 
         ``wanted`` is the mode that the request asks for, None if it does not; ``default`` is that of a conversation
-        that begins.
+        that begins. ``lease`` and ``lacks_room`` are as in http.messages_route.TurnLogs.
         """
-        request = ArrivedRequest(
+        request = self._arrived(headers, body, dialect, wanted, default)
+        return Turn(self, request, self._finder_of(headers), lease, lacks_room=lacks_room)
+
+    async def may_be_managed(self, headers: Headers, dialect: Dialect, wanted: Mode | None, default: Mode) -> bool:
+        """Whether a request may belong to a conversation that is managed, as far as its headers say."""
+        request = self._arrived(headers, b"", dialect, wanted, default)
+        if (wanted or default) is Mode.MANAGE or request.heard.external_id is None:
+            return True
+        finder = self._finder_of(headers)
+        return await finder.mode_of(await finder.identity_of(request), request.lane) is not Mode.OBSERVE
+
+    def _arrived(
+        self, headers: Headers, body: bytes, dialect: Dialect, wanted: Mode | None, default: Mode
+    ) -> ArrivedRequest:
+        return ArrivedRequest(
             at=self.now(),
             headers=headers,
             raw=body,
@@ -134,7 +151,6 @@ class TurnOpener:
             default=default,
             credential=self.registry.callers.credential_of(headers),
         )
-        return Turn(self, request, self._finder_of(headers))
 
     def _finder_of(self, headers: Headers) -> SessionFinder:
         """That of the tenant whom a request names, or whose credential it shows, else the default: nobody's session
@@ -160,7 +176,17 @@ class TurnOpener:
 class Turn:
     """One turn (http.turn_log.TurnLog). Its waiting is bounded; its recording goes on in the nursery of ``opener``."""
 
-    def __init__(self, opener: TurnOpener, request: ArrivedRequest, finder: SessionFinder) -> None:
+    def __init__(
+        self,
+        opener: TurnOpener,
+        request: ArrivedRequest,
+        finder: SessionFinder,
+        lease: object = None,
+        *,
+        lacks_room: bool = False,
+    ) -> None:
+        self._lease = lease  # ends with the turn
+        self._lacks_room = lacks_room
         self._opener = opener
         self._finder = finder
         self._registry = opener.registry
@@ -193,6 +219,8 @@ class Turn:
         mode = await self._find_mode()
         if mode is Mode.OBSERVE and not self._may_become_managed:
             return self._settle(AS_IT_CAME)
+        if self._lacks_room:
+            return self._settle(await self._without_us(mode, rounds.NO_ROOM))
         await self._mind_the_operator()
         for _ in range(ATTEMPTS):
             answer = await self._ask()
@@ -206,7 +234,8 @@ class Turn:
 
     async def preview(self) -> bytes | None:
         """What would go upstream first, if this were to leave; None for the client's own bytes. Nothing is recorded."""
-        if await self._find_mode() is Mode.OBSERVE and not self._may_become_managed:
+        is_observed = await self._find_mode() is Mode.OBSERVE and not self._may_become_managed
+        if is_observed or self._lacks_room:
             return None
         await self._mind_the_operator()
         answer = await self._ask()

@@ -18,6 +18,7 @@ from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.errors import BodyStalled, BodyTooLarge, CannotForward, MnemosyneError, ReplyCut
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
+from mnemosyne.http.decoded_room import DecodedRoom
 from mnemosyne.http.errors import ErrorBody, error_body_for
 from mnemosyne.http.headers import for_upstream, loggable, loggable_path, request_with, text_headers
 from mnemosyne.http.messages_route import (
@@ -27,7 +28,6 @@ from mnemosyne.http.messages_route import (
     is_count,
     is_encoded,
     may_hold_a_conversation,
-    readable_body,
     turn_dialect,
 )
 from mnemosyne.http.relay import Relay
@@ -65,6 +65,7 @@ class Gateway:
     unrecorded: Counter[str] = attrs.field(factory=Counter)
     """How many requests that may hold a conversation were passed on without a record, by their path."""
     traffic: Traffic = attrs.field(factory=Traffic)
+    decoded: DecodedRoom = attrs.field(factory=DecodedRoom)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of an ASGI server."""
@@ -81,7 +82,12 @@ class Gateway:
             request = await self._preview(scope, request)
         if may_hold_a_conversation(request):
             self._count_unrecorded(loggable_path(request.target))
-        relay = await self._relay(scope, request)
+        try:
+            relay = await self._relay(scope, request)
+        except CannotForward as error:
+            self.traffic.note_error(error)
+            await refuse(send, error_body_for(error, error_dialect(request.target)))
+            return
         self.relays.start_soon(relay.run)
         try:
             async with trio.open_nursery() as nursery:
@@ -134,6 +140,8 @@ class Gateway:
         if dialect is not None:
             try:
                 turn = await self._open(scope, request, dialect) or turn
+            except CannotForward:
+                raise
             except Exception:
                 log.exception("a turn could not be recorded")
         return Relay(self.upstream, request, turn, self.progress, dialect or MESSAGES)
@@ -146,22 +154,37 @@ class Gateway:
         self.unrecorded[key] += 1
 
     async def _open(self, scope: Scope, request: UpstreamRequest, dialect: Dialect) -> TurnLog | None:
-        """The turn that a request is; None where its body cannot be read."""
+        """The turn that a request is; None where its body is not read. Raises TooMuchAtOnce."""
         headers: Headers = tuple(scope["headers"])
-        body: bytes | None = request.body
-        if is_encoded(headers):
-            # A few bytes may decode to many; meanwhile others are served.
-            body = await trio.to_thread.run_sync(readable_body, headers, request.body)
-        if body is None:
+        asked = text_headers(headers), dialect, find_mode(headers), self.mode
+        if not is_encoded(headers):
+            return self.turns.open_turn(asked[0], request.body, *asked[1:])
+        size = await self.decoded.measure(headers, request.body)
+        body = lease = None
+        if size is not None:
+            lease = self.decoded.take(size)
+            if lease is None and not await self.turns.may_be_managed(*asked):
+                log.warning(
+                    "a request decodes to %d bytes, for which there is no room beside the others; "
+                    "it is forwarded and not recorded",
+                    size,
+                )
+                return None
+            lease = lease or await self.decoded.wait(size)
+            body = await self.decoded.decode(headers, request.body)
+        if body is None or lease is None:
             log.warning("a request came in an encoding that we cannot read; it is forwarded and not recorded")
             return None
-        return self.turns.open_turn(text_headers(headers), body, dialect, find_mode(headers), self.mode)
+        return self.turns.open_turn(asked[0], body, *asked[1:], lease=lease, lacks_room=lease.is_beyond)
 
     async def _preview(self, scope: Scope, request: UpstreamRequest) -> UpstreamRequest:
         """A request for a count, asking for what a turn would send: of a managed branch more than its client says."""
         try:
             turn = await self._open(scope, request, MESSAGES)
             body = await turn.preview() if turn is not None else None
+        except CannotForward as error:
+            log.warning("a request is counted as its client sent it: %s", error)
+            return request
         except Exception:
             log.exception("a request is counted as its client says it")
             return request

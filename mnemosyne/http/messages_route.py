@@ -9,7 +9,7 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Headers, UpstreamRequest
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.responses import RESPONSES
-from mnemosyne.http.content_encoding import decoder_for
+from mnemosyne.http.content_encoding import Decoder, decoder_for
 from mnemosyne.http.headers import TextHeaders
 from mnemosyne.http.turn_log import TurnLog
 
@@ -30,9 +30,24 @@ class TurnLogs(Protocol):
     """Opens the log of a turn."""
 
     def open_turn(
-        self, headers: TextHeaders, body: bytes, dialect: Dialect, wanted: Mode | None, default: Mode
+        self,
+        headers: TextHeaders,
+        body: bytes,
+        dialect: Dialect,
+        wanted: Mode | None,
+        default: Mode,
+        *,
+        lease: object = None,
+        lacks_room: bool = False,
     ) -> TurnLog:
-        """``wanted`` is the mode that a request asks for, ``default`` that of a conversation that begins."""
+        """``wanted`` is the mode that a request asks for, ``default`` that of a conversation that begins. ``lease``
+        stands for the memory that a decoded body takes, and is kept for as long as the turn is. ``lacks_room`` says
+        that there is no memory to plan what is sent.
+        """
+        ...
+
+    async def may_be_managed(self, headers: TextHeaders, dialect: Dialect, wanted: Mode | None, default: Mode) -> bool:
+        """Whether a request may belong to a conversation that is managed, as far as its headers say."""
         ...
 
 
@@ -87,12 +102,25 @@ def readable_body(headers: Headers, body: bytes) -> bytes | None:
 
     A compressed body is recorded decoded: a credential inside could not be withheld from it otherwise.
     """
-    encodings = _encodings(headers)
-    decoder = decoder_for(encodings[0]) if len(encodings) == 1 else None
+    decoder = _decoder(headers)
     try:
         return decoder.decode(body) if decoder else None
     except ValueError:
         return None
+
+
+def measure_decoded(headers: Headers, body: bytes) -> int | None:
+    """How many bytes such a request decodes to; None as in ``readable_body``. Few of them are held at once."""
+    decoder = _decoder(headers)
+    try:
+        return sum(map(len, decoder.pieces(body))) if decoder else None
+    except ValueError:
+        return None
+
+
+def _decoder(headers: Headers) -> Decoder | None:
+    encodings = _encodings(headers)
+    return decoder_for(encodings[0]) if len(encodings) == 1 else None
 
 
 def _encodings(headers: Headers) -> list[bytes]:

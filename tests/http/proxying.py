@@ -16,6 +16,7 @@ from mnemosyne.domain.wire.exchange import Reachability, ReplyHead
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.app import Application, create_app
 from mnemosyne.http.client_reply import RelayProgress
+from mnemosyne.http.decoded_room import DecodedRoom
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.inspector.status import ServerParts
 from mnemosyne.http.routing import RoutedUpstream
@@ -37,9 +38,22 @@ class NoTurns:
     """Records nothing."""
 
     def open_turn(
-        self, headers: tuple[tuple[str, str], ...], body: bytes, dialect: Dialect, wanted: Mode | None, default: Mode
+        self,
+        headers: tuple[tuple[str, str], ...],
+        body: bytes,
+        dialect: Dialect,
+        wanted: Mode | None,
+        default: Mode,
+        *,
+        lease: object = None,
+        lacks_room: bool = False,
     ) -> TurnLog:
         return Unrecorded()
+
+    async def may_be_managed(
+        self, headers: tuple[tuple[str, str], ...], dialect: Dialect, wanted: Mode | None, default: Mode
+    ) -> bool:
+        return False
 
 
 @attrs.define
@@ -54,9 +68,22 @@ class Noted(Unrecorded):
     failing: bool = False
 
     def open_turn(
-        self, headers: tuple[tuple[str, str], ...], body: bytes, dialect: Dialect, wanted: Mode | None, default: Mode
+        self,
+        headers: tuple[tuple[str, str], ...],
+        body: bytes,
+        dialect: Dialect,
+        wanted: Mode | None,
+        default: Mode,
+        *,
+        lease: object = None,
+        lacks_room: bool = False,
     ) -> TurnLog:
         return self
+
+    async def may_be_managed(
+        self, headers: tuple[tuple[str, str], ...], dialect: Dialect, wanted: Mode | None, default: Mode
+    ) -> bool:
+        return default is Mode.MANAGE
 
     def note_sent(self) -> None:
         self.said.append("sent")
@@ -114,6 +141,7 @@ class Proxy:
     progress: RelayProgress
     stopping: trio.Event
     traffic: Traffic
+    decoded: DecodedRoom = attrs.field(factory=DecodedRoom)
 
 
 @asynccontextmanager
@@ -135,7 +163,7 @@ async def open_proxy(
         room = unfinished or Unfinished()
         routed = RoutedUpstream(provider, tuple((each, provider) for each in others))
         gateway = Gateway(routed, relays, proxy.progress, config.max_body_bytes, turns or NoTurns(), mode, room)
-        gateway = attrs.evolve(gateway, traffic=proxy.traffic)
+        gateway = attrs.evolve(gateway, traffic=proxy.traffic, decoded=proxy.decoded)
         async with trio.open_nursery() as server:
             await server.start(run_hypercorn, app_of(config, gateway), listener, proxy.stopping, 5)
             try:

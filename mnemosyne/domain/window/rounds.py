@@ -39,6 +39,7 @@ TOOLS_REFUSED = "the provider refuses the memory tools"
 ITS_CLIENT_PAGES = "tools are not paged, since its client loads them itself when it needs them"
 TOO_SMALL = "the memory tools would be too large a part of it, so they wait until it has grown"
 NO_ANSWER = "its session did not answer in time"
+NO_ROOM = "there was no memory to read it beside the other requests"
 
 RESERVE = 10
 """This part of a model's window is left free where the client's own history is to go: its size is estimated, and once

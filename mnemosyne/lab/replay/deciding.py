@@ -322,7 +322,7 @@ class _Judge:
 
     async def _fallback(self, version: int, why: str, read: Transcript) -> Fallback:
         """What left without the actor: made again where that is ours to make, else as it is on record."""
-        body = rounds.without_thinking(read) if why == rounds.NO_ANSWER else None
+        body = rounds.without_thinking(read) if why in (rounds.NO_ANSWER, rounds.NO_ROOM) else None
         return Fallback(await self._body(version) if body is None else body, why)
 
     async def _body(self, version: int) -> bytes:

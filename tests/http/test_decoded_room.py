@@ -1,0 +1,111 @@
+"""Compressed requests share one room for what they decode to; without room they are forwarded, and harm nobody."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable
+
+import brotli
+import pytest
+import trio
+
+from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.round_events import FallbackSent, Mode
+from mnemosyne.domain.window.rounds import NO_ROOM
+from mnemosyne.errors import TooMuchAtOnce
+from mnemosyne.http.decoded_room import DecodedRoom
+from mnemosyne.lab.provider.server import open_standin
+from mnemosyne.zstd import ZstdCompressor
+from tests.http.managing import Client, open_stage, said, text, think
+from tests.http.proxying import Noted, open_proxy
+from tests.http.raw_client import exchange
+
+ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": brotli.compress,
+    "zstd": lambda data: ZstdCompressor().compress(data, ZstdCompressor.FLUSH_FRAME),
+}
+
+BODY = {"model": "claude-opus-5-5", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello? " * 500}]}
+RAW = json.dumps(BODY).encode()
+
+
+async def test_all_bodies_share_one_room_and_each_gives_its_part_back_from_any_thread() -> None:
+    room = DecodedRoom(most=100)
+    leases = [room.take(40), room.take(60)]
+    assert (leases.count(None), room.take(1), room.held) == (0, None, 100)
+    await trio.to_thread.run_sync(lambda: leases.pop() is None)
+    assert room.held == 40
+    leases.clear()
+    assert room.held == 0
+    assert room.take(100) is not None
+
+
+async def test_a_body_waits_for_room_then_goes_alone_without_and_the_next_is_refused() -> None:
+    room = DecodedRoom(most=100, patience=0)
+    first = await room.wait(100)
+    beyond = await room.wait(90)
+    assert (first.is_beyond, beyond.is_beyond) == (False, True)
+    with pytest.raises(TooMuchAtOnce, match="Try again in a moment"):
+        await room.wait(1)
+    del beyond
+    assert (await room.wait(1)).is_beyond
+    del first
+    assert not (await room.wait(1)).is_beyond
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+async def test_an_observed_request_without_room_is_forwarded_as_it_came_and_not_recorded(encoding: str) -> None:
+    turns, body = Noted(), ENCODINGS[encoding](RAW)
+    headers = [(b"content-encoding", encoding.encode()), (b"anthropic-version", b"2023-06-01"), (b"x-api-key", b"k")]
+    async with open_standin(strict=False) as standin, open_proxy(standin.url, turns) as proxy:
+        for most in (len(RAW) - 1, len(RAW)):
+            proxy.decoded.most = most
+            await exchange(proxy.url, body=body, headers=headers)
+            assert standin.exchanges[-1].body == body
+            assert turns.said[:1] == ([] if most < len(RAW) else ["sent"])
+
+
+class Compressing(Client):
+    """A client that compresses its requests."""
+
+    encoding = "gzip"
+
+    def raw_headers(self) -> list[tuple[bytes, bytes]]:
+        return [*super().raw_headers(), (b"content-encoding", self.encoding.encode())]
+
+    def body(self) -> bytes:
+        return ENCODINGS[self.encoding](super().body())
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd", "br"])
+async def test_a_managed_request_without_room_leaves_without_its_thinking_and_that_is_recorded(encoding: str) -> None:
+    rule = {"replies": [said(think(), text("There.")), said(text("Yes.")), said(text("No."))]}
+    async with open_stage(rule) as stage:
+        client = Compressing(stage.url)
+        client.encoding = encoding
+        await client.turn(text("Where is it? " * 40))
+        await stage.events_until(TurnFinished)
+        stage.proxy.decoded.most, stage.proxy.decoded.patience = 1, 0
+        await client.turn(text("And now?"))
+        assert [event.why for event in await stage.events_until(FallbackSent)] == [NO_ROOM]
+        assert b'"thinking","thinking"' not in stage.standin.messages[-1].body.replace(b" ", b"")
+        stage.proxy.decoded.most = 10_000_000
+        await client.turn(text("And then?"))
+        assert [each.status for each in stage.standin.messages] == [200, 200, 200]
+
+
+async def test_one_of_many_managed_requests_without_room_waits_for_its_turn_and_is_refused_in_the_end() -> None:
+    async with open_stage({"replies": [said(text("Yes."))]}, mode=Mode.MANAGE) as stage:
+        room = stage.proxy.decoded
+        room.most, room.patience = 1, 0
+        held = room.take(50, beyond=True)
+        client = Compressing(stage.url)
+        refusal = await client.turn(text("Hello?"))
+        assert refusal["status"] == 503
+        assert stage.standin.messages == []
+        del held
+        client.history.clear()
+        await client.turn(text("Hello?"))
+        assert client.replies[-1].status == 200

@@ -4,13 +4,12 @@ The wire format is the WHATWG one: lines end in LF, CR or CRLF and in nothing el
 at U+2028 or form feed, which occur inside JSON); a blank line ends a frame.
 """
 
-import json
 import re
 from typing import Any
 
 import attrs
 
-from mnemosyne.domain.wire.json_spans import has_too_many_values
+from mnemosyne.domain.wire.reply import json_object
 
 # Two line ends in a row, as `(?:\r\n|\n|\r(?!\n)){2}`, written out by the first byte: four times as fast.
 _BLANK = re.compile(rb"\n(?:\r\n|\n|\r(?!\n))|\r(?:\n|(?!\n))(?:\r\n|\n|\r(?!\n))")
@@ -95,13 +94,7 @@ def event_of(frame: Frame) -> dict[str, Any] | None:
     """The frame's JSON object; None for comments, pings without data, what is no JSON object or holds more values than
     are read.
     """
-    if not frame.data or has_too_many_values(frame.data):
-        return None
-    try:
-        event = json.loads(frame.data)
-    except (ValueError, RecursionError):
-        return None
-    return event if isinstance(event, dict) else None
+    return (json_object(frame.data) or None) if frame.data else None
 
 
 def write(event: bytes, data: bytes) -> bytes:

@@ -40,6 +40,8 @@ async def find(archive: Archive, wanted: str) -> UUID:
     """
     exact: list[tuple[UUID, str]] = []
     beginning: list[tuple[UUID, str]] = []
+    if not _is_storable(wanted):
+        return only(exact, wanted)
     by_id = await archive.events.streams(wanted.lower())
     if len(by_id) == 1 and len(wanted) >= _SURELY_AN_ID:
         return by_id[0]  # without a look at what each client calls its session
@@ -53,6 +55,11 @@ async def find(archive: Archive, wanted: str) -> UUID:
         elif first.stream in by_id or external_id.startswith(wanted):
             beginning.append((first.stream, external_id))
     return only(exact or beginning, wanted)
+
+
+def _is_storable(name: str) -> bool:
+    """Whether the database can hold such a name: no NUL, and no half of a surrogate pair."""
+    return "\0" not in name and not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 async def _read_aliases(archive: Archive, name: str) -> Sequence[Alias]:

@@ -52,7 +52,10 @@ async def test_by_the_name_that_the_client_gave_a_branch_and_which_branch_that_i
         assert await find_own(archive, "s") == owner
 
 
-@pytest.mark.parametrize(("wanted", "said"), [("", "There is no session ''"), ("al", "'al' may mean 2"), ("x", "no")])
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [("", "There is no session ''"), ("al", "'al' may mean 2"), ("x", "no"), ("a\0", "no"), ("a\udfff", "no")],
+)
 async def test_what_means_none_or_several_is_refused(wanted: str, said: str) -> None:
     with pytest.raises(NotFound, match=said):
         await find(await two_sessions(), wanted)

@@ -3,9 +3,10 @@
 Shapes: Chat Completions and Responses as typed by openai 3.52.0, and as opencode 1.18.33 and Codex 0.169.0 send them.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
+
+from mnemosyne.domain.wire.reply import read_input
 
 Fragment = dict[str, Any]
 
@@ -78,10 +79,7 @@ def _arguments(text: object) -> object:
     """Arguments come as the JSON text that the model wrote, which need not be whole, nor JSON."""
     if not isinstance(text, str):
         return {} if text is None else text
-    try:
-        return json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError):
-        return text
+    return read_input(text) if text.strip() else {}
 
 
 def _result(identity: object, content: object) -> Fragment:

@@ -5,6 +5,7 @@ cumulative usage, ``message_stop``. What is not known is kept, never dropped.
 """
 
 import json
+import math
 from typing import Any
 
 import attrs
@@ -188,7 +189,7 @@ class ReplyBlock:
             if field != "input":
                 block[field] = _text_or_empty(block.get(field)) + text
             elif text:
-                block[field] = _input(text)
+                block[field] = read_input(text)
         if self._citations:
             block["citations"] = [*(self._start.get("citations") or []), *self._citations]
         if self._unknown:
@@ -212,32 +213,71 @@ def describe(message: dict[str, Any], body: bytes, *, complete: bool) -> Reply:
 
 
 def as_json(value: Any) -> bytes:
-    """JSON as JavaScript writes it, so that a client's echo of a long text is the same bytes and stored once."""
+    """JSON as JavaScript writes it, so that a client's echo of a long text is the same bytes and stored once. A number
+    that JSON cannot hold becomes a text.
+    """
     # A lone surrogate cannot be UTF-8; JSON's own escape keeps it.
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":")).encode()
+        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError:
+        return as_json(json.loads(json.dumps(value), parse_constant=str))
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """The JSON object that the bytes are; empty when they are none, or hold more values than are read."""
+    """The JSON object that the bytes are; empty when they are none, or hold more values than are read. A number of more
+    digits than are read becomes a text.
+    """
     if has_too_many_values(body):
         return {}
     try:
         message = json.loads(body)
-    except (ValueError, RecursionError):
+    except RecursionError:
         return {}
+    except ValueError:
+        try:
+            message = json.loads(body, parse_int=_number_or_text)
+        except (ValueError, RecursionError):
+            return {}
     return message if isinstance(message, dict) else {}
 
 
-def _input(text: str) -> Any:
-    """A tool's input; fragments that never became JSON (a cut stream, fine-grained streaming) stay text, and so does
-    JSON too deep to read."""
+def _number_or_text(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _MOST_DIGITS else digits
+
+
+_MOST_DIGITS = 4000
+"""Digits of a number that are read: Python refuses to read more than 4,300."""
+
+
+def read_input(text: str) -> Any:
+    """A tool's input; what is no JSON stays text: what a cut stream left, fine-grained streaming, a number that JSON
+    does not have, JSON too deep to read.
+    """
     try:
-        return json.loads(text)
+        return strict_json(text)
     except (ValueError, RecursionError):
         return text
+
+
+def strict_json(text: str) -> Any:
+    """What a text of JSON says. Raises ValueError for NaN and for numbers that no other reader has, RecursionError."""
+    return _STRICT.decode(text)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError("a number too large")
+    return number
+
+
+def _refuse(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+_STRICT = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse)
 
 
 def text_or_none(value: object) -> str | None:

@@ -84,7 +84,7 @@ def _parse(operation: ApiOperation, name: str, text: str) -> Any:
 def _parse_object(text: bytes, what: str) -> dict[str, Any]:
     try:
         read = json.loads(text)
-    except ValueError:  # bytes that are no text among them
+    except (ValueError, RecursionError):  # bytes that are no text among them
         read = None
     if not isinstance(read, dict):
         raise BadOption(f"{what} is no JSON object.")

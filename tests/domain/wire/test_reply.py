@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.wire.reply import Reply, ReplyBuilder
+from mnemosyne.domain.wire.reply import Reply, ReplyBuilder, as_json, json_object, strict_json
 from tests.http.streams import TEXT, THINKING, TOOL, message
 
 JSON = st.recursive(
@@ -115,3 +115,18 @@ EVENT = st.fixed_dictionaries(
 @given(st.lists(EVENT, max_size=4))
 def test_no_malformed_event_can_break_the_builder(events: list[dict[str, Any]]) -> None:
     built(events)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e999", "9" * 5000, "1E+99999"])
+def test_what_is_written_is_json_for_every_reader_whatever_numbers_came(number: str) -> None:
+    """Neither a streamed call nor a whole body with such a number is written as one that strict readers refuse."""
+    whole = json_object(b'{"content":[{"type":"tool_use","input":{"question":"q","n":[%s]}}]}' % number.encode())
+    reader = ReplyBuilder()
+    reader.take({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "input": {}}})
+    written = f'{{"question":"q","n":[{number}]}}'
+    reader.take({"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": written}})
+    for read in (whole, reader.message()):
+        [block] = strict_json(as_json(read).decode())["content"]
+        assert block["type"] == "tool_use"
+    assert whole["content"][0]["input"]["question"] == "q"
+    assert reader.message()["content"][0]["input"] == written

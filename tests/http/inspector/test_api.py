@@ -230,6 +230,8 @@ async def test_a_recorded_session_is_learned_from(shown: ShownLog, pages: Pages)
         ("GET", "/memories", None, {"project": "here"}, 400, "project: 'here' is no absolute path"),
         ("GET", "/export", None, {"kind": "fact"}, 400, "There is no argument 'kind' here"),
         ("GET", "/memories/nothing", None, {}, 404, "No entry has the id 'nothing'."),
+        ("POST", "/learn", {"session": "a\0b"}, {}, 404, "There is no session 'a\\x00b'"),
+        ("POST", "/memories", {"content": "x", "session": "\ud800"}, {}, 404, "There is no session '\\ud800'"),
         ("POST", "/undo", {}, {}, 404, "There is no write to be taken back."),
         ("GET", "/nothing", None, {}, 404, "There is no such"),
         ("PATCH", "/memories", None, {}, 405, "cannot be asked so"),
@@ -242,7 +244,7 @@ async def test_what_cannot_be_done_is_said_in_a_sentence(
     assert (answered, sentence in told["error"]) == (status, True), told
 
 
-@pytest.mark.parametrize("body", ["[]", "{", "\udcff", "5"])
+@pytest.mark.parametrize("body", ["[]", "{", "\udcff", "5", "[" * 60_000, '{"content":' * 5000])
 async def test_a_body_that_is_no_object_is_refused(api: Api, body: str) -> None:
     response = await api.pages.app.test_client().post(
         f"{ROOT}/memories", headers={"Authorization": f"Bearer {TOKEN}"}, data=body.encode("utf-8", "surrogateescape")

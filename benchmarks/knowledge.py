@@ -22,6 +22,7 @@ import trio
 
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from mnemosyne.actors.librarian import Librarian
+from mnemosyne.actors.owners import OWNER
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.calls import AnsweredCall, read_calls
@@ -138,7 +139,7 @@ async def _follow(sessions: Sequence[RecordedSession], labels: Labels) -> Course
     said: frozenset[str] = frozenset()
     for number, each in enumerate(sessions):
         started = time.process_time()
-        block = await librarian.recollect(TENANT, "/here", each.prompt, FIRST_REQUEST, each.began)
+        block = await librarian.recollect(TENANT, OWNER, "/here", each.prompt, FIRST_REQUEST, each.began)
         course.spent.append(1000 * (time.process_time() - started))
         course.blocks.append(block)
         known = await _list_entries(desk)

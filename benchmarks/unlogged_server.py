@@ -62,7 +62,14 @@ async def _no_probe(_dialect: str) -> list[Reachability]:
     return []
 
 
-_NO_PARTS = ServerParts(off_since=_never_off, worker=_no_worker, database=dict, metrics=_no_metrics, probe=_no_probe)
+_NO_PARTS = ServerParts(
+    off_since=_never_off,
+    worker=_no_worker,
+    database=dict,
+    metrics=_no_metrics,
+    probe=_no_probe,
+    present=lambda _: None,
+)
 
 
 async def main(upstream: str, directory: Path) -> None:

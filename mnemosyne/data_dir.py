@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mnemosyne.errors import BadConfiguration
+from mnemosyne.memory_key import MemoryKey
 
 TOKEN_FILE = "token"
+MEMORY_KEY_FILE = "memory-key"
 LOG_FILE = "server.log"
 
 BYPASS_FILE = "bypass"
@@ -29,14 +31,25 @@ def prepare_data_dir(data_dir: Path) -> None:
 
 def local_token(data_dir: Path) -> str:
     """The token that opens the server's own pages: made once, readable by its owner only."""
-    path = data_dir / TOKEN_FILE
+    return _read_or_make(data_dir / TOKEN_FILE)
+
+
+def memory_key(data_dir: Path) -> MemoryKey:
+    """The key by which the owner of memory is recognized: made once, readable by its owner only."""
+    return MemoryKey(_read_or_make(data_dir / MEMORY_KEY_FILE).encode())
+
+
+def _read_or_make(path: Path) -> str:
     try:
         if not path.exists():
             _write_once(path, secrets.token_urlsafe(32))
-        return path.read_text(encoding="ascii").strip()
+        text = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise BadConfiguration(f"The token file {path} cannot be used: {reason}.") from None
+        raise BadConfiguration(f"The {path.name} file {path} cannot be used: {reason}.") from None
+    if not text:
+        raise BadConfiguration(f"The {path.name} file {path} is empty. Remove it, and another one is made.")
+    return text
 
 
 def existing_token(data_dir: Path) -> str | None:

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.data_dir import LARGEST_LOG, existing_token, local_token, open_server_log, prepare_data_dir
+from mnemosyne.data_dir import (
+    LARGEST_LOG,
+    existing_token,
+    local_token,
+    memory_key,
+    open_server_log,
+    prepare_data_dir,
+)
 from mnemosyne.errors import BadConfiguration
 
 
@@ -18,10 +25,13 @@ def test_the_directory_and_all_in_it_is_the_owner_s(tmp_path: Path) -> None:
     prepare_data_dir(data_dir)
     prepare_data_dir(data_dir)
     token = local_token(data_dir)
+    key = memory_key(data_dir)
     open_server_log(data_dir).close()
+    assert mode(data_dir / "memory-key") == 0o600
+    assert key == memory_key(data_dir)
     assert (mode(data_dir), mode(data_dir / "token"), mode(data_dir / "server.log")) == (0o700, 0o600, 0o600)
     assert token == local_token(data_dir) == existing_token(data_dir)
-    assert sorted(path.name for path in data_dir.iterdir()) == ["server.log", "token"]
+    assert sorted(path.name for path in data_dir.iterdir()) == ["memory-key", "server.log", "token"]
 
 
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
@@ -33,6 +43,12 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "token").mkdir()
     with pytest.raises(BadConfiguration, match="cannot be used: Is a directory"):
         local_token(tmp_path)
+
+
+def test_an_empty_memory_key_is_refused_since_everybody_could_guess_it(tmp_path: Path) -> None:
+    (tmp_path / "memory-key").write_text("\n")
+    with pytest.raises(BadConfiguration, match="is empty"):
+        memory_key(tmp_path)
 
 
 def test_there_is_no_token_before_the_first_server(tmp_path: Path) -> None:

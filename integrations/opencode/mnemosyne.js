@@ -49,7 +49,7 @@ export const Mnemosyne = async ({ client, directory }) => {
       const last = parts.at(-1)
       const prompt = parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n")
       if (!last || !prompt) return
-      const asked = [ask({ hook_event_name: "UserPromptSubmit", cwd: directory, prompt })]
+      const asked = [ask({ hook_event_name: "UserPromptSubmit", cwd: directory, session_id: sessionID, prompt })]
       if (await begins(sessionID)) asked.unshift(ask({ hook_event_name: "SessionStart", cwd: directory, prompt }))
       const text = (await Promise.all(asked)).filter(Boolean).join("\n\n")
       if (!text) return

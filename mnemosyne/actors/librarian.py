@@ -1,23 +1,28 @@
 """What the sessions of a server and the memory beyond them have to do with each other: a session that begins is told,
-and what its user settles is learned.
+and what its user settles is learned. Both only for the owner of the memory.
+
+A credential is the owner's once it came with the secret of the data directory, or by a command. The first that speaks
+where the tenant has no memory at all is the owner's, too: there is nothing yet that it could read.
 
 Telling is waited for, and not for long; learning is not. Whatever fails here, sessions go on.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 import attrs
 import trio
 
 from mnemosyne.actors.messages import Identity
+from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.knowledge.block import MOST_RELEVANT, MemoryBlock, compose
 from mnemosyne.domain.knowledge.book import KnowledgeBook
-from mnemosyne.domain.knowledge.decide import LearnSession, Place, places_of
+from mnemosyne.domain.knowledge.decide import AdmitCredential, LearnSession, Place, places_of
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, extract_prompt, list_typed_branches
+from mnemosyne.domain.knowledge.kinds import OwnerProof, Scope
 from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.wire.project import project_of_transcript
@@ -50,11 +55,17 @@ FindProject = Callable[[str], Awaitable[str]]
 """The project of a folder."""
 
 
+CLIENTS_HELD = 1_000
+"""Of how many clients it is remembered that the log was asked about them, and in how many turns of a session who spoke.
+"""
+
+
 @attrs.frozen
 class _Finding:
-    """What a session of a tenant gave, whose client works in a folder."""
+    """What a session of a tenant gave, whose client works in a folder; without drafts, only who speaks."""
 
     tenant: str
+    client: MemoryClient
     folder: str | None
     drafts: tuple[FoundDraft, ...]
 
@@ -83,14 +94,17 @@ class Librarian:
         self._share = share
         self.learns = learns
         self._projects: Lru[str, str] = Lru(FOLDERS_HELD)
+        self._strangers: Lru[str, bool] = Lru(CLIENTS_HELD)
         self._send, self._receive = trio.open_memory_channel[_Finding](WAITING)
 
-    async def recollect(self, tenant: str, folder: str | None, prompt: str, size: int, at: int) -> MemoryBlock | None:
-        """What a session is told that begins now with a prompt, in a request of so many bytes; None for nothing. Raises
-        LogFailed.
+    async def recollect(
+        self, tenant: str, client: MemoryClient, folder: str | None, prompt: str, size: int, at: int
+    ) -> MemoryBlock | None:
+        """What a session is told that begins now with a prompt, in a request of so many bytes; None for nothing, as for
+        a stranger. Raises LogFailed.
         """
         most = min(self._tokens, int(size / BYTES_A_TOKEN * self._share))
-        if most < FEWEST:
+        if most < FEWEST or not await self._is_owner(tenant, client):
             return None
         places = await self._list_places(tenant, folder)
         known = await self._book.read_all(places)
@@ -102,10 +116,13 @@ class Librarian:
             abandon_on_cancel=True,
         )
 
-    def hear(self, identity: Identity, said: Transcript, drafts: Sequence[FoundDraft]) -> None:
-        """Learn what a session gave; its client ``said`` where it works."""
+    def hear(
+        self, identity: Identity, client: MemoryClient, said: Transcript, drafts: Sequence[FoundDraft] = ()
+    ) -> None:
+        """Note who speaks, and learn what a session gave; its client ``said`` where it works."""
+        finding = _Finding(identity.tenant, client, project_of_transcript(said) if drafts else None, tuple(drafts))
         try:
-            self._send.send_nowait(_Finding(identity.tenant, project_of_transcript(said), tuple(drafts)))
+            self._send.send_nowait(finding)
         except trio.WouldBlock:
             log.warning("what session %s gave is not written down now: too much waits", identity.stream)
 
@@ -120,11 +137,47 @@ class Librarian:
                 log.exception("what a session gave could not be written down")
 
     async def _write(self, finding: _Finding) -> None:
+        if not await self._admit(finding.tenant, finding.client) or not finding.drafts:
+            return
         for place in await self._list_places(finding.tenant, finding.folder):
             drafts = tuple(each.draft for each in finding.drafts if each.scope is place.scope)
             if drafts:
                 write = self._new_id()
                 await self._book.write(place, LearnSession(at=self._now(), write=write, drafts=drafts), write)
+
+    async def _is_owner(self, tenant: str, client: MemoryClient) -> bool:
+        """Whether the memory of a tenant is this client's."""
+        if client.is_owner or client.fingerprint is None:
+            return client.is_owner
+        return client.fingerprint in (await self._book.read(Place(tenant, Scope.USER))).admitted
+
+    async def _admit(self, tenant: str, client: MemoryClient) -> bool:
+        """Record to whom the memory belongs where this client settles that; whether it is this client's."""
+        if client.fingerprint is None:
+            return client.is_owner
+        place = Place(tenant, Scope.USER)
+        known = await self._book.read(place)
+        if client.fingerprint in known.admitted:
+            return True
+        how = OwnerProof.PRESENTED if client.is_owner else OwnerProof.FIRST
+        if how is OwnerProof.FIRST and (known.version or await self._book.list_places(tenant)):
+            self._warn(tenant, client.fingerprint)
+            return False
+        write = self._new_id()
+        command = AdmitCredential(at=self._now(), write=write, fingerprint=client.fingerprint, how=how)
+        outcome = await self._book.write(place, command, write)
+        return client.is_owner or outcome.what == "admitted"
+
+    def _warn(self, tenant: str, fingerprint: str) -> None:
+        if self._strangers.get(fingerprint) is None:
+            self._strangers.put(fingerprint, True)
+            log.warning(
+                "the credential %s does not belong to the owner of tenant %s's memory: its requests neither read that"
+                " memory nor add to it. If it is yours, start the client with `mnemosyne run`, or use"
+                " `mnemosyne memory admit`",
+                fingerprint,
+                tenant,
+            )
 
     async def _list_places(self, tenant: str, folder: str | None) -> tuple[Place, ...]:
         project = None
@@ -134,13 +187,26 @@ class Librarian:
 
 
 class Ear:
-    """What one session tells the librarian: each object once, and each prompt as it is typed."""
+    """What one session tells the librarian: who speaks, each object once, and each prompt as it is typed. What a turn
+    brought of which this process does not know the client, as it began before, is not learned.
+    """
 
     def __init__(self, identity: Identity, librarian: Librarian | None) -> None:
         self._identity = identity
-        self._librarian = librarian if librarian is not None and librarian.learns else None
+        self._librarian = librarian
         self._objects = 0
         self._prompts: dict[str, int] = {}
+        self._clients: Lru[tuple[str, int], MemoryClient] = Lru(CLIENTS_HELD)
+        self._heard: set[MemoryClient] = set()
+        self._new_clients: list[MemoryClient] = []
+
+    def note(self, branch: str, turn: int, client: MemoryClient) -> None:
+        """A client begins a turn; who repeats one does not make it theirs."""
+        if self._clients.get((branch, turn)) is None:
+            if client not in self._heard:
+                self._heard.add(client)
+                self._new_clients.append(client)
+            self._clients.put((branch, turn), client)
 
     def hear(self, session: Session, find_held: Callable[[Branch], Transcript | None]) -> None:
         """Tell of what is new, of branches whose last request is in memory. Nobody's turn fails by it."""
@@ -156,6 +222,11 @@ class Ear:
         held = {each.name: read for each in session.branches.values() if (read := find_held(each)) is not None}
         if not held:
             return
+        said = next(iter(held.values()))
+        while self._new_clients:
+            librarian.hear(self._identity, self._new_clients.pop(0), said)
+        if not librarian.learns:
+            return
         typed = list_typed_branches(session.branches.values())
         new = [*islice(session.memory.objects.values(), self._objects, None)]
         self._objects = len(session.memory.objects)
@@ -165,8 +236,18 @@ class Ear:
             if name in typed and self._prompts.get(name) != turn:
                 self._prompts[name] = turn
                 drafts += self._extract_prompt(name, turn, read)
-        if drafts:
-            librarian.hear(self._identity, next(iter(held.values())), drafts)
+        for client, theirs in self._sort_by_client(drafts).items():
+            librarian.hear(self._identity, client, said, theirs)
+
+    def _sort_by_client(self, drafts: Iterable[FoundDraft]) -> dict[MemoryClient, list[FoundDraft]]:
+        """What was found, by who brought it."""
+        found: dict[MemoryClient, list[FoundDraft]] = {}
+        for each in drafts:
+            source = each.draft.provenance
+            client = None if source is None else self._clients.get((source.branch, source.turn))
+            if client is not None:
+                found.setdefault(client, []).append(each)
+        return found
 
     def _extract_prompt(self, branch: str, turn: int, read: Transcript) -> Iterator[FoundDraft]:
         last = len(read.messages) - 1

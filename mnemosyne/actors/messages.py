@@ -14,6 +14,7 @@ import trio
 
 from mnemosyne import credentials
 from mnemosyne.actors.beside import ReadAlone
+from mnemosyne.actors.owners import OWNER, MemoryClient
 from mnemosyne.actors.under_way import TurnUnderWay
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.work import OwedSummary, Target
@@ -47,7 +48,8 @@ class Identity:
 class ArrivedRequest:
     """A client's request as it arrived. ``wanted`` is what it asks to be sent upstream, None if it does not say;
     ``default`` is what a branch sends that begins with it. ``credential`` stands for what it shows to its provider, in
-    this process alone; None where all callers are taken for one.
+    this process alone; None where all callers are taken for one. ``client`` is who it comes from, as far as
+    memory beyond sessions is concerned.
     """
 
     at: int
@@ -58,6 +60,7 @@ class ArrivedRequest:
     wanted: Mode | None = None
     default: Mode = Mode.OBSERVE
     credential: bytes | None = attrs.field(default=None, repr=False)
+    client: MemoryClient = OWNER
     _alone: ReadAlone = attrs.field(factory=ReadAlone, init=False, repr=False, eq=False)
 
     async def read(self) -> TranscriptReading:

@@ -10,6 +10,7 @@ from typing import TypeVar
 import attrs
 import trio
 
+from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.domain.knowledge.block import MemoryBlock
 from mnemosyne.domain.recall.object_search import SearchResult
@@ -26,8 +27,8 @@ Find = Callable[[str, Collection[str], int], Awaitable[SearchResult]]
 """``ObjectIndex.search`` in one session."""
 
 
-Recollect = Callable[[str | None, str, int, int], Awaitable[MemoryBlock | None]]
-"""``Librarian.recollect`` for one tenant: of a folder, a prompt and the size of its request, at a time."""
+Recollect = Callable[[MemoryClient, str | None, str, int, int], Awaitable[MemoryBlock | None]]
+"""``Librarian.recollect`` for one tenant: of a client, its folder, a prompt and the size of its request, at a time."""
 
 
 class Outside:
@@ -69,7 +70,9 @@ class Outside:
             self.noted = attrs.evolve(before, unread_calls=(*before.unread_calls, name))
             raise
 
-    async def recollect(self, folder: str | None, prompt: str, size: int, at: int) -> MemoryBlock | None:
+    async def recollect(
+        self, client: MemoryClient, folder: str | None, prompt: str, size: int, at: int
+    ) -> MemoryBlock | None:
         """What a session is told that begins with a prompt, in a request of so many bytes; None for nothing, or where
         that is not known in time.
         """
@@ -78,7 +81,7 @@ class Outside:
         block: MemoryBlock | None = None
         with trio.move_on_after(self.patience.knowledge) as scope:
             try:
-                block = await self._recollect(folder, prompt, size, at)
+                block = await self._recollect(client, folder, prompt, size, at)
             except LogFailed as error:
                 log.info("what is known beyond sessions cannot be read: %s", error)
             except Exception:

@@ -15,6 +15,7 @@ from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import AnswerCalls, ArrivedRequest, Contents, FindPassages, Refused, RoundEnd
 from mnemosyne.actors.outside import Outside
+from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.prefetch import Prefetch
 from mnemosyne.actors.tools import NOT_HELPED, Answers, FromMemory
 from mnemosyne.actors.under_way import MOST_ROUNDS, TurnUnderWay
@@ -114,9 +115,9 @@ class ManagedRounds:
 
     # The first round
 
-    async def plan(self, opening: Opening) -> Planned:
-        """What goes upstream first. Raises LogFailed and ContentForgotten, and MnemosyneError where there is nothing
-        that the model takes.
+    async def plan(self, opening: Opening, client: MemoryClient) -> Planned:
+        """What goes upstream first for a client. Raises LogFailed and ContentForgotten, and MnemosyneError where there
+        is nothing that the model takes.
         """
         self._outside.begin()
         mode, command = rounds.choose_mode(opening, self._settings)
@@ -126,7 +127,7 @@ class ManagedRounds:
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
         history, hour, more = await self._history(opening, prior, mode, switched=command is not None)
         if prior is None and mode is Mode.MANAGE:
-            history, told = await self._tell_knowledge(opening, history)
+            history, told = await self._tell_knowledge(opening, history, client)
             more += told
         happened = (*switched, *more) if opening.is_last else ()
         budget = command.tool_budget if command is not None else opening.branch.tool_budget
@@ -190,7 +191,7 @@ class ManagedRounds:
         return Planned(mode=mode, events=opening.events, more=happened, turn=turn, body=body, noted=noted)
 
     async def _tell_knowledge(
-        self, opening: Opening, history: UpstreamHistory
+        self, opening: Opening, history: UpstreamHistory, client: MemoryClient
     ) -> tuple[UpstreamHistory, tuple[Event, ...]]:
         """The history of a conversation that begins, with what is known beyond sessions behind its first prompt."""
         if opening.branch.kind not in TOLD or opening.began.turn > 1:
@@ -200,7 +201,7 @@ class ManagedRounds:
         if number is None:
             return history, ()
         typed, folder = find_typed(read, number), project_of_transcript(read)
-        block = await self._outside.recollect(folder, typed, len(read.raw), opening.at)
+        block = await self._outside.recollect(client, folder, typed, len(read.raw), opening.at)
         if block is None:
             return history, ()
         messages = upstream_history.tell(history.messages, history.ends, number, block.text, history.dialect)

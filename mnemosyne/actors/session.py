@@ -267,7 +267,9 @@ class SessionActor:
     async def _plan(self, request: ArrivedRequest, gap: Gap | None = None) -> _Gathered:
         version = self.state.version
         reading, opening = await self._gather(request, gap)
-        return _Gathered(version=version, reading=reading, opening=opening, planned=await self.rounds.plan(opening))
+        return _Gathered(
+            version=version, reading=reading, opening=opening, planned=await self.rounds.plan(opening, request.client)
+        )
 
     async def _prepare(self, request: ArrivedRequest) -> UpstreamPlan:
         """What would go upstream; whatever fails there, the client's own body may go."""
@@ -356,7 +358,7 @@ class SessionActor:
             (*reading.contents, *contents),
         )
         version = self.state.version - len(more) - len(round_)
-        self._hold(began, reading.transcript, version, message.request.credential)
+        self._hold(began, reading.transcript, version, message.request)
         self.rounds.hold(address, turn)
         self._keep_sent(address, sent)
         return Begun(address, ticket)
@@ -389,7 +391,7 @@ class SessionActor:
             request.correlation_id,
             (*reading.contents, *contents),
         )
-        self._hold(began, reading.transcript, version, request.credential)
+        self._hold(began, reading.transcript, version, request)
         return Begun(address, ticket)
 
     async def _begin_bypassed(
@@ -447,9 +449,10 @@ class SessionActor:
         )
         return decide(command, opening.session), reading.contents
 
-    def _hold(self, began: TurnBegan, read: Transcript, version: int, credential: bytes | None) -> None:
-        """Keep the client's body, which the event of a version recorded, and the credential that it came with."""
-        self._memory.hold(began, read, credential)
+    def _hold(self, began: TurnBegan, read: Transcript, version: int, request: ArrivedRequest) -> None:
+        """Keep the client's body, which the event of a version recorded, and from whom it came."""
+        self._memory.hold(began, read, request.credential)
+        self._ear.note(began.branch, began.turn, request.client)
         self._owed.keep_sent(version, read)
 
     def _keep_sent(self, address: Address, sent: Transcript) -> None:

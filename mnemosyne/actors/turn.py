@@ -42,6 +42,7 @@ from mnemosyne.actors.messages import (
     RoundEnd,
     UpstreamPlan,
 )
+from mnemosyne.actors.owners import OWNER, MemoryClient, MemoryOwners
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.tellings import Telling
@@ -62,7 +63,7 @@ from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
-from mnemosyne.domain.wire.identity import TENANT_HEADER
+from mnemosyne.domain.wire.identity import TENANT_HEADER, speaker
 from mnemosyne.domain.wire.json_spans import has_too_many_values
 from mnemosyne.domain.wire.limits import limits_of
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
@@ -98,7 +99,8 @@ class TurnOpener:
     """Opens turns. ``now`` gives µs of UTC, ``new_id`` a name for what one request sets off.
 
     ``of_tenant`` brings the finder of a tenant that a request may name, ``of_keys`` has those of tenants by the SHA-256
-    of a credential of theirs; ``finder`` is that of all others.
+    of a credential of theirs; ``finder`` is that of all others. ``owners`` tells the owner of memory from strangers;
+    without it all requests are the owner's.
     """
 
     registry: SessionRegistry
@@ -108,6 +110,7 @@ class TurnOpener:
     new_id: Callable[[], str]
     of_keys: Mapping[str, SessionFinder] = attrs.field(factory=dict)
     of_tenant: Callable[[str], SessionFinder] | None = None
+    owners: MemoryOwners | None = None
     _told: set[str] = attrs.field(factory=set, init=False)
     """The default tenant, once it was said that requests fall to it."""
 
@@ -127,19 +130,27 @@ class TurnOpener:
         ``wanted`` is the mode that the request asks for, None if it does not; ``default`` is that of a conversation
         that begins. ``lease`` and ``lacks_room`` are as in http.messages_route.TurnLogs.
         """
-        request = self._arrived(headers, body, dialect, wanted, default)
-        return Turn(self, request, self._finder_of(headers), lease, lacks_room=lacks_room)
+        named = self._finder_of_tenant(headers)
+        client = self._find_client(headers) if named is None else OWNER
+        request = self._arrived(headers, body, dialect, wanted, default, client)
+        return Turn(self, request, named or self.finder, lease, lacks_room=lacks_room)
 
     async def may_be_managed(self, headers: Headers, dialect: Dialect, wanted: Mode | None, default: Mode) -> bool:
         """Whether a request may belong to a conversation that is managed, as far as its headers say."""
         request = self._arrived(headers, b"", dialect, wanted, default)
         if (wanted or default) is Mode.MANAGE or request.heard.external_id is None:
             return True
-        finder = self._finder_of(headers)
+        finder = self._finder_of_tenant(headers) or self.finder
         return await finder.mode_of(await finder.identity_of(request), request.lane) is not Mode.OBSERVE
 
     def _arrived(
-        self, headers: Headers, body: bytes, dialect: Dialect, wanted: Mode | None, default: Mode
+        self,
+        headers: Headers,
+        body: bytes,
+        dialect: Dialect,
+        wanted: Mode | None,
+        default: Mode,
+        client: MemoryClient = OWNER,
     ) -> ArrivedRequest:
         return ArrivedRequest(
             at=self.now(),
@@ -150,17 +161,23 @@ class TurnOpener:
             wanted=wanted,
             default=default,
             credential=self.registry.callers.credential_of(headers),
+            client=client,
         )
 
-    def _finder_of(self, headers: Headers) -> SessionFinder:
-        """That of the tenant whom a request names, or whose credential it shows, else the default: nobody's session
-        breaks for a row that is missing.
+    def _find_client(self, headers: Headers) -> MemoryClient:
+        if self.owners is None:
+            return OWNER
+        return self.owners.find_client(headers, speaker(headers).external_id)
+
+    def _finder_of_tenant(self, headers: Headers) -> SessionFinder | None:
+        """That of the tenant whom a request names, or whose credential it shows; None where the default's is meant:
+        no session breaks for a row that is missing.
         """
         named = next((value for name, value in headers if name.lower() == TENANT_HEADER), None)
         if named is not None and self.of_tenant is not None:
             return self.of_tenant(named.strip())
         if not self.of_keys:
-            return self.finder
+            return None
         digests = map(credentials.digest, credentials.keys_in(headers))
         found = next((self.of_keys[each] for each in digests if each in self.of_keys), None)
         if found is None and self.finder.tenant not in self._told:
@@ -170,7 +187,7 @@ class TurnOpener:
                 "`mnemosyne config tenant-key TENANT` prints the row for a credential (this is said once)",
                 self.finder.tenant,
             )
-        return found or self.finder
+        return found
 
 
 class Turn:

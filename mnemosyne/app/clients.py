@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from mnemosyne.errors import BadConfiguration, BadOption
+from mnemosyne.memory_key import OWNER_HEADER
 from mnemosyne.setting_values import is_loopback
 from mnemosyne.upstreams import NamedUpstream
 
@@ -45,13 +46,22 @@ ELSEWHERE = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_U
 
 @attrs.frozen
 class Route:
-    """Where a client is led: our server's URL, the upstream behind it, and the mode it shall ask for, if any."""
+    """Where a client is led: our server's URL, the upstream behind it, and the mode it shall ask for, if any.
+    ``owner_token`` is what it presents so that memory is its user's.
+    """
 
     url: str
     upstream: str
     mode: str | None = None
     others: tuple[NamedUpstream, ...] = ()
     """Further upstreams behind it."""
+    owner_token: str | None = attrs.field(default=None, repr=False)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What its requests say to our server."""
+        said = {MODE_HEADER: self.mode, OWNER_HEADER: self.owner_token}
+        return {name: value for name, value in said.items() if value is not None}
 
 
 @attrs.frozen
@@ -196,10 +206,10 @@ def _claude_variables(way: Route, environ: Mapping[str, str]) -> dict[str, str]:
     variables = {}
     if FIRST_PARTY not in environ and is_first_party(way.upstream):
         variables[FIRST_PARTY] = "1"
-    if way.mode is not None:
+    if way.headers:
         own = environ.get(CUSTOM_HEADERS, "")  # one header on a line
         before = own.rstrip("\n") + "\n" if own.strip() else ""
-        variables[CUSTOM_HEADERS] = f"{before}{MODE_HEADER}: {way.mode}"
+        variables[CUSTOM_HEADERS] = before + "\n".join(f"{name}: {value}" for name, value in way.headers.items())
     return variables
 
 
@@ -227,9 +237,9 @@ def _opencode_variables(way: Route, environ: Mapping[str, str]) -> dict[str, str
 def _opencode_options(own: object, way: Route) -> dict[str, Any]:
     """The options of one of its providers."""
     options = {**(own if isinstance(own, dict) else {}), "baseURL": f"{way.url}/v1"}
-    if way.mode is not None:
+    if way.headers:
         headers = options.get("headers")
-        options["headers"] = {**(headers if isinstance(headers, dict) else {}), MODE_HEADER: way.mode}
+        options["headers"] = {**(headers if isinstance(headers, dict) else {}), **way.headers}
     return options
 
 

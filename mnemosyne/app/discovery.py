@@ -79,8 +79,10 @@ def find_server(config: Config) -> FoundServer | None:
     return server_at(url_of(config), config)
 
 
-def ask_page(url: str, path: str, config: Config, seconds: float) -> Any:
-    """A page of ours as JSON, from a server on this machine that runs as us; None where that gives none in time."""
+def ask_page(url: str, path: str, config: Config, seconds: float, post: Mapping[str, str] | None = None) -> Any:
+    """A page of ours as JSON, from a server on this machine that runs as us; None where that gives none in time. With
+    ``post``, headers are posted to it.
+    """
     token = existing_token(config.data_dir)
     try:
         parts = urlsplit(url)
@@ -91,7 +93,8 @@ def ask_page(url: str, path: str, config: Config, seconds: float) -> Any:
         return None
     connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        headers = {"Authorization": f"Bearer {token}", **(post or {})}
+        connection.request("POST" if post else "GET", path, headers=headers)
         response = connection.getresponse()
         return json.loads(response.read(LARGEST_STATUS)) if response.status == 200 else None
     except (OSError, http.client.HTTPException, ValueError):

@@ -7,12 +7,16 @@ from pathlib import Path
 import attrs
 
 from mnemosyne.app.clients import BASE_URL, CUSTOM_HEADERS, MODE_HEADER, OPENCODE_CONFIG
-from mnemosyne.app.discovery import ask_page
+from mnemosyne.app.discovery import ask_page, url_of
 from mnemosyne.config import Config
+from mnemosyne.domain.wire.identity import SESSION_HEADER
 from mnemosyne.errors import BadOption
 
 ANSWER_SECONDS = 1.0
-"""How long a server may take to say in which mode it runs."""
+"""How long a server may take to answer a hook."""
+
+OWNER_PATH = "/-/owner"
+"""As in ``http.inspector.status``."""
 
 
 @attrs.frozen
@@ -46,6 +50,13 @@ def parse_event(text: str) -> HookEvent:
         session=texts.get("session_id", ""),
         call=texts.get("tool_use_id", ""),
     )
+
+
+def present(event: HookEvent, environ: Mapping[str, str], config: Config) -> None:
+    """Tell the client's server that the session is the owner's: its credential may be another one than before."""
+    url = environ.get(BASE_URL, "") or url_of(config)
+    if event.session.isascii() and event.session.isprintable() and event.session:
+        ask_page(url, OWNER_PATH, config, ANSWER_SECONDS, post={SESSION_HEADER: event.session})
 
 
 def is_managed(environ: Mapping[str, str], config: Config) -> bool:

@@ -40,7 +40,7 @@ from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.http.serving import run_hypercorn
 from mnemosyne.page_links import PageLinks
-from mnemosyne.services.knowledge import KnowledgeDesk, list_places
+from mnemosyne.services.knowledge import KnowledgeDesk
 from mnemosyne.services.observing import Observations, no_observations
 from mnemosyne.services.overviews import Openings
 from mnemosyne.services.search import CrossSessionIndex
@@ -131,7 +131,7 @@ class OpenHoldings:
         return KnowledgeDesk(self.book, self._config.tenant, project, meaning=self._meaning)
 
     async def places(self) -> Sequence[Place]:
-        return await list_places(self.archive, self._config.tenant)
+        return await self.book.list_places(self._config.tenant)
 
     async def version_of(self, stream: UUID) -> int:
         return await self.models.archive.events.version(stream)

@@ -14,6 +14,7 @@ import trio
 
 from mnemosyne import credentials
 from mnemosyne.actors.awake import AwakeSessions
+from mnemosyne.actors.owners import MemoryOwners
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import TurnOpener
 from mnemosyne.adapters.helpers.opening import check_helper
@@ -36,7 +37,14 @@ from mnemosyne.app.supervising import Supervisor
 from mnemosyne.app.tracing import SpanSender
 from mnemosyne.app.turns import open_registry
 from mnemosyne.config import Config, upstreams_of
-from mnemosyne.data_dir import BYPASS_FILE, local_token, prepare_data_dir, read_bypass_file, remove_bypass_file
+from mnemosyne.data_dir import (
+    BYPASS_FILE,
+    local_token,
+    memory_key,
+    prepare_data_dir,
+    read_bypass_file,
+    remove_bypass_file,
+)
 from mnemosyne.domain.ports import Append, ContentStore, EventLog, Journal
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import Directory
@@ -89,6 +97,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
     """
     prepare_data_dir(config.data_dir)
     token = local_token(config.data_dir)
+    owners = MemoryOwners(memory_key(config.data_dir))
     listener = bind(config.host, config.port)
     url = url_of(listener)
     settings_of(config)  # before anything is opened
@@ -140,7 +149,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                 find_finder = cache(partial(SessionFinder, registry, event_log))
                 of_keys = {each.sha256: find_finder(each.tenant) for each in config.tenant_keys}
                 finder = find_finder(config.tenant)
-                opener = TurnOpener(registry, finder, turns, now, new_id, of_keys, find_finder)
+                opener = TurnOpener(registry, finder, turns, now, new_id, of_keys, find_finder, owners)
                 upstream = RoutedUpstream(upstreams[0], tuple(zip(upstreams_of(config), upstreams[1:], strict=True)))
                 gateway = Gateway(
                     upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode), unfinished
@@ -155,6 +164,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                     metrics=metrics.page,
                     probe=partial(probe_upstreams, config, upstreams),
                     ignored=ignored,
+                    present=owners.present,
                 )
                 app = create_app(config, gateway, token, parts, pages)
                 reloader = Reloader(config, load, gateway, app.status.settings, supervisor.restart)

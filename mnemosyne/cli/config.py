@@ -143,10 +143,7 @@ def tenant_key(tenant: str, variable: str | None) -> None:
         name = parse_tenant(tenant)
     except ValueError as reason:
         raise BadOption(f"TENANT: {reason}.") from None
-    credential = _read_credential(variable).strip()
-    if not credential.isascii() or not credential.isprintable() or " " in credential or not credential:
-        where = f"The environment variable {variable}" if variable else "Standard input"
-        raise BadOption(f"{where} has no credential: one line without spaces is needed, as it comes behind `Bearer`.")
+    credential = read_credential(variable)
     say(
         "Add this line to the table [tenant_keys] at the end of the file of settings, and start the server anew:",
         err=True,
@@ -154,12 +151,22 @@ def tenant_key(tenant: str, variable: str | None) -> None:
     say(f"{digest(credential)} = {json.dumps(name, ensure_ascii=False)}")
 
 
-def _read_credential(variable: str | None) -> str:
+def read_credential(variable: str | None) -> str:
+    """A credential, from an environment variable or from standard input. Raises BadOption for none."""
     if variable:
-        return os.environ.get(variable, "")
-    if sys.stdin.isatty():
-        return str(click.prompt("Credential", hide_input=True, err=True))
-    return sys.stdin.buffer.read().decode("ascii", "replace")
+        credential = os.environ.get(variable, "").strip()
+    elif sys.stdin.isatty():
+        credential = str(click.prompt("Credential", hide_input=True, err=True)).strip()
+    else:
+        credential = sys.stdin.buffer.read(LONGEST_CREDENTIAL).decode("ascii", "replace").strip()
+    if not credential.isascii() or not credential.isprintable() or " " in credential or not credential:
+        where = f"The environment variable {variable}" if variable else "Standard input"
+        raise BadOption(f"{where} has no credential: one line without spaces is needed, as it comes behind `Bearer`.")
+    return credential
+
+
+LONGEST_CREDENTIAL = 64 * 1024
+"""Bytes; no header has more."""
 
 
 def _join(outer: Mapping[str, object], inner: Mapping[str, object]) -> dict[str, object]:

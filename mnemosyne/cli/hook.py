@@ -30,10 +30,11 @@ def hook(**options: object) -> None:
       UserPromptSubmit   how something is remembered, if the prompt asks for that
       PreToolUse         nothing; the files are kept (`mnemosyne run --record-worktree`)
 
+    It presents the session to its server as that of the memory's owner, whatever credential the client has by now.
     Where a server manages the session it prints nothing: the server tells and learns by itself. It never fails, so that
     it keeps nobody from working; what is wrong stands on stderr.
     """
-    from mnemosyne.app.hooks import is_managed, parse_event
+    from mnemosyne.app.hooks import is_managed, parse_event, present
 
     try:
         config = configuration(options)
@@ -43,6 +44,7 @@ def hook(**options: object) -> None:
 
             keep_before_call(event)
             return
+        present(event, os.environ, config)
         answer = "" if is_managed(os.environ, config) else answer_event(event, config)
     except MnemosyneError as error:
         say(str(error), err=True)

@@ -83,7 +83,7 @@ def print_report(done: "WriteReport", *, as_json: bool) -> None:
     )
     why = f" \N{EM DASH} {done.why}" if done.why else ""
     say(f"{done.what}{about}{why}")
-    if done.what not in ("skipped", "undone", "confirmed", "linked"):
+    if done.what not in ("skipped", "undone", "confirmed", "linked", "admitted", "dismissed"):
         say(f"New sessions know it; those under way do not. `mnemosyne memory undo {done.write}` takes it back.")
 
 

@@ -21,7 +21,7 @@ from mnemosyne.cli.knowing import (
     with_desk,
 )
 from mnemosyne.cli.printing import print_json, say
-from mnemosyne.cli.reading import json_option
+from mnemosyne.cli.reading import json_option, log_options
 from mnemosyne.errors import NotFound
 from mnemosyne.figures import plural
 
@@ -280,6 +280,53 @@ def init(yes: bool, as_json: bool, **options: Any) -> None:
         return
     for each in done:
         print_report(each, as_json=False)
+
+
+@memory.command(short_help="Count a credential as yours.")
+@click.option("--variable", metavar="NAME", help="Read the credential from this environment variable.")
+@click.option("--list", "listed", is_flag=True, help="Show which credentials count.")
+@click.option("--remove", metavar="FINGERPRINT", help="Count this one no longer.")
+@log_options()
+@json_option
+def admit(variable: str | None, listed: bool, remove: str | None, as_json: bool, **options: Any) -> None:
+    """Let requests with a credential read your memory and add to it. Requests with any other are served, and have no
+    part in it.
+
+    You need this only for clients that `mnemosyne run` and the plugins do not start, and after their key has changed.
+    The credential is what the client sends as `x-api-key`, or in `authorization` behind `Bearer`. It is read from
+    standard input, without echo at a terminal, and kept nowhere: a keyed fingerprint stands for it.
+
+    \b
+      mnemosyne memory admit --variable ANTHROPIC_API_KEY
+      mnemosyne memory admit --list
+    """
+    from mnemosyne.cli.config import read_credential
+    from mnemosyne.cli.printing import local_time, print_table
+    from mnemosyne.cli.settings import configuration
+    from mnemosyne.data_dir import memory_key, prepare_data_dir
+
+    if sum((variable is not None, listed, remove is not None)) > 1:
+        raise click.UsageError("--variable, --list and --remove exclude each other.")
+    place = {**options, "folder": Path()}
+    if listed:
+        admitted = with_desk(place, lambda desk, _: desk.list_admitted())
+        if as_json:
+            print_json([{"fingerprint": each.fingerprint, "how": each.how.value, "at": each.at} for each in admitted])
+        elif admitted:
+            rows = [(each.fingerprint, each.how.value, local_time(each.at)) for each in admitted]
+            print_table(("fingerprint", "how", "since"), rows, whole=("fingerprint",))
+        else:
+            say("No credential is admitted.")
+        return
+    if remove is not None:
+        print_report(with_desk(place, lambda desk, _: desk.dismiss(remove, moment())), as_json=as_json)
+        return
+    data_dir = configuration(options).data_dir
+    prepare_data_dir(data_dir)
+    fingerprint = memory_key(data_dir).fingerprint(read_credential(variable))
+    print_report(with_desk(place, lambda desk, _: desk.admit(fingerprint, moment())), as_json=as_json)
+    if not as_json:
+        say(f"Its fingerprint is {fingerprint}.")
 
 
 @memory.command("export", short_help="Write what is known to a file.")

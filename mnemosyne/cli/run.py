@@ -318,6 +318,7 @@ def _client_command(command: tuple[str, ...], url: str, config: Config) -> list[
 def _client_environment(command: tuple[str, ...], config: Config, url: str, mode: str | None) -> dict[str, str]:
     from mnemosyne.app.clients import BASE_URL, Route, environment, recognise
     from mnemosyne.app.discovery import url_of
+    from mnemosyne.data_dir import memory_key
 
     named = os.environ.get(BASE_URL, "").rstrip("/")
     if named not in ("", config.upstream, url, url_of(config)):
@@ -325,7 +326,8 @@ def _client_environment(command: tuple[str, ...], config: Config, url: str, mode
     client = recognise(command)
     for obstacle in client.obstacles(os.environ, Path.cwd()) if client else ():
         _say(obstacle)
-    return environment(command, Route(url, config.upstream, mode, upstreams_of(config)), os.environ)
+    token = memory_key(config.data_dir).token
+    return environment(command, Route(url, config.upstream, mode, upstreams_of(config), token), os.environ)
 
 
 def _say(sentence: str) -> None:

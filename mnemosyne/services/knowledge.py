@@ -1,7 +1,7 @@
 """What people and agents do with what is known beyond sessions: the same operations for commands, tools and pages."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import attrs
@@ -9,7 +9,9 @@ import attrs
 from mnemosyne.domain.knowledge.block import MOST_RELEVANT, MOST_TOKENS, MemoryBlock, compose
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import (
+    AdmitCredential,
     ConfirmEntry,
+    DismissCredential,
     EntryDraft,
     EraseEntries,
     ForgetEntry,
@@ -24,9 +26,9 @@ from mnemosyne.domain.knowledge.decide import (
     find_entry,
     places_of,
 )
-from mnemosyne.domain.knowledge.events import KnowledgeOpened, Provenance
+from mnemosyne.domain.knowledge.events import CredentialAdmitted, Provenance
 from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, list_typed_branches
-from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
+from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, OwnerProof, Scope
 from mnemosyne.domain.knowledge.recalling import Nearness, PlacedEntry, RecalledEntry
 from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold_up_to
 from mnemosyne.errors import BadEntry, NotFound
@@ -175,6 +177,22 @@ class KnowledgeDesk:
             raise NotFound(f"No entry has the id {matching!r}, or these words.")
         return erased
 
+    # Whose it is
+
+    async def admit(self, fingerprint: str, moment: WriteMoment) -> WriteReport:
+        """Count requests with the credential of this fingerprint as the owner's."""
+        command = AdmitCredential(at=moment.at, write=moment.id, fingerprint=fingerprint, how=OwnerProof.COMMAND)
+        return await self._write(self.place_of(Scope.USER), command)
+
+    async def dismiss(self, wanted: str, moment: WriteMoment) -> WriteReport:
+        """Count them no longer. Raises NotFound unless one fingerprint begins so."""
+        command = DismissCredential(at=moment.at, write=moment.id, wanted=wanted)
+        return await self._write(self.place_of(Scope.USER), command)
+
+    async def list_admitted(self) -> list[CredentialAdmitted]:
+        """The credentials whose requests are the owner's, the oldest first."""
+        return [*(await self.book.read(self.place_of(Scope.USER))).admitted.values()]
+
     async def _find_place(self, wanted: str, at: int) -> Place:
         """Where the entry is that is meant: the nearest place that has it."""
         known = await self.book.read_all(self.places)
@@ -289,7 +307,7 @@ class KnowledgeDesk:
 async def erase_all(archive: Archive, tenant: str, moment: WriteMoment) -> int:
     """Take the words of every entry of a tenant out of the log for good; how many still had theirs."""
     book, had = KnowledgeBook(archive.events, archive.journal), 0
-    for place, known in await book.read_all(await list_places(archive, tenant)):
+    for place, known in await book.read_all(await book.list_places(tenant)):
         had += sum(not each.erased for each in known.entries.values())
         await _erase(book, place, frozenset(known.entries), moment)
     return had
@@ -298,7 +316,7 @@ async def erase_all(archive: Archive, tenant: str, moment: WriteMoment) -> int:
 async def list_learned(archive: Archive, tenant: str, session: UUID) -> list[Entry]:
     """The entries that were found or said in a session, and still have their words: they outlive it."""
     book = KnowledgeBook(archive.events, archive.journal)
-    known = await book.read_all(await list_places(archive, tenant))
+    known = await book.read_all(await book.list_places(tenant))
     entries = [each for _, one in known for each in one.entries.values() if not each.erased]
     return [each for each in entries if each.provenance is not None and each.provenance.session == session]
 
@@ -309,17 +327,6 @@ async def _erase(book: KnowledgeBook, place: Place, entries: frozenset[str], mom
         await book.write(place, command, moment.id)
         await book.erase(place, entries)
     return len(entries)
-
-
-async def list_places(archive: Archive, tenant: str) -> list[Place]:
-    """Every place of a tenant of which anything was ever known, in the order in which they began."""
-    found = []
-    for stream in await archive.events.knowledge_streams():
-        (first,) = await archive.events.read(stream, upto=1)
-        opened = cast("KnowledgeOpened", first.envelope.event)
-        if opened.tenant == tenant:
-            found.append(Place(opened.tenant, opened.scope, opened.key))
-    return found
 
 
 def _find_line(wanted: str, entries: Mapping[str, Entry]) -> set[str]:

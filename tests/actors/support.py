@@ -13,6 +13,7 @@ import trio
 
 from mnemosyne.actors.librarian import Librarian
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Identity, Interrupt
+from mnemosyne.actors.owners import MemoryOwners
 from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.registry import SessionRegistry
@@ -226,6 +227,7 @@ async def open_process(
     patience: Patience = PATIENT,
     questions: HelperQuestions | None = None,
     memory_tokens: int | None = None,
+    owners: MemoryOwners | None = None,
 ) -> AsyncIterator[Process]:
     """A process of ours; at the end, what is queued is written, as far as the log lets it."""
     journal = journal or GroupJournal(log, CODEC, SOON)
@@ -265,10 +267,15 @@ async def open_process(
                     turns,
                     lambda: next(clock),
                     new_id or (lambda: f"c{next(ids)}"),
+                    owners=owners,
                 )
                 yield Process(registry, journal, opener, turns)
             sessions.cancel_scope.cancel()
         await journal.close(within=1)
+
+
+WRITES = itertools.count(1)
+"""Names of writes: no two librarians of one log may share one."""
 
 
 def librarian_of(log: ProcessLog, journal: GroupJournal, tokens: int, clock: Iterator[int]) -> Librarian:
@@ -278,10 +285,9 @@ def librarian_of(log: ProcessLog, journal: GroupJournal, tokens: int, clock: Ite
         await trio.lowlevel.checkpoint()
         return folder.rpartition("/")[2]
 
-    ids = itertools.count(1)
     book = KnowledgeBook(log, journal)
     return Librarian(
-        book, find_project, lambda: next(clock), lambda: f"w{next(ids)}", tokens=tokens, learns=True, share=1.0
+        book, find_project, lambda: next(clock), lambda: f"w{next(WRITES)}", tokens=tokens, learns=True, share=1.0
     )
 
 

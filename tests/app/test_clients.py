@@ -134,6 +134,17 @@ def test_a_mode_is_asked_for_beside_the_user_s_own_headers() -> None:
     assert config["provider"]["anthropic"]["options"]["headers"] == {"x-mnemosyne-mode": "manage"}
 
 
+def test_the_owner_of_memory_is_presented_beside_the_mode_or_without_one() -> None:
+    for mode, headers in ((None, {}), ("manage", {"x-mnemosyne-mode": "manage"})):
+        way = Route(URL, PROVIDER, mode, owner_token="secret")
+        wanted = {**headers, "x-mnemosyne-owner-token": "secret"}
+        lines = [f"{name}: {each}" for name, each in wanted.items()]
+        assert environment(["claude"], way, {})["ANTHROPIC_CUSTOM_HEADERS"] == "\n".join(lines)
+        config = json.loads(environment(["opencode"], way, {})["OPENCODE_CONFIG_CONTENT"])
+        assert config["provider"]["anthropic"]["options"]["headers"] == wanted
+        assert "secret" not in repr(way)
+
+
 def test_claude_code_may_be_set_to_another_provider(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path)}
     assert CLAUDE.obstacles(home, tmp_path) == []

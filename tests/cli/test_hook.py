@@ -2,12 +2,17 @@
 
 import json
 import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
 from mnemosyne.domain.knowledge.nudge import NUDGE
 from tests.cli.support import environ_for, invoked, serving
+from tests.waiting import DEADLINE
 
 
 def ask(environ: dict[str, str], event: object) -> tuple[str, str]:
@@ -85,3 +90,25 @@ def test_before_a_call_the_files_are_kept_and_where_they_cannot_be_nobody_is_kep
         assert "names no session and call" in ask(environ, {**event, "session_id": name})[1]
     shown = subprocess.run([*git, "show", "refs/mnemosyne/s/toolu_1:a.txt"], capture_output=True, text=True, check=True)
     assert shown.stdout == "one\n"
+
+
+def test_a_hook_presents_its_session_so_that_the_next_credential_in_it_is_the_owner_s(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": "Go on", "cwd": str(tmp_path), "session_id": "mine"}
+    with serving(environ=environ) as url:
+
+        def speak(session: str, key: str) -> None:
+            body = json.dumps({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": session}]})
+            headers = {"x-api-key": key, "x-claude-code-session-id": session, "content-type": "application/json"}
+            with suppress(HTTPError):  # there is no provider
+                urlopen(Request(f"{url}/v1/messages", body.encode(), headers), timeout=DEADLINE)
+
+        speak("theirs", "their-key")
+        deadline = time.monotonic() + DEADLINE
+        listed: list[dict[str, str]] = []
+        while not listed and time.monotonic() < deadline:  # a server that is too busy to hear a hook is not waited for
+            assert ask({**environ, "ANTHROPIC_BASE_URL": url}, event) == ("", "")
+            speak("mine", "my-key")
+            listed = json.loads(invoked("memory", "admit", "--list", "--json", environ=environ).stdout)
+    assert [each["how"] for each in listed] == ["presented"]

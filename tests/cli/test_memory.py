@@ -156,3 +156,24 @@ def test_what_a_project_says_of_itself_is_shown_first_and_remembered_on_request(
     run("memory", "init", "--yes", *here)
     assert contents(*here) == ["App is a proxy that manages memory.", "go.mod: the module example.org/app"]
     assert "skipped" in run("memory", "init", "--yes", *here).stdout
+
+
+def test_a_credential_is_admitted_listed_and_removed_and_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEW_KEY", "sk-ant-api03-new")
+    first = run("memory", "admit", "--variable", "NEW_KEY").output
+    assert "admitted" in first
+    assert "it is admitted already" in run("memory", "admit", stdin=b"sk-ant-api03-new\n").output
+    (listed,) = json.loads(run("memory", "admit", "--list", "--json").stdout)
+    assert listed["fingerprint"] in first
+    assert listed["how"] == "command"
+    assert listed["fingerprint"] in run("memory", "admit", "--list").stdout
+    assert "dismissed" in run("memory", "admit", "--remove", listed["fingerprint"][:8]).stdout
+    assert "begins with" in run("memory", "admit", "--remove", listed["fingerprint"][:8], code=1).stderr
+    assert run("memory", "admit", "--list").stdout == "No credential is admitted.\n"
+    assert "api03-new" not in first
+
+
+def test_what_is_no_credential_is_not_admitted() -> None:
+    for shown in (b"", b"two words", b"two\nlines"):
+        assert "Standard input has no credential" in run("memory", "admit", code=2, stdin=shown).stderr
+    assert "exclude each other" in run("memory", "admit", "--list", "--remove", "a", code=2).stderr

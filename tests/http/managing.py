@@ -11,6 +11,7 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne.actors.owners import MemoryOwners
 from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.domain.history import time_travel
@@ -272,6 +273,7 @@ async def open_stage(
     patience: Patience = PATIENT,
     questions: HelperQuestions | None = None,
     memory_tokens: int | None = None,
+    owners: MemoryOwners | None = None,
 ) -> AsyncIterator[Stage]:
     """The whole, for as long as the block runs."""
     log = log or StoppableLog()
@@ -288,6 +290,7 @@ async def open_stage(
         patience=patience,
         questions=questions,
         memory_tokens=memory_tokens,
+        owners=owners,
     ) as process:
         if standin is not None:
             async with open_proxy(standin.url, process.opener, mode=mode) as proxy:

@@ -11,6 +11,7 @@ import trio
 
 from mnemosyne.actors import librarian
 from mnemosyne.actors.librarian import Librarian
+from mnemosyne.actors.owners import OWNER
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.knowledge.book import KnowledgeBook, knowledge_stream
 from mnemosyne.domain.knowledge.decide import Place, RememberEntry, UpdateEntry
@@ -136,7 +137,9 @@ async def test_a_session_is_told_no_more_than_a_small_part_of_its_first_request(
         await know(log, USER, f"Rule {number} of the style of all answers", kind=EntryKind.RESPONSE_STYLE)
     book = KnowledgeBook(log, log)
     one = Librarian(book, find_project, lambda: 1, lambda: "w", tokens=600, learns=False)
-    small, large, huge = [await one.recollect("t", None, "Begin.", size, 1) for size in (10_000, 72_000, 10_000_000)]
+    small, large, huge = [
+        await one.recollect("t", OWNER, None, "Begin.", size, 1) for size in (10_000, 72_000, 10_000_000)
+    ]
     assert small is None  # 2,500 tokens: a line would cost more than 1.5 %
     assert large is not None
     assert huge is not None

@@ -19,7 +19,6 @@ from mnemosyne.services.knowledge import (
     WriteMoment,
     describe,
     list_learned,
-    list_places,
     parse_line,
     parse_member,
 )
@@ -232,8 +231,7 @@ async def test_every_place_of_a_tenant_is_listed_and_none_of_anothers(
             here = KnowledgeDesk(book, tenant, "app")
             for scope in (Scope.USER, Scope.PROJECT):
                 await here.remember(scope, draft(f"{tenant} {scope.value}"), moment(number))
-        archive = Known(world.log)
-        assert await list_places(archive, "t") == [Place("t", Scope.USER), Place("t", Scope.PROJECT, "app")]
+        assert await book.list_places("t") == [Place("t", Scope.USER), Place("t", Scope.PROJECT, "app")]
         assert await world.log.streams() == []
 
 

@@ -49,6 +49,8 @@ SECTIONS = (
 """What is told of a project, whatever the prompt is about."""
 
 PREFERRED = BlockSection("User preferences", PREFERENCES, 300)
+RULES = BlockSection("Project rules", PREFERENCES, 300)
+"""The same kinds, where they hold for a project, a folder or a team: nobody's preferences."""
 RELATED = BlockSection("Relevant to the current task", frozenset(EntryKind), 400)
 _TOLD = PREFERENCES.union(*(each.kinds for each in SECTIONS))
 MOST_TOKENS = 1_500
@@ -131,8 +133,13 @@ def _sections(
     for section in SECTIONS:
         entries = [each for kind in section.kinds for each in of_kind.get(kind, ())]
         yield section.title, _fit(section, entries[-1:] if section.last_only else entries, render_date)
-    preferred = [each.entry for each in believed if each.entry.kind in PREFERENCES]
-    yield PREFERRED.title, _fit(PREFERRED, preferred, render_date)
+    for section, is_users in ((PREFERRED, True), (RULES, False)):
+        wanted = [
+            each.entry
+            for each in believed
+            if each.entry.kind in section.kinds and (each.place.scope is Scope.USER) is is_users
+        ]
+        yield section.title, _fit(section, wanted, render_date)
     near = [each for each in related if each.relevance >= RELEVANT and each.entry.belief(at) >= FLOOR][:MOST_RELEVANT]
     shares = {each.entry.id: each.relevance for each in near}
     yield RELATED.title, _fit(RELATED, [each.entry for each in near], render_date, shares)

@@ -8,7 +8,7 @@ from typing import cast
 from uuid import UUID, uuid5
 
 from mnemosyne.domain.knowledge.decide import KnowledgeCommand, Place, WriteOutcome, decide
-from mnemosyne.domain.knowledge.events import KnowledgeEvent, redact_entries
+from mnemosyne.domain.knowledge.events import KnowledgeEvent, KnowledgeOpened, redact_entries
 from mnemosyne.domain.knowledge.recalling import EntryIndex
 from mnemosyne.domain.knowledge.state import Knowledge, fold
 from mnemosyne.domain.ports import Append, Envelope, EventLog, Journal, Recorded
@@ -44,6 +44,16 @@ class KnowledgeBook:
     async def read_all(self, places: Sequence[Place]) -> list[tuple[Place, Knowledge]]:
         """What is known of several places, in their order."""
         return [(place, await self.read(place)) for place in places]
+
+    async def list_places(self, tenant: str) -> list[Place]:
+        """Every place of a tenant of which anything was ever known, in the order in which they began."""
+        places = []
+        for stream in await self._log.knowledge_streams():
+            (first,) = await self._log.read(stream, upto=1)
+            opened = cast("KnowledgeOpened", first.envelope.event)
+            if opened.tenant == tenant:
+                places.append(Place(opened.tenant, opened.scope, opened.key))
+        return places
 
     async def read_events(self, place: Place) -> list[KnowledgeEvent]:
         """All that was ever recorded of a place, in order."""

@@ -12,6 +12,8 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.knowledge.events import (
+    CredentialAdmitted,
+    CredentialDismissed,
     EntriesLinked,
     EntryConfirmed,
     EntryEnded,
@@ -22,7 +24,7 @@ from mnemosyne.domain.knowledge.events import (
     Provenance,
     WriteUndone,
 )
-from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, Scope
+from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, OwnerProof, Scope
 from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold
 from mnemosyne.domain.knowledge.words import clean_content, clean_detail, content_words, is_same, likeness
 from mnemosyne.domain.segmentation.revisions import find_revised
@@ -146,15 +148,46 @@ class LearnSession:
     drafts: tuple[EntryDraft, ...]
 
 
+@attrs.frozen(kw_only=True)
+class AdmitCredential:
+    """The credential of this fingerprint belongs to the owner of the memory. As the ``FIRST`` it counts only where
+    nothing is recorded in this place.
+    """
+
+    at: int
+    write: str
+    fingerprint: str
+    how: OwnerProof
+
+
+@attrs.frozen(kw_only=True)
+class DismissCredential:
+    """The credential whose fingerprint begins so belongs to the owner no longer."""
+
+    at: int
+    write: str
+    wanted: str
+
+
 KnowledgeCommand = (
-    RememberEntry | UpdateEntry | ForgetEntry | ConfirmEntry | LinkEntries | UndoWrite | EraseEntries | LearnSession
+    RememberEntry
+    | UpdateEntry
+    | ForgetEntry
+    | ConfirmEntry
+    | LinkEntries
+    | UndoWrite
+    | EraseEntries
+    | LearnSession
+    | AdmitCredential
+    | DismissCredential
 )
 
 
 @attrs.frozen
 class WriteOutcome:
     """What a command leads to: events, the entry that it is about, and ``what`` was done with it: ``added``,
-    ``updated``, ``skipped``, ``forgotten``, ``confirmed``, ``linked``, ``undone``, ``erased`` or ``learned``.
+    ``updated``, ``skipped``, ``forgotten``, ``confirmed``, ``linked``, ``undone``, ``erased``, ``learned``,
+    ``admitted`` or ``dismissed``.
     """
 
     what: str
@@ -195,6 +228,32 @@ def _decide(command: KnowledgeCommand, known: Knowledge) -> WriteOutcome:
             return _erase(command, known)
         case LearnSession():
             return _learn(command, known)
+        case AdmitCredential():
+            return _admit(command, known)
+        case DismissCredential():
+            return _dismiss(command, known)
+
+
+# Who may
+
+
+def _admit(command: AdmitCredential, known: Knowledge) -> WriteOutcome:
+    before = known.admitted.get(command.fingerprint)
+    if before is not None and (before.how is command.how or command.how is OwnerProof.PRESENTED):
+        return WriteOutcome("skipped", why="it is admitted already")
+    if command.how is OwnerProof.FIRST and known.version:
+        return WriteOutcome("skipped", why="the memory has an owner, or entries, already")
+    admitted = CredentialAdmitted(at=command.at, write=command.write, fingerprint=command.fingerprint, how=command.how)
+    return WriteOutcome("admitted", (admitted,))
+
+
+def _dismiss(command: DismissCredential, known: Knowledge) -> WriteOutcome:
+    meant = [each for each in known.admitted if command.wanted and each.startswith(command.wanted)]
+    if len(meant) != 1:
+        count = "No admitted credential has" if not meant else f"{len(meant)} admitted credentials have"
+        raise NotFound(f"{count} a fingerprint that begins with {command.wanted!r}.")
+    dismissed = CredentialDismissed(at=command.at, write=command.write, fingerprint=meant[0])
+    return WriteOutcome("dismissed", (dismissed,))
 
 
 # One entry

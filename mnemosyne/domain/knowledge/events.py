@@ -9,7 +9,7 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, Scope
+from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, OwnerProof, Scope
 
 
 @attrs.frozen(kw_only=True)
@@ -105,8 +105,37 @@ class EntryErased:
     entry: str
 
 
+@attrs.frozen(kw_only=True)
+class CredentialAdmitted:
+    """Requests with this credential may read a tenant's memory and add to it. Stands in the stream of the scope
+    ``user``. ``fingerprint`` is keyed (``memory_key``): nothing of the credential is stored.
+    """
+
+    at: int
+    write: str
+    fingerprint: str
+    how: OwnerProof
+
+
+@attrs.frozen(kw_only=True)
+class CredentialDismissed:
+    """Requests with this credential may do so no longer."""
+
+    at: int
+    write: str
+    fingerprint: str
+
+
 KnowledgeEvent = (
-    KnowledgeOpened | EntryWritten | EntryEnded | EntryConfirmed | EntriesLinked | WriteUndone | EntryErased
+    KnowledgeOpened
+    | EntryWritten
+    | EntryEnded
+    | EntryConfirmed
+    | EntriesLinked
+    | WriteUndone
+    | EntryErased
+    | CredentialAdmitted
+    | CredentialDismissed
 )
 
 OPENED = "knowledge.opened.v1"
@@ -119,6 +148,8 @@ KNOWLEDGE_EVENT_NAMES: Mapping[str, type[KnowledgeEvent]] = {
     "knowledge.entries_linked.v1": EntriesLinked,
     "knowledge.write_undone.v1": WriteUndone,
     "knowledge.entry_erased.v1": EntryErased,
+    "knowledge.credential_admitted.v1": CredentialAdmitted,
+    "knowledge.credential_dismissed.v1": CredentialDismissed,
 }
 """The stored name of each event: ours, and for ever."""
 

@@ -62,6 +62,17 @@ class EntrySource(Enum):
     """We, from what the user said in a session."""
 
 
+class OwnerProof(Enum):
+    """Why a credential belongs to the owner of a tenant's memory."""
+
+    FIRST = "first"
+    """It was the first that ever spoke, before there was any memory."""
+    PRESENTED = "presented"
+    """It came with the secret of the data directory."""
+    COMMAND = "command"
+    """Its owner said so by a command."""
+
+
 class EndReason(Enum):
     """Why an entry holds no longer."""
 

@@ -11,6 +11,8 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.knowledge.events import (
+    CredentialAdmitted,
+    CredentialDismissed,
     EntriesLinked,
     EntryConfirmed,
     EntryEnded,
@@ -21,7 +23,7 @@ from mnemosyne.domain.knowledge.events import (
     Provenance,
     WriteUndone,
 )
-from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource
+from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, OwnerProof
 
 DAY = 24 * 60 * 60 * 1_000_000
 HALF_LIFE = 180 * DAY
@@ -29,6 +31,9 @@ HALF_LIFE = 180 * DAY
 
 FLOOR = 0.7
 """What is believed less than this is told only to who asks for it."""
+
+MOST_PRESENTED = 64
+"""Credentials that count because they were once presented with the owner's token; a subscription has several a day."""
 
 
 @attrs.frozen(kw_only=True)
@@ -101,6 +106,10 @@ class Knowledge:
     entries: Mapping[str, Entry] = attrs.field(factory=dict)
     writes: Mapping[str, WriteRecord] = attrs.field(factory=dict)
     learned: frozenset[tuple[UUID, str]] = frozenset()
+    admitted: Mapping[str, CredentialAdmitted] = attrs.field(factory=dict)
+    """By fingerprint, the oldest first; of those that were only presented, the last ``MOST_PRESENTED``."""
+    has_owner: bool = False
+    """Whether a credential was ever admitted."""
 
     def valid(self, at: int) -> list[Entry]:
         """The entries that are true at a time."""
@@ -144,6 +153,8 @@ class _Folding:
         self._entries = dict(known.entries)
         self._writes = dict(known.writes)
         self._learned = set(known.learned)
+        self._admitted = dict(known.admitted)
+        self._has_owner = known.has_owner
         self._has_links = any(each.links for each in known.entries.values())
 
     def result(self) -> Knowledge:
@@ -154,6 +165,8 @@ class _Folding:
             entries=self._entries,
             writes=self._writes,
             learned=frozenset(self._learned),
+            admitted=self._admitted,
+            has_owner=self._has_owner,
         )
 
     def take(self, event: KnowledgeEvent) -> None:
@@ -176,6 +189,18 @@ class _Folding:
                 self._undo(self._writes.pop(event.undone))
             case EntryErased():
                 self._change(event.entry, erased=True, content="", summary="", detail="")
+            case CredentialAdmitted():
+                self._admit(event)
+            case CredentialDismissed():
+                self._admitted.pop(event.fingerprint, None)
+
+    def _admit(self, event: CredentialAdmitted) -> None:
+        self._has_owner = True
+        self._admitted.pop(event.fingerprint, None)
+        self._admitted[event.fingerprint] = event
+        presented = [name for name, each in self._admitted.items() if each.how is OwnerProof.PRESENTED]
+        for name in presented[:-MOST_PRESENTED]:
+            del self._admitted[name]
 
     def _write(self, event: EntryWritten) -> None:
         self._entries[event.entry] = Entry(

@@ -1,5 +1,5 @@
 """What a server tells of itself under ``/-/``: is it well, is it ready, what is it. It answers without the
-database, and whatever the pages' process does.
+database, and whatever the pages' process does. And what it is told for itself: that a session is the owner's.
 """
 
 import hmac
@@ -11,6 +11,7 @@ import attrs
 
 from mnemosyne import __version__
 from mnemosyne.domain.wire.exchange import Headers, Reachability
+from mnemosyne.domain.wire.identity import SESSION_HEADER
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.errors import error_body
@@ -22,7 +23,10 @@ from mnemosyne.upstreams import DIALECTS
 PROBES = {f"/-/upstream/{dialect}".encode(): dialect for dialect in DIALECTS}
 """Pages that say whether the providers of a dialect can be reached."""
 
-PATHS = (b"/-/health", b"/-/ready", b"/-/status", b"/-/metrics", *PROBES)
+OWNER_PATH = b"/-/owner"
+"""Where a client's hook says that the session of its ``SESSION_HEADER`` is the owner's (``actors.owners``)."""
+
+PATHS = (b"/-/health", b"/-/ready", b"/-/status", b"/-/metrics", OWNER_PATH, *PROBES)
 
 OffSince = Callable[[], Awaitable[int | None]]
 """Since when nothing is to be managed, in µs of UTC; None if that is not so."""
@@ -34,13 +38,14 @@ DescribeWorker = Callable[[], Awaitable[Mapping[str, object]]]
 @attrs.frozen(kw_only=True)
 class ServerParts:
     """What is asked of the other parts of a server when somebody looks. ``database`` says how recording does,
-    ``metrics`` gives the page for a monitor.
+    ``metrics`` gives the page for a monitor; ``present`` is told which session is the owner's.
     """
 
     off_since: OffSince
     worker: DescribeWorker
     database: Callable[[], Mapping[str, object]]
     metrics: Callable[[], Awaitable[str]]
+    present: Callable[[str], None]
     probe: Callable[[str], Awaitable[list[Reachability]]]
     """Whether the providers can be reached that take a dialect."""
     ignored: tuple[str, ...] = ()
@@ -50,6 +55,7 @@ class ServerParts:
 _WITHOUT_TOKEN = error_body(
     401, "authentication_error", "Send `Authorization: Bearer TOKEN`; the token is in the data directory.", MESSAGES
 )
+_WITHOUT_SESSION = error_body(400, "invalid_request_error", f"Name a session in {SESSION_HEADER}.", MESSAGES)
 _NOT_A_QUESTION = error_body(405, "invalid_request_error", "Only GET and HEAD are answered here.", MESSAGES)
 
 
@@ -68,7 +74,9 @@ class StatusPages:
 
     async def answer(self, method: str, path: bytes, headers: Headers, send: Send) -> None:
         """Answer a request for one of them."""
-        if method not in ("GET", "HEAD"):
+        if path == OWNER_PATH and method == "POST":
+            await self._present(headers, send)
+        elif method not in ("GET", "HEAD") or path == OWNER_PATH:
             await send_error(send, _NOT_A_QUESTION)
         elif path == b"/-/health":
             await _send(send, {"status": "ok"})
@@ -83,6 +91,16 @@ class StatusPages:
             await _send(send, {"upstreams": [attrs.asdict(each) for each in reached]})
         else:
             await _send(send, await self._status())
+
+    async def _present(self, headers: Headers, send: Send) -> None:
+        session = next((value for name, value in headers if name.lower() == SESSION_HEADER.encode()), b"").strip()
+        if not bears(headers, self.token):
+            await send_error(send, _WITHOUT_TOKEN)
+        elif not session:
+            await send_error(send, _WITHOUT_SESSION)
+        else:
+            self.parts.present(session.decode("latin-1"))
+            await _send(send, {"session": "the owner's"})
 
     async def _say_whether_ready(self, send: Send) -> None:
         # Whatever the worker and the database do: a turn is passed on without them.

@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.outside import Outside
+from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.patience import Patience
 from mnemosyne.domain.knowledge.block import MemoryBlock
 from mnemosyne.domain.ports import Append, Ticket
@@ -40,7 +41,9 @@ class AsNoted(Outside):
         super().begin()
         self._answers = list(self._then.found)
 
-    async def recollect(self, folder: str | None, prompt: str, size: int, at: int) -> MemoryBlock | None:
+    async def recollect(
+        self, client: MemoryClient, folder: str | None, prompt: str, size: int, at: int
+    ) -> MemoryBlock | None:
         told = self._told
         return None if told is None else MemoryBlock(told.text, told.entries, told.tokens)
 

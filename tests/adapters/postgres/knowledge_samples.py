@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from mnemosyne.domain.knowledge.events import (
+    CredentialAdmitted,
+    CredentialDismissed,
     EntriesLinked,
     EntryConfirmed,
     EntryEnded,
@@ -14,7 +16,7 @@ from mnemosyne.domain.knowledge.events import (
     Provenance,
     WriteUndone,
 )
-from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, Scope
+from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, OwnerProof, Scope
 
 AT = 1_790_000_000_000_000
 SESSION = UUID("2510e41f-e2bc-56a3-8d5f-6cd9f1b8ce50")
@@ -44,4 +46,10 @@ KNOWLEDGE_SAMPLES: Mapping[str, KnowledgeEvent] = {
     ),
     "knowledge.write_undone.v1": WriteUndone(at=AT + 3, write="5f0c1a2e", undone="5f0c1a2b"),
     "knowledge.entry_erased.v1": EntryErased(at=AT + 4, write="5f0c1a2f", entry="k0123abcd9"),
+    "knowledge.credential_admitted.v1": CredentialAdmitted(
+        at=AT + 5, write="5f0c1a30", fingerprint="0f1e2d3c4b5a69788796a5b4c3d2e1f0", how=OwnerProof.PRESENTED
+    ),
+    "knowledge.credential_dismissed.v1": CredentialDismissed(
+        at=AT + 6, write="5f0c1a31", fingerprint="0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+    ),
 }

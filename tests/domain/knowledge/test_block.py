@@ -37,6 +37,18 @@ def test_sections_come_in_one_order_with_id_and_date_and_empty_ones_are_left_out
     assert f"- [{arch}, day 0] a relay, a log and a planner" in text
 
 
+def test_what_holds_for_a_project_is_not_shown_as_a_preference_of_the_user() -> None:
+    shelf, preferences = Shelf(), Shelf("preferred")
+    for kind in (EntryKind.CONSTRAINT, EntryKind.TOOLING, EntryKind.CODE_STYLE):
+        shelf.remember(f"project {kind.value}", kind=kind)
+        preferences.remember(f"user {kind.value}", kind=kind)
+    sections = told(shelf, preferences=preferences).split("## ")
+    (mine,) = (each for each in sections if each.startswith("User preferences"))
+    (rules,) = (each for each in sections if each.startswith("Project rules"))
+    assert (mine.count("user "), mine.count("project ")) == (3, 0)
+    assert (rules.count("user "), rules.count("project ")) == (0, 3)
+
+
 def test_nothing_is_told_where_nothing_is_known_or_only_facts_that_the_prompt_is_not_about() -> None:
     shelf = Shelf()
     assert told(shelf) == ""

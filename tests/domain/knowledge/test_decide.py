@@ -10,6 +10,8 @@ from hypothesis import given
 
 from mnemosyne.domain.knowledge import decide as deciding
 from mnemosyne.domain.knowledge.decide import (
+    AdmitCredential,
+    DismissCredential,
     EntryDraft,
     EraseEntries,
     ForgetEntry,
@@ -20,8 +22,8 @@ from mnemosyne.domain.knowledge.decide import (
     find_entry,
 )
 from mnemosyne.domain.knowledge.events import EntryEnded, EntryWritten, KnowledgeOpened, Provenance
-from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource
-from mnemosyne.domain.knowledge.state import fold
+from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, OwnerProof
+from mnemosyne.domain.knowledge.state import MOST_PRESENTED, fold
 from mnemosyne.errors import BadEntry, NotFound
 from tests.domain.knowledge.support import DAY, FIRST, Shelf, Step, draft, entry, extracted, follow, held, steps
 
@@ -251,3 +253,54 @@ def test_what_is_found_twice_in_one_session_is_written_once() -> None:
     shelf = Shelf()
     learn(shelf, "use trio for all tasks", "use trio for all tasks")
     assert fold(shelf.events).valid(FIRST) == [entry(shelf.known, "use trio for all tasks")]
+
+
+def admit(shelf: Shelf, fingerprint: str, how: OwnerProof) -> str:
+    return shelf.take(AdmitCredential(at=FIRST, write=shelf.write(), fingerprint=fingerprint, how=how)).what
+
+
+def test_the_first_credential_counts_only_where_nothing_was_ever_recorded() -> None:
+    known = Shelf()
+    known.remember("we use pnpm")
+    assert admit(known, "a", OwnerProof.FIRST) == "skipped"
+    empty = Shelf()
+    assert admit(empty, "a", OwnerProof.FIRST) == "admitted"
+    assert admit(empty, "b", OwnerProof.FIRST) == "skipped"
+    empty.take(DismissCredential(at=FIRST, write=empty.write(), wanted="a"))
+    assert admit(empty, "b", OwnerProof.FIRST) == "skipped", "an owner who leaves makes no room for a stranger"
+    assert not empty.known.admitted
+
+
+def test_a_credential_is_admitted_once_and_a_command_says_more_than_its_being_presented() -> None:
+    shelf = Shelf()
+    assert admit(shelf, "a", OwnerProof.PRESENTED) == "admitted"
+    assert admit(shelf, "a", OwnerProof.PRESENTED) == "skipped"
+    assert admit(shelf, "a", OwnerProof.COMMAND) == "admitted"
+    assert admit(shelf, "a", OwnerProof.PRESENTED) == "skipped"
+    assert shelf.known.admitted["a"].how is OwnerProof.COMMAND
+
+
+def test_of_credentials_that_were_only_presented_the_oldest_go_first() -> None:
+    shelf = Shelf()
+    admit(shelf, "mine", OwnerProof.COMMAND)
+    for number in range(MOST_PRESENTED + 2):
+        admit(shelf, f"token {number}", OwnerProof.PRESENTED)
+    assert {"mine", f"token {MOST_PRESENTED + 1}", "token 2"} <= shelf.known.admitted.keys()
+    assert not {"token 0", "token 1"} & shelf.known.admitted.keys()
+
+
+@pytest.mark.parametrize("wanted", ["", "a", "c"])
+def test_a_credential_is_dismissed_by_the_beginning_of_its_fingerprint_if_that_is_the_only_one(wanted: str) -> None:
+    shelf = Shelf()
+    for each in ("ab", "ac", "d"):
+        admit(shelf, each, OwnerProof.COMMAND)
+    with pytest.raises(NotFound):
+        shelf.take(DismissCredential(at=FIRST, write=shelf.write(), wanted=wanted))
+    shelf.take(DismissCredential(at=FIRST, write=shelf.write(), wanted="ab"))
+    assert [*shelf.known.admitted] == ["ac", "d"]
+
+
+def test_an_admission_is_no_write_that_is_taken_back_by_undo() -> None:
+    shelf = Shelf()
+    admit(shelf, "a", OwnerProof.COMMAND)
+    assert not shelf.known.writes

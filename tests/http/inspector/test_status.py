@@ -61,3 +61,14 @@ async def test_a_page_that_is_not_there_is_told_as_such_and_never_asked_of_the_p
         for path in ("/-/nothing", "/-", "/-/"):
             reply = await get(proxy, path, BEARER)
             assert (reply.status, json.loads(reply.body)["error"]["type"]) == (404, "not_found_error")
+
+
+async def test_a_session_is_presented_as_the_owner_s_with_the_token_and_a_name_alone() -> None:
+    named = (b"x-mnemosyne-session", b"s")
+    async with open_proxy("http://127.0.0.1:9") as proxy:
+
+        async def post(*headers: tuple[bytes, bytes]) -> int:
+            return (await exchange(proxy.url, "/-/owner", b"", headers=list(headers))).status
+
+        assert [await post(named), await post(BEARER), await post(BEARER, named)] == [401, 400, 200]
+        assert (await get(proxy, "/-/owner", BEARER)).status == 405

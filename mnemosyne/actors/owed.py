@@ -58,7 +58,7 @@ class OwedWork:
         self._texts = texts
         self._settings = settings
         self._reads: dict[int, Transcript] = {}
-        self._heads: Lru[tuple[bytes | None, bytes | None, int | None], Features] = Lru(HEADS_HELD)
+        self._heads: Lru[tuple[bytes | None, bytes | None, int | None, str | None], Features] = Lru(HEADS_HELD)
         self._layouts: Lru[tuple[str, bool], PromptLayout] = Lru(LAYOUTS_HELD)
         self._seen: dict[str, int] = {}
         self._given_up: set[Hashable] = set()
@@ -159,7 +159,7 @@ class OwedWork:
 
     def _head_of(self, read: Transcript, tool_budget: int | None) -> Features:
         """The features of system prompt and tools, which hardly ever change."""
-        key = read.fields.system_digest, read.fields.tools_digest, tool_budget
+        key = read.fields.system_digest, read.fields.tools_digest, tool_budget, read.fields.model
         return self._heads.get(key) or self._heads.put(key, head_of(read, tool_budget))
 
     # The account

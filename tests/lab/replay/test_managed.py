@@ -31,6 +31,7 @@ from mnemosyne.domain.window.keeping import AGES, Age
 from mnemosyne.domain.window.planning import RULE, Rule, weigh
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire.limits import window_use
+from mnemosyne.lab.provider.server import open_standin
 from mnemosyne.lab.replay.deciding import OLD, Review, review
 from mnemosyne.lab.replay.running import MemoryArchive
 from tests.actors.curating import open_curator
@@ -410,3 +411,21 @@ async def test_a_conversation_that_nobody_asked_to_manage_has_no_word_of_setting
     kinds = [type(each.envelope.event) for each in await log.read((await log.streams())[0])]
     assert kinds
     assert not {SettingsTaken, GroundsNoted} & set(kinds)
+
+
+@pytest.mark.parametrize("models", [("claude-opus-5", "claude-sonnet-4-5"), ("claude-sonnet-4-5", "claude-opus-4-7")])
+async def test_a_session_that_alternates_between_models_and_servers_is_decided_as_it_was(
+    models: tuple[str, str],
+) -> None:
+    log, clock = StoppableLog(), Clock()
+    async with open_standin({"rules": []}) as standin:
+        client = Client("")
+        for number in range(3):
+            async with open_stage(log=log, standin=standin, clock=clock) as stage:
+                client.url = stage.url
+                for client.model in (models[number % 2], models[0]):
+                    await client.work(f"Where is it, {number}?")
+    found = await reviewed(log)
+    assert found.differences == []
+    assert found.skipped == []
+    assert found.decisions > 10

@@ -2,19 +2,25 @@
 that are named, and each block is a page's or is said to be something else.
 """
 
+import json
 from collections import Counter
 
 import attrs
 import pytest
 
+from mnemosyne.domain.history.context_view import view
 from mnemosyne.domain.history.manifest import Manifest
-from mnemosyne.domain.history.page_layout import BlockUse
+from mnemosyne.domain.history.page_layout import BlockUse, lay_out
 from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.domain.objects.aggregate import make_object
 from mnemosyne.domain.objects.events import ObjectFaulted
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.recall.memory_results import record_name, render_brought
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.errors import ContentMissing, NotFound
 from mnemosyne.services.manifests import manifest_as_json, manifest_of, read_manifest
 from mnemosyne.services.sessions import Archive
+from tests.domain.memory_objects import made
 from tests.golden.sessions import FOLDERS, LOGS, opened
 from tests.lab.replay import stories
 from tests.services.manifest_checks import check_manifest
@@ -156,3 +162,26 @@ async def test_a_request_that_is_no_conversation_has_none() -> None:
     opaque = next(each.began for each in history.attempts if each.began.opaque is not None)
     with pytest.raises(NotFound, match="has no manifest"):
         await read_manifest(archive, str(stream), opaque.branch, f"{opaque.turn}.{opaque.attempt}")
+
+
+@pytest.mark.parametrize("back", [0, 1, 2])
+async def test_of_pages_with_equal_words_the_one_that_came_back_is_not_in_its_own_place(back: int) -> None:
+    words = "We decided to make nine attempts."
+    texts = ["a", words, "b", words, "c", words, "d"]
+    roles = ("user", "assistant")
+    messages = [{"role": roles[n % 2], "content": [{"type": "text", "text": each}]} for n, each in enumerate(texts)]
+    pages = {
+        each: (make_object(made(each, 2 * number + 1)), Fidelity.FULL)
+        for number, each in enumerate(("aaaaaaa", "bbbbbbb", "ccccccc"))
+    }
+    came = list(pages)[back]
+    brought = render_brought([(record_name(pages[came][0], Fidelity.FULL), words)])
+    sent = [each for number, each in enumerate(messages) if number != 2 * back + 1]
+    sent[-1] = {"role": "user", "content": [{"type": "text", "text": "d"}, {"type": "text", "text": brought}]}
+    client, wire = (json.dumps({"messages": each}).encode() for each in (messages, sent))
+    views = [view(body, (), MESSAGES) for body in (wire, client)]
+    layout = lay_out(wire, views[0], views[1], pages, {}, None)
+    assert layout.back == {came}
+    others = [each for each in pages if each != came]
+    standing = [number for number, each in enumerate(sent) if each["role"] == "assistant"]
+    assert layout.blocks == {came: (len(sent),), **{each: (at,) for each, at in zip(others, standing, strict=True)}}

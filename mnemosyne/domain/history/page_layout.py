@@ -7,7 +7,7 @@ tests of manifests hold, over whole conversations.
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -84,7 +84,8 @@ def lay_out(body: bytes, sent: View, client: View, pages: Pages, texts: Mapping[
     """Find what each block of a request is. ``client`` is what the client had sent, the same where nothing was changed;
     ``texts`` are the renditions of pages at L1 and L2 by id, ``told`` what the branch was told as it began.
     """
-    reading = _Reading(pages, _list_places(client, pages), texts, told)
+    back = _find_back(body, sent, pages)
+    reading = _Reading(pages, _list_places(client, pages, back), texts, told)
     found: dict[str, list[int]] = {}
     others = []
     for number, block in enumerate(sent.blocks):
@@ -95,7 +96,28 @@ def lay_out(body: bytes, sent: View, client: View, pages: Pages, texts: Mapping[
             for page in read:
                 found.setdefault(page, []).append(number)
     blocks = {page: tuple(numbers) for page, numbers in found.items()}
-    return Layout(blocks, tuple(others), frozenset(reading.back))
+    return Layout(blocks, tuple(others), back)
+
+
+def _find_back(body: bytes, sent: View, pages: Pages) -> frozenset[str]:
+    """The pages that came back: they stand in an answer of memory or behind a message, and not in their own place."""
+    asked, back = set[str](), set[str]()
+    for block in sent.blocks:
+        if _is_memory_call(block):
+            asked.add(str(block.tool_id))
+        elif block.tool_id in asked or body.find(BROUGHT.encode(), *block.span) >= 0:
+            text = _text_of(body[slice(*block.span)])
+            back.update(_list_whole(text, pages) if block.tool_id in asked or text.startswith(BROUGHT) else ())
+    return frozenset(back)
+
+
+def _is_memory_call(block: ContextBlock) -> bool:
+    return is_any_call({"type": block.kind}) and block.name in memory_tools.NAMES
+
+
+def _list_whole(text: str, pages: Pages) -> list[str]:
+    """The pages that stand in a result or behind a message at the level that they have."""
+    return [page for page, level in records_in(text) if page in pages and pages[page][1] is level]
 
 
 @attrs.frozen
@@ -106,8 +128,10 @@ class _Place:
     stays: bool
 
 
-def _list_places(client: View, pages: Pages) -> Mapping[tuple[str, Any], list[_Place]]:
-    """The places of the client's blocks, by what each says and by the call that it is or answers."""
+def _list_places(client: View, pages: Pages, back: Collection[str]) -> Mapping[tuple[str, Any], list[_Place]]:
+    """The places of the client's blocks, by what each says and by the call that it is or answers. Pages that came
+    ``back`` are not in theirs, where another page with the same words may be.
+    """
     owners = {(place.message, place.block): each for each, _ in pages.values() for place in each.places}
     found: dict[tuple[str, Any], list[_Place]] = {}
     counted = Counter[int]()
@@ -116,7 +140,10 @@ def _list_places(client: View, pages: Pages) -> Mapping[tuple[str, Any], list[_P
             continue
         owner = owners.get((block.message, counted[block.message]))
         counted[block.message] += 1
-        place = _Place(None, True) if owner is None else _Place(owner.id, _stays(block, owner, pages[owner.id][1]))
+        place = _Place(None, True)
+        if owner is not None:
+            level = pages[owner.id][1] if owner.id not in back else Fidelity.EVICTED
+            place = _Place(owner.id, _stays(block, owner, level))
         found.setdefault(("said", (block.role, block.digest)), []).append(place)
         if block.tool_id is not None:
             found.setdefault(("call" if is_any_call({"type": block.kind}) else "result", block.tool_id), []).append(
@@ -140,7 +167,6 @@ class _Reading:
         self._lines = {page: frozenset(map(str.strip, text.splitlines())) for page, text in texts.items()}
         self._told = told
         self._asked: set[str] = set()
-        self.back: set[str] = set()
 
     def read(self, block: ContextBlock, body: bytes) -> Sequence[str] | BlockUse:
         """The pages that a block shows, or what else it is."""
@@ -149,11 +175,11 @@ class _Reading:
         if block.section == "system":
             return BlockUse.SYSTEM
         text = _text_of(body[slice(*block.span)])
-        if is_any_call({"type": block.kind}) and block.name in memory_tools.NAMES:
+        if _is_memory_call(block):
             self._asked.add(str(block.tool_id))
             return BlockUse.MEMORY_CALL
         if block.tool_id in self._asked:
-            return self._list_whole(text) or BlockUse.MEMORY_ANSWER
+            return _list_whole(text, self._pages) or BlockUse.MEMORY_ANSWER
         said = self._take("said", (block.role, block.digest))
         if said is not None:
             return [said.page] if said.page is not None else _use_of(block)
@@ -162,7 +188,7 @@ class _Reading:
     def _read_changed(self, block: ContextBlock, text: str) -> Sequence[str] | BlockUse:
         """What stands where the client says something else, or nothing."""
         if text.startswith(BROUGHT):
-            return self._list_whole(text) or BlockUse.BROUGHT
+            return _list_whole(text, self._pages) or BlockUse.BROUGHT
         if text.startswith(NOTE):
             return self._keep_known(_TOLD.findall(text)) or BlockUse.FILLER
         if standing := self._list_standing(text):
@@ -205,12 +231,6 @@ class _Reading:
         if not found or found[0] is None or ids[0] not in self._pages:
             return []
         return self._keep_known(list(dict.fromkeys(ids))) if all(found) else ids[:1]
-
-    def _list_whole(self, text: str) -> list[str]:
-        """The pages that stand in a result or behind a message at the level that they have."""
-        found = [page for page, level in records_in(text) if page in self._pages and self._pages[page][1] is level]
-        self.back.update(found)
-        return found
 
     def _keep_known(self, ids: Sequence[str]) -> list[str]:
         return [each for each in ids if each in self._pages]

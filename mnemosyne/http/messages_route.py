@@ -9,7 +9,7 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Headers, UpstreamRequest
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.responses import RESPONSES
-from mnemosyne.http.content_encoding import Decoder, decoder_for
+from mnemosyne.http.content_encoding import decoder_for, encodings_of
 from mnemosyne.http.headers import TextHeaders
 from mnemosyne.http.turn_log import TurnLog
 
@@ -94,7 +94,7 @@ def may_hold_a_conversation(request: UpstreamRequest) -> bool:
 
 def is_encoded(headers: Headers) -> bool:
     """Whether the body is not what its bytes are, but what they decode to."""
-    return _encodings(headers) not in ([], [b"identity"])
+    return bool(encodings_of(headers))
 
 
 def readable_body(headers: Headers, body: bytes) -> bytes | None:
@@ -102,7 +102,7 @@ def readable_body(headers: Headers, body: bytes) -> bytes | None:
 
     A compressed body is recorded decoded: a credential inside could not be withheld from it otherwise.
     """
-    decoder = _decoder(headers)
+    decoder = decoder_for(encodings_of(headers))
     try:
         return decoder.decode(body) if decoder else None
     except ValueError:
@@ -111,17 +111,8 @@ def readable_body(headers: Headers, body: bytes) -> bytes | None:
 
 def measure_decoded(headers: Headers, body: bytes) -> int | None:
     """How many bytes such a request decodes to; None as in ``readable_body``. Few of them are held at once."""
-    decoder = _decoder(headers)
+    decoder = decoder_for(encodings_of(headers))
     try:
         return sum(map(len, decoder.pieces(body))) if decoder else None
     except ValueError:
         return None
-
-
-def _decoder(headers: Headers) -> Decoder | None:
-    encodings = _encodings(headers)
-    return decoder_for(encodings[0]) if len(encodings) == 1 else None
-
-
-def _encodings(headers: Headers) -> list[bytes]:
-    return [value.strip().lower() for name, value in headers if name.lower() == b"content-encoding"]

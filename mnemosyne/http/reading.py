@@ -6,7 +6,7 @@ from typing import Protocol
 
 from mnemosyne.domain.wire.dialect import Dialect, ReplyReader
 from mnemosyne.domain.wire.exchange import ReplyHead
-from mnemosyne.http.content_encoding import LARGEST_REPLY, NOTHING, Decoder, decoder_for
+from mnemosyne.http.content_encoding import LARGEST_REPLY, Decoder, decoder_for, encodings_of
 from mnemosyne.http.passed_reply import PassedStream, PassedWhole
 from mnemosyne.http.splicing import EndOfReply, Output, ToClient
 
@@ -32,10 +32,15 @@ def reading_of(head: ReplyHead, dialect: Dialect) -> ReplyReading:
     fields = {name.lower(): value.strip().lower() for name, value in head.headers}
     streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
     plain = PassedStream(dialect) if streamed else PassedWhole(dialect)
-    encoding = fields.get(b"content-encoding", b"identity")
-    if encoding == b"identity":
+    encodings = encodings_of(head.headers)
+    if not encodings:
         return PlainReply(plain)
-    return EncodedReply(plain, decoder_for(encoding, LARGEST_REPLY), dialect)
+    return EncodedReply(plain, decoder_for(encodings, LARGEST_REPLY), dialect)
+
+
+def unread(dialect: Dialect) -> ReplyReading:
+    """The reader for a reply that cannot be decoded."""
+    return EncodedReply(PassedWhole(dialect), None, dialect)
 
 
 class PlainReply:
@@ -65,12 +70,19 @@ class PlainReply:
 class EncodedReply:
     """A compressed reply: the client gets the compressed bytes, we read a decoded copy.
 
-    A chunk is the last one when the copy it decodes to says so. Without a decoder the reply is recorded as it came.
+    A chunk is the last one when the copy it decodes to says so. Without a decoder the reply is recorded as it is, as is
+    one of which the first bytes are not in the encoding that its head names.
     """
 
     def __init__(self, plain: PassedStream | PassedWhole, decoder: Decoder | None, dialect: Dialect) -> None:
         self._plain = plain if decoder else PassedWhole(dialect)
         self._decoder = decoder
+        self._dialect = dialect
+        self._is_cut = False
+        """Whether it cannot be decoded any further."""
+        self._begun = False
+        """Whether any of it was decoded."""
+        self._undecoded: list[bytes] = []
         self._streamed = isinstance(self._plain, PassedStream)
         self._held = b""
 
@@ -94,14 +106,29 @@ class EncodedReply:
         if self._streamed:
             return [EndOfReply(b"")] if ended else []
         last, self._held = self._held, b""
-        return [EndOfReply(last)]
+        is_whole = not self._is_cut and (self._decoder is None or self._decoder.is_whole)
+        return [EndOfReply(last) if is_whole else ToClient(last)]
 
     def _decode(self, data: bytes) -> Iterator[bytes]:
+        if self._is_cut:
+            yield b""
+            return
         if self._decoder is None:
             yield data
             return
+        if not self._begun:
+            self._undecoded.append(data)
         try:
-            yield from self._decoder.pieces(data)
+            for piece in self._decoder.pieces(data):
+                self._begun = self._begun or bool(piece)
+                yield piece
+            self._undecoded = [] if self._begun else self._undecoded
+            return
         except ValueError as error:
             log.warning("a reply is recorded as far as it could be read: %s", error)
-            self._decoder = NOTHING
+        if self._begun:
+            self._is_cut = True
+            yield b""
+        else:
+            self._plain, self._decoder, self._streamed = PassedWhole(self._dialect), None, False
+            yield b"".join(self._undecoded)

@@ -1,7 +1,6 @@
 """The task that fetches one reply, in as many rounds as it takes. It runs in the application's nursery."""
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 import trio
@@ -11,9 +10,9 @@ from mnemosyne.domain.wire.exchange import Upstream, UpstreamRequest
 from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut, release_frames
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.headers import request_with
-from mnemosyne.http.reading import ReplyReading, reading_of
+from mnemosyne.http.passing_on import pass_on
+from mnemosyne.http.reading import reading_of
 from mnemosyne.http.rounds import SplicedRounds
-from mnemosyne.http.splicing import EndOfReply, Output, ToClient
 from mnemosyne.http.turn_log import TurnLog, safely
 
 log = logging.getLogger(__name__)
@@ -70,30 +69,5 @@ class Relay:
         """The provider's bytes as they come."""
         async with self._upstream.exchange(request, self._turn.note_sent) as exchange:
             await safely(self._turn.note_begun())
-            reading = reading_of(exchange.head, self._dialect)
-            self.client.watch(reading.reply.result)
-            self.client.begin(exchange.head)
-            async with aclosing(exchange.chunks()) as chunks, aclosing(_outputs(chunks, reading)) as outputs:
-                async for output in outputs:
-                    if isinstance(output, EndOfReply):
-                        await self.client.record(
-                            lambda: self._turn.note_finished(exchange.head, reading.reply.result())
-                        )
-                    await self.client.hand_over(output.raw)
-
-
-async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyReading) -> AsyncGenerator[Output, None]:
-    cut: ReplyCut | None = None
-    try:
-        async for chunk in chunks:
-            for outputs in reading.feed(chunk):
-                await trio.lowlevel.checkpoint()
-                for output in outputs:
-                    yield output
-    except ReplyCut as error:
-        cut = error
-    for output in reading.close():
-        # A reply cut short never ended: what was held of it leaves as ordinary bytes, and then the connection breaks.
-        yield ToClient(output.raw) if cut else output
-    if cut is not None:
-        raise cut
+            async with aclosing(exchange.chunks()) as chunks:
+                await pass_on(chunks, reading_of(exchange.head, self._dialect), exchange.head, self.client)

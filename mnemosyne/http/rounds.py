@@ -5,6 +5,7 @@ is what the provider itself would do, an ``error`` event or a broken connection.
 """
 
 import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, suppress
 
 import attrs
@@ -16,8 +17,10 @@ from mnemosyne.domain.wire.identity import speaker
 from mnemosyne.domain.wire.reply import Reply, describe, json_object
 from mnemosyne.errors import MnemosyneError, ReplyCut, UpstreamFailed, release_frames
 from mnemosyne.http.client_reply import ClientReply
-from mnemosyne.http.content_encoding import LARGEST_REPLY, Decoder, decoder_for
+from mnemosyne.http.content_encoding import LARGEST_REPLY, Decoder, decoder_for, encodings_of
 from mnemosyne.http.headers import request_with, text_headers
+from mnemosyne.http.passing_on import pass_on
+from mnemosyne.http.reading import unread
 from mnemosyne.http.retrying import Pauses, TryAgain, may_pass
 from mnemosyne.http.rewriters import Rewriter, make_rewriter
 from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Next, Output
@@ -55,6 +58,10 @@ STATUSES = {
 """
 
 
+class _Undecodable(ReplyCut):
+    """The bytes of a reply are in no encoding that we can read."""
+
+
 class SplicedRounds:
     """The rounds of a managed turn as one reply, decoded where the provider compresses although nobody asked for it."""
 
@@ -81,7 +88,14 @@ class SplicedRounds:
         self._is_recorded = False
         """Whether the last round is on record already."""
         self._rewriter: Rewriter | None = None
+        self._encodings: tuple[bytes, ...] = ()
         self._decoder: Decoder | None = None
+        """Of the round's reply; None where it has no encoding, or one that we do not know."""
+        self._has_decoded = False
+        self._undecoded: list[bytes] = []
+        """What came of a reply before any of it was decoded."""
+        self._is_unread = False
+        """Whether the client gets the reply as it is."""
         self._is_later = False
         """Whether the round is one that the client does not know of."""
         self._pauses = Pauses()
@@ -140,10 +154,20 @@ class SplicedRounds:
         try:
             async with aclosing(exchange.chunks()) as chunks:
                 async for chunk in chunks:
-                    again = await self._take(chunk)
+                    try:
+                        again = await self._take(chunk)
+                    except _Undecodable:
+                        if self._has_decoded or self._client.has_begun:
+                            raise
+                        await self._pass_unread(chunks, exchange.head)
+                        return
                     if again is not None:
                         break
+            if self._decoder is not None and not self._decoder.is_whole and again is None:
+                raise ReplyCut("the provider's reply ended in the midst of its compressed data.")
         except ReplyCut as error:
+            if self._is_unread:
+                raise
             if self._end is None:  # else the round is whole, and nothing of it is missing
                 again, cut = self._again(str(error)), error
         if again is not None:
@@ -155,7 +179,7 @@ class SplicedRounds:
     async def _take(self, chunk: bytes) -> TryAgain | None:
         """Pass on what comes of a chunk; what is tried instead, if the reply turns out to have failed."""
         self._heard_at = trio.current_time()
-        for piece in self._decoder.pieces(chunk) if self._decoder else (chunk,):
+        for piece in self._decode(chunk):
             outputs = self._rewriting.feed(piece)
             again = self._again_after_event()
             if again is not None:
@@ -163,6 +187,28 @@ class SplicedRounds:
             await trio.lowlevel.checkpoint()
             await self._pass_on(outputs)
         return None
+
+    def _decode(self, chunk: bytes) -> Iterator[bytes]:
+        if not self._encodings:
+            yield chunk
+            return
+        if self._decoder is None:
+            self._undecoded.append(chunk)
+            raise _Undecodable(f"the provider's reply is in an unknown encoding: {self._encodings!r}.")
+        if not self._has_decoded:
+            self._undecoded.append(chunk)
+        try:
+            for piece in self._decoder.pieces(chunk):
+                self._has_decoded = self._has_decoded or bool(piece)
+                yield piece
+        except ValueError as error:
+            raise _Undecodable(f"the provider's reply is not in the encoding that it names: {error}.") from None
+
+    async def _pass_unread(self, chunks: AsyncIterator[bytes], head: ReplyHead) -> None:
+        """Let the client have a reply as it is that cannot be decoded: what came of it, and what still comes."""
+        log.warning("a reply that cannot be decoded is passed on unread")
+        self._is_unread = True
+        await pass_on(_chain(self._undecoded, chunks), unread(self._dialect), head, self._client)
 
     def _again_after_event(self) -> TryAgain | None:
         if not self._rewriting.failed:
@@ -180,7 +226,10 @@ class SplicedRounds:
 
     def _begin(self, head: ReplyHead) -> None:
         """A round's reply begins."""
-        self._decoder = _decoder_of(head)
+        self._encodings = encodings_of(head.headers)
+        self._decoder = decoder_for(self._encodings, LARGEST_REPLY) if self._encodings else None
+        self._has_decoded = False
+        self._undecoded = []
         if self._rewriter is None:
             fields = {name.lower(): value.strip().lower() for name, value in head.headers}
             streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
@@ -214,6 +263,11 @@ class SplicedRounds:
         status, headers = exchange.head.status, exchange.head.headers
         if again := self._again(f"HTTP {status}", status=status, headers=headers):
             raise again
+        encodings = encodings_of(headers)
+        if self._number == 0 and encodings and decoder_for(encodings) is None:
+            async with aclosing(exchange.chunks()) as chunks:
+                await self._pass_unread(chunks, exchange.head)
+            return None
         error = decode(exchange.head, await _read_error(exchange))
         reply = describe(json_object(error), error, complete=True)
         if self._number == 0:
@@ -281,19 +335,22 @@ class SplicedRounds:
 
 def decode(head: ReplyHead, chunks: list[bytes]) -> bytes:
     """A body in the encoding that its head names, as far as it can be read."""
-    decoder, body = _decoder_of(head), bytearray()
+    encodings, body = encodings_of(head.headers), bytearray()
+    decoder = decoder_for(encodings, LARGEST_REPLY) if encodings else None
     try:
         for chunk in chunks:
             body += decoder.decode(chunk) if decoder else chunk
     except ValueError as error:
         log.warning("the body of an error could not be read: %s", error)
+        return bytes(body) or b"".join(chunks)
     return bytes(body)
 
 
-def _decoder_of(head: ReplyHead) -> Decoder | None:
-    fields = {name.lower(): value.strip().lower() for name, value in head.headers}
-    encoding = fields.get(b"content-encoding", b"identity")
-    return None if encoding == b"identity" else decoder_for(encoding, LARGEST_REPLY)
+async def _chain(begun: Iterable[bytes], chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    for chunk in begun:
+        yield chunk
+    async for chunk in chunks:
+        yield chunk
 
 
 def _status_of(error_type: str | None) -> int:

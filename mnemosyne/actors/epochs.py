@@ -14,12 +14,14 @@ import trio
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.outside import Outside
 from mnemosyne.domain.session.decide import NoteFilled
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.state import Session
-from mnemosyne.domain.window import epochs
+from mnemosyne.domain.window import epochs, rereads
 from mnemosyne.domain.window.epochs import Decision, Rewritten
 from mnemosyne.domain.window.planning import Stay
 from mnemosyne.domain.window.situation import PendingRequest, Sizes
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.errors import ContentForgotten, LogFailed
 
 T = TypeVar("T")
@@ -43,7 +45,7 @@ class Epochs:
         window all the same.
         """
         try:
-            situation = epochs.situate(asked, session, self._sizes)
+            situation = epochs.situate(rereads.expect(asked, session), session, self._sizes)
             if situation is None:
                 return None, None
             planned = epochs.decide_epoch(asked, session, situation, self._sizes)
@@ -60,6 +62,14 @@ class Epochs:
         """What is to be said of a request that has left as it was, where it fills its window."""
         situation = epochs.situate(asked, session, self._sizes)
         return epochs.note_filled(asked, situation, epochs.UNPLANNED) if situation is not None else None
+
+    def answer_rereads(self, asked: PendingRequest, session: Session) -> tuple[UpstreamHistory, tuple[Event, ...]]:
+        """The history of a request with evicted content where its client refers to its own copy of that."""
+        try:
+            return rereads.answer(asked, session, self._sizes)
+        except Exception:
+            log.exception("turn %d of branch %s goes on without evicted content", asked.turn, asked.branch)
+            return asked.history, ()
 
     async def begin_again(self, asked: PendingRequest, session: Session, decision: Decision) -> Rewritten | None:
         """The epoch of a request that cannot go on as it was; None if it cannot be rendered."""

@@ -170,6 +170,8 @@ class ManagedRounds:
     ) -> Planned:
         """The turn that this history begins, and what is brought unasked for it."""
         if mode is Mode.MANAGE:
+            history, restored = self._answer_rereads(opening, history, happened)
+            happened += restored
             after = self._loaded.foresee((*opening.events, *happened))
             history, brought = await self._prefetch.bring(
                 after, (), opening.at, opening.began, opening.read, history, strict=self._settings.strict
@@ -189,6 +191,15 @@ class ManagedRounds:
         body = await make_beside(lambda: turn.body(opening.began.attempt), in_thread=len(opening.read.raw) >= HUGE)
         noted = self._outside.noted
         return Planned(mode=mode, events=opening.events, more=happened, turn=turn, body=body, noted=noted)
+
+    def _answer_rereads(
+        self, opening: Opening, history: UpstreamHistory, happened: tuple[Event, ...]
+    ) -> tuple[UpstreamHistory, tuple[Event, ...]]:
+        """The history with evicted content where the client refers to its own copy, and what happens with that."""
+        if not opening.is_last or opening.began.attempt > 1 or opening.branch.kind not in MANAGEABLE:
+            return history, ()
+        after = self._loaded.foresee((*opening.events, *happened))
+        return self._epochs.answer_rereads(self._make_request(opening, history, history), after)
 
     async def _tell_knowledge(
         self, opening: Opening, history: UpstreamHistory, client: MemoryClient
@@ -257,9 +268,10 @@ class ManagedRounds:
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
         if mode is not Mode.MANAGE or command is not None or prior is None or opening.branch.wire is None:
             return None
+        history, restored = self._answer_rereads(opening, rounds.go_on(opening, prior.history, mode), ())
         turn = TurnUnderWay(
             read=opening.read,
-            history=rounds.go_on(opening, prior.history, mode),
+            history=history,
             mode=mode,
             hour=opening.branch.wire.hour,
             tool_budget=opening.branch.tool_budget,
@@ -270,7 +282,7 @@ class ManagedRounds:
         note = (
             self._epochs.judge_unplanned(asked, opening.session) if opening.is_last and not opening.went_back else None
         )
-        more = decide(note, opening.session) if note is not None else ()
+        more = (*restored, *(decide(note, opening.session) if note is not None else ()))
         return Planned(mode=mode, events=opening.events, more=more, turn=turn, body=turn.body(opening.began.attempt))
 
     async def _history(
@@ -311,16 +323,22 @@ class ManagedRounds:
             return await self._epochs.begin_epoch(asked, opening.session)
         return None, None
 
-    def _make_request(self, opening: Opening, prior: UpstreamHistory) -> PendingRequest:
+    def _make_request(
+        self, opening: Opening, prior: UpstreamHistory, history: UpstreamHistory | None = None
+    ) -> PendingRequest:
+        """What the planner is asked of; without a ``history``, the one that goes on from the ``prior`` one."""
+        if history is None:
+            history = prior if opening.went_back else rounds.go_on(opening, prior, Mode.MANAGE)
         return PendingRequest(
             at=opening.at,
             branch=opening.began.branch,
             turn=opening.began.turn,
             read=opening.read,
             before=prior,
-            history=prior if opening.went_back else rounds.go_on(opening, prior, Mode.MANAGE),
+            history=history,
             window=self._settings.window,
             tariff=rounds.tariff_of(opening, self._settings),
+            kept=opening.began.kept,
         )
 
     def _goes_by_prefix(self, branch: Branch, read: Transcript) -> bool:

@@ -21,6 +21,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject, find_saying, is_cla
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.faults import LIMITS, Spent
 from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.residency import stands_in_full
 from mnemosyne.domain.recall import memory_calls, memory_results, object_search, sources
@@ -351,9 +352,11 @@ class _Asking:
 
     @property
     def own(self) -> Mapping[str, MemoryObject]:
-        """The objects within the branch's reach that can be shown."""
+        """The objects within the branch's reach that can be shown, and hold what they are about themselves."""
         standings = self.memory.within_reach(self.branch)
-        return {each.id: each for each, _ in standings if each.places and not each.forgotten}
+        return {
+            each.id: each for each, _ in standings if each.places and not each.forgotten and UNCHANGED not in each.tags
+        }
 
     @property
     def claims(self) -> Mapping[str, MemoryObject]:

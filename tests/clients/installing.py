@@ -12,7 +12,10 @@ import pytest
 from tests.waiting import DEADLINE
 
 PINNED = Path(__file__).parent / "package.json"
-FOLDER = Path(__file__).parents[2] / ".cache/clients"
+EARLIER = Path(__file__).parent / "earlier/package.json"
+CACHE = Path(__file__).parents[2] / ".cache"
+FOLDERS = {PINNED: CACHE / "clients", EARLIER: CACHE / "clients-earlier"}
+"""Where the programs are kept that each of these names."""
 
 INSTALL_SECONDS = 300.0
 VERSION_SECONDS = DEADLINE
@@ -31,38 +34,40 @@ PROGRAMS = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex", "op
 _VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
 
 
-def installed() -> Path:
-    """The folder of the agents' programs. Skips where there is no npm, or nothing to install from."""
+def installed(pinned: Path = PINNED) -> Path:
+    """The folder of the programs that ``pinned`` names. Skips where there is no npm, or nothing to install from."""
     missing = [name for name in ("npm", "node", "git") if shutil.which(name) is None]
     if missing:
         pytest.skip(f"the agents need {', '.join(missing)} on the PATH")
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "lock").open("w") as lock:
+    folder = FOLDERS[pinned]
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once install once
-        programs = FOLDER / "node_modules/.bin"
-        if not _is_complete(programs):
-            _install()
-            assert _is_complete(programs), f"npm installed other versions than {PINNED} names: {_versions(programs)}"
+        programs = folder / "node_modules/.bin"
+        if not _is_complete(programs, pinned):
+            _install(folder, pinned)
+            assert _is_complete(programs, pinned), f"npm installed others than {pinned} names: {_versions(programs)}"
     return programs
 
 
-def _install() -> None:
-    shutil.copy(PINNED, FOLDER / PINNED.name)
+def _install(folder: Path, pinned: Path) -> None:
+    shutil.copy(pinned, folder / pinned.name)
     try:
-        done = subprocess.run(NPM, cwd=FOLDER, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+        done = subprocess.run(NPM, cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS)
     except subprocess.TimeoutExpired:
         pytest.skip(f"npm did not install the agents within {INSTALL_SECONDS:g} s")
     if done.returncode:
         reason = (done.stderr or done.stdout).strip().partition("\n")[0]
         pytest.skip(f"npm cannot install the agents here: {reason}")
     for script in SCRIPTS:
-        place = FOLDER / "node_modules" / script
-        subprocess.run(["node", place], cwd=place.parent, capture_output=True, check=True, timeout=INSTALL_SECONDS)
+        place = folder / "node_modules" / script
+        if place.exists():
+            subprocess.run(["node", place], cwd=place.parent, capture_output=True, check=True, timeout=INSTALL_SECONDS)
 
 
-def _is_complete(programs: Path) -> bool:
-    pinned = json.loads(PINNED.read_text())["dependencies"]
-    return _versions(programs) == {name: pinned[package] for name, package in PROGRAMS.items()}
+def _is_complete(programs: Path, pinned: Path) -> bool:
+    wanted = json.loads(pinned.read_text())["dependencies"]
+    return _versions(programs) == {name: wanted[package] for name, package in PROGRAMS.items() if package in wanted}
 
 
 def _versions(programs: Path) -> dict[str, str]:

@@ -48,7 +48,8 @@ class AdmissionCandidate:
 
     ``request`` is the command of the tool call, if it had one, ``text`` at least the object's beginning. ``new_share``
     in 0…1 is the share of its specifics that no earlier object holds. ``age`` counts turns since it was last said.
-    ``replaces_admitted``: it takes the place of an object that was admitted. Raises ValueError outside of these ranges.
+    ``replaces_admitted``: it takes the place of an object that was admitted. ``refers``: it only says that another
+    object holds what was asked for. Raises ValueError outside of these ranges.
     """
 
     kind: ObjectKind
@@ -57,6 +58,7 @@ class AdmissionCandidate:
     text: str
     request: str | None = None
     replaces_admitted: bool = False
+    refers: bool = False
     new_share: float = attrs.field(default=1.0, validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)])
     age: int = attrs.field(default=0, validator=attrs.validators.ge(0))
 
@@ -84,6 +86,8 @@ def utility(candidate: AdmissionCandidate) -> float:
     wrong nearly always, little text less than much.
     """
     traits = KINDS[candidate.kind]
+    if candidate.refers:
+        return _ROUTINE_UTILITY
     if candidate.role is not Role.TRANSCRIPT or traits.prior >= _TELLING:
         return _TELLING_UTILITY
     if candidate.tokens < _MUCH and (is_chatter(candidate.text) if traits.is_said else is_routine(candidate.request)):

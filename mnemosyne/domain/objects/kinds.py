@@ -97,6 +97,10 @@ REFERENCED = "referenced"
 """Tag of what holds an image or document that the provider knows by more than its bytes; it is never shown at less."""
 
 
+UNCHANGED = "unchanged"
+"""Tag of a read that the client answered with a reference to what it had answered before: no version of the file."""
+
+
 def is_operators(tags: Collection[str]) -> bool:
     """Whether an object holds what the operator says: the client, its settings and the rules of its project, which no
     user typed and no tool found. The model goes by that from beginning to end, so it is never shown at less.

@@ -4,7 +4,7 @@ Ids are the branch's own, or of the windows that it succeeds, or they are unknow
 objects, nor of another branch's.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 import attrs
@@ -16,6 +16,7 @@ from mnemosyne.domain.objects.faults import LIMITS, EvictionTurns, FaultLimits, 
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.session.state import Session
@@ -334,13 +335,19 @@ def own(memory: Memory, branch: str, object_id: str) -> MemoryObject | RefusedCa
         near = [each for each in sorted(own) if _is_near(each, object_id)][:3]
         meant = f"Did you mean {', '.join(MARK + each for each in near)}?" if near else f"Find ids with {SEARCH}."
         return RefusedCall(f"There is no object {MARK}{object_id} in this conversation. {meant}")
-    each = memory.objects[object_id]
+    each = _follow(memory.objects[object_id], memory, own)
     if each.forgotten:
         return RefusedCall(f"{MARK}{object_id} was forgotten for good, because the user wanted that.")
     if not each.places:
         parts = ", ".join(MARK + link.target for link in each.links if link.target in own) or "none that is left"
         return RefusedCall(f"{MARK}{object_id} takes no room of its own; it was made of others: {parts}. Name those.")
     return each
+
+
+def _follow(each: MemoryObject, memory: Memory, own: Collection[str]) -> MemoryObject:
+    """What is meant by an object: of a read that was answered with a reference, what that refers to."""
+    targets = [link.target for link in each.links if link.target in own] if UNCHANGED in each.tags else []
+    return memory.objects[targets[0]] if targets else each
 
 
 def _is_near(one: str, other: str) -> bool:

@@ -2,11 +2,12 @@
 
 import re
 
-from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.objects.kinds import UNCHANGED, ObjectKind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, paths
 from mnemosyne.domain.segmentation.exchanges import ToolExchange, any_answer, failure, lines_in
 from mnemosyne.domain.text.stubs import plain, render_count, stub
+from mnemosyne.domain.wire import rereads
 
 _LINE = re.compile(r"^\s{0,8}(\d{1,7})(?:→|\t|: |:(?=\S)|\|)", re.MULTILINE)
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
@@ -41,11 +42,41 @@ def read_file(exchange: ToolExchange) -> Description:
         return any_answer(exchange)
     if exchange.failed or outcomes.says_error(exchange.said):
         return failure(exchange, path, tags=("read",))
+    if rereads.find_reference(exchange.said) is not None:
+        return _describe_reread(exchange, path)
     part = any(
         exchange.input.get(name) is not None for name in ("offset", "limit", "pages", "view_range", "start_line")
     )
     lines = _find_numbers(exchange.said)
     return file_read(exchange, path, lines, whole=not part and (lines is None or lines[1] < _MOST_LINES))
+
+
+def find_asked(exchange: ToolExchange) -> tuple[object, ...]:
+    """What of a file a read asks for. Two reads with equal values ask for the same."""
+    start = exchange.input.get("offset", exchange.input.get("start_line"))
+    rest = (exchange.input.get(name) for name in ("limit", "end_line", "pages", "view_range"))
+    return (start if start not in (None, 0, 1) else None, *(str(each) if each is not None else None for each in rest))
+
+
+def _describe_reread(exchange: ToolExchange, path: str) -> Description:
+    """A read that was answered with a reference: an object of its own without a source key, so that it never takes the
+    place of what it refers to. Its lines say which of the earlier reads that is.
+    """
+    start, limit, *others = find_asked(exchange)
+    tags: tuple[str, ...] = (UNCHANGED,)
+    if start is limit is None and not any(others):
+        tags = (UNCHANGED, "whole")
+    elif isinstance(start, int | None) and isinstance(limit, str) and limit.isascii() and limit.isdigit():
+        tags = (UNCHANGED, f"lines:{start or 1}-{(start or 1) + int(limit) - 1}")
+    return Description(
+        kind=ObjectKind.TOOL_RESULT,
+        tool=exchange.name,
+        tags=tags,
+        group=reads_of(path),
+        alone=True,
+        stub=stub(f"Read {plain(path, 110)} again: unchanged"),
+        text=exchange.text,
+    )
 
 
 def file_read(

@@ -35,7 +35,7 @@ from mnemosyne.domain.objects.events import (
     TurnAssessed,
 )
 from mnemosyne.domain.objects.faults import implicit
-from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
+from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED, ObjectKind, Role
 from mnemosyne.domain.objects.memory import BranchView, Memory
 from mnemosyne.domain.objects.pressure import Window, zone
 from mnemosyne.domain.objects.speakers import AGREED
@@ -228,6 +228,7 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
                 text=draft.text[:_READ_FOR_ADMISSION],
                 request=_command_of(draft),
                 replaces_admitted=any(each in admitted or _is_admitted(session.memory, each) for each in replaced),
+                refers=UNCHANGED in draft.tags,
                 new_share=new,
                 age=command.turn - draft.last_turn,
             )

@@ -2,12 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from mnemosyne.domain.objects.events import BlockPlace, LinkRelation
-from mnemosyne.domain.objects.index import Indexable, ObjectPaths, Target
-from mnemosyne.domain.objects.kinds import KINDS
+from mnemosyne.domain.objects.index import WHOLE, Indexable, ObjectPaths, Showing, Target, lines_of
+from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED
 from mnemosyne.domain.segmentation import paths
 
 MOST = 5
@@ -92,7 +92,17 @@ def _each(made: Said, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRe
         for path in named:
             before = [each for each in index.showing.get(path, ()) if each.place < first]
             if before:
-                yield LinkRelation.REFERENCES, before[-1].target
+                shown = _choose_read(before, made) if UNCHANGED in made.tags else before[-1]
+                yield LinkRelation.REFERENCES, shown.target
+
+
+def _choose_read(before: Sequence[Showing], made: Indexable) -> Showing:
+    """What a read refers to that was answered with a reference: the last object that shows the lines it asked for."""
+    asked = lines_of(made.tags) or (WHOLE,)
+    fitting = [each for each in before if each.lines == asked] or [
+        each for each in before if any(own[0] <= asked[0][0] and asked[0][1] <= own[1] for own in each.lines)
+    ]
+    return (fitting or before)[-1]
 
 
 def _link_shown(path: str, before: BlockPlace, index: ObjectPaths) -> Iterator[tuple[LinkRelation, Target]]:

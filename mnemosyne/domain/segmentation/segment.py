@@ -18,7 +18,16 @@ import attrs
 
 from mnemosyne.domain.objects.events import BlockPlace, LinkRelation, Supersession
 from mnemosyne.domain.objects.index import Done, Showing, Target, lines_of
-from mnemosyne.domain.objects.kinds import KINDS, REFERENCED, RESOLVED, UNRESOLVED, ObjectKind, Role, is_change
+from mnemosyne.domain.objects.kinds import (
+    KINDS,
+    REFERENCED,
+    RESOLVED,
+    UNCHANGED,
+    UNRESOLVED,
+    ObjectKind,
+    Role,
+    is_change,
+)
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.objects.units import RUN, Description, Unit
@@ -256,6 +265,8 @@ class _Segmenter:
             self._close(group for group in self._runs if group != prose.GROUP)  # what led to it comes before it
         if is_change(about.tags):
             self._close([files.reads_of(about.key)])
+        if UNCHANGED in about.tags:
+            self._close([about.group])  # what it refers to, so that it can be named
         again = about.key and not KINDS[about.kind].is_file and self._was_asked(about, about.key, first)
         if about.alone or again or (len(about.text) >= ENOUGH and about.group != prose.GROUP):
             self._emit([unit])

@@ -44,6 +44,7 @@ class PendingRequest:
 
     ``window`` as in SettingsTaken. ``joins`` says that the memory tools come with it into a conversation that was sent
     without them, ``forgotten`` that the provider holds nothing of it, whenever it was sent.
+    ``kept`` counts the client's messages that were sent before.
     """
 
     at: int
@@ -56,6 +57,11 @@ class PendingRequest:
     tariff: Tariff
     joins: bool = False
     forgotten: bool = False
+    kept: int = attrs.field()
+
+    @kept.default
+    def _count_sent(self) -> int:
+        return len(self.before.ends)
 
     def message(self, number: int) -> Message:
         """One of the client's messages, without markers, its content a list."""
@@ -130,6 +136,18 @@ def _size(each: MemoryObject, asked: PendingRequest, before: Size | None) -> Siz
         return Features(fixed=rendition.tokens) + features_of_text(said)
 
     return size_of(each, own, text_size, before)
+
+
+def estimator_of(asked: PendingRequest, session: Session) -> Estimator:
+    """What counts the tokens of a request's messages."""
+    return _estimators(asked, session)[1]
+
+
+def count_prompt(asked: PendingRequest, session: Session, sizes: Sizes) -> int:
+    """About how many tokens a request has."""
+    of_head, estimator = _estimators(asked, session)
+    head = session.memory.view_of(asked.branch).measure.head + OWN_TOOLS
+    return of_head.tokens(head) + estimator.tokens(sizes.history(asked.history.messages, asked.dialect))
 
 
 def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Sizes) -> Situation:

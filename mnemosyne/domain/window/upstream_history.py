@@ -14,7 +14,7 @@ from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.wire import json_spans, message_bytes
 from mnemosyne.domain.wire.billing import leave_out_billing
-from mnemosyne.domain.wire.blocks import MARKER
+from mnemosyne.domain.wire.blocks import MARKER, call_id_of, is_result
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.fragments import name_of_tool
 from mnemosyne.domain.wire.history import Round, SentBefore
@@ -59,6 +59,27 @@ def tell(messages: Sequence[bytes], ends: Sequence[int], number: int, text: str,
         return tuple(told)
     told[place] = dialect.history.with_text(told[place], text)
     return tuple(told)
+
+
+def replace_result(history: UpstreamHistory, number: int, call: str, content: object) -> UpstreamHistory:
+    """The history with another content in the result of a call, which the client's message of this number brings; as
+    it is where that is not there.
+    """
+    place = history.ends[number] - 1 if number < len(history.ends) else -1
+    if place < 0:
+        return history
+    form, element = history.dialect.history, history.messages[place]
+    message = form.message(element)
+    blocks = [
+        {**block, "content": content} if is_result(block) and call_id_of(block) == call else block
+        for block in message["content"]
+    ]
+    if blocks == message["content"]:
+        return history
+    written = form.write({**message, "content": blocks}, [element], same=False)
+    if len(written) != 1:
+        return history
+    return attrs.evolve(history, messages=(*history.messages[:place], *written, *history.messages[place + 1 :]))
 
 
 def verbatim(client: Sequence[bytes], dialect: Dialect) -> UpstreamHistory:

@@ -1,0 +1,283 @@
+"""Page faults that a client hides: the model reads a file again that the branch has evicted, and the client, whose own
+history still holds it, answers with a reference.
+
+The evicted content goes where the reference stands, as the client sent it the first time. That is done once, in the
+request that brings the reference; later requests repeat what was sent. Where the content has no room, or it is not
+certain that the text refers to exactly that content, it stays, and a line behind it names the object.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.tokens import features_of_block
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.decide import Fault, Restore, decide_all
+from mnemosyne.domain.objects.events import BlockPlace, FaultKind, ObjectEvent
+from mnemosyne.domain.objects.faults import EvictionTurns
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
+from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED, is_change
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.objects.units import Description
+from mnemosyne.domain.segmentation import files, tools
+from mnemosyne.domain.segmentation.exchanges import ToolExchange, exchange_of
+from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.tools.memory_tools import RESTORE
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.situation import PendingRequest, Sizes, count_prompt, estimator_of, find_limit
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
+from mnemosyne.domain.wire import rereads
+from mnemosyne.domain.wire.blocks import call_id_of, is_call, is_result, text_of
+from mnemosyne.domain.wire.rereads import RefersTo
+from mnemosyne.domain.wire.transcript import Transcript
+
+Block = Mapping[str, Any]
+
+REASON = "its file was read again, and the client answered with a reference to it"
+"""Why an object faulted whose content went where the reference stood."""
+
+
+def render_pointer(object_id: str) -> str:
+    """The line behind a text that refers to an object which the branch does not show."""
+    return f"[That content has left your context: call {RESTORE} with {MARK}{object_id}.]"
+
+
+@attrs.frozen(kw_only=True)
+class _Exchange:
+    """A call and its result, the block at ``place``, as they are about a file."""
+
+    message: int
+    place: BlockPlace
+    result: Block
+    given: ToolExchange
+    about: Description
+    path: str
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it changed the file."""
+        return KINDS[self.about.kind].is_file and is_change(self.about.tags)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it brought content of the file."""
+        return KINDS[self.about.kind].is_file and "read" in self.about.tags
+
+    def asks_same(self, other: "_Exchange") -> bool:
+        """Whether both reads ask for the same lines."""
+        return files.find_asked(self.given) == files.find_asked(other.given)
+
+
+@attrs.frozen(kw_only=True)
+class _Earlier:
+    """What a text refers to: an ``object`` that the branch has evicted. ``result`` is the block that held the content,
+    where the client's history holds it and nothing has changed the file since.
+    """
+
+    object: MemoryObject
+    result: Block | None = None
+
+
+def expect(asked: PendingRequest, session: Session) -> PendingRequest:
+    """A request as large as it becomes where all the content that it refers to has room: the planner looks at that."""
+    limit = find_limit(asked.window, asked.model, session.ledger)
+    history, _ = _answer(asked, session, lambda: limit)
+    return asked if history is asked.history else attrs.evolve(asked, history=history)
+
+
+def answer(asked: PendingRequest, session: Session, sizes: Sizes) -> tuple[UpstreamHistory, tuple[ObjectEvent, ...]]:
+    """The history of a request, with evicted content where its new messages refer to it, and what happens with that."""
+    limit = find_limit(asked.window, asked.model, session.ledger)
+    return _answer(asked, session, lambda: limit - count_prompt(asked, session, sizes))
+
+
+def _answer(
+    asked: PendingRequest, session: Session, find_room: Callable[[], int]
+) -> tuple[UpstreamHistory, tuple[ObjectEvent, ...]]:
+    history, memory, events = asked.history, session.memory, list[ObjectEvent]()
+    room: int | None = None
+    for new in _list_new(asked.read, asked.kept):
+        earlier = _find_earlier(new, asked, session, memory)
+        if earlier is None:
+            continue
+        call = str(call_id_of(new.result))
+        reference = rereads.find_reference(text_of(new.result))
+        if earlier.result is not None and reference is not None:
+            content = _with_text(earlier.result.get("content"), reference.rest)
+            tokens = estimator_of(asked, session).tokens(features_of_block({**new.result, "content": content}))
+            room = find_room() if room is None else room
+            if tokens <= room:
+                history, room = upstream_history.replace_result(history, new.message, call, content), room - tokens
+                happened, memory = _restore(earlier.object, asked, memory, session.eviction_turns, tokens)
+                events += happened
+                continue
+        content = _with_text(new.result.get("content"), render_pointer(earlier.object.id))
+        history = upstream_history.replace_result(history, new.message, call, content)
+    return history, tuple(events)
+
+
+def _restore(
+    each: MemoryObject, asked: PendingRequest, memory: Memory, evicted: EvictionTurns, tokens: int
+) -> tuple[tuple[ObjectEvent, ...], Memory]:
+    fault = Fault(
+        at=asked.at,
+        object=each.id,
+        branch=asked.branch,
+        turn=asked.turn,
+        left=evicted.find_turn(asked.branch, each.id),
+        kind=FaultKind.IMPLICIT,
+        reason=REASON,
+        tokens=tokens,
+    )
+    restore = Restore(
+        at=asked.at, object=each.id, branch=asked.branch, turn=asked.turn, after=Fidelity.FULL, cause=Cause.FAULT
+    )
+    return decide_all((fault, restore), memory)
+
+
+def _with_text(content: object, text: str) -> object:
+    """A result's content with a text behind it."""
+    if not text:
+        return content
+    if isinstance(content, list):
+        return [*content, {"type": "text", "text": text}]
+    return f"{content}\n\n{text}" if content else text
+
+
+# What the new messages refer to
+
+
+def _list_new(read: Transcript, kept: int) -> Iterator[_Exchange]:
+    """The new results that refer to earlier content, or may."""
+    for number in range(kept, len(read.messages)):
+        for index, block in enumerate(read.blocks(number)):
+            if is_result(block) and _may_refer(text_of(block)):
+                found = _read_exchange(read, BlockPlace(number, index), block)
+                if found is not None and _refers(found):
+                    yield found
+
+
+def _may_refer(text: str) -> bool:
+    return (
+        rereads.find_reference(text) is not None or rereads.claims_own_change(text) or rereads.resembles_reference(text)
+    )
+
+
+def _refers(new: _Exchange) -> bool:
+    """Whether a tool for files answered so; of the output of a command nothing is ever taken for a reference."""
+    if UNCHANGED in new.about.tags or (new.is_read and rereads.resembles_reference(new.given.said)):
+        return True
+    return new.is_change and "write" not in new.about.tags and rereads.claims_own_change(new.given.said)
+
+
+def _read_exchange(read: Transcript, place: BlockPlace, result: Block) -> _Exchange | None:
+    """A result with its call; None where there is no call, or it names no file."""
+    wanted = call_id_of(result)
+    for number in range(place.message, -1, -1):
+        if read.messages[number].role == "assistant":
+            for block in read.blocks(number):
+                if is_call(block) and str(block.get("id")) == wanted:
+                    return _make_exchange(block, place, result)
+    return None
+
+
+def _make_exchange(call: Block, place: BlockPlace, result: Block) -> _Exchange | None:
+    given = exchange_of(call, [result])
+    path = files.path_of(given)
+    if not path:
+        return None
+    about = tools.describe(call, [result])
+    return _Exchange(message=place.message, place=place, result=result, given=given, about=about, path=path)
+
+
+# What they refer to
+
+
+def _find_earlier(new: _Exchange, asked: PendingRequest, session: Session, memory: Memory) -> _Earlier | None:
+    """The evicted content that a text refers to; None where the branch shows it, or there is none."""
+    shown = memory.view_of(asked.branch)
+    changed, other = False, None
+    for before in _list_before(new, asked.read):
+        if before.is_change:
+            if new.is_change and _was_named(before, asked, session, memory):
+                return None
+            changed = True
+            if "write" in before.about.tags:
+                owner = _find_owner(before.place, asked.branch, memory)
+                return _find_evicted(owner, asked.branch, memory)
+        elif before.is_read:
+            owner = _find_owner(before.place, asked.branch, memory)
+            if new.is_change or before.asks_same(new):
+                found = _find_evicted(owner, asked.branch, memory)
+                sure = found is not None and not changed and _is_same_result(new)
+                return attrs.evolve(found, result=before.result) if found is not None and sure else found
+            other = other or _find_evicted(owner, asked.branch, memory)
+    if other is not None:
+        return other
+    dropped = [
+        memory.objects[each]
+        for each in shown.before
+        if shown.fidelity_of(each) is not Fidelity.FULL and _is_version(memory.objects[each], new.path)
+    ]
+    return _Earlier(object=max(dropped, key=lambda each: (each.last_turn, each.id))) if dropped else None
+
+
+def _is_same_result(new: _Exchange) -> bool:
+    """Whether a text is one that refers to the result of an earlier read of the same lines."""
+    reference = rereads.find_reference(new.given.said)
+    return reference is not None and reference.wording.refers_to is RefersTo.EARLIER_RESULT
+
+
+def _list_before(new: _Exchange, read: Transcript) -> Iterator[_Exchange]:
+    """What was done with the same file before, the last first."""
+    name = new.path.rpartition("/")[2]
+    needle = name.encode() if name.isascii() and '"' not in name and "\\" not in name else b""
+    results: dict[str, tuple[BlockPlace, Block]] = {}
+    for number in range(new.message, -1, -1):
+        if read.messages[number].role != "assistant":
+            for index, block in enumerate(read.blocks(number)):
+                place = BlockPlace(number, index)
+                if is_result(block) and place < new.place:
+                    results[str(call_id_of(block))] = place, block
+        elif needle in read.message_bytes(number):
+            found = [
+                _make_exchange(block, *results[str(block.get("id"))])
+                for block in read.blocks(number)
+                if is_call(block) and str(block.get("id")) in results
+            ]
+            same = [each for each in found if each is not None and each.path == new.path]
+            yield from sorted(same, key=lambda each: each.place, reverse=True)
+
+
+def _find_owner(place: BlockPlace, branch: str, memory: Memory) -> MemoryObject | None:
+    """The object of a branch that holds a block; None while it waits for its object."""
+    newest_first = map(memory.objects.__getitem__, reversed(memory.view_of(branch).objects))
+    return next((each for each in newest_first if place in each.places), None)
+
+
+def _find_evicted(owner: MemoryObject | None, branch: str, memory: Memory) -> _Earlier | None:
+    if owner is None or owner.forgotten or memory.view_of(branch).fidelity_of(owner.id) is Fidelity.FULL:
+        return None
+    return _Earlier(object=owner)
+
+
+def _is_version(each: MemoryObject, path: str) -> bool:
+    return KINDS[each.kind].is_file and each.source_key == path and bool(each.places) and not each.forgotten
+
+
+def _was_named(before: _Exchange, asked: PendingRequest, session: Session, memory: Memory) -> bool:
+    """Whether an earlier change was answered with the same claim while nothing was evicted after it: then the line
+    behind that still says all.
+    """
+    counts = session.branches[asked.branch].counts
+    turn = bisect_right(counts, before.message) + 1
+    turns = session.eviction_turns.turns.get(asked.branch, {})
+    of_file = [
+        turns[each]
+        for each in memory.view_of(asked.branch).objects
+        if each in turns and _is_version(memory.objects[each], before.path)
+    ]
+    return rereads.claims_own_change(before.given.said) and all(left <= turn for left in of_file)

@@ -1,0 +1,129 @@
+"""Texts with which a client answers a tool call by a reference to content that the conversation already holds.
+
+Claude Code remembers the files that it has read. Until 2.1.300 at least, it did not send a file a second time if the
+file had not changed; the proxy may have evicted the first copy in the meantime. The wordings are data: each was
+captured from a real client or read in its bundle, and no other text is taken for one. The bundles of Codex 0.171.0 and
+opencode 1.18.33 hold none.
+"""
+
+import re
+from enum import Enum, auto
+
+import attrs
+
+
+class RefersTo(Enum):
+    """What a wording refers to."""
+
+    EARLIER_RESULT = auto()
+    """The result of an earlier read of the same lines, which is still how the file is."""
+    INSTRUCTIONS = auto()
+    """A file of instructions, which the client itself put into the conversation."""
+    OWN_CHANGE = auto()
+    """The file as the conversation shows it, with the change that this call has just made."""
+
+
+@attrs.frozen(kw_only=True)
+class Wording:
+    """One captured text, whole; ``{path}`` stands for the path of a file."""
+
+    client: str
+    versions: str
+    text: str
+    refers_to: RefersTo
+
+
+WORDINGS: tuple[Wording, ...] = (
+    Wording(
+        client="Claude Code",
+        versions="2.1.197 and 2.1.300 (captured); 2.1.332 sends the file again",
+        text="Wasted call — file unchanged since your last Read. Refer to that earlier tool_result instead.",
+        refers_to=RefersTo.EARLIER_RESULT,
+    ),
+    Wording(
+        client="Claude Code",
+        versions="before 2.1.197; later ones recognize it in the conversations that they resume",
+        text=(
+            "File unchanged since last read. The content from the earlier Read tool_result in this conversation is "
+            "still current — refer to that instead of re-reading."
+        ),
+        refers_to=RefersTo.EARLIER_RESULT,
+    ),
+    Wording(
+        client="Claude Code",
+        versions="2.1.260 and 2.1.300 (bundle), for CLAUDE.md and what it includes",
+        text=(
+            '<system-reminder>This file is already in your context (see "Contents of {path}" above) and has not '
+            "changed on disk. Use that content instead of re-reading.</system-reminder>"
+        ),
+        refers_to=RefersTo.INSTRUCTIONS,
+    ),
+    Wording(
+        client="Claude Code",
+        versions="2.1.197, 2.1.300 and 2.1.332 (captured), behind the result of Edit and Write",
+        text="(file state is current in your context — no need to Read it back)",
+        refers_to=RefersTo.OWN_CHANGE,
+    ),
+)
+
+_REMINDERS = r"(?P<rest>(?:\s*<system-reminder>(?:(?!</system-reminder>).)*+</system-reminder>)*+)\s*"
+"""Reminders that a client puts behind a result, in the same text."""
+
+
+def _whole(wording: Wording) -> re.Pattern[str]:
+    before, path, after = wording.text.partition("{path}")
+    known = re.escape(before) + (r"[^\n\"]{1,4096}" if path else "") + re.escape(after)
+    return re.compile(rf"\s*{known}{_REMINDERS}", re.DOTALL)
+
+
+_PATTERNS = tuple((_whole(wording), wording) for wording in WORDINGS)
+_LONGEST = 20_000
+"""Characters of the longest text that is compared: a wording, and the reminders behind it."""
+
+
+@attrs.frozen
+class RereadReference:
+    """A text that is a wording from beginning to end; ``rest`` are the client's reminders behind it."""
+
+    wording: Wording
+    rest: str
+
+
+def find_reference(text: str) -> RereadReference | None:
+    """The reference that a result's whole text is; None for any other text."""
+    if len(text) > _LONGEST:
+        return None
+    for pattern, wording in _PATTERNS:
+        found = pattern.fullmatch(text)
+        if found is not None:
+            return RereadReference(wording, found["rest"].strip())
+    return None
+
+
+def claims_own_change(text: str) -> bool:
+    """Whether the result of a change ends by saying that the conversation holds the file as it now is."""
+    return any(text.rstrip().endswith(wording.text) for wording in WORDINGS if wording.refers_to is RefersTo.OWN_CHANGE)
+
+
+_WORD = re.compile(r"<[^>]*>|([^\W\d_]+)")
+
+
+def _words(text: str) -> frozenset[str]:
+    """The words of a text without those in tags."""
+    return frozenset(word for word in _WORD.findall(text.casefold()) if word)
+
+
+_KNOWN_WORDS = frozenset[str]().union(*(_words(wording.text) for wording in WORDINGS))
+_NUMBERED = re.compile(r"\s{0,8}\d{1,7}(?:→|\t|:|\|)")
+_LONGEST_RESEMBLING, _FEWEST_WORDS, _LEAST_SHARE = 400, 5, 0.6
+
+
+def resembles_reference(text: str) -> bool:
+    """Whether a result may be a reference in a wording that was not captured: one short paragraph, no numbered listing,
+    most of whose words the captured wordings consist of. Only good enough to add something to such a text.
+    """
+    said = text.strip()
+    if not said or len(said) > _LONGEST_RESEMBLING or "\n\n" in said or _NUMBERED.match(text):
+        return False
+    words = _words(said)
+    return len(words) >= _FEWEST_WORDS and len(words & _KNOWN_WORDS) >= _LEAST_SHARE * len(words)

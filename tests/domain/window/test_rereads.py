@@ -1,0 +1,257 @@
+"""What a text that refers to earlier content is answered with, from the client's history and the memory alone."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.cost.catalogue import tariff_of
+from mnemosyne.domain.objects.events import BlockPlace, FaultKind, ObjectEvent, ObjectFaulted, ObjectRestored
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.session.events import BranchKind
+from mnemosyne.domain.session.state import Branch, Session
+from mnemosyne.domain.window import rereads, upstream_history
+from mnemosyne.domain.window.rereads import render_pointer
+from mnemosyne.domain.window.situation import PendingRequest, Sizes
+from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.rereads import WORDINGS, RefersTo
+from tests.domain.remembered import BRANCH, created, degraded, remembered
+from tests.profiles import examples
+
+Json = dict[str, Any]
+
+STUB = next(each.text for each in WORDINGS if each.refers_to is RefersTo.EARLIER_RESULT)
+PATH = "src/a.py"
+CONTENT = "".join(f"{number:6}\tline {number}\n" for number in range(1, 200))
+
+
+@attrs.frozen
+class Step:
+    """A call of a tool, and what it got."""
+
+    tool: str
+    given: Json
+    result: str
+
+
+def reading(result: str, path: str = PATH, **lines: int) -> Step:
+    return Step("Read", {"file_path": path, **lines}, result)
+
+
+def messages_body(steps: Sequence[Step]) -> tuple[str, Json]:
+    said: list[Json] = [{"role": "user", "content": "Begin."}]
+    for number, step in enumerate(steps):
+        call = {"type": "tool_use", "id": f"c{number}", "name": step.tool, "input": step.given}
+        result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": step.result}
+        said += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    return "main", {"model": "claude-opus-4-5", "max_tokens": 9, "messages": said}
+
+
+def chat_body(steps: Sequence[Step]) -> tuple[str, Json]:
+    said: list[Json] = [{"role": "user", "content": "Begin."}]
+    for number, step in enumerate(steps):
+        function = {"name": step.tool, "arguments": json.dumps(step.given)}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        said += [
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": step.result},
+        ]
+    return "chat/main", {"model": "qwen3", "messages": said}
+
+
+def responses_body(steps: Sequence[Step]) -> tuple[str, Json]:
+    said: list[Json] = [{"type": "message", "role": "user", "content": "Begin."}]
+    for number, step in enumerate(steps):
+        call = {"type": "function_call", "call_id": f"c{number}", "name": step.tool}
+        said += [
+            {**call, "arguments": json.dumps(step.given)},
+            {"type": "function_call_output", "call_id": f"c{number}", "output": step.result},
+        ]
+    return "responses/main", {"model": "gpt-6", "input": said}
+
+
+Write = Callable[[Sequence[Step]], tuple[str, Json]]
+DIALECTS = (messages_body, chat_body, responses_body)
+
+
+def ask(steps: Sequence[Step], write: Write = messages_body, window: int = 100_000) -> PendingRequest:
+    """The request that brings the last of these results."""
+    lane, body = write(steps)
+    read = transcript.read(json.dumps(body).encode(), lane=lane).transcript
+    client = [read.message_bytes(number) for number in range(len(read.messages))]
+    history = upstream_history.first(client, dialect=read.dialect)
+    return PendingRequest(
+        at=7,
+        branch=BRANCH,
+        turn=len(steps) + 1,
+        read=read,
+        before=history,
+        history=history,
+        window=window,
+        tariff=tariff_of("api"),
+        kept=len(read.messages) - 1,
+    )
+
+
+def session(*events: ObjectEvent, lane: str = "main") -> Session:
+    branch = Branch(
+        name=BRANCH, kind=BranchKind.MAIN, lane=lane, parent=None, forked_at=0, inherits=False, agent_id=None
+    )
+    return Session(memory=remembered(*events), branches={BRANCH: branch})
+
+
+EVICTED = session(created("abc2345"), degraded("abc2345", Fidelity.EVICTED))
+
+
+def answered(asked: PendingRequest, state: Session = EVICTED) -> tuple[str, tuple[Any, ...]]:
+    """The content of the last result as it leaves, and what happens; all other elements leave as they are."""
+    history, events = rereads.answer(asked, state, Sizes())
+    assert history.messages[:-1] == asked.history.messages[:-1]
+    assert history.ends == asked.history.ends
+    (result,) = history.dialect.history.message(history.messages[-1])["content"]
+    return str(result["content"]), events
+
+
+@pytest.mark.parametrize("write", DIALECTS)
+@pytest.mark.parametrize("fidelity", [Fidelity.COMPACT, Fidelity.STUB, Fidelity.EVICTED])
+def test_evicted_content_goes_where_the_reference_stands_in_every_dialect(write: Write, fidelity: Fidelity) -> None:
+    state = session(created("abc2345"), degraded("abc2345", fidelity))
+    content, (fault, restored) = answered(ask([reading(CONTENT), reading(STUB)], write), state)
+    assert content == CONTENT
+    assert isinstance(fault, ObjectFaulted)
+    assert (fault.object, fault.kind) == ("abc2345", FaultKind.IMPLICIT)
+    assert isinstance(restored, ObjectRestored)
+    assert (restored.before, restored.after) == (fidelity, Fidelity.FULL)
+
+
+@pytest.mark.parametrize("write", DIALECTS)
+def test_a_line_names_the_object_where_the_content_has_no_room(write: Write) -> None:
+    content, events = answered(ask([reading(CONTENT), reading(STUB)], write, window=600))
+    assert content == f"{STUB}\n\n{render_pointer('abc2345')}"
+    assert events == ()
+
+
+@given(
+    result=st.text(max_size=300), tool=st.sampled_from(["Read", "Bash", "Grep", "Glob", "Task", "mcp__fs__read_file"])
+)
+@examples(100)
+def test_no_other_text_is_ever_replaced_and_nothing_of_it_is_lost(result: str, tool: str) -> None:
+    content, events = answered(ask([reading(CONTENT), Step(tool, {"file_path": PATH}, result)]))
+    assert content in (result, f"{result}\n\n{render_pointer('abc2345')}", render_pointer("abc2345"))
+    assert events == ()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        [],
+        [Step("Bash", {"command": f"cat {PATH}"}, CONTENT)],
+        [reading(CONTENT, "src/b.py")],
+        [reading(STUB)],
+    ],
+)
+def test_a_reference_to_what_was_never_read_goes_as_it_is(before: list[Step]) -> None:
+    assert answered(ask([*before, reading(STUB)]), session()) == (STUB, ())
+
+
+def test_content_that_the_branch_shows_is_not_repeated() -> None:
+    asked = ask([reading(CONTENT), reading(STUB)])
+    assert answered(asked, session(created("abc2345"))) == (STUB, ())
+    assert answered(asked, session()) == (STUB, ()), "it waits for its object, and so it is there"
+
+
+def test_the_newest_version_is_the_one_that_comes_back() -> None:
+    newer = CONTENT.replace("line", "newer line")
+    state = session(
+        created("abc2345"),
+        created("abd2345", 3),
+        degraded("abc2345", Fidelity.EVICTED),
+        degraded("abd2345", Fidelity.STUB),
+    )
+    content, (fault, _) = answered(ask([reading(CONTENT), reading(newer), reading(STUB)]), state)
+    assert content == newer
+    assert fault.object == "abd2345"
+
+
+def test_an_earlier_reference_is_never_taken_for_the_content() -> None:
+    """Also where an earlier release recorded it as the file."""
+    wrong = created("abd2345", 3)
+    for extra in ((), (wrong,), (wrong, degraded("abd2345", Fidelity.EVICTED))):
+        state = session(created("abc2345"), degraded("abc2345", Fidelity.EVICTED), *extra)
+        content, (fault, _) = answered(ask([reading(CONTENT), reading(STUB), reading(STUB)]), state)
+        assert (content, fault.object) == (CONTENT, "abc2345")
+
+
+def test_a_part_is_answered_with_the_same_part_and_else_with_a_line() -> None:
+    part = "    10\tline 10\n"
+    steps = [reading(CONTENT), reading(part, offset=10, limit=1)]
+    state = session(
+        created("abc2345"),
+        created("abd2345", 3),
+        degraded("abc2345", Fidelity.EVICTED),
+        degraded("abd2345", Fidelity.EVICTED),
+    )
+    assert answered(ask([*steps, reading(STUB, offset=10, limit=1)]), state)[0] == part
+    assert answered(ask([*steps, reading(STUB)]), state)[0] == CONTENT
+    assert answered(ask([*steps, reading(STUB, offset=1)]), state)[0] == CONTENT
+    content, events = answered(ask([*steps, reading(STUB, offset=50, limit=9)]), state)
+    assert content == f"{STUB}\n\n{render_pointer('abd2345')}"
+    assert events == ()
+
+
+def test_after_a_change_a_line_names_the_text_before_it() -> None:
+    change = Step("Edit", {"file_path": PATH, "old_string": "a", "new_string": "b"}, "Done.")
+    content, events = answered(ask([reading(CONTENT), change, reading(STUB)]))
+    assert content == f"{STUB}\n\n{render_pointer('abc2345')}"
+    assert events == ()
+
+
+def test_what_a_client_dropped_by_a_compaction_is_named_in_a_line() -> None:
+    state = session(created("abc2345"))
+    shown = attrs.evolve(state.memory.view_of(BRANCH), objects=(), before=frozenset({"abc2345"}))
+    state = attrs.evolve(state, memory=state.memory.with_view(BRANCH, shown))
+    content, events = answered(ask([reading(STUB)]), state)
+    assert content == f"{STUB}\n\n{render_pointer('abc2345')}"
+    assert events == ()
+
+
+def test_only_messages_that_are_new_are_looked_at() -> None:
+    asked = ask([reading(CONTENT), reading(STUB)])
+    asked = attrs.evolve(asked, kept=len(asked.read.messages))
+    assert rereads.answer(asked, EVICTED, Sizes()) == (asked.history, ())
+
+
+def test_the_planner_sees_a_request_as_large_as_it_becomes() -> None:
+    asked = ask([reading(CONTENT), reading(STUB)])
+    history, _ = rereads.answer(asked, EVICTED, Sizes())
+    assert rereads.expect(asked, EVICTED).history == history
+    assert rereads.expect(asked, session()) is asked
+
+
+def test_a_file_of_instructions_is_the_clients_to_show() -> None:
+    said = next(each.text for each in WORDINGS if each.refers_to is RefersTo.INSTRUCTIONS).format(path=PATH)
+    assert answered(ask([reading(said)]), session()) == (said, ())
+    content, events = answered(ask([reading(CONTENT), reading(said)]))
+    assert content == f"{said}\n\n{render_pointer('abc2345')}"
+    assert events == ()
+
+
+def test_two_references_at_once_bring_the_content_once() -> None:
+    lane, body = messages_body([reading(CONTENT), reading(STUB)])
+    first, second = ({"type": "tool_use", "id": each, "name": "Read", "input": {"file_path": PATH}} for each in "xy")
+    body["messages"][3]["content"] = [first, second]
+    results = [{"type": "tool_result", "tool_use_id": each, "content": STUB} for each in "xy"]
+    body["messages"][4]["content"] = results
+    read = transcript.read(json.dumps(body).encode(), lane=lane).transcript
+    client = [read.message_bytes(number) for number in range(len(read.messages))]
+    history = upstream_history.first(client, dialect=read.dialect)
+    asked = attrs.evolve(ask([reading(CONTENT), reading(STUB)]), read=read, before=history, history=history)
+    grown, events = rereads.answer(asked, EVICTED, Sizes())
+    sent = history.dialect.history.message(grown.messages[-1])["content"]
+    assert [each["content"] for each in sent] == [CONTENT, STUB]
+    assert [type(each) for each in events] == [ObjectFaulted, ObjectRestored]
+    assert created("abc2345").places == (BlockPlace(1, 0), BlockPlace(2, 0))

@@ -52,7 +52,7 @@ def choose_proxy(url: str, environ: Mapping[str, str] = os.environ) -> ProxyChoi
     if is_loopback(host) or _is_excepted(host, parts.port, environ.get("no_proxy") or environ.get("NO_PROXY", "")):
         return ProxyChoice(None)
     ignored: list[str] = []
-    for name, value in _named_proxies(parts.scheme, environ):
+    for name, value in _list_proxies(parts.scheme, environ):
         proxy = value if "://" in value else f"http://{value}"
         reason = _find_fault(proxy)
         if reason is None:
@@ -63,7 +63,7 @@ def choose_proxy(url: str, environ: Mapping[str, str] = os.environ) -> ProxyChoi
     return ProxyChoice(None, tuple(ignored))
 
 
-def _named_proxies(scheme: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _list_proxies(scheme: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Variables and their values, best first. An empty lower-case one switches off the proxies of its scheme."""
     found = False
     for kind in (scheme, "all"):

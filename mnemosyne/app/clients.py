@@ -87,6 +87,8 @@ class Client:
     """What it does without through us, given the upstream and the environment, in a few words each."""
     arguments: Callable[[Route], list[str]] = lambda _way: []
     """What its command line needs, directly behind its name."""
+    dialects: tuple[str, ...] = ("messages",)
+    """The dialects of its requests."""
     asks_for_mode: bool = True
     """Whether its requests can be made to ask for a mode."""
     recorded_as: str | None = None
@@ -191,6 +193,13 @@ def is_first_party(upstream: str) -> bool:
     """
     host = urlsplit(upstream).hostname or ""
     return host == "anthropic.com" or host.endswith(".anthropic.com") or is_loopback(host)
+
+
+def lacks_provider(dialect: str, upstream: str) -> bool:
+    """Whether the API behind an upstream is one that is known not to take a dialect."""
+    host = urlsplit(upstream).hostname or ""
+    domain = {"responses": "anthropic.com", "messages": "openai.com"}.get(dialect)
+    return domain is not None and (host == domain or host.endswith(f".{domain}"))
 
 
 def _without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
@@ -376,6 +385,7 @@ CLIENTS: tuple[Client, ...] = (
         _opencode_variables,
         _nothing,
         _nothing,
+        dialects=("messages", "responses"),
         recorded_as="opencode",
         forks=_fork_opencode,
         resumes=_resume_opencode,
@@ -387,10 +397,19 @@ CLIENTS: tuple[Client, ...] = (
         _nothing,
         _nothing,
         _codex_arguments,
+        dialects=("responses",),
         asks_for_mode=False,
         recorded_as="codex",
         forks=_fork_codex,
         resumes=_resume_codex,
     ),
-    Client("aider", ("aider",), _aider_variables, _aider_obstacles, _nothing, asks_for_mode=False),
+    Client(
+        "aider",
+        ("aider",),
+        _aider_variables,
+        _aider_obstacles,
+        _nothing,
+        dialects=("messages", "chat"),
+        asks_for_mode=False,
+    ),
 )

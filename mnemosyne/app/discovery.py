@@ -16,6 +16,9 @@ from mnemosyne.data_dir import existing_token
 from mnemosyne.setting_values import is_loopback
 
 ANSWER_SECONDS = 5.0
+PROBE_SECONDS = 20.0
+"""How long a server may take to probe the providers of a dialect, each for some seconds."""
+
 LARGEST_STATUS = 64 * 1024
 
 SOCKET_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
@@ -41,13 +44,15 @@ class FoundServer:
     """As in ``http.client_reply.Untold``: what its clients were not told of what they pay for."""
     worker: Mapping[str, Any] = attrs.field(factory=dict)
     """How its worker does (``supervising.Supervisor.describe``); nothing from an older version."""
+    ignored_variables: Sequence[str] = ()
+    """A sentence for each variable of its environment that it cannot use (``adapters.outbound``)."""
     database: Mapping[str, Any] = attrs.field(factory=dict)
     """How writing does (``server.describe_recording``); nothing from an older version."""
 
     @property
     def has_all_on_record(self) -> bool:
         """Whether nothing that was answered still waits to be written."""
-        return not self.database.get("appends_waiting")
+        return not (self.database.get("appends_waiting") or self.database.get("records_waiting"))
 
     def serves(self, config: Config) -> bool:
         """Whether it does what a server with these settings would do."""
@@ -103,13 +108,21 @@ def ask_page(url: str, path: str, config: Config, seconds: float, post: Mapping[
         connection.close()
 
 
+def probe_upstreams(url: str, dialect: str, config: Config) -> Sequence[Mapping[str, str]]:
+    """Whether a server reaches the providers that take a dialect (``exchange.Reachability``); nothing where it does not
+    say, as an older version.
+    """
+    answer = ask_page(url, f"/-/upstream/{dialect}", config, PROBE_SECONDS)
+    return answer["upstreams"] if isinstance(answer, dict) else ()
+
+
 def server_at(url: str, config: Config) -> FoundServer | None:
     """The server of this data directory that listens there; None if it is somebody else's."""
     token = existing_token(config.data_dir)
     status = _status(url, token) if token is not None else {}
     if not {"version", "upstream", "tenant"} <= status.keys():
         return None
-    names = ("settings", "off_since", "unrecorded", "untold", "worker", "database")
+    names = ("settings", "off_since", "unrecorded", "untold", "worker", "ignored_variables", "database")
     told = {name: status[name] for name in names if name in status}
     return FoundServer(url, str(status["version"]), str(status["upstream"]), str(status["tenant"]), **told)
 

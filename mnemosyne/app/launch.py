@@ -4,19 +4,23 @@ The client keeps our place at the terminal: it stays in our process group, so th
 directly; what others send to us alone is passed on; when it stops, we stop, and when it ends, we end the same way.
 """
 
+import math
 import os
 import resource
 import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from urllib.parse import urlsplit
 
 import attrs
 
+from mnemosyne.backoff import backoff
 from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, render
 from mnemosyne.data_dir import LOG_FILE, open_server_log, prepare_data_dir
 from mnemosyne.errors import ServerDidNotStart
@@ -24,6 +28,14 @@ from mnemosyne.setting_values import is_loopback
 
 START_SECONDS = 120.0
 """How long a server may take to start; the first one makes a database."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds until a server that ended under its client is started again."""
+
+STEADY_SECONDS = 30.0
+"""A server that lived so long is started again soon; one that keeps ending waits, up to LONGEST_PAUSE."""
+
+POLL_SECONDS = 0.05
 
 STOP_SECONDS = 10.0
 """How long a server may take to stop once its client has ended; then it is told again, and then killed."""
@@ -37,10 +49,19 @@ TYPED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 class StartedServer:
     """A server that runs for one client. ``log`` is where its stderr goes, from ``log_start`` on."""
 
+    config: Config
+    environ: Mapping[str, str]
     process: "subprocess.Popen[bytes]"
     log: Path
     log_start: int
     url: str = ""
+
+    def start_again(self) -> None:
+        """Another process in place of one that ended, at the same address."""
+        _close_pipes(self.process)
+        with open_server_log(self.config.data_dir) as log:
+            self.process = _spawn_server(self.config, self.environ, log.fileno(), urlsplit(self.url).port or 0)
+            self.log_start = log.tell()
 
     def last_words(self) -> str:
         """Why it ended, as far as its log tells."""
@@ -57,7 +78,8 @@ def start_server(config: Config, environ: Mapping[str, str]) -> Iterator[Started
     """A server on a free port, with the settings in force; it is stopped at the end."""
     prepare_data_dir(config.data_dir)
     with open_server_log(config.data_dir) as log:
-        server = StartedServer(_spawn_server(config, environ, log.fileno()), config.data_dir / LOG_FILE, log.tell())
+        process = _spawn_server(config, environ, log.fileno(), 0)
+        server = StartedServer(config, environ, process, config.data_dir / LOG_FILE, log.tell())
     try:
         server.url = _await_url(server)
         yield server
@@ -65,11 +87,11 @@ def start_server(config: Config, environ: Mapping[str, str]) -> Iterator[Started
         _stop(server.process)
 
 
-def _spawn_server(config: Config, environ: Mapping[str, str], log: int) -> "subprocess.Popen[bytes]":
+def _spawn_server(config: Config, environ: Mapping[str, str], log: int, port: int) -> "subprocess.Popen[bytes]":
     host = config.host if is_loopback(config.host) else "127.0.0.1"
     return subprocess.Popen(
         # -P: an agent works in directories that nobody vouches for, and Python would import from them.
-        [sys.executable, "-P", "-m", "mnemosyne", "serve", "--host", host, "--port", "0", "--until-stdin-ends"],
+        [sys.executable, "-P", "-m", "mnemosyne", "serve", "--host", host, "--port", str(port), "--until-stdin-ends"],
         stdin=subprocess.PIPE,  # ends when we do, however we do
         stdout=subprocess.PIPE,
         stderr=log,
@@ -111,6 +133,10 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
         stop()
         with suppress(subprocess.TimeoutExpired):
             process.wait(STOP_SECONDS)
+    _close_pipes(process)
+
+
+def _close_pipes(process: "subprocess.Popen[bytes]") -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()
@@ -140,9 +166,14 @@ def run_client(
 
 
 def _await_client(pid: int, server: StartedServer | None, say: Callable[[str], None]) -> int:
+    """Wait for the client, and start its server again whenever that ends."""
+    pauses, began, start_at = backoff(FIRST_PAUSE, LONGEST_PAUSE), time.monotonic(), math.inf
     while True:
-        ended, status = os.waitpid(-1, os.WUNTRACED)
-        if os.WIFSTOPPED(status):
+        # Between two servers it is polled, so that neither the client's end nor the next start is missed.
+        ended, status = os.waitpid(-1, os.WUNTRACED | (os.WNOHANG if start_at < math.inf else 0))
+        if ended == 0:
+            time.sleep(POLL_SECONDS)
+        elif os.WIFSTOPPED(status):
             if ended == pid:
                 os.kill(os.getpid(), signal.SIGSTOP)  # so that the shell notices; we go on here after `fg`
                 os.kill(pid, signal.SIGCONT)
@@ -150,10 +181,19 @@ def _await_client(pid: int, server: StartedServer | None, say: Callable[[str], N
             return os.waitstatus_to_exitcode(status)
         elif server is not None and ended == server.process.pid:
             server.process.returncode = os.waitstatus_to_exitcode(status)
+            if time.monotonic() - began > STEADY_SECONDS:
+                pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
+            pause = next(pauses)
+            start_at = time.monotonic() + pause
+            code = server.process.returncode
+            words = f"{server.last_words()} " if code >= 0 else ""  # a signal leaves no time for any
             say(
-                f"the server ended while its client was running ({_how(server.process.returncode)}): "
-                f"{server.last_words()} (log: {server.log})"
+                f"the server ended while its client was running ({_how(code)}) and is started again in {pause:g} s. "
+                f"{words}(log: {server.log})"
             )
+        if server is not None and time.monotonic() >= start_at:
+            began, start_at = time.monotonic(), math.inf
+            server.start_again()
 
 
 def _how(code: int) -> str:

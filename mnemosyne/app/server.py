@@ -160,7 +160,9 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                 parts = ServerParts(
                     off_since=finder.off_since,
                     worker=supervisor.describe,
-                    database=partial(describe_recording, journal),
+                    database=partial(
+                        describe_recording, journal, tally, event_log, lambda: len(turns.child_tasks) - progress.running
+                    ),
                     metrics=metrics.page,
                     probe=partial(probe_upstreams, config, upstreams),
                     ignored=ignored,
@@ -205,13 +207,20 @@ async def probe_upstreams(config: Config, upstreams: Sequence[HttpUpstream], dia
     return [await upstream.probe() for upstream in takers or [default]]
 
 
-def describe_recording(journal: GroupJournal) -> dict[str, object]:
-    """How writing does: whether the database answers, how much waits to be written, and since when (seconds)."""
+def describe_recording(
+    journal: GroupJournal, tally: RecordTally, event_log: ReconnectingLog, count_records: Callable[[], int]
+) -> dict[str, object]:
+    """How writing does: whether the database answers, how much waits to be written, since when (seconds) and why, and
+    how much could not be written and is lost. ``count_records`` counts what of turns has still to be recorded.
+    """
     waiting = journal.waiting
     return {
         "state": "not answering" if waiting.seconds > UNANSWERED_SECONDS else "there",
         "seconds": round(waiting.seconds, 1),
         "appends_waiting": waiting.appends,
+        "appends_lost": tally.failed_appends,
+        "records_waiting": count_records(),
+        "problem": event_log.problem or journal.problem,
     }
 
 

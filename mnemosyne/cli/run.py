@@ -15,6 +15,7 @@ import click
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, manage_option, setting_options
 from mnemosyne.config import SETTINGS, Config, list_settings, upstreams_of
+from mnemosyne.errors import BadConfiguration
 
 if TYPE_CHECKING:
     from mnemosyne.app.discovery import FoundServer
@@ -73,7 +74,10 @@ def run(
     A server that listens on the configured address, has the same data directory and the same upstream is joined; which
     of the other options given here it does not heed is said.
     Otherwise one is started on a free port and stopped when the client ends; what it has to say goes to server.log in
-    the data directory.
+    the data directory. If it ends before its client, it is started again.
+
+    A client whose provider cannot be reached, or is not among the upstreams, is not started. What was not recorded is
+    named at the end.
 
     With --manage, new conversations get memory tools, and what is sent of their history is rewritten when that pays
     (`docs/managing.md`). Claude Code and opencode ask for that themselves, with a header; for any other client it is
@@ -113,7 +117,8 @@ def run(
 
             _say(page_line(config, url))
         _say_what_does_not_hold(command, config, url, joined=started is None)
-        before = _read_untold(url, config) if started is None else {}
+        _refuse_unreachable(command, config, url)
+        before = _read_status(url, config) if started is None else None
         began = time.time_ns() // 1000
         mode = OFF if off else config.mode if config.mode == "manage" else None
         environ = _client_environment(command, config, url, mode)
@@ -123,8 +128,11 @@ def run(
             kind = _NotFound if isinstance(error, FileNotFoundError) else _NotRunnable
             raise kind(f"{command[0]} cannot be run: {error.strerror or error}.") from None
         found = _wait_for_record(url, config)
+        earlier = before.untold if before is not None else {}
         after = found.untold if found is not None else {}
-        _say_what_was_untold({name: count - before.get(name, 0) for name, count in after.items()}, started is None)
+        _say_what_was_untold({name: count - earlier.get(name, 0) for name, count in after.items()}, started is None)
+        for sentence in list_unrecorded(before, found):
+            _say(sentence)
         _say_what_was_recorded(config, began, complete=found is None or found.has_all_on_record)
     ctx.exit(end_like(code))
 
@@ -231,12 +239,64 @@ def _say_what_does_not_hold(command: tuple[str, ...], config: Config, url: str, 
             _say(f"the server on {url} was started with {name} {there} and keeps it; --port 0 starts another one.")
 
 
-def _read_untold(url: str, config: Config) -> Mapping[str, int]:
-    """What the clients of a server were not told so far; nothing if it does not say."""
-    from mnemosyne.app.discovery import server_at
+def _refuse_unreachable(command: Sequence[str], config: Config, url: str) -> None:
+    """Before a client waits minutes for a provider that its server cannot reach, or that is not configured there."""
+    from mnemosyne.app.clients import lacks_provider, recognise
+    from mnemosyne.app.discovery import probe_upstreams, server_at
+    from mnemosyne.errors import UpstreamUnreachable
 
     found = server_at(url, config)
-    return found.untold if found is not None else {}
+    for sentence in found.ignored_variables if found is not None else ():
+        _say(sentence)
+    client = recognise(command)
+    dialects = client.dialects if client is not None else ("messages",)
+    reached = [(dialect, each) for dialect in dialects for each in probe_upstreams(url, dialect, config)]
+    configured = [each for dialect, each in reached if not lacks_provider(dialect, each["url"])]
+    if reached and not configured:
+        raise BadConfiguration(
+            f"The server on {url} has no provider for {command[0]}: its requests ({', '.join(dialects)}) would go to "
+            f"{reached[0][1]['url']}, which does not take them. Add one with --upstreams, such as "
+            f"{_EXAMPLES[dialects[0]]}{', on a server of its own (--port 0)' if found is not None else ''}."
+        )
+    if configured and all(each["state"] == "unreachable" for each in configured):
+        raise UpstreamUnreachable(
+            f"{configured[0]['sentence']} {command[0]} was not started: check the network and --upstream."
+        )
+    for sentence in dict.fromkeys(each["sentence"] for each in configured if each["state"] != "reachable"):
+        _say(f"{sentence} {command[0]} is started all the same.")
+
+
+_EXAMPLES = {
+    "messages": "anthropic=https://api.anthropic.com",
+    "responses": "openai=https://api.openai.com",
+}
+"""A value of --upstreams for the first dialect of a client."""
+
+
+def _read_status(url: str, config: Config) -> "FoundServer | None":
+    from mnemosyne.app.discovery import server_at
+
+    return server_at(url, config)
+
+
+def list_unrecorded(before: "FoundServer | None", after: "FoundServer | None") -> list[str]:
+    """A sentence for everything that a server has not recorded since ``before``, and why."""
+    from mnemosyne.app.discovery import render_unrecorded
+    from mnemosyne.figures import plural
+
+    if after is None:
+        return ["the server does not answer, so what was recorded is not known: see server.log in the data directory"]
+    earlier = before.unrecorded if before is not None else {}
+    counts = {path: count - earlier.get(path, 0) for path, count in after.unrecorded.items()}
+    sentences = [f"{render_unrecorded(path, count)}" for path, count in counts.items() if count > 0]
+    lost = after.database.get("appends_lost", 0)
+    lost -= before.database.get("appends_lost", 0) if before is not None else 0
+    why = f": {problem}" if (problem := after.database.get("problem")) else ""
+    if lost > 0:
+        sentences.append(f"{plural(lost, 'write')} of this server failed, so the record has a gap{why}")
+    if not after.has_all_on_record:
+        sentences.append(f"not all turns are recorded yet, and what is not when the server ends is lost{why}")
+    return sentences
 
 
 def _wait_for_record(url: str, config: Config) -> "FoundServer | None":
@@ -305,6 +365,8 @@ def _say_what_was_recorded(config: Config, began: int, *, complete: bool) -> Non
         saved = total.nanodollars_saved if total.managed else 0
         if saved:
             told.append(f"saved {dollars_text(saved)}" if saved > 0 else f"{dollars_text(-saved)} more than without us")
+    if config.mode == "manage" and total.managed < total.turns:
+        told.append(f"{total.turns - total.managed} of them not managed (`mnemosyne explain` says why)")
     only = f" {str(next(iter(found.sessions)))[:8]}" if len(found.sessions) == 1 else ""
     _say(f"{', '.join(told)}: mnemosyne open{only}")
 

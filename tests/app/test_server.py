@@ -17,6 +17,7 @@ import trio
 
 from mnemosyne.adapters.postgres.batches import EncodedAppend
 from mnemosyne.adapters.postgres.journal import GroupJournal
+from mnemosyne.adapters.postgres.reconnecting_log import ReconnectingLog
 from mnemosyne.app.server import (
     COLLECTIONS,
     SWITCH_SECONDS,
@@ -26,6 +27,7 @@ from mnemosyne.app.server import (
     share_the_interpreter,
 )
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode
+from mnemosyne.services.tally import RecordTally
 from tests.adapters.log_support import CODEC, said, stream
 from tests.app.home import at_home
 from tests.cli.support import invoked
@@ -133,14 +135,27 @@ async def test_a_database_that_hangs_is_said_not_to_answer_and_since_when(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     journal = GroupJournal(Hanging(), CODEC)
-    assert describe_recording(journal) == {"state": "there", "seconds": 0.0, "appends_waiting": 0}
+    event_log = ReconnectingLog()
+
+    def describe() -> dict[str, object]:
+        return describe_recording(journal, RecordTally(), event_log, lambda: 2)
+
+    assert describe() == {
+        "state": "there",
+        "seconds": 0.0,
+        "appends_waiting": 0,
+        "appends_lost": 0,
+        "records_waiting": 2,
+        "problem": "the database is not open yet",
+    }
     async with trio.open_nursery() as nursery:
         await nursery.start(journal.run)
         journal.submit(said(stream(1), 0, "a"))
         await trio.sleep(UNANSWERED_SECONDS - 1)
-        assert describe_recording(journal)["state"] == "there"
+        assert describe()["state"] == "there"
         await trio.sleep(3)
-        assert describe_recording(journal) == {"state": "not answering", "seconds": 7.0, "appends_waiting": 1}
+        found = describe()
+        assert (found["state"], found["seconds"], found["appends_waiting"]) == ("not answering", 7.0, 1)
         nursery.cancel_scope.cancel()
 
 

@@ -11,14 +11,19 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from socket import socket
 from typing import IO
 
+import attrs
 import psycopg
 import pytest
 
 from mnemosyne.adapters.embedded.server import open_embedded
+from mnemosyne.app.discovery import FoundServer
+from mnemosyne.cli.run import list_unrecorded
 from mnemosyne.lab.provider import from_data
 from tests.cli.support import (
     MNEMOSYNE,
@@ -117,15 +122,126 @@ def test_a_running_server_with_the_same_settings_is_joined(joined: dict[str, str
     assert answers(url), "a server that was joined goes on"
 
 
-@pytest.mark.parametrize(
-    "options", [pytest.param(("--tenant", "other"), marks=pytest.mark.soak), ("--upstream", "http://127.0.0.1:9")]
-)
-def test_a_running_server_that_serves_something_else_is_not_joined(
-    options: tuple[str, ...], joined: dict[str, str]
-) -> None:
-    result = mnemosyne("run", *options, *python(SHOW), environ=joined)
+@pytest.mark.parametrize("other", [pytest.param("tenant", marks=pytest.mark.soak), "upstream"])
+def test_a_running_server_that_serves_something_else_is_not_joined(other: str, joined: dict[str, str]) -> None:
+    with provider() as elsewhere:
+        options = ("--tenant", "other") if other == "tenant" else ("--upstream", elsewhere.url)
+        result = mnemosyne("run", *options, *python(SHOW), environ=joined)
     url = json.loads(result.stdout)["ANTHROPIC_BASE_URL"]
     assert url not in (None, f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}")
+
+
+@contextmanager
+def listener(*, listens: bool) -> Iterator[str]:
+    """The URL of a port where connections are refused, or accepted and never answered."""
+    with socket() as held:
+        held.bind(("127.0.0.1", 0))
+        if listens:
+            held.listen()
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
+
+
+def test_a_client_is_not_started_where_its_upstream_refuses_connections(environ: dict[str, str]) -> None:
+    with listener(listens=False) as url:
+        result = mnemosyne("run", "--upstream", url, *python("print('started')"), environ=environ)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert f"{url} gave no answer: " in result.stderr
+    assert "was not started: check the network and --upstream." in result.stderr
+
+
+def test_a_client_is_started_with_a_warning_where_its_upstream_is_silent(environ: dict[str, str]) -> None:
+    with listener(listens=True) as url:
+        result = mnemosyne("run", "--upstream", url, *python("print('started')"), environ=environ)
+    assert (result.returncode, result.stdout) == (0, "started\n")
+    assert result.stderr == (
+        f"mnemosyne: {url} has not answered within 3 s. {sys.executable} is started all the same.\n"
+    )
+
+
+def test_a_client_is_not_started_where_no_provider_takes_its_requests(
+    environ: dict[str, str], tmp_path: Path, upstream: Provider
+) -> None:
+    """Nothing leaves this machine: the proxy on the way to the provider refuses connections."""
+    program = tmp_path / "codex"
+    program.write_text("#!/bin/sh\necho started\n")
+    program.chmod(0o755)
+    settings = tmp_path / "settings.toml"
+    settings.write_text(f'[upstreams.local]\nurl = "{upstream.url}"\ndialects = ["chat"]\n')
+    environ |= {"MNEMOSYNE_UPSTREAM": "https://api.anthropic.com", "MNEMOSYNE_CONFIG": str(settings)}
+    with listener(listens=False) as proxy:
+        result = mnemosyne("run", "--", str(program), environ=environ | {"HTTPS_PROXY": proxy, "https_proxy": proxy})
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "its requests (responses) would go to https://api.anthropic.com, which does not take them" in result.stderr
+    assert "--upstreams, such as openai=https://api.openai.com" in result.stderr
+
+
+ASK_ON_EACH_LINE = """
+import os, sys, urllib.request as r
+url = os.environ["ANTHROPIC_BASE_URL"]
+for _ in sys.stdin:
+    while True:
+        try:
+            print(r.urlopen(url + "/v1/x").read().decode(), flush=True)
+            break
+        except OSError:
+            pass
+"""
+
+
+@on_linux
+def test_a_server_that_is_killed_under_its_client_is_started_again_at_the_same_address(environ: dict[str, str]) -> None:
+    with started("run", *python(ASK_ON_EACH_LINE), environ=environ) as process:
+        assert process.stdin is not None
+        for number in (1, 2):
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert line(process.stdout) == "{}"
+            if number == 1:
+                os.kill(server_of(process), signal.SIGKILL)
+                told = "the server ended while its client was running (SIGKILL) and is started again in 0.5 s."
+                assert told in line(process.stderr)
+        process.stdin.close()
+        assert process.wait(DEADLINE) == 0
+
+
+def status(**database: object) -> FoundServer:
+    return FoundServer("http://127.0.0.1:1", "1", "http://127.0.0.1:2", "me", database=database)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentences"),
+    [
+        (None, status(), []),
+        (status(appends_lost=2), status(appends_lost=2, problem="the database is away"), []),
+        (
+            None,
+            status(records_waiting=1, problem="the database is full: its disk is full"),
+            [
+                "not all turns are recorded yet, and what is not when the server ends is lost: "
+                "the database is full: its disk is full"
+            ],
+        ),
+        (
+            status(appends_lost=1),
+            status(appends_lost=3, problem="the database is away"),
+            ["2 writes of this server failed, so the record has a gap: the database is away"],
+        ),
+        (
+            attrs.evolve(status(), unrecorded={"/v1/a": 1}),
+            attrs.evolve(status(), unrecorded={"/v1/a": 1, "/v1/b": 2}),
+            ["2 requests to /v1/b were passed on and not recorded"],
+        ),
+        (
+            None,
+            None,
+            ["the server does not answer, so what was recorded is not known: see server.log in the data directory"],
+        ),
+    ],
+)
+def test_the_end_names_what_was_not_recorded_since_the_client_began(
+    before: FoundServer | None, after: FoundServer | None, sentences: list[str]
+) -> None:
+    assert list_unrecorded(before, after) == sentences
 
 
 def mode_of(url: str, home: Path) -> str:

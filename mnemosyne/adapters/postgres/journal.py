@@ -166,6 +166,11 @@ class GroupJournal:
         seconds = trio.current_time() - self._pending[0].due if self._pending else 0.0
         return WaitingAppends(len(self._pending), self._pending_bytes, max(0.0, seconds))
 
+    @property
+    def problem(self) -> str | None:
+        """The last reason why something was not written at once; None if there was none."""
+        return self._last_error
+
     def submit(self, append: Append) -> JournalTicket:
         if self._closing.is_set() or self._stopped.is_set():
             raise LogUnavailable("the journal has stopped: the application is shutting down")

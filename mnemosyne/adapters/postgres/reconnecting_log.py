@@ -63,6 +63,11 @@ class ReconnectingLog:
         self.reason = reason
         self.tried.set()
 
+    @property
+    def problem(self) -> str | None:
+        """Why the log is not open; None if it is."""
+        return self.reason if self._open is None else None
+
     def _current(self) -> OpenLog:
         if self._open is None:
             raise LogUnavailable(self.reason)

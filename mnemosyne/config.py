@@ -230,6 +230,13 @@ SETTINGS: tuple[Setting, ...] = (
         "true|false",
     ),
     Setting(
+        "allow_plain_http",
+        False,
+        "Allow http to a provider in the private network: prompts and credentials travel there in the clear.",
+        values.parse_boolean,
+        "true|false",
+    ),
+    Setting(
         "allowed_hosts",
         (),
         "Names by which clients reach this server, besides addresses and names without a dot; a name that is not "
@@ -442,6 +449,7 @@ class Config:
     tenant_keys: tuple[TenantKey, ...]
     tenant_proxies: tuple[str, ...]
     allow_remote: bool
+    allow_plain_http: bool
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]
     max_body_bytes: int
@@ -606,6 +614,7 @@ def _check(config: Config) -> None:
         )
     further = ((f"upstreams.{each.name}", each.url) for each in config.upstreams)
     for name, url in (("upstream", config.upstream), *further):
+        _check_plain_http(config, name, url)
         target = urlsplit(url)
         if values.is_loopback(target.hostname or "") and target.port == config.port:
             raise BadConfiguration(
@@ -617,7 +626,17 @@ def _check(config: Config) -> None:
         _check_readable(config.ca_bundle)
 
 
+def _check_plain_http(config: Config, name: str, url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not values.is_loopback(parts.hostname or "") and not config.allow_plain_http:
+        raise BadConfiguration(
+            f"{name} = {url} is plain http to another machine: prompts and credentials would travel in the clear. "
+            "Use https, or set allow_plain_http = true if you trust the network between."
+        )
+
+
 def _check_helper(config: Config) -> None:
+    _check_plain_http(config, "helper_url", config.helper_url or "")
     url = urlsplit(config.helper_url or "")
     if values.is_loopback(url.hostname or "") and url.port == config.port:
         raise BadConfiguration(

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from mnemosyne.upstreams import NamedUpstream, parse_upstreams
+from mnemosyne.upstreams import NamedUpstream, is_at_home, parse_upstreams
 
 HELPERS = ("extractive", "anthropic", "openai")
 
@@ -182,8 +182,8 @@ def parse_upstream(value: object) -> str:
         raise wrong
     if "@" in parts.netloc or "?" in url or "#" in url:
         raise ValueError("only scheme, host, port and path may stand in the URL; credentials come from the client")
-    if parts.scheme == "http" and not is_loopback(parts.hostname):
-        raise ValueError("http is allowed for loopback only; use https, or credentials would travel in the clear")
+    if parts.scheme == "http" and not is_at_home(parts.hostname):
+        raise ValueError("http is allowed for a private address only; use https, or credentials travel in the clear")
     return url
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import attrs
@@ -91,3 +92,18 @@ def _parse_texts(name: str, member: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
         raise ValueError(f"{name}.{member} must be a list of texts")
     return tuple(value)
+
+
+_PRIVATE = (".localhost", ".local", ".internal", ".home.arpa", ".lan")
+"""How names end that no public server has: RFC 6761, 6762 and 8375, ICANN's .internal, and .lan, which routers give.
+Nor has a public server a name without a dot.
+"""
+
+
+def is_at_home(host: str) -> bool:
+    """Whether a host (a name or an address) is this machine or one in the same private network."""
+    name = host.strip("[]").lower()
+    try:
+        return ip_address(name).is_private
+    except ValueError:
+        return bool(name) and ("." not in name or name.endswith(_PRIVATE))

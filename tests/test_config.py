@@ -100,7 +100,7 @@ def test_an_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
         ("helper_budget_dollars_per_day", True, "an amount in dollars"),
         ("helper_budget_dollars_per_day", float("nan"), "from 0 to 999999"),
         ("helper_budget_share", "5", "a share from 0 to 1"),
-        ("helper_url", "http://h.example/v1", "loopback only"),
+        ("helper_url", "http://h.example/v1", "private address only"),
     ],
 )
 def test_a_bad_value_is_refused_with_name_source_and_reason(
@@ -342,3 +342,22 @@ def test_a_helper_needs_to_be_told_where_its_model_is_and_is_never_ourselves(env
     assert config.helper_price == (0.1, 2.0)
     assert config.helper_budget_dollars_per_day == 0.5
     assert config.helper_budget_share == 0.05
+
+
+@pytest.mark.parametrize(
+    "url", ["http://192.168.1.7:11434", "http://gpu.local:8000/v1", "http://[fd00::7]:8080", "http://ollama:11434"]
+)
+def test_plain_http_to_a_private_address_needs_a_setting_that_says_what_travels_in_the_clear(url: str) -> None:
+    places: tuple[dict[str, object], ...] = ({"upstream": url}, {"upstreams": f"models={url}"}, {"helper_url": url})
+    for place in places:
+        with pytest.raises(BadConfiguration, match=r"credentials would travel in the clear.*allow_plain_http = true"):
+            load(place, {})
+        assert load({**place, "allow_plain_http": True}, {}).allow_plain_http
+    (said,) = [setting for setting in SETTINGS if setting.name == "allow_plain_http"]
+    assert "credentials travel there in the clear" in said.meaning
+
+
+@pytest.mark.parametrize("url", ["http://api.example.com", "http://8.8.8.8", "http://local.example"])
+def test_plain_http_to_a_public_address_is_always_refused(url: str) -> None:
+    with pytest.raises(BadConfiguration, match="private address only"):
+        load({"upstream": url, "allow_plain_http": True}, {})

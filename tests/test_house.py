@@ -88,7 +88,7 @@ MORE_WORDS = frozenset({"ephemeral", "refusal"})
 VENDORS_WORDS = {
     "mnemosyne/domain/cost/prices.py": (
         "an account is kept in the form of one provider, into which the readers of the others turn theirs",
-        "cache_creation_input_tokens cache_read_input_tokens input_tokens output_tokens",
+        "cache_creation_input_tokens cache_read_input_tokens input_tokens output_tokens server_tool_use service_tier",
     ),
     "mnemosyne/domain/cost/prompt_layout.py": (
         "the rules by which one provider's cache tells requests apart, asked only of dialects that mark",
@@ -109,7 +109,11 @@ VENDORS_WORDS = {
         "input_schema",
     ),
     "mnemosyne/projections/timeline.py": ("columns of ours", "input_tokens output_tokens stop_reason"),
-    "mnemosyne/projections/usage.py": ("columns of ours", "input_tokens output_tokens"),
+    "mnemosyne/projections/usage.py": ("columns of ours", "input_tokens output_tokens service_tier"),
+    "mnemosyne/services/usage.py": (
+        "what is asked of a read model has its columns",
+        "service_tier",
+    ),
     "mnemosyne/services/session_view.py": ("columns of ours", "output_tokens stop_reason"),
     "mnemosyne/services/timeline.py": ("columns of ours", "input_tokens output_tokens"),
 }

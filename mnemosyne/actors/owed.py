@@ -14,7 +14,7 @@ from mnemosyne.actors.cleanup import Append, CleanupTexts
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.catalogue import tariff_of
-from mnemosyne.domain.cost.prices import Tokens, tokens_of, window_of
+from mnemosyne.domain.cost.prices import Tokens, tells_cache, tokens_of, window_of
 from mnemosyne.domain.cost.prompt_cache import rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.cost.tariffs import API, Tariff
@@ -191,12 +191,14 @@ class OwedWork:
         for each in exchange.rounds:
             layout = await self._lay_out(branch, each, upstream=True)
             if layout is not None:
-                rounds.append(Sent(at=each.at, layout=layout, usage=each.usage))
+                rounds.append(Sent(at=each.at, layout=layout, usage=each.usage, tells_cache=each.tells_cache))
         if not rounds:
             # The client's own bytes went, in a managed branch, too, where we could not say better.
-            sent = [Sent(at=exchange.request.at, layout=client, usage=tokens_of(usage))]
+            told = tells_cache(usage)
+            sent = [Sent(at=exchange.request.at, layout=client, usage=tokens_of(usage), tells_cache=told)]
         elif rounds[-1].usage is None:
-            sent = [*rounds[:-1], attrs.evolve(rounds[-1], usage=_of_last_round(window_of(usage), rounds[:-1]))]
+            used = _of_last_round(window_of(usage), rounds[:-1])
+            sent = [*rounds[:-1], attrs.evolve(rounds[-1], usage=used, tells_cache=tells_cache(usage))]
         else:
             sent = rounds
         return AccountTurn(

@@ -105,7 +105,7 @@ def _words(found: "WhatIf") -> Iterator[str]:
         yield _closeness(found)
         yield WORDS
     if found.unpriced:
-        yield f"Not in the money: {found.unpriced:,} replies of models without a known price."
+        yield f"Not in the money: {found.unpriced:,} replies of models without a known price, or on terms without one."
     yield from map(printable, found.unknown)
 
 
@@ -135,9 +135,9 @@ def sentence(found: "WhatIf", since: str) -> str:
 
 def _closeness(found: "WhatIf") -> str:
     main = _against(found.evaluation, found.tariff.name, "unmanaged")
-    if main is None or not found.judged:
+    if main is None or not found.listed:
         return "How good the simulation is cannot be told: no model of these sessions has a known price."
-    off = 100 * (main.nanodollars_against - found.judged) / found.judged
+    off = 100 * (main.nanodollars_against - found.listed) / found.listed
     way = "more" if off >= 0 else "less"
     return f"The simulation of what really happened comes to {abs(off):.1f} % {way} than what was recorded."
 

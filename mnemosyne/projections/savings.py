@@ -6,7 +6,6 @@ Tokens are what is on record; money is what ``services/savings.py`` makes of the
 from collections.abc import Sequence
 from typing import Any, cast
 
-from mnemosyne.domain.cost.prices import LONG_PROMPT
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectFaulted, TurnAssessed
 from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.ports import Recorded
@@ -14,6 +13,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
+from mnemosyne.projections.usage import size_class
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
 _SIDES = ("shadow", "expected", "actual")
@@ -126,8 +126,8 @@ _SUMS = ",\n    ".join(f"sum({column})::bigint as {column}" for column in _COLUM
 
 
 def _sum_turns(which: str) -> str:
-    return f"""select stream, mode, model, greatest(estimated, counted) > {LONG_PROMPT} as long,
-    {_prompt("shadow")} > {LONG_PROMPT} as shadow_long, count(*) as turns,
+    return f"""select stream, mode, model, {size_class("greatest(estimated, counted)")} as size,
+    {size_class(_prompt("shadow"))} as shadow_size, count(*) as turns,
     count(*) filter (where assumed) as assumed, count(*) filter (where compacted) as compacted,
     bool_or(deviates) as deviates,
     {_SUMS}
@@ -153,7 +153,7 @@ SAVED_BY_TURN = Query(
     "saved_by_turn",
     "What did each turn of a session use, what would it have used without us, and in which epoch was it?",
     f"""select branch, turn, attempt, began, epoch, rounds, estimated, counted, mode, model,
-    greatest(estimated, counted) > {LONG_PROMPT} as long, {_prompt("shadow")} > {LONG_PROMPT} as shadow_long,
+    {size_class("greatest(estimated, counted)")} as size, {size_class(_prompt("shadow"))} as shadow_size,
     1 as turns, assumed::int as assumed, compacted::int as compacted, deviates,
     {", ".join(_COLUMNS)}
 from mnemosyne.savings_turns

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, assert_never, cast
 from uuid import UUID
 
-from mnemosyne.domain.cost.prices import LONG_PROMPT, tokens_of
+from mnemosyne.domain.cost.prices import LONG_PROMPTS, terms_of, tokens_of
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import (
@@ -64,6 +64,8 @@ TURNS = Table(
         "cache_write_1h_tokens": Type.INTEGER,
         "service_tier": Type.TEXT,
         "inference_geo": Type.TEXT,
+        "speed": Type.TEXT,
+        "web_searches": Type.INTEGER,
     },
 )
 
@@ -143,7 +145,7 @@ def _limits(stream: UUID, event: TurnFinished | TurnInterrupted) -> Iterator[Mer
 
 
 def _fold_usage(at: int, usage: Mapping[str, Any]) -> dict[str, Any]:
-    tokens = tokens_of(usage)
+    tokens, terms = tokens_of(usage), terms_of(usage)
     if tokens is None:
         return {"at": at}
     return {
@@ -153,13 +155,17 @@ def _fold_usage(at: int, usage: Mapping[str, Any]) -> dict[str, Any]:
         "cache_read_tokens": tokens.read,
         "cache_write_5m_tokens": tokens.write_5m,
         "cache_write_1h_tokens": tokens.write_1h,
-        "service_tier": _name(usage.get("service_tier")),
-        "inference_geo": _name(usage.get("inference_geo")),
+        "service_tier": text(terms.tier),
+        "inference_geo": text(terms.geo),
+        "speed": text(terms.speed),
+        "web_searches": terms.searches,
     }
 
 
-def _name(value: object) -> str | None:
-    return text(value) if isinstance(value, str) else None
+def size_class(prompt: str) -> str:
+    """What ``prices.size_class`` says of the prompts whose sizes an SQL expression gives."""
+    cases = " ".join(f"when {prompt} > {size} then {size + 1}" for size in sorted(LONG_PROMPTS, reverse=True))
+    return f"case {cases} else 0 end"
 
 
 _COUNTED = "input_tokens is not null and (round > 0 or in_rounds is null)"
@@ -171,20 +177,22 @@ USED = Query(
     "used",
     "What was used: by session, model, quarter of an hour (when it began), and whatever else a price depends on?",
     f"""select stream, coalesce(model, asked_model) as model, at / 900000000 * 900000000 as quarter,
-    {_PROMPT} > {LONG_PROMPT} as long, service_tier, inference_geo, count(*) as replies,
+    {size_class(_PROMPT)} as size, service_tier, inference_geo, speed, count(*) as replies,
+    coalesce(sum(web_searches), 0)::bigint as web_searches,
     sum(input_tokens)::bigint as input, sum(output_tokens)::bigint as output, sum(cache_read_tokens)::bigint as read,
     sum(cache_write_5m_tokens)::bigint as write_5m, sum(cache_write_1h_tokens)::bigint as write_1h
 from mnemosyne.usage_turns
 where {_COUNTED}
-group by 1, 2, 3, 4, 5, 6
-order by min(at), 1, 2, 3, 4, 5, 6""",
+group by 1, 2, 3, 4, 5, 6, 7
+order by min(at), 1, 2, 3, 4, 5, 6, 7""",
 )
 
 USED_BY_TURN = Query(
     "used_by_turn",
     "What did each attempt of a session use?",
-    f"""select branch, turn, attempt, coalesce(model, asked_model) as model, {_PROMPT} > {LONG_PROMPT} as long,
-    service_tier, inference_geo, 1 as replies, input_tokens as input, output_tokens as output,
+    f"""select branch, turn, attempt, coalesce(model, asked_model) as model, {size_class(_PROMPT)} as size,
+    service_tier, inference_geo, speed, 1 as replies, coalesce(web_searches, 0) as web_searches,
+    input_tokens as input, output_tokens as output,
     cache_read_tokens as read, cache_write_5m_tokens as write_5m, cache_write_1h_tokens as write_1h
 from mnemosyne.usage_turns
 where stream = %(stream)s and {_COUNTED}
@@ -200,7 +208,7 @@ order by at, stream, branch, turn, attempt, span""",
 
 USAGE = Projection(
     name="usage",
-    version=3,
+    version=4,
     tables=(TURNS, LIMITS),
     changes=changes,
     queries=(

@@ -12,7 +12,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.cost.catalogue import price_of
-from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens
+from mnemosyne.domain.cost.prices import Tokens, size_class
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
@@ -94,7 +94,7 @@ def balance_of(row: Mapping[str, Any]) -> Balance:
     managed = row["mode"] != Mode.OBSERVE.value
     unmanaged = shadow if managed else actual
     model, price = row["model"], price_of(row["model"])
-    long, shadow_long = (LONG_PROMPT + 1 if each else 0 for each in (row["long"], row["shadow_long"]))
+    size, shadow_size = row["size"], row["shadow_size"]
     return Balance(
         turns=row["turns"],
         managed=row["turns"] if managed else 0,
@@ -104,11 +104,11 @@ def balance_of(row: Mapping[str, Any]) -> Balance:
         deviates=row["deviates"],
         actual=actual,
         shadow=unmanaged,
-        billed=equivalents(actual, model, prompt=long),
-        unmanaged=equivalents(unmanaged, model, prompt=shadow_long if managed else long),
-        expected=equivalents(expected, model, prompt=long),
-        nanodollars=price.nanodollars(actual, prompt=long) if price else 0,
-        nanodollars_unmanaged=price.nanodollars(unmanaged, prompt=shadow_long if managed else long) if price else 0,
+        billed=equivalents(actual, model, prompt=size),
+        unmanaged=equivalents(unmanaged, model, prompt=shadow_size if managed else size),
+        expected=equivalents(expected, model, prompt=size),
+        nanodollars=price.nanodollars(actual, prompt=size) if price else 0,
+        nanodollars_unmanaged=price.nanodollars(unmanaged, prompt=shadow_size if managed else size) if price else 0,
     )
 
 
@@ -122,8 +122,8 @@ def balance_of_turn(event: TurnAccounted) -> Balance:
         "assumed": int(event.assumed),
         "compacted": int(event.compacted),
         "deviates": event.deviates,
-        "long": max(event.estimated, event.counted) > LONG_PROMPT,
-        "shadow_long": event.shadow.prompt > LONG_PROMPT,
+        "size": size_class(max(event.estimated, event.counted)),
+        "shadow_size": size_class(event.shadow.prompt),
         **{f"{side}_{part}": getattr(tokens, part) for side, tokens in sides for part in _PARTS},
     }
     return balance_of(row)

@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeVar
 
 import attrs
 
-from mnemosyne.domain.cost.catalogue import cost
-from mnemosyne.domain.cost.prices import LONG_PROMPT, Tokens
+from mnemosyne.domain.cost.catalogue import cost, price_of
+from mnemosyne.domain.cost.prices import Terms, Tokens
 from mnemosyne.services.quota import LIMITS_SEEN, QuotaWindow, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
 from mnemosyne.times import utc
@@ -84,12 +84,19 @@ def _grouping(by: Grouping, zone: tzinfo | None) -> Callable[[Mapping[str, Any]]
 def consumption_of(row: Mapping[str, Any]) -> Consumption:
     """What one row of the queries ``used`` or ``used_by_turn`` says, and costs."""
     tokens = Tokens(*(row[name] for name in ("input", "output", "read", "write_5m", "write_1h")))
-    size = LONG_PROMPT + 1 if row["long"] else 0
-    amount = cost(tokens, row["model"], prompt=size, tier=row["service_tier"], geo=row["inference_geo"])
+    terms = Terms(tier=row["service_tier"], geo=row["inference_geo"], speed=row["speed"], searches=row["web_searches"])
+    amount = cost(tokens, row["model"], prompt=row["size"], terms=terms)
     if amount is None:
-        name = row["model"] or "(none named)"
+        name = _name_missing_price(row["model"], terms)
         return Consumption(replies=row["replies"], tokens=tokens, unpriced=row["replies"], unknown=frozenset({name}))
     return Consumption(replies=row["replies"], tokens=tokens, nanodollars=amount)
+
+
+def _name_missing_price(model: str | None, terms: Terms) -> str:
+    """What has no known price: a model, or one that has a price but not on these terms."""
+    if price_of(model) is None:
+        return model or "(none named)"
+    return f"{model} ({', '.join(filter(None, (terms.speed, terms.tier, terms.geo)))})"
 
 
 def add_up(

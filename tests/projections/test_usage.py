@@ -101,7 +101,7 @@ async def test_each_long_prompt_is_priced_as_one_and_short_ones_together_are_not
     for turn, tokens in enumerate((60_000, 60_000, 100_001), 1):
         events += [began(turn, "claude-haiku-5-5"), finished(turn, None, {"input_tokens": tokens})]
     rows = await used_of(dsn, *events)
-    assert [(row["long"], row["input"]) for row in rows] == [(False, 120_000), (True, 100_001)]
+    assert [(row["size"], row["input"]) for row in rows] == [(0, 120_000), (100_001, 100_001)]
     assert sum(consumption_of(row).nanodollars for row in rows) == 120_000 * 100 + 100_001 * 500
 
 

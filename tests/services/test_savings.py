@@ -20,7 +20,7 @@ def row(stream: UUID, mode: str, sent: int, unmanaged: int) -> dict[str, Any]:
     parts = ("output", "read", "write_5m", "write_1h")
     counted = {f"{side}_input": tokens for side, tokens in sides.items()}
     nothing = {f"{side}_{part}": 0 for side in sides for part in parts}
-    flags = {"long": False, "shadow_long": False, "assumed": 0, "compacted": 0, "deviates": False}
+    flags = {"size": 0, "shadow_size": 0, "assumed": 0, "compacted": 0, "deviates": False}
     return {"stream": stream, "mode": mode, "model": "claude-opus-4-5", "turns": 1, **counted, **nothing, **flags}
 
 

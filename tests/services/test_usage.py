@@ -15,7 +15,7 @@ QUARTER = 900 * 10**6
 
 def row(stream: UUID, model: str | None, quarter: int, tokens: int) -> dict[str, Any]:
     counted = {"input": tokens, "output": 0, "read": 0, "write_5m": 0, "write_1h": 0}
-    priced = {"model": model, "long": False, "service_tier": None, "inference_geo": None}
+    priced = {"model": model, "size": 0, "service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
     return {"stream": stream, "quarter": quarter * QUARTER, "replies": 1, **counted, **priced}
 
 

@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 import attrs
 
 from mnemosyne import shipped
-from mnemosyne.domain.cost.prices import Price, Tokens
+from mnemosyne.domain.cost.prices import LONG_PROMPTS, Price, Terms, Tokens
 from mnemosyne.domain.cost.tariffs import API, Caching, PaidIn, Tariff, tariff_name
 from mnemosyne.domain.wire.identity import Credential
+from mnemosyne.domain.wire.model_names import bare_name
 from mnemosyne.errors import BadConfiguration
 
 DIGEST_BYTES = 8
@@ -200,6 +201,12 @@ def _count(value: object) -> int:
     return value
 
 
+def _long_prompt(value: object) -> int:
+    if value not in LONG_PROMPTS or isinstance(value, bool):
+        raise ValueError(f"one of {', '.join(map(str, LONG_PROMPTS))} is needed")
+    return int(str(value))
+
+
 def _boolean(value: object) -> bool:
     if type(value) is not bool:
         raise ValueError("true or false is needed")
@@ -260,6 +267,9 @@ _COLUMNS: Mapping[str, Mapping[str, _Column]] = {
         "output": (_dollars, True),
         "read": (_dollars, True),
         "long_factor": (_count, False),
+        "long_output": (_dollars, False),
+        "long_from": (_long_prompt, False),
+        "fast": (_count, False),
     },
     "models": {
         "cache_minimum": (_count, True),
@@ -306,15 +316,15 @@ def use(catalogue: Catalogue) -> None:
 # What it says
 
 # The same model under a date or as an alias; `claude-opus-5-9` is not `claude-opus-5`.
-_SUFFIX = re.compile(r"(?:[-@]\d{8}|-latest|-v\d+(?::\d+)?|\[1m\])+")
+_SUFFIX = re.compile(r"(?:[-@]\d{8}|-\d{4}-\d\d-\d\d|[-@]latest|@default|-v\d+(?::\d+)?(?::\w+)?|\[1m\])+")
 
 
 @lru_cache(maxsize=256)
 def price_of(model: str | None) -> Price | None:
     """The price of a model under any of its names; None if it is not known."""
-    prices, best = in_force().prices, ""
+    prices, best, model = in_force().prices, "", bare_name(model or "")
     for name in prices:
-        if model is not None and model.startswith(name) and len(name) > len(best):
+        if model.startswith(name) and len(name) > len(best):
             rest = model[len(name) :]
             if not rest or _SUFFIX.fullmatch(rest):
                 best = name
@@ -324,6 +334,7 @@ def price_of(model: str | None) -> Price | None:
 @lru_cache(maxsize=256)
 def family_of(model: str) -> str:
     """The longest name of a model in the table that the model's own begins with, as a word; "" if there is none."""
+    model = bare_name(model)
     fitting = [name for name in in_force().models if re.match(re.escape(name) + r"(?![\w.])", model)]
     return max(fitting, key=len, default="")
 
@@ -348,23 +359,33 @@ def find_tariff_name(credential: Credential | None, *, hour: bool, host: str, mo
 @lru_cache(maxsize=256)
 def tokenizer_of(model: str | None) -> Family:
     """What counts the tokens of a model; of one that is not known, the newer one of Claude."""
-    tokenizers, name = in_force().tokenizers, model or ""
+    tokenizers, name = in_force().tokenizers, bare_name(model or "")
     return tokenizers[max((each for each in tokenizers if name.startswith(each)), key=len)]
 
 
-# (numerator, denominator) by what the reply says about where and how it was made.
-_GEO = {"us": (11, 10)}
-_TIER = {"batch": (1, 2)}
+_GEO = {"us": Fraction(11, 10), "global": Fraction(1), "not_available": Fraction(1)}
+_TIER = {**dict.fromkeys(("standard", "default", "auto"), Fraction(1)), "batch": Fraction(1, 2), "flex": Fraction(1, 2)}
+"""What tokens cost of the list price by where and in which tier a reply was made; of others the price is not known."""
+
+WEB_SEARCH = 10_000_000
+"""Nanodollars for a search of the web by the provider: $10 for a thousand (Claude docs, pricing, November 2026)."""
 
 
 def cost(
-    tokens: Tokens, model: str | None, *, prompt: int | None = None, tier: str | None = None, geo: str | None = None
+    tokens: Tokens,
+    model: str | None,
+    *,
+    prompt: int | None = None,
+    terms: Terms = Terms(),  # noqa: B008  # frozen
 ) -> int | None:
-    """Nanodollars; None for a model without a known price. For ``prompt`` see ``Price.nanodollars``."""
+    """Nanodollars; None for a model, or for terms, without a known price. For ``prompt`` see ``Price.nanodollars``."""
     price = price_of(model)
     if price is None:
         return None
-    amount = price.nanodollars(tokens, prompt=prompt)
-    for numerator, denominator in (_GEO.get(geo or "", (1, 1)), _TIER.get(tier or "", (1, 1))):
-        amount = amount * numerator // denominator
-    return amount
+    speeds = {"standard": 1, "fast": price.fast}
+    speed = speeds.get("fast" if terms.tier == "fast" else terms.speed or "standard")
+    tier = _TIER.get("standard" if terms.tier in (None, "fast") else str(terms.tier))
+    geo = _GEO.get(terms.geo or "global")
+    if speed is None or tier is None or geo is None:
+        return None
+    return int(price.nanodollars(tokens, prompt=prompt) * speed * tier * geo) + terms.searches * WEB_SEARCH

@@ -20,13 +20,18 @@ _LARGEST = 2**63 - 1
 class Price:
     """Nanodollars for each token. ``read`` is for what comes from the provider's cache.
 
-    A prompt of more than ``LONG_PROMPT`` tokens costs ``long_factor`` times as much, the reply to it included.
+    A prompt of more than ``long_from`` tokens costs ``long_factor`` times as much, and the reply to it as well, or
+    ``long_output`` for each token. In the provider's fast mode both cost ``fast`` times as much; None where it has no
+    such price.
     """
 
     input: int
     output: int
     read: int
     long_factor: int = 1
+    long_output: int | None = None
+    long_from: int = 100_000
+    fast: int | None = None
 
     @property
     def write_5m(self) -> int:
@@ -41,15 +46,16 @@ class Price:
     def nanodollars(self, tokens: "Tokens", *, prompt: int | None = None) -> int:
         """What the tokens cost. They may be of several replies together; then ``prompt`` is the size of one that stands
         for each of theirs."""
-        amount = (
+        given = (
             tokens.input * self.input
-            + tokens.output * self.output
             + tokens.read * self.read
             + tokens.write_5m * self.write_5m
             + tokens.write_1h * self.write_1h
         )
-        size = tokens.prompt if prompt is None else prompt
-        return amount * self.long_factor if size > LONG_PROMPT else amount
+        if (tokens.prompt if prompt is None else prompt) <= self.long_from:
+            return given + tokens.output * self.output
+        output = self.output * self.long_factor if self.long_output is None else self.long_output
+        return given * self.long_factor + tokens.output * output
 
     def equivalents(self, tokens: "Tokens", *, prompt: int | None = None) -> Fraction:
         """The cost in tokens of plain input: a token written for five minutes is 1.25 of them. Exact, so that sums add
@@ -57,8 +63,13 @@ class Price:
         return Fraction(self.nanodollars(tokens, prompt=prompt), self.input)
 
 
-LONG_PROMPT = 100_000
-"""The size of a prompt above which some model's price is another."""
+LONG_PROMPTS = (100_000, 272_000)
+"""The sizes of a prompt above which some model's price is another."""
+
+
+def size_class(prompt: int) -> int:
+    """A size that stands for all prompts that cost the same for each token as this one, whatever the model."""
+    return max((size + 1 for size in LONG_PROMPTS if prompt > size), default=0)
 
 
 @attrs.frozen
@@ -90,7 +101,8 @@ class Tokens:
 def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
     """What a reply's ``usage`` says; None if it says nothing about tokens.
 
-    Writes that are not split by how long they live are of five minutes, as they were before there were others.
+    Writes that are not split by how long they live, and those that a split leaves out, are of five minutes, as they
+    were before there were others.
     """
     counts = [_count(usage.get(name)) for name in ("input_tokens", "output_tokens")]
     if counts == [None, None]:
@@ -99,13 +111,44 @@ def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
     split = usage.get("cache_creation")
     split = split if isinstance(split, Mapping) else {}
     write_1h = _count(split.get("ephemeral_1h_input_tokens")) or 0
-    write_5m = _count(split.get("ephemeral_5m_input_tokens"))
+    write_5m = _count(split.get("ephemeral_5m_input_tokens")) or 0
     return Tokens(
         input=counts[0] or 0,
         output=counts[1] or 0,
         read=_count(usage.get("cache_read_input_tokens")) or 0,
-        write_5m=max(0, written - write_1h) if write_5m is None else write_5m,
+        write_5m=max(write_5m, written - write_1h),
         write_1h=write_1h,
+    )
+
+
+def tells_cache(usage: Mapping[str, Any]) -> bool:
+    """Whether a reply's ``usage`` says what came from the provider's cache, or went there: a count of 0 says so."""
+    return any(
+        _count(usage.get(name)) is not None for name in ("cache_read_input_tokens", "cache_creation_input_tokens")
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Terms:
+    """What the price of a reply depends on beside its model and its tokens, in its provider's words: the service tier,
+    where and how fast the model ran, and how often the provider searched the web.
+    """
+
+    tier: str | None = None
+    geo: str | None = None
+    speed: str | None = None
+    searches: int = 0
+
+
+def terms_of(usage: Mapping[str, Any]) -> Terms:
+    """The terms that a reply's ``usage`` names."""
+    tier, geo, speed = (usage.get(name) for name in ("service_tier", "inference_geo", "speed"))
+    used = usage.get("server_tool_use")
+    return Terms(
+        tier=tier if isinstance(tier, str) else None,
+        geo=geo if isinstance(geo, str) else None,
+        speed=speed if isinstance(speed, str) else None,
+        searches=(_count(used.get("web_search_requests")) or 0) if isinstance(used, Mapping) else 0,
     )
 
 

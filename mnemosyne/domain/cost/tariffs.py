@@ -4,13 +4,14 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from fractions import Fraction
-from ipaddress import ip_address
 from math import inf
 
 import attrs
 
 from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.domain.wire.identity import Credential
+from mnemosyne.domain.wire.model_names import bare_name
+from mnemosyne.upstreams import is_at_home
 
 LIFETIME: Mapping[str, int] = {"5m": 300_000_000, "1h": 3_600_000_000}
 """µs for which an entry of the cache lives, by what its marker asks for."""
@@ -112,6 +113,9 @@ class Tariff:
 API = "api"
 """The tariff of a session of which nothing else is known."""
 
+_OPENAI = re.compile(r"(?:gpt-\d+(?:\.\d+)?o?|o\d)(?:-[a-z]+)?(?:-latest|-preview|-\d{4}-\d\d-\d\d)?")
+"""The names that OpenAI gives its own models. Open models begin alike: ``gpt-oss:20b``, ``gpt-j-6b``."""
+
 _FREE_WRITES = re.compile(r"gpt-(?:[1-4]|5(?!\.\d)|5\.[0-5](?!\d))|o\d")
 """How the names of OpenAI's models begin for which a write costs no more than plain input."""
 
@@ -122,20 +126,11 @@ def tariff_name(
     """The name of the tariff by what is seen of a request: the kind of its credential, whether its markers ask for an
     ``hour``, the upstream's ``host``, its model and whether that is in the table.
     """
-    name = (model or "").rpartition("/")[2]
-    if name.startswith(("gpt-", "o1", "o3", "o4")):
+    name = bare_name(model or "")
+    if _OPENAI.fullmatch(name) or (is_known_model and name.startswith("gpt-")):
         return "openai-before-5.6" if _FREE_WRITES.match(name) else "openai"
     if credential == "oauth" or (credential == "bearer" and hour):
         return "subscription"
-    if is_at_home(host) and not is_known_model and not name.startswith("claude"):
+    if is_at_home(host) and not is_known_model and not name.startswith("claude-"):
         return "local"
     return API
-
-
-def is_at_home(host: str) -> bool:
-    """Whether a host (a name or an address) is this machine or one in the same private network."""
-    name = host.strip("[]").lower()
-    try:
-        return ip_address(name).is_private
-    except ValueError:
-        return name == "localhost" or name.endswith((".localhost", ".local"))

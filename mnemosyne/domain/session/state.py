@@ -7,7 +7,7 @@ from typing import assert_never, get_args
 
 import attrs
 
-from mnemosyne.domain.cost.prices import Tokens, tokens_of, window_of
+from mnemosyne.domain.cost.prices import Tokens, tells_cache, tokens_of, window_of
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectEvent, ObjectRestored, TurnAssessed
 from mnemosyne.domain.objects.faults import EvictionTurns, Spent
@@ -119,12 +119,13 @@ class Rounds:
 @attrs.frozen(kw_only=True)
 class SentRequest:
     """A request that left for the provider at ``at``: the event of this ``version`` recorded its body. ``usage`` is
-    what its reply used, None as long as it is not known.
+    what its reply used, None as long as it is not known; ``tells_cache`` is whether that says what came from the cache.
     """
 
     at: int
     version: int
     usage: Tokens | None = None
+    tells_cache: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -427,7 +428,7 @@ def _use_round(session: Session, event: RoundFinished) -> Session:
     if exchange is None or not exchange.rounds:
         return session
     *before, last = exchange.rounds
-    used = attrs.evolve(last, usage=tokens_of(event.usage))
+    used = attrs.evolve(last, usage=tokens_of(event.usage), tells_cache=tells_cache(event.usage))
     return _with_exchange(session, address, attrs.evolve(exchange, rounds=(*before, used)))
 
 

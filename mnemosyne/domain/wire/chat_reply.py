@@ -61,32 +61,51 @@ def describe(completion: Mapping[str, Any], *, complete: bool) -> Reply:
         message_id=text_or_none(completion.get("id")),
         model=text_or_none(completion.get("model")),
         stop_reason=text_or_none(first.get("finish_reason")),
-        usage=usage_of(completion.get("usage")),
+        usage=with_tier(usage_of(completion.get("usage")), completion),
         error_type=error_type_of(completion.get("error")),
     )
 
 
 def usage_of(usage: object) -> dict[str, Any]:
     """A ``usage`` in the counts of the Messages API, where what was read from a cache or written to one stands beside
-    the input and is no part of it.
+    the input and is no part of it. What a provider does not report is not in it.
     """
     if not isinstance(usage, Mapping):
         return {}
     prompt, output = (_first(usage, *names) for names in (("prompt_tokens", "input_tokens"), _PRODUCED))
     details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
     details = details if isinstance(details, Mapping) else {}
-    read, written = _first(details, "cached_tokens") or 0, _first(details, "cache_write_tokens") or 0
+    found = {key: _first({**usage, **details}, *names) for key, names in _CACHED.items()}
+    cached = {key: count for key, count in found.items() if count is not None}
     if prompt is None and output is None:
         return {}
     return {
-        "input_tokens": max(0, (prompt or 0) - read - written),
+        "input_tokens": max(0, (prompt or 0) - sum(cached.values())),
         "output_tokens": output or 0,
-        "cache_read_input_tokens": read,
-        "cache_creation_input_tokens": written,
+        **cached,
     }
 
 
+_CACHED = {
+    "cache_read_input_tokens": (
+        "cached_tokens",
+        "prompt_cache_hit_tokens",
+        "cache_read_input_tokens",
+        "num_cached_tokens",
+    ),
+    "cache_creation_input_tokens": ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens"),
+}
+"""What providers call the part of a prompt that came from their cache, and the part that went there: OpenAI and
+OpenRouter, DeepSeek, gateways to the Messages API, Moonshot and Mistral.
+"""
+
 _PRODUCED = ("completion_tokens", "output_tokens")
+
+
+def with_tier(usage: dict[str, Any], reply: Mapping[str, Any]) -> dict[str, Any]:
+    """A usage with the service tier that its reply names beside it."""
+    tier = reply.get("service_tier")
+    return {**usage, "service_tier": tier} if usage and isinstance(tier, str) else usage
 
 
 def _first(counts: Mapping[str, Any], *names: str) -> int | None:

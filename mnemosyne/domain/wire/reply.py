@@ -149,9 +149,23 @@ class ReplyBuilder(WholeBody):
         usage = event.get("usage")
         if isinstance(usage, dict):
             held = self._message.get("usage")
-            self._message["usage"] = {**(held if isinstance(held, dict) else {}), **usage}
+            self._message["usage"] = _add_counts(held if isinstance(held, dict) else {}, usage)
         extras = {key: value for key, value in event.items() if key not in ("type", "delta", "usage")}
         self._message.update(extras)
+
+
+def _add_counts(held: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """A usage with what a later event says of it. Some servers begin with a count and end with a zero, or with null: a
+    count is cumulative, so a zero takes none back.
+    """
+    found = dict(held)
+    for key, value in said.items():
+        known = held.get(key)
+        if isinstance(known, dict) and isinstance(value, dict):
+            found[key] = _add_counts(known, value)
+        elif value or not known:
+            found[key] = value
+    return found
 
 
 class ReplyBlock:

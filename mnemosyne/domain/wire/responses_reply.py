@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mnemosyne.domain.wire.chat_reply import error_type_of, usage_of
+from mnemosyne.domain.wire.chat_reply import error_type_of, usage_of, with_tier
 from mnemosyne.domain.wire.places import BlockPlaces, in_order, index_of
 from mnemosyne.domain.wire.reply import Reply, WholeBody, as_json, text_or_none
 
@@ -131,7 +131,7 @@ def describe(message: Mapping[str, Any], body: bytes, *, complete: bool) -> Repl
         message_id=text_or_none(message.get("id")),
         model=text_or_none(message.get("model")),
         stop_reason=reason or text_or_none(message.get("status")),
-        usage=usage_of(message.get("usage")),
+        usage=with_tier(usage_of(message.get("usage")), message),
         error_type=error_type_of(message.get("error")),
     )
 

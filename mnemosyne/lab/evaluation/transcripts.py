@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.cost.catalogue import cost
-from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.cost.prices import Terms, Tokens, terms_of, tokens_of
 from mnemosyne.domain.wire.blocks import has_results
 
 SYNTHETIC = "<synthetic>"
@@ -58,11 +58,17 @@ class ToldReply:
     model: str
     at: str
     used: Tokens
+    terms: Terms = attrs.field(factory=Terms)
 
     @property
     def nanodollars(self) -> int | None:
-        """At list prices; None for a model without one."""
-        return cost(self.used, self.model)
+        """At list prices; None for a model, or for terms, without one."""
+        return cost(self.used, self.model, terms=self.terms)
+
+    @property
+    def listed(self) -> int:
+        """What its tokens cost at the plain list price, by which the simulation goes: 0 for a model without one."""
+        return cost(self.used, self.model) or 0
 
 
 @attrs.define
@@ -172,23 +178,24 @@ class _Made:
         message = line.message
         identity = str(message.get("id") or line.text("requestId") or line.text("uuid"))
         content = _with_blocks(message.get("content"))
-        used = message.get("usage")
-        tokens = tokens_of(used) if isinstance(used, dict) else None
+        told = message.get("usage")
+        used = told if isinstance(told, dict) else {}
+        tokens = tokens_of(used)
         if tokens is not None:
-            self._use(identity, str(message.get("model", "")), tokens)
+            self._use(identity, str(message.get("model", "")), tokens, terms_of(used))
         self._thinking += sum(each.get("type") == "thinking" and not each.get("thinking") for each in content)
         self._add("assistant", content)
         self._reply = identity
 
-    def _use(self, identity: str, model: str, tokens: Tokens) -> None:
+    def _use(self, identity: str, model: str, tokens: Tokens, terms: Terms) -> None:
         """The lines of a reply repeat what it used; the last one is complete."""
         if identity in self._replies:
             known = self._replies[identity]
             more = max(known.used.output, tokens.output)
-            self._replies[identity] = attrs.evolve(known, used=attrs.evolve(tokens, output=more))
+            self._replies[identity] = attrs.evolve(known, used=attrs.evolve(tokens, output=more), terms=terms)
         elif identity not in self._seen:
             self._seen.add(identity)
-            self._replies[identity] = ToldReply(identity, model, self._at, tokens)
+            self._replies[identity] = ToldReply(identity, model, self._at, tokens, terms)
             self._turns.append({"msg": len(self._messages), "ts": self._at or None, "reply": identity})
 
     def _add(self, role: str, content: list[dict[str, Any]]) -> None:

@@ -19,15 +19,16 @@ from mnemosyne.lab.evaluation.reading import RecordedSession, Unreadable, record
 from mnemosyne.lab.evaluation.results import Evaluation
 from mnemosyne.lab.evaluation.running import RunPlan, evaluate_recordings
 from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, QUOTA, JudgedTariff
-from mnemosyne.lab.evaluation.transcripts import ToldConversation, TranscriptLine, conversations_of, lines_of
+from mnemosyne.lab.evaluation.transcripts import ToldConversation, ToldReply, TranscriptLine, conversations_of, lines_of
 from mnemosyne.lab.evaluation.verdict import OURS
 
 
 @attrs.frozen(kw_only=True)
 class WhatIf:
     """``recorded`` is what all replies cost at list prices, in nanodollars; ``judged`` what those that were simulated
-    did. ``tariff`` is the one that the record shows; ``evaluation`` has the simulation, None where there was nothing to
-    simulate. ``unknown`` are sentences about what a transcript does not tell, ``skipped`` what could not be read.
+    did, and ``listed`` what these would have cost without surcharges and rebates. ``tariff`` is the one that the record
+    shows; ``evaluation`` has the simulation, None where there was nothing to simulate. ``unknown`` are sentences about
+    what a transcript does not tell, ``skipped`` what could not be read.
     """
 
     sessions: int
@@ -36,6 +37,7 @@ class WhatIf:
     used: Tokens
     recorded: int
     judged: int
+    listed: int
     unpriced: int
     tariff: JudgedTariff
     evaluation: Evaluation | None
@@ -85,10 +87,14 @@ def what_if(
         used=used,
         recorded=sum(reply.nanodollars or 0 for reply in replies),
         judged=sum(reply.nanodollars or 0 for reply in judged),
+        listed=sum(reply.listed for reply in judged),
         unpriced=sum(reply.nanodollars is None for reply in replies),
         tariff=tariff,
         evaluation=evaluation,
-        unknown=tuple(_unknown(found, evaluation, len(replies) - len(judged))),
+        unknown=(
+            *_name_terms(judged),
+            *_unknown(found, evaluation, len(replies) - len(judged)),
+        ),
         skipped=skipped,
     )
 
@@ -127,6 +133,16 @@ def _recordings(found: Sequence[ToldConversation], skip: Callable[[str], None]) 
                 yield recording(each.name, each.session)
             except Unreadable as error:
                 skip(f"{each.name}: {error}.")
+
+
+def _name_terms(replies: Sequence[ToldReply]) -> Iterator[str]:
+    """What the money that was recorded holds and the simulation lacks."""
+    count = sum(reply.nanodollars not in (None, reply.listed) for reply in replies)
+    if count:
+        yield (
+            f"{count:,} replies cost more or less than the plain list price (fast mode, place, tier, web searches);"
+            " the simulation takes all at that price."
+        )
 
 
 def _unknown(found: Sequence[ToldConversation], evaluation: Evaluation | None, left: int) -> Iterator[str]:

@@ -21,7 +21,7 @@ from mnemosyne.domain.cost.catalogue import (
     read_tables,
     tokenizer_of,
 )
-from mnemosyne.domain.cost.prices import NANODOLLARS, Price, Tokens
+from mnemosyne.domain.cost.prices import NANODOLLARS, Price, Terms, Tokens, size_class
 from mnemosyne.errors import BadConfiguration
 from tests.tables import other_tables
 
@@ -43,6 +43,17 @@ LISTED = [
     ("claude-sonnet-4-5", 3, 15, 3.75, 6, 0.30),
     ("claude-haiku-5-5", 0.10, 0.50, 0.125, 0.20, 0.01),
     ("claude-haiku-4-5", 1, 5, 1.25, 2, 0.10),
+    ("gpt-6.2-sol", 2, 10, 2.5, 4, 0.10),
+    ("gpt-6.1-sol", 2, 10, 2.5, 4, 0.10),
+    ("gpt-6.1-terra", 1, 5, 1.25, 2, 0.05),
+    ("gpt-6-astra", 10, 50, 12.5, 20, 1),
+    ("gpt-6-sol", 2, 10, 2.5, 4, 0.20),
+    ("gpt-6-luna", 0.10, 0.50, 0.125, 0.20, 0.01),
+    ("gpt-5.6-terra", 2, 12, 2.5, 4, 0.20),
+    ("gpt-5.6-luna", 0.20, 1.20, 0.25, 0.40, 0.02),
+    ("gpt-5.5", 5, 30, 6.25, 10, 0.50),
+    ("gpt-5.4", 2.5, 15, 3.125, 5, 0.25),
+    ("gpt-5.4-mini", 0.75, 4.5, 0.9375, 1.5, 0.075),
 ]
 """Dollars for a million tokens, as the provider lists them: in, out, write 5m, write 1h, read."""
 
@@ -53,7 +64,7 @@ def test_prices_are_those_of_the_list(
 ) -> None:
     price = in_force().prices[model]
     found = (price.input, price.output, price.write_5m, price.write_1h, price.read)
-    assert found == tuple(amount * 1000 for amount in (given, answered, write_5m, write_1h, read))
+    assert found == tuple(int(Decimal(str(amount)) * 1000) for amount in (given, answered, write_5m, write_1h, read))
 
 
 def test_no_price_is_without_a_test() -> None:
@@ -71,13 +82,38 @@ def test_no_price_is_without_a_test() -> None:
         ("claude-opus-5-20260101", "claude-opus-5"),
         ("claude-opus-5-5", "claude-opus-5-5"),
         ("claude-sonnet-4-6[1m]", "claude-sonnet-4-6"),
+        ("us.anthropic.claude-sonnet-5-20260101-v1:0", "claude-sonnet-5"),
+        ("global.anthropic.claude-sonnet-5", "claude-sonnet-5"),
+        ("anthropic.claude-opus-5-v1:0:200k", "claude-opus-5"),
+        ("us-gov.anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5"),
+        ("anthropic/claude-sonnet-5", "claude-sonnet-5"),
+        ("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5"),
+        ("openrouter/anthropic/claude-opus-5.5:beta", "claude-opus-5-5"),
+        ("vertex_ai/claude-sonnet-5", "claude-sonnet-5"),
+        ("publishers/anthropic/models/claude-sonnet-5@20260101", "claude-sonnet-5"),
+        ("claude-opus-5-5@default", "claude-opus-5-5"),
+        ("bedrock/converse/eu.anthropic.claude-opus-4-6-v1", "claude-opus-4-6"),
+        (
+            "arn:aws:bedrock:us-east-1:000000000000:inference-profile/us.anthropic.claude-sonnet-5-20260101-v1:0",
+            "claude-sonnet-5",
+        ),
+        ("arn:aws:bedrock:eu-west-1::foundation-model/anthropic.claude-haiku-4-5", "claude-haiku-4-5"),
+        ("gpt-6.2-sol-2026-11-19", "gpt-6.2-sol"),
+        ("openai/gpt-5.5", "gpt-5.5"),
+        ("openai.gpt-6-luna", "gpt-6-luna"),
     ],
 )
 def test_a_model_is_known_by_its_dates_and_aliases(model: str, known_as: str) -> None:
     assert price_of(model) is in_force().prices[known_as]
 
 
-@pytest.mark.parametrize("model", ["claude-opus-5-9", "claude-opus-4-20250514", "claude-haiku", "gpt", "", None])
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("anthropic/claude-opus-5:free", "openai/gpt-oss-120b", "gpt-6.2-astra", "gpt-5.6-sol", "claude-opus-5-9"),
+        *("claude-opus-4-20250514", "claude-haiku", "gpt", "", None),
+    ],
+)
 def test_a_model_that_is_not_listed_has_no_price_rather_than_a_similar_one(model: str | None) -> None:
     assert price_of(model) is None
     assert cost(Tokens(input=1), model) is None
@@ -101,10 +137,10 @@ def test_many_replies_together_are_priced_by_the_size_of_each() -> None:
 
 def test_where_and_how_a_reply_was_made_changes_its_price() -> None:
     tokens = Tokens(input=1000)
-    assert cost(tokens, "claude-opus-5-5", geo="us") == 4_400_000
-    assert cost(tokens, "claude-opus-5-5", tier="batch") == 2_000_000
-    assert cost(tokens, "claude-opus-5-5", tier="batch", geo="us") == 2_200_000
-    assert cost(tokens, "claude-opus-5-5", tier="standard", geo="not_available") == 4_000_000
+    assert cost(tokens, "claude-opus-5-5", terms=Terms(geo="us")) == 4_400_000
+    assert cost(tokens, "claude-opus-5-5", terms=Terms(tier="batch")) == 2_000_000
+    assert cost(tokens, "claude-opus-5-5", terms=Terms(tier="batch", geo="us")) == 2_200_000
+    assert cost(tokens, "claude-opus-5-5", terms=Terms(tier="standard", geo="not_available")) == 4_000_000
 
 
 def test_tokens_are_worth_their_price_in_plain_input() -> None:
@@ -115,21 +151,27 @@ def test_tokens_are_worth_their_price_in_plain_input() -> None:
 
 
 SMALLEST = {
-    512: ("fable-5-2", "mythos-5-1", "opus-5-5", "sonnet-5-5", "haiku-5-5", "opus-5"),
-    1024: ("opus-4-8", "sonnet-5", "sonnet-4-6", "sonnet-4-5", "opus-4-1"),
-    2048: ("opus-4-7",),
-    4096: ("opus-4-6", "opus-4-5", "haiku-4-5"),
+    512: tuple(
+        f"claude-{name}" for name in ("fable-5-2", "mythos-5-1", "opus-5-5", "sonnet-5-5", "haiku-5-5", "opus-5")
+    ),
+    1024: (
+        *(f"claude-{name}" for name in ("opus-4-8", "sonnet-5", "sonnet-4-6", "sonnet-4-5", "opus-4-1")),
+        *(f"gpt-{name}" for name in ("6.2-sol", "6.2-astra", "6.1-sol", "6.1-terra", "6-astra", "6-sol", "6-luna")),
+        *(f"gpt-{name}" for name in ("5.6-sol", "5.6-terra", "5.5", "5.4", "5.4-mini")),
+    ),
+    2048: ("claude-opus-4-7",),
+    4096: ("claude-opus-4-6", "claude-opus-4-5", "claude-haiku-4-5"),
 }
 """Tokens of the smallest prompt that is cached, as the documentation lists them."""
 
 
 @pytest.mark.parametrize(("smallest", "models"), SMALLEST.items())
 def test_the_smallest_cached_prompt_is_that_of_the_list(smallest: int, models: tuple[str, ...]) -> None:
-    assert {model_of(f"claude-{name}").cache_minimum for name in models} == {smallest}
+    assert {model_of(name).cache_minimum for name in models} == {smallest}
 
 
 def test_every_priced_model_has_its_row_and_every_row_is_in_the_list() -> None:
-    listed = {family_of(f"claude-{name}") for names in SMALLEST.values() for name in names}
+    listed = {family_of(name) for names in SMALLEST.values() for name in names}
     assert listed == set(in_force().models)
     assert {family_of(name) for name in in_force().prices} <= listed
 
@@ -155,7 +197,8 @@ def test_an_unknown_model_is_taken_for_a_current_one(name: str | None) -> None:
 
 
 def test_one_model_has_a_small_window_and_the_old_ones_drop_thinking() -> None:
-    assert {name for name, model in in_force().models.items() if model.window != 1_000_000} == {"claude-haiku-4-5"}
+    claude = {name: model for name, model in in_force().models.items() if name.startswith("claude")}
+    assert {name for name, model in claude.items() if model.window != 1_000_000} == {"claude-haiku-4-5"}
     old = {"claude-opus-4-1", "claude-sonnet-4-5", "claude-haiku-4-5"}
     assert {name for name, model in in_force().models.items() if not model.keeps_thinking} == old
 
@@ -207,10 +250,31 @@ def test_a_new_model_needs_a_file_and_no_release() -> None:
     with other_tables(read_tables(NEW_MODEL, "mine.toml")):
         assert price_of("claude-opus-6-20270101") == Price(3_000, 15_500, read=75)
         assert model_of("claude-opus-6") == Model(256, window=2_000_000)
-        assert price_of("claude-opus-5-5") == Price(4_000, 20_000, read=100)
+        assert price_of("claude-opus-5-5") == Price(4_000, 20_000, read=100, fast=2)
         assert (tokenizer_of("qwen3.5"), tokenizer_of("claude-3-5-haiku")) == (OLD, OLD)
     assert price_of("claude-opus-6") is None
-    assert price_of("claude-opus-5-5") == Price(4_000, 20_000, read=200)
+    assert price_of("claude-opus-5-5") == Price(4_000, 20_000, read=200, fast=2)
+
+
+@pytest.mark.parametrize(
+    ("model", "prompt", "dollars"),
+    [
+        ("gpt-6.2-sol", 272_000, 272_000 * 2 + 1_000 * 10),
+        ("gpt-6.2-sol", 272_001, 272_001 * 4 + 1_000 * 15),
+        ("claude-haiku-5-5", 100_001, Fraction(100_001 * 5, 10) + 1_000 * 5 // 2),
+        ("gpt-5.5", 400_000, 400_000 * 5 + 1_000 * 30),
+    ],
+)
+def test_a_long_prompt_costs_more_from_the_size_on_that_its_model_names(
+    model: str, prompt: int, dollars: Fraction | int
+) -> None:
+    assert cost(Tokens(input=prompt, output=1_000), model) == dollars * 1_000
+    assert cost(Tokens(input=prompt, output=1_000), model, prompt=size_class(prompt)) == dollars * 1_000
+
+
+def test_a_models_file_names_a_size_that_read_models_tell_apart() -> None:
+    with pytest.raises(BadConfiguration, match=r"long_from = 5: one of 100000, 272000 is needed"):
+        catalogue_of(overlay(load_shipped(), read_tables("[prices]\ngpt-6-sol = { long_from = 5 }", "x")), "x")
 
 
 WRONG = [
@@ -257,3 +321,34 @@ def test_tables_are_told_apart_by_what_they_say_and_not_by_how_they_are_written(
     assert digest({"models": {"claude-opus-5-5": {"cache_minimum": 512}}}) == same == in_force().digest
     assert digest({"models": {"claude-opus-5-5": {"window": 1}}}) != same
     assert digest({"prices": {"claude-opus-5-5": {"read": Decimal("0.21")}}}) != same
+
+
+ONE = Tokens(input=1_000, output=100)
+
+
+@pytest.mark.parametrize(
+    ("model", "terms", "times"),
+    [
+        ("claude-opus-5", Terms(speed="fast"), 2),
+        ("claude-opus-5", Terms(speed="standard", tier="standard", geo="not_available"), 1),
+        ("claude-opus-5", Terms(speed="fast", geo="us"), Fraction(22, 10)),
+        ("gpt-6.2-sol", Terms(tier="fast"), 2),
+        ("gpt-6.2-sol", Terms(tier="flex"), Fraction(1, 2)),
+        ("claude-sonnet-5", Terms(speed="fast"), None),
+        ("claude-sonnet-5", Terms(speed="another"), None),
+        ("claude-sonnet-5", Terms(tier="priority"), None),
+        ("claude-sonnet-5", Terms(geo="mars"), None),
+    ],
+)
+def test_terms_are_priced_where_their_price_is_known_and_else_there_is_none(
+    model: str, terms: Terms, times: Fraction | int | None
+) -> None:
+    plain = cost(ONE, model)
+    assert plain is not None
+    assert cost(ONE, model, terms=terms) == (None if times is None else plain * times)
+
+
+def test_a_search_of_the_web_costs_beside_the_tokens_in_any_tier() -> None:
+    for terms in (Terms(searches=10), Terms(searches=10, tier="batch")):
+        without = cost(ONE, "claude-sonnet-5", terms=Terms(tier=terms.tier))
+        assert cost(ONE, "claude-sonnet-5", terms=terms) == (without or 0) + NANODOLLARS // 10

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of, window_of
+from mnemosyne.domain.cost.prices import Price, Tokens, tells_cache, tokens_of, window_of
 
 
 def test_what_was_written_is_split_by_how_long_it_lives() -> None:
@@ -15,6 +15,36 @@ def test_what_was_written_is_split_by_how_long_it_lives() -> None:
     }
     assert tokens_of(usage) == Tokens(input=3, output=5, read=7, write_5m=10, write_1h=20)
     assert Tokens(input=3, output=5, read=7, write_5m=10, write_1h=20).prompt == 40
+
+
+@pytest.mark.parametrize(
+    ("split", "write_5m", "write_1h"),
+    [
+        ({"ephemeral_5m_input_tokens": 300, "ephemeral_1h_input_tokens": 100}, 900, 100),
+        ({"ephemeral_1h_input_tokens": 100}, 900, 100),
+        ({"ephemeral_5m_input_tokens": 300}, 1_000, 0),
+        ({"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}, 1_000, 0),
+        ({"ephemeral_5m_input_tokens": 700, "ephemeral_1h_input_tokens": 500}, 700, 500),
+    ],
+)
+def test_no_written_token_is_lost_by_a_split_that_leaves_some_out(
+    split: dict[str, int], write_5m: int, write_1h: int
+) -> None:
+    usage = {"input_tokens": 0, "cache_creation_input_tokens": 1_000, "cache_creation": split}
+    assert tokens_of(usage) == Tokens(write_5m=write_5m, write_1h=write_1h)
+
+
+@pytest.mark.parametrize(
+    ("usage", "tells"),
+    [
+        ({"input_tokens": 5, "output_tokens": 5}, False),
+        ({"input_tokens": 5, "cache_read_input_tokens": None, "cache_creation_input_tokens": None}, False),
+        ({"input_tokens": 5, "cache_read_input_tokens": 0}, True),
+        ({"input_tokens": 5, "cache_creation_input_tokens": 7}, True),
+    ],
+)
+def test_a_count_of_zero_tells_of_the_cache_and_a_missing_one_does_not(usage: dict[str, object], tells: bool) -> None:
+    assert tells_cache(usage) is tells
 
 
 def test_writes_that_are_not_split_live_five_minutes() -> None:

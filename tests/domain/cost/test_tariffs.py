@@ -6,8 +6,9 @@ import pytest
 
 from mnemosyne.domain.cost.catalogue import find_tariff_name, in_force, price_of, tariff_of
 from mnemosyne.domain.cost.prices import Price, Tokens
-from mnemosyne.domain.cost.tariffs import FOREVER, LIFETIME, PaidIn, is_at_home
+from mnemosyne.domain.cost.tariffs import FOREVER, LIFETIME, PaidIn
 from mnemosyne.domain.wire.identity import Credential
+from mnemosyne.upstreams import is_at_home
 
 TOKENS = Tokens(input=1, output=10, read=100, write_5m=1_000, write_1h=10_000)
 HOME, AWAY = "127.0.0.1", "api.anthropic.com"
@@ -60,6 +61,18 @@ def test_a_machine_of_ones_own_forgets_nothing_with_time_and_reads_again_for_not
         ("bearer", False, "api.openai.com", "gpt-5", "openai-before-5.6"),
         ("bearer", False, "api.openai.com", "o3-mini", "openai-before-5.6"),
         ("bearer", False, "api.openai.com", "gpt-6", "openai"),
+        ("bearer", False, "api.openai.com", "gpt-6.2-sol", "openai"),
+        ("bearer", False, HOME, "gpt-6.2-sol-2026-11-19", "openai"),
+        ("bearer", False, HOME, "gpt-7-nova", "openai"),
+        ("bearer", False, HOME, "gpt-oss:20b", "local"),
+        (None, False, "10.0.0.9", "openai/gpt-oss-120b", "local"),
+        (None, False, "box.local", "gpt-oss-20b-GGUF", "local"),
+        (None, False, HOME, "gpt-j-6b", "local"),
+        (None, False, HOME, "gpt-4-x-alpaca", "local"),
+        (None, False, HOME, "o1-open-7b", "local"),
+        (None, False, HOME, "claude2-alpaca:13b", "local"),
+        ("bearer", False, "models.example", "gpt-oss-120b", "api"),
+        ("key", False, HOME, "us.anthropic.claude-sonnet-5-20260101-v1:0", "api"),
     ],
 )
 def test_the_tariff_is_told_by_credential_markers_host_and_model(
@@ -74,7 +87,13 @@ def test_a_tariff_that_the_table_does_not_hold_any_more_is_that_of_a_key() -> No
 
 @pytest.mark.parametrize(
     ("host", "is_home"),
-    [("localhost", True), ("[::1]", True), ("10.1.2.3", True), ("box.local", True), ("8.8.8.8", False), ("", False)],
+    [
+        *(
+            (host, True)
+            for host in ("localhost", "[::1]", "10.1.2.3", "fe80::1", "box.local", "ollama", "gpu.internal")
+        ),
+        *((host, False) for host in ("8.8.8.8", "local.example", "")),
+    ],
 )
 def test_a_host_is_at_home_in_a_private_network_alone(host: str, is_home: bool) -> None:
     assert is_at_home(host) is is_home

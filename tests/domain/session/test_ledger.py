@@ -260,6 +260,19 @@ def test_of_one_slot_whose_reads_nobody_tells_they_are_assumed_and_no_reason_to_
     assert events[-1].actual.read > 0
 
 
+def test_a_provider_that_never_tells_of_its_cache_is_no_reason_to_stop() -> None:
+    """All of a prompt would seem to be billed as plain input each time."""
+    silent = [
+        attrs.evolve(each, rounds=[attrs.evolve(sent, tells_cache=False) for sent in each.rounds])
+        for each in uncached(8)
+    ]
+    events, held = told(silent)
+    assert all(event.assumed and event.counted for event in events)
+    assert not any(event.deviates for event in events)
+    assert why_to_stop(held) is None
+    assert why_to_stop(told(uncached(8))[1]) is not None
+
+
 def test_a_slot_that_another_prompt_took_is_no_reason_to_stop() -> None:
     """It says what it read: as much as without us."""
     lost = [

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.wire import recipe, transcript
+from mnemosyne.domain.wire.chat_reply import usage_of
 from mnemosyne.domain.wire.dialects import DIALECTS, MAIN, dialect_of, is_side, lane_of, side_of
 from mnemosyne.domain.wire.fragments import read_block
 from mnemosyne.domain.wire.identity import RequestKind, identify, speaker
@@ -262,3 +263,34 @@ def test_an_item_that_makes_no_sense_is_read_and_its_caller_told_all_the_same(it
     assert [len(read.message_bytes(number)) for number in range(len(read.messages))] == [len(json.dumps(item))] * len(
         read.messages
     )
+
+
+@pytest.mark.parametrize(
+    ("reported", "read", "written"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 900}}, 900, None),
+        ({"input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 50}}, 0, 50),
+        ({"prompt_cache_hit_tokens": 900, "prompt_cache_miss_tokens": 100}, 900, None),
+        ({"cached_tokens": 900}, 900, None),
+        ({"num_cached_tokens": 900}, 900, None),
+        ({"cache_read_input_tokens": 900, "cache_creation_input_tokens": 50}, 900, 50),
+        ({"prompt_tokens_details": {"cached_tokens": 7, "cache_creation_tokens": 50}, "cached_tokens": 900}, 7, 50),
+        ({"prompt_tokens_details": None}, None, None),
+        ({"prompt_tokens_details": {"cached_tokens": None}}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_cached_tokens_are_read_under_each_name_and_what_is_not_reported_is_left_out(
+    reported: dict[str, object], read: int | None, written: int | None
+) -> None:
+    usage = usage_of({"prompt_tokens": 1_000, "completion_tokens": 5, **reported})
+    assert usage["input_tokens"] == 1_000 - (read or 0) - (written or 0)
+    assert usage.get("cache_read_input_tokens") == read
+    assert usage.get("cache_creation_input_tokens") == written
+
+
+def test_the_service_tier_beside_a_usage_is_part_of_it() -> None:
+    for dialect in ("chat", "responses"):
+        [written] = [each for each in WRITTEN if each.dialect.name == dialect]
+        whole = {**written.whole(replies()[0]), "service_tier": "flex"}
+        assert written.dialect.read_reply(json.dumps(whole).encode()).usage["service_tier"] == "flex"

@@ -43,6 +43,30 @@ def test_usage_is_cumulative_and_the_last_word_on_each_number_holds() -> None:
     assert built(message(TEXT)).usage == {"input_tokens": 12, "cache_read_input_tokens": 100, "output_tokens": 9}
 
 
+@pytest.mark.parametrize(
+    ("start", "delta", "usage"),
+    [
+        (
+            {"input_tokens": 7, "cache_read_input_tokens": 40, "output_tokens": 1},
+            {"input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 5},
+            {"input_tokens": 7, "cache_read_input_tokens": 40, "output_tokens": 5},
+        ),
+        (
+            {"cache_creation": {"ephemeral_1h_input_tokens": 30}, "output_tokens": 1},
+            {"cache_creation": {"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": 2}, "output_tokens": None},
+            {"cache_creation": {"ephemeral_1h_input_tokens": 30, "ephemeral_5m_input_tokens": 2}, "output_tokens": 1},
+        ),
+        ({"input_tokens": 0}, {"input_tokens": 8}, {"input_tokens": 8}),
+        ({"input_tokens": 0}, {"input_tokens": 0, "speed": "fast"}, {"input_tokens": 0, "speed": "fast"}),
+    ],
+)
+def test_a_zero_at_the_end_takes_back_no_count_of_the_beginning(
+    start: dict[str, Any], delta: dict[str, Any], usage: dict[str, Any]
+) -> None:
+    begun = {"type": "message_start", "message": {"id": "m", "content": [], "usage": start}}
+    assert built([begun, {"type": "message_delta", "delta": {}, "usage": delta}]).usage == usage
+
+
 def test_a_reply_cut_short_holds_what_arrived_and_is_not_complete() -> None:
     reply = built(message(TEXT, TOOL)[:-4])
     assert not reply.complete

@@ -118,9 +118,11 @@ class ClientReply:
         """Let the client have the provider's head, for the provider's bytes."""
         self._begin(head, for_client(head.headers))
 
-    def begin_rewritten(self, head: ReplyHead) -> None:
-        """Let the client have a head for bytes that are not all the provider's."""
-        self._begin(head, for_client(without_framing(head.headers)))
+    def begin_rewritten(self, head: ReplyHead, length: int | None = None) -> None:
+        """Let the client have a head for bytes that are not all the provider's; ``length`` is their number if known."""
+        headers = for_client(without_framing(head.headers))
+        framing = () if length is None else ((b"content-length", b"%d" % length),)
+        self._begin(head, (*headers, *framing))
 
     def _begin(self, head: ReplyHead, headers: Headers) -> None:
         self._head = attrs.evolve(head, headers=headers)

@@ -87,6 +87,7 @@ class SplicedRounds:
         """Of the first round."""
         self._is_recorded = False
         """Whether the last round is on record already."""
+        self._is_streamed = False
         self._rewriter: Rewriter | None = None
         self._encodings: tuple[bytes, ...] = ()
         self._decoder: Decoder | None = None
@@ -232,8 +233,10 @@ class SplicedRounds:
         self._undecoded = []
         if self._rewriter is None:
             fields = {name.lower(): value.strip().lower() for name, value in head.headers}
-            streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
-            self._rewriter = make_rewriter(self._dialect, self._hidden, streamed=streamed, itemized=self._itemized)
+            self._is_streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
+            self._rewriter = make_rewriter(
+                self._dialect, self._hidden, streamed=self._is_streamed, itemized=self._itemized
+            )
             self._head = head
         self._number += 1
         self._end = None
@@ -291,19 +294,20 @@ class SplicedRounds:
                     self._end = output
                 case EndOfReply():
                     await self._finish()
-                    await self._send(output.raw)
+                    await self._send(output.raw, length=None if self._is_streamed else len(output.raw))
                 case FailedBeforeOutput() if self._number > 1:
                     kind = describe(json_object(output.error), b"", complete=True).error_type
                     await self._client.end_plainly(_error_head(_status_of(kind)), output.error)
                 case _:
                     await self._send(output.raw)
 
-    async def _send(self, raw: bytes) -> None:
+    async def _send(self, raw: bytes, length: int | None = None) -> None:
+        """Let the client have some bytes; ``length`` is how many the reply has, where these are all."""
         if not raw:
             return
         if not self._client.has_begun:
             assert self._head is not None
-            self._client.begin_rewritten(self._head)
+            self._client.begin_rewritten(self._head, length)
         self._sent_at = trio.current_time()
         await self._client.hand_over(raw)
 

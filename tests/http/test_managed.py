@@ -732,3 +732,16 @@ async def test_more_values_than_are_read_leave_without_the_thinking_of_before_an
         assert "memory_query" in json.dumps(stage.upstream[-1]["tools"])
         assert {each.status for each in stage.standin.messages} == {200}
         assert_nothing_of_ours(client)
+
+
+@pytest.mark.parametrize("rule", [LOOP, {"reply": said(text("Yes."))}, {"reply": said(text("All of it. " * 9_000))}])
+async def test_a_whole_managed_reply_has_its_length_and_a_streamed_one_has_none(rule: Json) -> None:
+    async with open_stage(rule) as stage:
+        whole, streamed = Client(stage.url, stream=False), Client(stage.url, session="streamed")
+        await whole.work("Where is it?")
+        await streamed.work("Where is it?")
+        for reply in whole.replies:
+            fields = {name.lower(): value for name, value in reply.headers}
+            assert int(fields[b"content-length"]) == len(reply.body)
+            assert b"transfer-encoding" not in fields
+        assert all(b"content-length" not in {name.lower() for name, _ in each.headers} for each in streamed.replies)

@@ -242,7 +242,8 @@ class SessionFinder:
         modes = await self._patiently(lambda: self.directory.modes_of(identity.stream))
         if modes is None:
             return None
-        may_fork = request.heard.agent_id is not None and b'"assistant"' in request.raw
+        # A body that was not read may hold anything.
+        may_fork = request.heard.agent_id is not None and (b'"assistant"' in request.raw or not request.raw)
         return modes.get(request.lane, strongest(modes.values()) if may_fork else Mode.OBSERVE)
 
     async def _patiently(self, ask: Callable[[], Awaitable[Found]]) -> Found | None:

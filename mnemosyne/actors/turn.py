@@ -141,7 +141,7 @@ class TurnOpener:
         if (wanted or default) is Mode.MANAGE or request.heard.external_id is None:
             return True
         finder = self._finder_of_tenant(headers) or self.finder
-        return await finder.mode_of(await finder.identity_of(request), request.lane) is not Mode.OBSERVE
+        return await finder.mode_of(await finder.identity_of(request), request) is not Mode.OBSERVE
 
     def _arrived(
         self,

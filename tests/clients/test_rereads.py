@@ -10,6 +10,7 @@ from tests.clients.agents import CLAUDE_CODE
 from tests.clients.desk import Desk, serving
 from tests.clients.installing import EARLIER, PINNED, installed
 from tests.clients.provider import standin_in_a_thread
+from tests.http.managing import prompt_blocks
 
 pytestmark = pytest.mark.clients
 
@@ -35,16 +36,16 @@ def read_again(desk: Desk, *, refers: bool) -> None:
     others = [desk.project / f"part_{number}.py" for number in range(9)]
     for other in others:
         other.write_text("".join(f"value_of_{other.stem}_{line} = {line}\n" for line in range(400)))
-    calls = [ledger, *others, ledger, others[-1]]
+    calls = [ledger, *others, ledger, desk.project / "more.txt"]
     asked = [{"content": [desk.agent.read(file)]} for file in calls]
     replies = [*asked, {"text": "It is quoted."}]
     desk.script(*({"when": {"request": number}, "reply": each} for number, each in enumerate(replies, 1)))
     assert desk.run("Read the ledger", options=(*desk.server.options, "--manage")).text == "It is quoted."
     assert desk.standin.violations == []
-    sent = [each.json() for each in desk.standin.messages if each.json().get("tools")]
-    *_, asking, answered, last = [json.dumps(body["messages"], ensure_ascii=False) for body in sent]
-    assert NEEDLE not in asking, "the file is still in the window, so that nothing is tried"
-    assert NEEDLE in answered
-    assert last.startswith(answered[:-1])
+    sent = [dict(each.json()) for each in desk.standin.messages if each.json().get("tools")]
+    *_, asking, answered, last = sent
+    assert NEEDLE not in json.dumps(asking), "the file is still in the window, so that nothing is tried"
+    assert NEEDLE in json.dumps(answered)
+    assert prompt_blocks(last)[: len(prompt_blocks(answered))] == prompt_blocks(answered)
     answers = [turn.body for each in desk.conversations() for turn in each.turns]
     assert any(b"file unchanged since your last Read" in body for body in answers) == refers

@@ -127,3 +127,43 @@ async def test_no_message_of_the_user_answers_the_assistant_with_our_lines() -> 
 async def asked_to_read(stage: Stage, client: Client, number: int) -> Json:
     answer(stage, [text(f"Step {number}."), read(f"/src/part_{number}.py")])
     return await first_turn(client)
+
+
+async def test_of_reminders_with_equal_bytes_only_the_last_stays_at_a_rewrite_and_none_goes_before() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = as_claude_code(stage.url)
+        answer(stage, [read("/src/a.py")])
+        message = await first_turn(client)
+        for number in range(3):
+            answer(stage, [read(f"/src/small_{number}.py")])
+            message = await client.turn(*results_of(message, 3), text(LATER), text(f"{LATER}{number}"))
+        assert await epochs_of(stage) == []
+        assert json.dumps(stage.upstream[-1]["messages"]).count(json.dumps(LATER)) == 3
+        await reads(client, stage, message, 12)
+        (began, *_) = await epochs_of(stage)
+        sent = stage.upstream[began.turn - 1]["messages"]
+        assert json.dumps(sent).count(json.dumps(LATER)) == 1
+        said_once = [words for each in sent for words in texts(each) if words.startswith(LATER) and words != LATER]
+        assert said_once == [f"{LATER}{number}" for number in range(3)]
+        assert violations(stage) == []
+        await stage.rounds()
+
+
+async def test_repeated_system_messages_go_at_a_rewrite_but_for_the_last() -> None:
+    reminder = "The tools for tasks have not been used lately. " * 20
+    async with open_stage(window=SMALL) as stage:
+        client = as_claude_code(stage.url)
+        answer(stage, [read("/src/a.py")])
+        message = await first_turn(client)
+        for number in range(3):
+            answer(stage, [read(f"/src/small_{number}.py")])
+            client.history.append({"role": "user", "content": results_of(message, 3)})
+            client.history.append({"role": "system", "content": [text(reminder)]})
+            message = await first_turn(client)
+        assert [each["role"] for each in stage.upstream[-1]["messages"]].count("system") == 4
+        await reads(client, stage, message, 12)
+        (began, *_) = await epochs_of(stage)
+        sent = stage.upstream[began.turn - 1]["messages"]
+        assert [words for each in sent if each["role"] == "system" for words in texts(each)] == [ENVIRONMENT, reminder]
+        assert violations(stage) == []
+        await stage.rounds()

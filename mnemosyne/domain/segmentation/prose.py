@@ -25,6 +25,7 @@ _WRAPPING = re.compile(
     r"Continue if you have next steps|x-anthropic-billing-header)",
     re.IGNORECASE,
 )
+_REMINDER = re.compile(r"\s*<system-reminder>.*</system-reminder>\s*", re.DOTALL)
 _OUTPUT = re.compile(r"\A\s*<(?:local-command|bash)-(?:stdout|stderr)\b", re.IGNORECASE)
 _TAG = re.compile(r"</?[\w-]+>")
 _REPORT = re.compile(r"\A\s*<task-notification\b", re.IGNORECASE)
@@ -78,6 +79,13 @@ _SKILL = re.compile(r"\A\s*Base directory for this skill:", re.IGNORECASE)
 def is_clients(text: str) -> bool:
     """Whether a text under the user's role is the client's: a note, a command's output, a report or a summary."""
     return any(pattern.match(text) for pattern in (_WRAPPING, _OUTPUT, _REPORT, _SUMMARY, _SKILL))
+
+
+def is_reminder(role: str, text: str) -> bool:
+    """Whether a text is a reminder, which a client repeats as it sees fit: a message of the system's, or a note that
+    says that it is one.
+    """
+    return role not in ("user", "assistant") or (role == "user" and _REMINDER.fullmatch(text) is not None)
 
 
 def describe_attached(text: str) -> Description:

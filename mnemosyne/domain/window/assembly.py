@@ -157,14 +157,16 @@ def join(
     thinking_from: int = 0,
     first: int = 0,
     joins: Joining = Joining.ALWAYS,
+    omitted: Collection[BlockPlace] = (),
 ) -> list[Joined]:
     """A history as it goes upstream; ``messages`` count from number ``first``, and ``joins`` says which become one.
+    The blocks at the places ``omitted`` are left out.
 
     Thinking in the messages before number ``thinking_from`` is left out: what came before a message was changed since
     it was said, and then its signatures hold no longer. That is the number of the first message after all that the
     sights change.
     """
-    rendering = _Rendering(sights, _find_gone(messages, sights, first))
+    rendering = _Rendering(sights, _find_gone(messages, sights, first), omitted)
     made: list[_Making] = []
     for number, message in enumerate(messages, first):
         role = message.get("role")
@@ -302,8 +304,9 @@ def _find_gone(messages: Sequence[Message], sights: Sights, first: int) -> froze
 class _Rendering:
     """Renders messages in their order: an object is told of in the first of its places."""
 
-    def __init__(self, sights: Sights, gone: frozenset[str]) -> None:
+    def __init__(self, sights: Sights, gone: frozenset[str], omitted: Collection[BlockPlace] = ()) -> None:
         self._sights = sights
+        self._omitted = omitted
         self._gone = gone
         self._told: set[str] = set()
         self._prompts: dict[str, set[str]] = {}  # the lines that the user said, of objects that hold some
@@ -311,11 +314,12 @@ class _Rendering:
     def message(self, message: Message, number: int, *, thinking: bool) -> Iterator[_Rendered]:
         """What stands in the places of a message's blocks."""
         for index, block in enumerate(content_blocks(message.get("content"))):
-            sight = self._sights.get(BlockPlace(number, index))
+            place = BlockPlace(number, index)
+            sight = self._sights.get(place)
             if block.get("type") in THINKING:
                 if thinking:
                     yield block
-            elif is_blank(block) and message.get("role") == "assistant":
+            elif (is_blank(block) and message.get("role") == "assistant") or place in self._omitted:
                 pass
             elif sight is None or sight.fidelity is Fidelity.FULL:
                 yield block

@@ -14,10 +14,12 @@ import attrs
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Degrade, decide
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail, is_operators, keeps_prompt
 from mnemosyne.domain.objects.losses import render_counts, render_need
+from mnemosyne.domain.segmentation import prose
 from mnemosyne.domain.session import decide as sessions
 from mnemosyne.domain.session.decide import BeginEpoch, NoteFilled
 from mnemosyne.domain.session.events import Event
@@ -320,10 +322,31 @@ def render(asked: PendingRequest, sights: Sights) -> tuple[list[bytes], list[int
         sights,
         thinking_from=len(client),
         joins=asked.dialect.joins,
+        omitted=find_repeated(said),
     )
     written = [(each.number, raw) for each in made for raw in _write(each, asked)]
     messages, numbers = [raw for _, raw in written], [number for number, _ in written]
     return messages, [max(1, bisect_right(numbers, number)) for number in client]
+
+
+def find_repeated(messages: Sequence[Message]) -> frozenset[BlockPlace]:
+    """The places of reminders that the client repeats later with the same bytes. What it says before the model speaks
+    for the first time is none of them: that is where a conversation stands.
+    """
+    seen: set[tuple[str, str]] = set()
+    repeated = set[BlockPlace]()
+    begun = next((number for number, each in enumerate(messages) if each.get("role") == "assistant"), len(messages))
+    for number in range(len(messages) - 1, begun, -1):
+        role = str(messages[number].get("role"))
+        blocks = content_blocks(messages[number].get("content")) if role != "assistant" else []
+        for index, block in reversed(list(enumerate(blocks))):
+            text = block.get("text")
+            if block.keys() != {"type", "text"} or not isinstance(text, str) or not prose.is_reminder(role, text):
+                continue
+            if (role, text) in seen:
+                repeated.add(BlockPlace(number, index))
+            seen.add((role, text))
+    return frozenset(repeated)
 
 
 def _are_told_apart(messages: Sequence[Message]) -> bool:

@@ -212,3 +212,40 @@ def test_a_history_that_goes_on_or_begins_anew_has_the_size_of_its_messages(monk
     monkeypatch.setattr(sizes, "of", noted)
     sizes.history((*messages, messages[0]), MESSAGES)
     assert looked == [messages[0]]
+
+
+def reminder(text: str = "Use the tools for tasks.") -> dict[str, Any]:
+    return {"type": "text", "text": f"<system-reminder>\n{text}\n</system-reminder>"}
+
+
+def spoken(role: str, *blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"role": role, "content": list(blocks)}
+
+
+SAID = {"type": "text", "text": "I see."}
+
+
+@pytest.mark.parametrize(
+    ("messages", "repeated"),
+    [
+        ([spoken("user", reminder()), spoken("assistant", SAID), spoken("user", reminder())], []),
+        ([spoken("assistant", SAID), spoken("user", reminder()), spoken("user", SAID, reminder())], [(1, 0)]),
+        ([spoken("assistant", SAID), *[spoken("user", reminder(), reminder())] * 2], [(1, 0), (1, 1), (2, 0)]),
+        ([spoken("assistant", SAID), spoken("user", reminder()), spoken("user", reminder("Something else."))], []),
+        ([spoken("assistant", SAID), *[spoken("system", {"type": "text", "text": "Be brief."})] * 3], [(1, 0), (2, 0)]),
+        ([spoken("assistant", SAID), *[spoken("user", {"type": "text", "text": "Go on."})] * 3], []),
+        ([spoken("assistant", SAID), *[spoken("assistant", reminder())] * 3], []),
+        (
+            [
+                spoken("assistant", SAID),
+                *[spoken("user", {"type": "text", "text": "[Request interrupted by user]"})] * 2,
+            ],
+            [],
+        ),
+    ],
+)
+def test_only_reminders_that_come_again_with_the_same_bytes_are_left_out(
+    messages: list[dict[str, Any]], repeated: list[tuple[int, int]]
+) -> None:
+    found = epochs.find_repeated(messages)
+    assert sorted((each.message, each.block) for each in found) == repeated

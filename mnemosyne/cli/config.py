@@ -127,6 +127,37 @@ def set_command(outer: Mapping[str, object], /, key: str, value: str, **options:
         say(f"What holds here is another value: {settings.sources[name]} is stronger.", err=True)
 
 
+@config.command(name="price")
+@click.argument("model")
+@click.argument("given", metavar="INPUT")
+@click.argument("output")
+@click.argument("read")
+@file_options
+@click.pass_obj
+def price(outer: Mapping[str, object], /, model: str, given: str, output: str, read: str, **options: object) -> None:
+    """Set the price of a model, in dollars for a million tokens of input, of output, and read from the cache.
+
+    \b
+      mnemosyne config price gpt-6.2-astra 10 50 1
+
+    It stands in your own table of models (`docs/tariffs.md`); everything else in that file stays.
+    """
+    from mnemosyne.cli.prices_file import set_price
+    from mnemosyne.cli.private_files import write_private
+    from mnemosyne.config import MODELS_NAME, models_path
+    from mnemosyne.data_dir import prepare_data_dir
+
+    settings = configuration(_join(outer, options))
+    file = models_path(settings) or settings.data_dir / MODELS_NAME
+    prepare_data_dir(settings.data_dir)
+    text = set_price(_read(file), file, model, given=given, output=output, read=read)
+    try:
+        write_private(file, text)
+    except OSError as error:
+        raise _unwritable(file, error) from None
+    say(f"The price of {model} stands in {file}; servers that start have it.")
+
+
 @config.command(name="tenant-key")
 @click.argument("tenant")
 @click.option("--variable", metavar="NAME", help="Read the credential from this environment variable.")

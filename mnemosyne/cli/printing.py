@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,6 +24,16 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 # Everything that commands print goes through these: most of it came from outside.
+
+
+def unpriced_sentence(names: Iterable[str], what: str) -> str:
+    """That no price is known for models, or for terms of theirs, what becomes of them, and how a price is set."""
+    from mnemosyne.figures import printable
+
+    listed = sorted(names)
+    told = f"No price is known for {', '.join(map(printable, listed))}: {what} counted and not priced."
+    bare = next((name for name in listed if name.isprintable() and not set(name) & set(" ()'")), None)
+    return told if bare is None else f"{told} Set it, in dollars: mnemosyne config price {bare} INPUT OUTPUT CACHE-READ"
 
 
 def say(text: str = "", *, err: bool = False, nl: bool = True, bold: bool = False, fg: str | None = None) -> None:

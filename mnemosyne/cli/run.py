@@ -232,7 +232,15 @@ def _say_what_does_not_hold(command: tuple[str, ...], config: Config, url: str, 
     if config.mode == "manage" and found.off_since is not None:
         _say(f"{off_sentence(found.off_since)}.")
     client = recognise(command)
-    asks_itself = {"mode"} if config.mode == "manage" and client is not None and client.asks_for_mode else set()
+    wants_manage = config.mode == "manage"
+    asks_itself = {"mode"} if wants_manage and client is not None and client.asks_for_mode else set()
+    mode = found.settings.get("mode", config.mode)
+    if joined and wants_manage and not asks_itself and mode != "manage":
+        asks_itself = {"mode"}
+        _say(
+            f"this conversation will not be managed: {command[0]} cannot ask for that, and the server on {url} was "
+            f"started with mode {mode}. --port 0 starts one that manages."
+        )
     for name, wanted in list_settings(config).items():
         there = found.settings.get(name, wanted)
         if joined and name in asked - asks_itself - ADDRESS and there != wanted:

@@ -8,7 +8,7 @@ from uuid import UUID
 import click
 
 from mnemosyne.cli.accounts import quota_lines
-from mnemosyne.cli.printing import print_json, say, show, table_of
+from mnemosyne.cli.printing import print_json, say, show, table_of, unpriced_sentence
 from mnemosyne.cli.read_models import watch as show_changes
 from mnemosyne.cli.read_models import watch_option, with_read_models
 from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness
@@ -119,6 +119,5 @@ def _cells(use: "Consumption") -> tuple[str, ...]:
 
 
 def _render_unpriced(total: "Consumption") -> str:
-    models = ", ".join(printable(name) for name in sorted(total.unknown))
     replies = "1 reply is" if total.unpriced == 1 else f"{total.unpriced} replies are"
-    return f"No price is known for {models}: {replies} counted and not priced."
+    return unpriced_sentence(total.unknown, replies)

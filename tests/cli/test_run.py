@@ -260,7 +260,8 @@ def test_what_is_asked_for_and_will_not_be_is_said(environ: dict[str, str], home
         assert mnemosyne("run", "--port", port, "--manage-window", "160000", *nobody, environ=environ).stderr == ""
         asked = ("--port", port, "--manage", "--manage-window", "45000")
         assert mnemosyne("run", *asked, *nobody, environ=environ).stderr.splitlines() == [
-            f"mnemosyne: the server on {url} was started with mode observe and keeps it; --port 0 starts another one.",
+            f"mnemosyne: this conversation will not be managed: {nobody[1]} cannot ask for that, and the server on "
+            f"{url} was started with mode observe. --port 0 starts one that manages.",
             f"mnemosyne: the server on {url} was started with manage_window 160000 and keeps it; "
             "--port 0 starts another one.",
         ]

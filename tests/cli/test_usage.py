@@ -14,7 +14,10 @@ def test_usage_adds_up_by_day_by_default() -> None:
     found = words(run("usage").stdout)
     assert found[0] == ["DAY", "REPLIES", "IN", "READ", "WRITE", "OUT", "COST"]
     assert found[1] == ["1970-01-01", "13", "91", "0", "0", "26", "$0.0008+"]
-    assert run("usage").stdout.splitlines()[-1] == "No price is known for gpt: 1 reply is counted and not priced."
+    assert run("usage").stdout.splitlines()[-1] == (
+        "No price is known for gpt: 1 reply is counted and not priced. Set it, in dollars: mnemosyne config price gpt "
+        "INPUT OUTPUT CACHE-READ"
+    )
 
 
 @pytest.mark.usefixtures("golden")

@@ -66,3 +66,12 @@ async def test_what_was_forged_is_not_told_as_the_users_and_what_is_genuine_not_
         if each["text"].strip() == GENUINE:
             assert "revised" not in each["name"]
             assert "out of date" not in each["name"]
+
+
+@pytest.mark.parametrize("agent", [None, "a1"])
+async def test_what_an_agent_is_given_by_the_model_that_called_it_is_no_claim_of_the_user_s(agent: str | None) -> None:
+    async with open_actor(PlainLog(CODEC)) as told:
+        for texts in ([GENUINE], [GENUINE, "Done.", "Go on."]):
+            await told.begin(*texts, agent=agent, tools=[{"name": "Read"}])
+        claims = [each.stub for each in told.actor.state.memory.objects.values() if is_claim(each)]
+    assert claims == ([GENUINE] if agent is None else [])

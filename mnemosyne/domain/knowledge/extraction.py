@@ -22,7 +22,6 @@ from mnemosyne.domain.objects.speakers import AGREED, Speaker, speaker_of
 from mnemosyne.domain.segmentation.claiming import Voices, find_claims
 from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.segmentation.settling import ClaimKind, settles
-from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.state import Branch
 from mnemosyne.domain.wire.normal_form import content_blocks
 
@@ -64,10 +63,7 @@ class FoundDraft:
 
 def list_typed_branches(branches: Iterable[Branch]) -> frozenset[str]:
     """The branches in which a person types: what an agent is told that another one calls, a model wrote."""
-    return frozenset(each.name for each in branches if each.kind in _TYPED and each.agent_id is None)
-
-
-_TYPED = frozenset({BranchKind.MAIN, BranchKind.FORK, BranchKind.SUCCESSOR})
+    return frozenset(each.name for each in branches if each.is_typed)
 
 
 def extract(objects: Iterable[MemoryObject], session: UUID, branches: Collection[str]) -> Iterator[FoundDraft]:

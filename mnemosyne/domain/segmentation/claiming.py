@@ -65,8 +65,9 @@ class Voices:
     def find_typed_around(self, number: int) -> BlockPlace | None:
         """The block that holds all that the user may have typed between two words of the model's, around a message.
 
-        None of several texts, and of what comes with results: nobody can tell what of it was typed. Behind results
-        only what follows the client's note that the user broke in is.
+        None of several texts, of what comes with results, and of what stands beside anything that the client put there
+        but its notes on a prompt: a command of the client's brings the text of a file. Behind results only what follows
+        the client's note that the user broke in is.
         """
         if number not in self._typed:
             turn = [*self._list_turn(number)]
@@ -77,9 +78,7 @@ class Voices:
                 if who is Speaker.USER
             ]
             found = None
-            if len(texts) > 1:
-                texts = [each for each in texts if not _is_wrapped(*each)]
-            if len(texts) == 1:
+            if len(texts) == 1 and not any(_inserts(each, self.by(each)) for each in turn):
                 ((message, block),) = texts
                 broke_in = block > 0 and message.content[block - 1].get("text") in _BROKE_IN
                 if broke_in or not any(has_results(each.content) for each in turn):
@@ -97,12 +96,21 @@ class Voices:
 
 
 _BROKE_IN = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
-_WRAPPED = re.compile(r"\s*(?:<[a-z]|# AGENTS\.md )", re.IGNORECASE)
+_BESIDE_A_PROMPT = re.compile(
+    r"\s*(?:<(?:system-reminder|available-deferred-tools|environment_details|env"  # Claude Code 2.1.332
+    r"|environment_context|turn_aborted|recommended_plugins|model_switch)\b"  # Codex 0.171.0
+    r"|# AGENTS\.md instructions for |\[Request interrupted by user|x-anthropic-billing-header)",
+    re.IGNORECASE,
+)
+"""How the notes begin that clients were captured putting beside what their user typed."""
 
 
-def _is_wrapped(message: SeenMessage, block: int) -> bool:
-    """Whether a text is of those that a client sends before a prompt: between tags, or the project's instructions."""
-    return _WRAPPED.match(str(message.content[block]["text"])) is not None
+def _inserts(message: SeenMessage, said: Sequence[Speaker]) -> bool:
+    """Whether a client put something else into a user's message: what stands beside that may be its, too."""
+    return message.role == "user" and any(
+        who is Speaker.CLIENT and not _BESIDE_A_PROMPT.match(str(block.get("text")))
+        for block, who in zip(message.content, said, strict=True)
+    )
 
 
 def find_claims(place: BlockPlace, said: Voices) -> Iterator[SaidClaim]:

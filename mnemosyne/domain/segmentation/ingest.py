@@ -38,7 +38,7 @@ from mnemosyne.domain.objects.faults import implicit
 from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED, ObjectKind, Role
 from mnemosyne.domain.objects.memory import BranchView, Memory
 from mnemosyne.domain.objects.pressure import Window, zone
-from mnemosyne.domain.objects.speakers import AGREED
+from mnemosyne.domain.objects.speakers import AGREED, Speaker
 from mnemosyne.domain.segmentation import episodes
 from mnemosyne.domain.segmentation.claiming import SaidClaim, Voices, find_claims
 from mnemosyne.domain.segmentation.revisions import Settled, revisions
@@ -73,7 +73,7 @@ class Remember:
     gives the slice of the body's recipe for one of their blocks. ``content`` are the features of all ``message_count``
     messages, ``head`` those of system prompt and tools; ``max_tokens`` is what the client asks for at most.
     ``window`` is the most tokens that a prompt of a managed branch may hold; None where the client's own goes up.
-    ``before`` is the message before the first of ``messages``, which that may answer.
+    ``before`` is the message before the first of ``messages``, which that may answer. ``is_typed``: by a person.
     """
 
     at: int
@@ -88,6 +88,7 @@ class Remember:
     head: Features
     window: int | None = None
     before: SeenMessage | None = None
+    is_typed: bool = True
 
 
 def is_owed(branch: Branch, memory: Memory) -> bool:
@@ -123,6 +124,7 @@ def remember_of(
         head=head,
         window=window if branch.mode is Mode.MANAGE else None,
         before=_read_message(read, first - 1, branch) if first else None,
+        is_typed=branch.is_typed,
     )
 
 
@@ -333,6 +335,8 @@ def _create_claims(
         if KINDS[draft.kind].holds_statements:
             for place in draft.places:
                 for claim in find_claims(place, said):
+                    if claim.speaker is Speaker.USER and not command.is_typed:
+                        continue  # a model wrote the prompt of an agent
                     holder = owners.get(claim.place) or _holder(session.memory, command.branch, claim.place)
                     claimed.append(_claim(command, session, source, claim, holder or source.object))
                 yield

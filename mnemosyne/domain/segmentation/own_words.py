@@ -38,8 +38,16 @@ def paragraphs(text: str) -> tuple[Paragraph, ...]:
         return ()
     plain = _fold(text)
     end = _find_hand_over(plain)
-    hidden = _merge([*_elements(plain), *_comments(plain), *_find_fenced(plain), *_long_quotations(plain)])
-    return tuple(_paragraphs(plain, end, hidden))
+    return tuple(_paragraphs(plain, end, _find_hidden(plain)))
+
+
+def find_hidden(text: str) -> list[tuple[int, int]]:
+    """The parts of a text that only show something: elements, comments, fences and long quotations."""
+    return _find_hidden(_fold(text))
+
+
+def _find_hidden(plain: str) -> list[tuple[int, int]]:
+    return _merge([*_elements(plain), *_comments(plain), *_find_fenced(plain), *_long_quotations(plain)])
 
 
 # Letters that are not what they seem

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.own_words import Paragraph, paragraphs
+from mnemosyne.domain.segmentation.own_words import Paragraph, find_hidden, paragraphs
 from mnemosyne.domain.segmentation.prompt_line import is_data, read_line
 from mnemosyne.domain.segmentation.settling import ClaimKind, is_open, settles
 from mnemosyne.domain.segmentation.statements import Claim, claim_at, plain, sentences
@@ -89,7 +89,7 @@ def _find_picks(sentence: str) -> list[int]:
 
 
 _OPTION = re.compile(
-    r"^[ \t]{0,8}(?:#{1,5}[ \t]+)?(?:[-*][ \t]+)?\*{0,2}(?P<word>(?:option|approach|fix|choice)[ "
+    r"^ {0,3}(?:#{1,5}[ \t]+)?(?:[-*][ \t]+)?\*{0,2}(?P<word>(?:option|approach|fix|choice)[ "
     r"\t]+)?(?P<number>[1-9])"
     r"(?:[.):]|(?=\*\*|[ \t]*[\u2013\u2014-]))[.):]?\*{0,2}[:]?[ \t]+(?P<text>\S[^\n]*)$",
     re.IGNORECASE | re.MULTILINE,
@@ -100,15 +100,20 @@ def _options(answer: str, first: int) -> dict[int, tuple[int, int]]:
     """Where each thing that was offered stands, by its number: of the same number the last, if some are called options
     of these. What the answer shows of some text is no offer, nor is what would be somebody's decision as it stands.
     """
+    shown = find_hidden(answer)
     found = [
         each
         for each in _OPTION.finditer(answer, first)
-        if not _is_quoted(answer, each.start())
+        if not _is_in(shown, each.start("text"))
         and (each["word"] or _is_offered(answer, each.start()))
         and not _is_settled(plain(each["text"]))
     ]
     named = [each for each in found if each["word"]]
     return {int(each["number"]): (each.start("text"), each.end("text")) for each in named or found}
+
+
+def _is_in(spans: Sequence[tuple[int, int]], at: int) -> bool:
+    return any(start <= at < end for start, end in spans)
 
 
 def _is_settled(option: str) -> bool:
@@ -149,14 +154,9 @@ def _every_option(sentence: str, answer: str, first: int) -> list[tuple[int, int
     return [offered[number] for number in range(1, many + 1)] if sorted(offered) == [*range(1, many + 1)] else []
 
 
-def _is_quoted(answer: str, at: int) -> bool:
-    """Whether a place is within a fence."""
-    return answer.count("\n```", 0, at) % 2 == 1
-
-
 # What was asked by number
 
-_ASKED = re.compile(r"^[ \t]{0,8}(?:#{1,5}[ \t]+)?\*{0,2}([1-9])[.)]\*{0,2}[ \t]+(?=[^\n]{0,2000}\?)", re.MULTILINE)
+_ASKED = re.compile(r"^ {0,3}(?:#{1,5}[ \t]+)?\*{0,2}([1-9])[.)]\*{0,2}[ \t]+(?=[^\n]{0,2000}\?)", re.MULTILINE)
 _REPLY = re.compile(r"[ \t]{0,4}([1-9])[.)][ \t]{1,4}(\S[^\n]*)")
 _FEWEST_ASKED, _FEWEST_WORDS = 2, 5
 
@@ -166,7 +166,10 @@ def replies(said: str, answer: str) -> Iterator[Claim]:
     the number of one, if it says more than yes and leaves nothing open. Each line of what they ``said`` has to be one.
     """
     first = max(0, len(answer) - _LOOKED_AT)
-    asked = {match[1] for match in _ASKED.finditer(answer, first)} if _REPLY.match(said) else set()
+    asked = set()
+    if _REPLY.match(said):
+        shown = find_hidden(answer)
+        asked = {match[1] for match in _ASKED.finditer(answer, first) if not _is_in(shown, match.start(1))}
     if len(asked) < _FEWEST_ASKED:
         return
     lines = [*_LINE.finditer(said)]

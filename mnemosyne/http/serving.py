@@ -16,6 +16,7 @@ from mnemosyne.errors import BadConfiguration, MnemosyneError
 from mnemosyne.http.app import Application
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Receive, Scope, Send
+from mnemosyne.http.joined_chunks import join_chunks
 from mnemosyne.http.plain_http import speak_plain_http
 
 log = logging.getLogger(__name__)
@@ -102,6 +103,7 @@ async def run_hypercorn(
 def _configure(listener: socket.socket, drain_seconds: float) -> hypercorn.Config:
     tcp_server.MAX_RECV = RECEIVED_AT_ONCE
     speak_plain_http()
+    join_chunks()
     config = hypercorn.Config()
     config.bind = [f"fd://{listener.detach()}"]
     config.graceful_timeout = drain_seconds

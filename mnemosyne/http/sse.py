@@ -13,6 +13,8 @@ from mnemosyne.domain.wire.reply import json_object
 
 # Two line ends in a row, as `(?:\r\n|\n|\r(?!\n)){2}`, written out by the first byte: four times as fast.
 _BLANK = re.compile(rb"\n(?:\r\n|\n|\r(?!\n))|\r(?:\n|(?!\n))(?:\r\n|\n|\r(?!\n))")
+# Frames of comments and blank lines alone, as many as there are: one by one, megabytes of them would take seconds.
+_NOTHING = re.compile(rb"(?:(?::[^\r\n]*+(?:\r\n|\n|\r(?!\n)))*+(?:\r\n|\n|\r(?!\n)))++")
 _LINE = re.compile(rb"\r\n|\n|\r")
 
 
@@ -56,7 +58,8 @@ class FrameReader:
         seam = self._seam + data
         # A CR at the very end may be half of a CRLF: it is judged when the next byte is here.
         blank = _BLANK.search(seam, 0, len(seam) - seam.endswith(b"\r"))
-        if blank is None:  # a line of many megabytes is put together once, at its end
+        if blank is None and self._seam not in (b"", b"\r"):
+            # A line of many megabytes is put together once, at its end.
             self._pieces.append(data)
             self._seam = seam[-4:]
             return []
@@ -66,8 +69,15 @@ class FrameReader:
         frames = []
         start = 0
         while blank := _BLANK.search(held, max(start, scan), limit):
-            frames.append(parse(held[start : blank.end()]))
-            start = blank.end()
+            if nothing := _NOTHING.match(held, start, limit):
+                frames.append(Frame(nothing.group(), None, None))
+                start = nothing.end()
+            else:
+                frames.append(parse(held[start : blank.end()]))
+                start = blank.end()
+        if nothing := _NOTHING.match(held, start, limit):
+            frames.append(Frame(nothing.group(), None, None))
+            start = nothing.end()
         self._pieces = [held[start:]] if start < len(held) else []
         self._seam = held[max(start, len(held) - 4) :]
         return frames

@@ -22,7 +22,21 @@ def frames_of(pieces: list[bytes]) -> tuple[list[Frame], bytes]:
 
 @given(WIRE, st.lists(st.integers(0, 10_000)))
 def test_frames_do_not_depend_on_where_the_network_cut_the_stream(wire: bytes, places: list[int]) -> None:
-    assert frames_of(cut(wire, places)) == frames_of([wire])
+    """But for those that say nothing: as many of them are one as came together."""
+    (frames, rest), (whole, whole_rest) = frames_of(cut(wire, places)), frames_of([wire])
+    assert (merged(frames), rest) == (merged(whole), whole_rest)
+
+
+def merged(frames: list[Frame]) -> list[Frame]:
+    """The frames, neighbours that say nothing as one."""
+    made: list[Frame] = []
+    for frame in frames:
+        says_nothing = frame.event is None and frame.data is None
+        if says_nothing and made and made[-1].event is None and made[-1].data is None:
+            made[-1] = Frame(made[-1].raw + frame.raw, None, None)
+        else:
+            made.append(frame)
+    return made
 
 
 @given(st.binary(), st.lists(st.integers(0, 10_000)))
@@ -61,3 +75,11 @@ def test_a_line_of_many_pieces_is_put_together_once_at_its_end() -> None:
     assert all(held is piece for held in reader._pieces)
     assert [frame.raw for frame in reader.feed(b"\n\ny")] == [piece * 100 + b"\n\n"]
     assert (reader.take_rest(), reader.rest) == (b"y", b"")
+
+
+@pytest.mark.parametrize("frame", [b"\n", b"\r\n", b": ping\n\n", b":a\r\n:b\r\n\r\n", b"\r"])
+def test_frames_that_say_nothing_are_one_as_far_as_they_came_together(frame: bytes) -> None:
+    reader = FrameReader()
+    frames = reader.feed(b"data: 1\n\n" + frame * 10_000 + b"data: 2\n\n")
+    assert [each.data for each in frames] == [b"1", None, b"2"]
+    assert b"".join(each.raw for each in frames) == b"data: 1\n\n" + frame * 10_000 + b"data: 2\n\n"

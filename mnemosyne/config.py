@@ -239,8 +239,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "allowed_hosts",
         (),
-        "Names by which clients reach this server, besides addresses and names without a dot; a name that is not "
-        "listed could be a web page's own.",
+        "Names by which clients reach this server, besides addresses, localhost, and the machine's own name where it "
+        "listens for others; a name that is not listed could be a web page's own.",
         values.parse_hosts,
         "NAMES",
         unset="none",
@@ -605,13 +605,18 @@ def _parse(setting: Setting, found: object, source: str, base: Path) -> object:
     return base.absolute() / value if isinstance(value, Path) else value
 
 
-def _check(config: Config) -> None:
-    """What no setting can judge by itself."""
-    if not values.is_loopback(config.host) and not config.allow_remote:
+def check_reach(host: str, *, allow_remote: bool) -> None:
+    """Raise BadConfiguration where other machines can reach an address to listen on, and that is not allowed."""
+    if not values.is_loopback(host) and not allow_remote:
         raise BadConfiguration(
-            f"host = {config.host!r} can be reached from other machines, and everything that goes through would be "
+            f"host = {host!r} can be reached from other machines, and everything that goes through would be "
             "open to them. Listen on 127.0.0.1, or set allow_remote = true if you mean it."
         )
+
+
+def _check(config: Config) -> None:
+    """What no setting can judge by itself."""
+    check_reach(config.host, allow_remote=config.allow_remote)
     further = ((f"upstreams.{each.name}", each.url) for each in config.upstreams)
     for name, url in (("upstream", config.upstream), *further):
         _check_plain_http(config, name, url)

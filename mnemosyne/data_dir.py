@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,6 +28,20 @@ def prepare_data_dir(data_dir: Path) -> None:
         raise BadConfiguration(
             f"The data directory {data_dir} cannot be made: {error.strerror or error}. Choose another with --data-dir."
         ) from None
+    refuse_shared(data_dir, data_dir.stat())
+
+
+def refuse_shared(data_dir: Path, status: os.stat_result) -> None:
+    """Raise BadConfiguration where others can put files of theirs in place of ours."""
+    if status.st_uid not in (os.geteuid(), 0):
+        raise BadConfiguration(
+            f"data_dir = {str(data_dir)!r} belongs to another user: run as its owner, or choose another directory."
+        )
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        whom = "every user of this machine" if status.st_mode & stat.S_IWOTH else "its group"
+        raise BadConfiguration(
+            f"data_dir = {str(data_dir)!r} can be written by {whom}: choose another one, or `chmod go-w` it."
+        )
 
 
 def local_token(data_dir: Path) -> str:

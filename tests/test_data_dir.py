@@ -1,6 +1,8 @@
 """What lies in the data directory, and that it is private."""
 
+import os
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from mnemosyne.data_dir import (
     memory_key,
     open_server_log,
     prepare_data_dir,
+    refuse_shared,
 )
 from mnemosyne.errors import BadConfiguration
 
@@ -68,3 +71,21 @@ def test_the_log_goes_on_at_its_end_until_it_is_long(tmp_path: Path) -> None:
     with open_server_log(tmp_path) as log:
         assert log.tell() == 0
     assert (tmp_path / "server.log.1").stat().st_size == LARGEST_LOG + 1
+
+
+@pytest.mark.parametrize(("bits", "whom"), [(0o777, "every user"), (0o770, "its group"), (0o1702, "every user")])
+def test_a_directory_that_others_can_write_is_refused(bits: int, whom: str, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data").chmod(bits)
+    with pytest.raises(BadConfiguration, match=f"can be written by {whom}.*chmod go-w"):
+        prepare_data_dir(tmp_path / "data")
+    (tmp_path / "data").chmod(0o755)
+    prepare_data_dir(tmp_path / "data")
+
+
+def test_a_directory_of_another_user_is_refused_unless_it_is_root_s(tmp_path: Path) -> None:
+    status = tmp_path.stat()
+    for owner, is_refused in ((os.geteuid(), False), (0, False), (os.geteuid() + 1, True)):
+        owned = os.stat_result((stat.S_IFDIR | 0o700, 0, 0, 0, owner, *tuple(status)[5:10]))
+        with pytest.raises(BadConfiguration, match="belongs to another user") if is_refused else nullcontext():
+            refuse_shared(tmp_path, owned)

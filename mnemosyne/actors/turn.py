@@ -132,18 +132,19 @@ class TurnOpener:
         """
         named = self._finder_of_tenant(headers)
         client = self._find_client(headers) if named is None else OWNER
-        request = self._arrived(headers, body, dialect, wanted, default, client)
+        request = self._make_request(headers, body, dialect, wanted, default, client)
         return Turn(self, request, named or self.finder, lease, lacks_room=lacks_room)
 
     async def may_be_managed(self, headers: Headers, dialect: Dialect, wanted: Mode | None, default: Mode) -> bool:
         """Whether a request may belong to a conversation that is managed, as far as its headers say."""
-        request = self._arrived(headers, b"", dialect, wanted, default)
-        if (wanted or default) is Mode.MANAGE or request.heard.external_id is None:
-            return True
+        request = self._make_request(headers, b"", dialect, wanted, default)
+        heard = request.heard
+        if (wanted or default) is Mode.MANAGE or heard.external_id is None or heard.agent_id is not None:
+            return True  # an agent may be a fork of a managed conversation
         finder = self._finder_of_tenant(headers) or self.finder
         return await finder.mode_of(await finder.identity_of(request), request) is not Mode.OBSERVE
 
-    def _arrived(
+    def _make_request(
         self,
         headers: Headers,
         body: bytes,

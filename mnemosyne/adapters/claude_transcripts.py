@@ -1,10 +1,11 @@
 """The transcripts that Claude Code keeps: which of its entries is a message of the provider's, and one up to there."""
 
+import glob
 import json
 import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from uuid import UUID
 
 from mnemosyne.domain.wire.blocks import is_call
@@ -36,7 +37,7 @@ def write_fork(folders: Iterable[Path], session: str, message_id: str) -> str:
 
 def _read_up_to(folders: Iterable[Path], session: str, message_id: str) -> tuple[Path, Sequence[str]]:
     """A session's transcript up to the last entry of a message."""
-    files = [file for folder in folders for file in sorted(folder.glob(f"*/{session}.jsonl"))]
+    files = _find_transcripts(folders, session)
     if not files:
         raise NotFound(
             f"Claude Code has no transcript of session {session} here; it goes on only where it wrote one itself."
@@ -47,6 +48,13 @@ def _read_up_to(folders: Iterable[Path], session: str, message_id: str) -> tuple
         if found:
             return file, lines[: found[-1]]
     raise NotFound(f"The transcript of session {session} does not hold that reply (any more).")
+
+
+def _find_transcripts(folders: Iterable[Path], session: str) -> list[Path]:
+    """The transcripts of a session; one whose name is no single part of a path has none."""
+    if "\0" in session or PurePath(session).name != session:
+        return []
+    return [file for folder in folders for file in sorted(folder.glob(f"*/{glob.escape(session)}.jsonl"))]
 
 
 def _rename(line: str, name: str) -> str:
@@ -62,7 +70,7 @@ def _rename(line: str, name: str) -> str:
 
 def list_calls(folders: Iterable[Path], session: str, message_id: str) -> tuple[str, ...]:
     """The ids of the calls in a message and behind it, in the order in which a session's transcript has them."""
-    for file in (file for folder in folders for file in sorted(folder.glob(f"*/{session}.jsonl"))):
+    for file in _find_transcripts(folders, session):
         lines = _read_lines(file)
         begins = next((number for number, line in enumerate(lines) if _is_entry_of(line, message_id)), None)
         if begins is not None:

@@ -18,7 +18,7 @@ from mnemosyne.app.storage import LAST_COMMIT_SECONDS
 from mnemosyne.config import Config
 from mnemosyne.data_dir import local_token, prepare_data_dir
 from mnemosyne.domain.knowledge.kinds import EntrySource
-from mnemosyne.http.serving import bind, run_hypercorn, url_of
+from mnemosyne.http.serving import bind, bound_url_of, run_hypercorn
 
 DRAIN_SECONDS = 2.0
 """How long the end waits for answers under way."""
@@ -49,7 +49,7 @@ async def run_http(config: Config, folder: Path, host: str, port: int, say: Call
     """Serve whoever brings the token, until SIGTERM or SIGINT."""
     prepare_data_dir(config.data_dir)
     token, listener, stopping = local_token(config.data_dir), bind(host, port), trio.Event()
-    url = f"{url_of(listener)}/mcp"
+    url = f"{bound_url_of(listener)}/mcp"
     async with open_tools(config, folder, say) as tools:
         served = make_http_app(make_server(tools, __version__), token)
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:

@@ -110,6 +110,8 @@ def _do(connection: socket.socket) -> int:
     connection.sendall(READY)
     told, streams = _receive(connection)
     name, arguments, environ, directory, mask, written = told
+    if not arguments or arguments[0] not in HANDED:
+        raise ValueError("no command that is handed over")
     _adopt(streams, written, environ, directory, mask)
     connection.sendall(READY)
     sys.argv = [name, *arguments]

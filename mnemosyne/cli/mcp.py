@@ -9,6 +9,7 @@ import click
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.reading import log_options
 from mnemosyne.cli.settings import configuration
+from mnemosyne.config import check_reach
 
 
 @click.command()
@@ -21,7 +22,7 @@ from mnemosyne.cli.settings import configuration
     help="A folder of the project.  [default: this one]",
 )
 @click.option("--http", metavar="HOST:PORT", help="Serve over HTTP at /mcp, for who brings the token.")
-@log_options()
+@log_options("allow_remote")
 def mcp(folder: Path, http: str | None, **options: Any) -> None:
     """Offer memory as tools to any agent that speaks the Model Context Protocol, whether its requests go through us or
     not: recall and remember what is known of the project, ask and search what sessions remember, see what was in a
@@ -32,9 +33,13 @@ def mcp(folder: Path, http: str | None, **options: Any) -> None:
       mnemosyne mcp --http 127.0.0.1:8790
 
     Without --http it speaks over stdin and stdout, which is how agents start it. With it, the token is that of the data
-    directory, in its file `token`: `Authorization: Bearer TOKEN`.
+    directory, in its file `token`: `Authorization: Bearer TOKEN`. An address that other machines can reach takes
+    --allow-remote.
     """
     config = configuration(options)
+    address = None if http is None else _parse_address(http)
+    if address is not None:
+        check_reach(address[0], allow_remote=config.allow_remote)
     import trio
 
     from mnemosyne.app import mcp as serving
@@ -42,10 +47,15 @@ def mcp(folder: Path, http: str | None, **options: Any) -> None:
 
     start_logging(config.log_level, config.log_format, config.log_file)
     tell = partial(say, err=True)
-    if http is None:
+    if address is None:
         trio.run(serving.run_stdio, config, folder, tell)
-        return
+    else:
+        trio.run(serving.run_http, config, folder, *address, tell)
+
+
+def _parse_address(http: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT."""
     host, _, port = http.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise click.BadParameter(f"{http!r} is no HOST:PORT, such as 127.0.0.1:8790.", param_hint="--http")
-    trio.run(serving.run_http, config, folder, host.strip("[]"), int(port), tell)
+    return host.strip("[]"), int(port)

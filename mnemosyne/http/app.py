@@ -3,6 +3,7 @@ others.
 """
 
 import ipaddress
+import socket
 
 import attrs
 import trio
@@ -12,10 +13,13 @@ from mnemosyne.domain.wire.exchange import Headers
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.http.browsers import (
     Callers,
+    is_browser,
     is_preflight,
     preflight_reply,
     readable_by,
+    shows_a_document,
     wants_a_page,
+    without_effect,
 )
 from mnemosyne.http.edges import refusal_of
 from mnemosyne.http.errors import ErrorBody, error_body
@@ -23,9 +27,11 @@ from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send, refus
 from mnemosyne.http.inspector.passing import PagePasser
 from mnemosyne.http.inspector.status import PATHS, ServerParts, StatusPages
 from mnemosyne.http.messages_route import error_dialect
+from mnemosyne.setting_values import is_loopback
 
 FIRST_PAGE = b"/-/"
 
+_NO_PAGE = error_body(404, "not_found_error", "Mnemosyne: there is no page at this address.", MESSAGES)
 _NOT_THERE = error_body(404, "not_found_error", "Mnemosyne: this server shows no pages.", MESSAGES)
 
 
@@ -65,7 +71,10 @@ class Application:
                 await self.pages.answer(scope, receive, send)
         elif path == b"/" and self.pages is not None and wants_a_page(scope["method"], headers):
             await _send_empty(send, 303, ((b"location", FIRST_PAGE),))
+        elif shows_a_document(scope["method"], headers):
+            await send_error(send, _NO_PAGE)
         else:
+            send = _without_effect(send) if is_browser(headers) else send
             await self.gateway.answer(scope, receive, send)
 
     def close_pages(self) -> None:
@@ -96,7 +105,10 @@ def create_app(
 def callers_of(config: Config) -> Callers:
     """Who may call a server with these settings."""
     proxies = tuple(ipaddress.ip_network(each) for each in config.tenant_proxies)
-    return Callers(frozenset({config.host, *config.allowed_hosts}), frozenset(config.allowed_origins), proxies)
+    hosts = {config.host, *config.allowed_hosts}
+    if not is_loopback(config.host):
+        hosts.add(socket.gethostname().lower())  # a container's own
+    return Callers(frozenset(hosts), frozenset(config.allowed_origins), proxies)
 
 
 def refusal_for(callers: Callers, scope: Scope) -> ErrorBody | None:
@@ -127,6 +139,15 @@ def _readable_by(page: str, send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message["headers"], *readable_by(page)]}
+        await send(message)
+
+    return sending
+
+
+def _without_effect(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": list(without_effect(tuple(message["headers"])))}
         await send(message)
 
     return sending

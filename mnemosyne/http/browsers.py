@@ -18,14 +18,14 @@ from mnemosyne.setting_values import parse_tenant
 
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_PRIVATE_DOMAINS = (".localhost", ".internal")
-"""Nobody can own a name below these (RFC 6761, 6.3; ICANN resolution 2024.07.29.06)."""
+_LOOPBACK = "localhost"
+"""This name, and those below it, mean this machine (RFC 6761, 6.3). Any other may be what a network says it is."""
 
 
 @attrs.frozen
 class Callers:
-    """Who may call. ``hosts`` are names by which this server is reached, besides addresses and names that no web page
-    can have; ``origins`` are those of pages that may use it; ``proxies`` may name a tenant.
+    """Who may call. ``hosts`` are names by which this server is reached, besides addresses and ``localhost``;
+    ``origins`` are those of pages that may use it; ``proxies`` may name a tenant.
     """
 
     hosts: frozenset[str] = frozenset()
@@ -85,13 +85,33 @@ class Callers:
             name = (urlsplit(f"//{named}").hostname or "").rstrip(".")
         except ValueError:
             return False
-        if name in self.hosts or (name and "." not in name) or name.endswith(_PRIVATE_DOMAINS):
+        if name in self.hosts or name == _LOOPBACK or name.endswith(f".{_LOOPBACK}"):
             return True
         try:
             ipaddress.ip_address(name)
         except ValueError:
             return False
         return True
+
+
+_DOCUMENTS = frozenset({"document", "iframe", "frame", "object", "embed"})
+
+
+def shows_a_document(method: str, headers: Headers) -> bool:
+    """Whether a browser would run what it gets as a page (Fetch Metadata: ``Sec-Fetch-Dest``)."""
+    return wants_a_page(method, headers) or _value(headers, b"sec-fetch-dest") in _DOCUMENTS
+
+
+def is_browser(headers: Headers) -> bool:
+    """Whether a browser asks; one that sends no Fetch Metadata is known by how it calls itself."""
+    names = any(name.lower().startswith(b"sec-fetch-") for name, _ in headers)
+    return names or (_value(headers, b"user-agent") or "").startswith("Mozilla/")
+
+
+def without_effect(headers: Headers) -> Headers:
+    """The headers of a reply of the provider's that can do nothing in our origin: no script runs, no cookie is set."""
+    kept = tuple(pair for pair in headers if pair[0].lower() not in (b"set-cookie", b"content-security-policy"))
+    return (*kept, (b"content-security-policy", b"sandbox"))
 
 
 def wants_a_page(method: str, headers: Headers) -> bool:

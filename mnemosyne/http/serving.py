@@ -55,7 +55,15 @@ def bind(host: str, port: int) -> socket.socket:
 def url_of(listener: socket.socket) -> str:
     """Where a client on this machine reaches the listener."""
     host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return _url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)
+
+
+def bound_url_of(listener: socket.socket) -> str:
+    """The address that the listener is bound to, which may stand for all of the machine's."""
+    return _url(*listener.getsockname()[:2])
+
+
+def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

@@ -80,3 +80,16 @@ def test_the_calls_of_a_message_and_behind_it_are_listed_and_what_cannot_be_read
     assert list_calls([tmp_path], "s", "msg_2") == ("b", "c", "d")
     assert list_calls([tmp_path], "s", "msg_9") == ()
     assert list_calls([tmp_path], "other", "msg_2") == ()
+
+
+@pytest.mark.parametrize("session", ["../../evil/s", "*", "[a-z]", "?", "**/s", "p/s", "..", ".", "", "s\0", "/s"])
+def test_a_session_s_name_is_one_part_of_a_path_and_no_pattern(session: str, tmp_path: Path) -> None:
+    entry = {"type": "assistant", "uuid": "u", "sessionId": "s", "message": {"id": "msg_1", "content": []}}
+    for folder in (tmp_path / "projects/p", tmp_path / "evil"):
+        folder.mkdir(parents=True)
+        (folder / "s.jsonl").write_text(json.dumps(entry) + "\n")
+    with pytest.raises(NotFound, match="has no transcript"):
+        write_fork([tmp_path / "projects"], session, "msg_1")
+    assert list_calls([tmp_path / "projects"], session, "msg_1") == ()
+    assert [each.name for each in (tmp_path / "evil").iterdir()] == ["s.jsonl"]
+    assert write_fork([tmp_path / "projects"], "s", "msg_1")

@@ -1,5 +1,6 @@
 """Commands that a process of a running server does: nobody can tell, but by the time that they take."""
 
+import json
 import os
 import shutil
 import signal
@@ -217,3 +218,14 @@ sys.stderr.write("\\n".join(sorted(set(sys.modules) - before)))
 """
     slow = ("mnemosyne", "trio", "psycopg", "rich.console", "cattrs", "attr")
     assert {each for each in loaded(program) if each.startswith(slow)} == set()
+
+
+@pytest.mark.parametrize("arguments", [["forget", "s", "--yes"], ["sql", "select 1"], ["--version"], []])
+def test_the_process_does_no_command_that_is_not_handed_over(arguments: list[str]) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, open(os.devnull, "r+b") as stream:
+        told = ["mnemosyne", arguments, {}, "/", 0o077, [["utf-8", "strict"]] * 3]
+        socket.send_fds(theirs, [json.dumps(told).encode() + b"\n"], [stream.fileno()] * 3)
+        with pytest.raises(ValueError, match="no command that is handed over"):
+            handed._do(ours)
+        assert theirs.recv(9) == handover.READY

@@ -134,6 +134,24 @@ async def _read_url(process: trio.Process) -> str:
     return told.decode().split("listening on ")[1].split("\n")[0]
 
 
+@pytest.mark.parametrize("place", ["0.0.0.0:0", "[::]:0", "10.0.0.1:8790", "box.example.com:0"])
+def test_an_address_that_other_machines_can_reach_takes_allow_remote(place: str, tmp_path: Path) -> None:
+    said = run("mcp", "--http", place, "--data-dir", str(tmp_path), code=1).stderr
+    assert "can be reached from other machines" in said
+    assert "allow_remote = true" in said
+
+
+async def test_the_address_that_is_printed_is_the_one_that_is_bound(conversation: str, tmp_path: Path) -> None:
+    command = [*COMMAND, "--project", str(tmp_path), "--http", "0.0.0.0:0", "--allow-remote"]
+    process = await trio.lowlevel.open_process(command, stderr=subprocess.PIPE, env=dict(os.environ))
+    try:
+        with trio.fail_after(DEADLINE):
+            assert (await _read_url(process)).startswith("http://0.0.0.0:")
+    finally:
+        process.terminate()
+        await process.wait()
+
+
 @pytest.mark.parametrize("place", ["8790", "localhost:port", "127.0.0.1:99999"])
 def test_a_place_that_is_none_is_named(place: str) -> None:
     assert "is no HOST:PORT" in run("mcp", "--http", place, code=2).stderr

@@ -3,14 +3,19 @@ Only a proxy that is believed says whose a request is.
 """
 
 import json
+import socket
 from ipaddress import ip_network
+from typing import Any, cast
 
 import pytest
 import trio
 
+from mnemosyne.http.app import Application, callers_of
 from mnemosyne.http.browsers import Callers
+from mnemosyne.http.gateway import Gateway
+from mnemosyne.http.inspector.status import StatusPages
 from mnemosyne.lab.provider.server import open_standin
-from tests.http.proxying import TOKEN, Noted, open_proxy
+from tests.http.proxying import TOKEN, Noted, open_proxy, settings
 from tests.http.raw_client import RawReply, connect, exchange
 from tests.http.test_gateway import WHOLE
 from tests.lab.provider.building import HEADERS
@@ -50,8 +55,13 @@ HOSTS = [
     ("127.0.0.1", True),
     ("10.1.2.3:8787", True),
     ("[::1]:8787", True),
-    ("proxy:8787", True),
-    ("host.docker.internal:8787", True),
+    ("api.localhost:8787", True),
+    ("server:8787", True),
+    ("proxy:8787", False),
+    ("host.docker.internal:8787", False),
+    ("gate.internal", False),
+    ("localhost.internal", False),
+    ("mylocalhost", False),
     ("gate.example.com", True),
     ("evil.example:8787", False),
     ("127.0.0.1.evil.example", False),
@@ -65,7 +75,7 @@ HOSTS = [
 
 @pytest.mark.parametrize(("host", "is_ours"), HOSTS)
 def test_only_names_that_no_page_can_have_or_that_were_listed_mean_this_server(host: str, is_ours: bool) -> None:
-    callers = Callers(hosts=frozenset({"gate.example.com"}))
+    callers = Callers(hosts=frozenset({"gate.example.com", "server"}))
     assert (callers.refusal(((b"host", host.encode()),)) is None) is is_ours
 
 
@@ -142,3 +152,78 @@ def test_a_tenant_is_taken_from_a_proxy_that_is_believed_and_from_nobody_else(
 def test_two_tenants_are_none() -> None:
     named = ((b"x-mnemosyne-tenant", b"red"), (b"x-mnemosyne-tenant", b"blue"))
     assert Callers(proxies=PROXIES).refusal_of_tenant(named, "10.1.2.3") is not None
+
+
+SCRIPT = b"<script>parent.document.cookie</script>"
+NAVIGATION = [(b"Sec-Fetch-Mode", b"navigate"), (b"Sec-Fetch-Dest", b"document"), (b"Sec-Fetch-Site", b"none")]
+EMBEDDED = [(b"Sec-Fetch-Mode", b"no-cors"), (b"Sec-Fetch-Dest", b"object"), (b"Sec-Fetch-Site", b"same-origin")]
+
+
+class Cookies:
+    """A gateway whose provider answers with a page and a cookie."""
+
+    asked = 0
+
+    async def answer(self, scope: Any, receive: Any, send: Any) -> None:
+        self.asked += 1
+        headers = [(b"content-type", b"text/html"), (b"Set-Cookie", b"a=b"), (b"set-cookie", b"c=d")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": SCRIPT, "more_body": False})
+
+
+async def ask(
+    gateway: Cookies, path: bytes, headers: list[tuple[bytes, bytes]]
+) -> tuple[int, dict[bytes, bytes], bytes]:
+    """How the application answers a browser's request."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    app = Application(cast("Gateway", gateway), cast("StatusPages", None), Callers())
+    scope = {"type": "http", "method": "GET", "raw_path": path, "query_string": b"", "headers": headers}
+    await app(scope, receive, send)
+    first, *bodies = sent
+    return first["status"], dict(first["headers"]), b"".join(each["body"] for each in bodies)
+
+
+@pytest.mark.parametrize("path", [b"/", b"/v1/messages", b"/index.html", b"/-x"])
+@pytest.mark.parametrize("headers", [NAVIGATION, EMBEDDED], ids=["opened", "embedded"])
+async def test_a_page_s_address_shows_our_own_404_and_nothing_of_the_provider(
+    path: bytes, headers: list[tuple[bytes, bytes]]
+) -> None:
+    gateway = Cookies()
+    status, _, body = await ask(gateway, path, headers)
+    assert (status, gateway.asked) == (404, 0)
+    assert b"no page at this address" in body
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [(b"Sec-Fetch-Mode", b"cors"), (b"Sec-Fetch-Dest", b"empty"), (b"Sec-Fetch-Site", b"same-origin")],
+        [(b"User-Agent", b"Mozilla/5.0 (an old browser)")],
+        [(b"Sec-Fetch-Dest", b"image"), (b"Sec-Fetch-Site", b"same-origin")],
+    ],
+)
+async def test_what_a_browser_gets_of_the_provider_runs_no_script_and_sets_no_cookie(
+    headers: list[tuple[bytes, bytes]],
+) -> None:
+    status, got, body = await ask(Cookies(), b"/anything", headers)
+    assert (status, body) == (200, SCRIPT)
+    assert got == {b"content-type": b"text/html", b"content-security-policy": b"sandbox"}
+
+
+async def test_a_client_that_is_no_browser_gets_the_provider_s_headers_as_they_came() -> None:
+    _, got, _ = await ask(Cookies(), b"/anything", [(b"User-Agent", b"claude-cli/2.1.329")])
+    assert got.keys() == {b"content-type", b"Set-Cookie", b"set-cookie"}
+
+
+def test_the_machine_s_own_name_counts_where_others_can_reach_it() -> None:
+    own = socket.gethostname().lower()
+    remote = callers_of(settings("https://h", host="0.0.0.0", allow_remote=True))
+    assert own in remote.hosts
+    assert own not in callers_of(settings("https://h")).hosts

@@ -41,6 +41,7 @@ from typing import BinaryIO, Self
 import attrs
 
 from mnemosyne.adapters.embedded.programs import FOLDERS, NEWEST, Programs, ServerUser, account_for, find_programs
+from mnemosyne.data_dir import refuse_shared
 from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogUnavailable
 
 ROLE = "mnemosyne"
@@ -158,11 +159,7 @@ class Cluster:
                 f"data_dir = {str(self.data_dir)!r} belongs to {_user_name(status.st_uid)}, and this is "
                 f"{_user_name(os.geteuid())}: run as its owner, or choose another directory."
             )
-        if status.st_mode & stat.S_IWOTH:
-            raise BadConfiguration(
-                f"data_dir = {str(self.data_dir)!r} can be written by every user of this machine: choose another one, "
-                "or `chmod o-w` it."
-            )
+        refuse_shared(self.data_dir, status)
 
     def account(self) -> ServerUser:
         """Who runs the server: the owner of the cluster, or who is to own it."""

@@ -15,7 +15,7 @@ from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, Scope
 from mnemosyne.domain.knowledge.recalling import PlacedEntry, RecalledEntry
 from mnemosyne.domain.knowledge.state import FLOOR, Entry, Knowledge
-from mnemosyne.domain.knowledge.words import BLOCK_BEGINS, BLOCK_ENDS
+from mnemosyne.domain.knowledge.words import BLOCK_BEGINS, BLOCK_ENDS, escape_tags
 
 RELEVANT = 0.45
 """An entry that has to do with the prompt less surely than this is not told."""
@@ -109,7 +109,7 @@ def _lay_out(sections: Sequence[tuple[str, Sequence[tuple[Entry, str]]]], most_t
             told.append("\n".join((f"## {title}", *chosen)))
     if not ids:
         return None
-    text = "\n\n".join((f"{BLOCK_BEGINS}\n{_INTRODUCTION}", *told)) + f"\n{BLOCK_ENDS}"
+    text = "\n\n".join((f"{BLOCK_BEGINS}\n{_INTRODUCTION}", *map(escape_tags, told))) + f"\n{BLOCK_ENDS}"
     return MemoryBlock(text, tuple(ids), count_tokens(text))
 
 

@@ -16,6 +16,9 @@ BLOCK_BEGINS, BLOCK_ENDS = "[MEMORY]", "[/MEMORY]"
 _BLOCK = re.compile(r"\[MEMORY\].*?(?:\[/MEMORY\]|\Z)", re.DOTALL)
 _PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
 _MARKS = re.compile(r"\[/?MEMORY\]")
+_TAGS = re.compile(r"<(?=\s*/\s*[A-Za-z]|\s*[A-Za-z]+-)")
+"""Where an element ends, or one of a client's own begins, such as ``system-reminder``."""
+
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -49,6 +52,11 @@ def clean_detail(text: str) -> str:
 
 def _clean(text: str) -> str:
     return _CONTROLS.sub(" ", _MARKS.sub("MEMORY", sanitize.text(strip_private(text))))
+
+
+def escape_tags(text: str) -> str:
+    """A text that ends no element of the message that it is put into."""
+    return _TAGS.sub("&lt;", text)
 
 
 def is_same(one: str, other: str) -> bool:

@@ -1,6 +1,7 @@
 """``mnemosyne report``: one session, its context and its money, in the terminal or as a page."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
     from mnemosyne.domain.history.effective import EffectiveTokens
     from mnemosyne.domain.tools.tool_paging import PagingForecast
-    from mnemosyne.services.reports import Questions, SessionReport, ThrashIndex
+    from mnemosyne.services.reports import Questions, RefusedAttempt, SessionReport, ThrashIndex
     from mnemosyne.services.savings import Balance, PassedBudget
 
 PLOT_WIDTH, PLOT_HEIGHT = 60, 6
@@ -60,6 +61,8 @@ def report(session: str, page: Path | None, redact: bool, as_json: bool, **optio
         print_json(_as_json(found))
     elif not found.turns:
         say("No turn of this session is in the ledger yet.", err=True)
+        for line in _render_refused(found.refused):
+            say(line)
     else:
         _print(found)
 
@@ -110,6 +113,7 @@ def _as_json(found: "SessionReport") -> dict[str, Any]:
         "evictions": found.evictions,
         "thrash": None if found.thrash is None else attrs.asdict(found.thrash),
         "questions": attrs.asdict(found.questions),
+        "refused": [attrs.asdict(each) for each in found.refused],
         "effective": {"sent": found.effective.sent, "used_later": found.effective.used},
         "repetitions": [{**attrs.asdict(each), "guard": each.guard.value} for each in found.repetitions],
         "passed_budget": None if found.passed is None else attrs.asdict(found.passed),
@@ -128,6 +132,7 @@ def _print(found: "SessionReport") -> None:
     told = (
         _context(found),
         _pressure(found),
+        _render_refused(found.refused),
         _render_misses(found),
         _render_effective(found.effective),
         _epochs(found),
@@ -163,6 +168,18 @@ def _pressure(found: "SessionReport") -> list[str]:
         zones[row["zone"]] = zones.get(row["zone"], 0) + 1
     told = ", ".join(f"{zone} at {plural(count, 'turn')}" for zone, count in zones.items())
     return [f"The window was in zone {told}." if told else "No window was measured."]
+
+
+def _render_refused(refused: "Sequence[RefusedAttempt]") -> list[str]:
+    if not refused:
+        return []
+    whys = Counter(" ".join(filter(None, (str(each.status), each.error))) for each in refused)
+    told = ", ".join(f"{printable(why)} {plural(count, 'time')}" for why, count in whys.most_common())
+    last = refused[-1]
+    return [
+        f"The provider refused {plural(len(refused), 'attempt')}: {told}; the last one was turn {last.turn} of"
+        f" {last.branch}, attempt {last.attempt}."
+    ]
 
 
 def _render_misses(found: "SessionReport") -> list[str]:

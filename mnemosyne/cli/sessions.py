@@ -99,9 +99,9 @@ _HEADERS = ("SESSION", "WHAT IT IS ABOUT", "FOLDER", "MODE", "TURNS", "CONTEXT",
 
 
 def _render_unmanaged(found: "Sequence[ListedSession]") -> Iterator[str]:
-    """How many sessions were not managed although that was wanted, and why, by the branch in which they began."""
-    first = (each.branches[0].decision for each in found if each.branches)
-    why = Counter(decision_text(each) for each in first if each is not None and each.mode.value != "manage")
+    """How many sessions were not managed although that was wanted, and why, by their main branch."""
+    decisions = (each.main.decision for each in found if each.main is not None)
+    why = Counter(decision_text(each) for each in decisions if each is not None and each.mode.value != "manage")
     for text, count in why.most_common():
         yield f"{plural(count, 'session')} {text}."
 

@@ -34,10 +34,10 @@ Openings = MutableMapping[UUID, SessionOpening]
 
 @attrs.frozen(kw_only=True)
 class SessionOverview:
-    """A session as a person looks for it. ``turns`` are those of all branches; ``mode`` is that of the branch with the
-    most. ``context`` is the size of its last prompt in tokens, as the provider counted, None where it did not. ``cost``
-    and ``saved`` are in nanodollars, None where no turn has a known price. ``damage`` says what of it cannot be read,
-    None where nothing is known to be so.
+    """A session as a person looks for it. ``turns`` are those of all branches; ``mode`` is that of its main branch.
+    ``context`` is the size of its last prompt in tokens, as the provider counted, None where it did not. ``cost`` and
+    ``saved`` are in nanodollars, None where no turn has a known price. ``damage`` says what of it cannot be read, None
+    where nothing is known to be so.
     """
 
     stream: UUID
@@ -127,7 +127,7 @@ def _overview(
     each: ListedSession, opening: SessionOpening, balance: savings.Balance | None, context: int | None
 ) -> SessionOverview:
     priced = balance is not None and balance.is_priced
-    main = max(each.branches, key=lambda branch: branch.turns, default=None)
+    main = each.main
     return SessionOverview(
         stream=each.stream,
         name=each.external_id,

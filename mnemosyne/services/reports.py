@@ -16,7 +16,7 @@ from mnemosyne.domain.objects.faults import thrash
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.segmentation.settling import ClaimKind
-from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.events import Event, TurnFinished
 from mnemosyne.domain.tools.tool_paging import PagingForecast, forecast_paging
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.blocks import is_call
@@ -53,9 +53,21 @@ class Questions:
     enough: int
 
 
+@attrs.frozen
+class RefusedAttempt:
+    """An attempt at a turn that the provider answered with an error. It is in no ledger, since it costs nothing."""
+
+    branch: str
+    turn: int
+    attempt: int
+    status: int
+    error: str | None
+
+
 @attrs.frozen(kw_only=True)
 class SessionReport:
-    """A session as the rows of its ledger tell it. Without a fault there is no thrash index. ``paging`` is what paging
+    """A session as the rows of its ledger tell it. Without a fault there is no thrash index. ``refused`` are the
+    attempts that the provider refused, in their order. ``paging`` is what paging
     of tools does to the last request of its longest conversation; None where that cannot be read. ``repetitions`` is
     what its agent called over and over, ``passed`` says that it cost more than it may.
     """
@@ -70,6 +82,7 @@ class SessionReport:
     thrash: ThrashIndex | None
     questions: Questions
     effective: EffectiveTokens
+    refused: Sequence[RefusedAttempt] = ()
     paging: PagingForecast | None = None
     repetitions: Sequence[Repetition] = ()
     passed: savings.PassedBudget | None = None
@@ -106,10 +119,20 @@ async def read_report(archive: Archive, models: ReadModels, session: str, budget
         thrash=find_thrash(recorded, turns),
         questions=count_questions(recorded),
         effective=measure_session(recorded),
+        refused=list_refused(history),
         paging=await _forecast_paging(archive, stream, history),
         repetitions=(await observe_history(archive, stream, history)).repetitions,
         passed=savings.find_passed(turns, budget),
     )
+
+
+def list_refused(history: History) -> list[RefusedAttempt]:
+    """The attempts of a session that the provider refused."""
+    return [
+        RefusedAttempt(each.began.branch, each.began.turn, each.began.attempt, ended.status, ended.error_type)
+        for each in history.attempts
+        if isinstance(ended := each.ended, TurnFinished) and (ended.status != 200 or ended.error_type is not None)
+    ]
 
 
 async def _forecast_paging(archive: Archive, stream: UUID, history: History) -> PagingForecast | None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.session.directory import last_decisions
+from mnemosyne.domain.session.directory import display_steps, last_decisions
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.window_size import WINDOW
@@ -32,6 +32,7 @@ class ListedBranch:
     """
 
     name: str
+    kind: BranchKind
     parent: str | None
     forked_at: int
     last: int
@@ -75,6 +76,12 @@ class ListedSession:
     imported_at: int | None
     neighbours: Sequence[UUID]
     branches: Sequence[ListedBranch]
+
+    @property
+    def main(self) -> ListedBranch | None:
+        """The main agent's conversation, of several the one with the most turns; without one, the longest branch."""
+        order = lambda branch: (branch.kind is BranchKind.MAIN, branch.turns)  # noqa: E731
+        return max(self.branches, key=order, default=None)
 
     @property
     def turns(self) -> int:
@@ -126,7 +133,8 @@ def _make_listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) ->
         *((row["version"], row["branch"], row["parent"]) for row in branches if row["inherits"] and row["parent"]),
         *((row["version"], row["branch"], ListedDecision(Mode(row["mode"]), row["why"])) for row in modes),
     ]
-    decisions = last_decisions((branch, step) for _, branch, step in sorted(steps, key=itemgetter(0)))
+    ordered = ((branch, step) for _, branch, step in sorted(steps, key=itemgetter(0)))
+    decisions = last_decisions(display_steps(ordered))
     return ListedSession(
         stream=session["stream"],
         external_id=session["external_id"],
@@ -152,5 +160,11 @@ def _branch(row: Row, decisions: Mapping[str, ListedDecision]) -> ListedBranch:
     inherited = row["forked_at"] if row["inherits"] else 0
     last = inherited if row["last"] is None else row["last"]
     return ListedBranch(
-        row["branch"], row["parent"], row["forked_at"], last, row["turns"], decisions.get(row["branch"])
+        row["branch"],
+        BranchKind(row["kind"]),
+        row["parent"],
+        row["forked_at"],
+        last,
+        row["turns"],
+        decisions.get(row["branch"]),
     )

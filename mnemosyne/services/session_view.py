@@ -1,12 +1,14 @@
 """One session as its page shows it: what filled its window, what left, what was missed, and what it cost."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from uuid import UUID
 
 import attrs
 
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.session.directory import last_decisions
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import dollars_text
@@ -205,7 +207,11 @@ def _branches(whole: timeline.Timeline) -> list[SessionBranch]:
     taken: dict[str, set[int]] = {}
     for row in whole.turns:
         taken.setdefault(row["branch"], set()).add(row["turn"])
-    decided: dict[str, Row] = {row["branch"]: row for row in whole.modes}
+    steps: list[tuple[int, str, str | Row]] = [
+        *((row["version"], row["branch"], row["parent"]) for row in whole.branches if row["inherits"]),
+        *((row["version"], row["branch"], row) for row in whole.modes),
+    ]
+    decided = last_decisions((branch, step) for _, branch, step in sorted(steps, key=itemgetter(0)))
     return [
         SessionBranch(
             name=row["branch"],

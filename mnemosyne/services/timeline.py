@@ -1,11 +1,13 @@
 """What happened in a session, turn by turn, with what each turn used."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 import attrs
 
+from mnemosyne.domain.session.directory import display_steps
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import NotFound
 from mnemosyne.services import read_models, usage
 from mnemosyne.services.read_models import Question, ReadModels, Row
@@ -59,8 +61,26 @@ async def read_timeline(models: ReadModels, session: str, branch: str | None = N
     uses = usage.add_up(used, itemgetter("branch", "turn", "attempt"))
     for row in turns:
         row |= _costs(row, uses.get((row["branch"], row["turn"], row["attempt"])))
-    whole = Timeline(found, branches, turns, gaps, modes)
+    whole = Timeline(found, branches, turns, gaps, list(_list_shown(branches, modes)))
     return whole if branch is None else _only(whole, branch)
+
+
+@attrs.frozen
+class _Decided:
+    mode: Mode
+    row: Row
+
+
+def _list_shown(branches: Sequence[Row], modes: Sequence[Row]) -> Iterator[Row]:
+    """The decisions as people see them (``display_steps``)."""
+    steps: list[tuple[int, str, str | _Decided]] = [
+        *((row["version"], row["branch"], row["parent"]) for row in branches if row["inherits"]),
+        *((row["version"], row["branch"], _Decided(Mode(row["mode"]), row)) for row in modes),
+    ]
+    ordered = ((branch, step) for _, branch, step in sorted(steps, key=itemgetter(0)))
+    for _, step in display_steps(ordered):
+        if isinstance(step, _Decided):
+            yield {**step.row, "mode": step.mode.value}
 
 
 def _costs(row: Row, used: Consumption | None) -> dict[str, Any]:

@@ -6,10 +6,12 @@ from uuid import UUID
 import attrs
 import pytest
 
+from mnemosyne.actors.messages import Finish
 from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import NotFound
 from mnemosyne.services.reports import ENOUGH_TURNS, Questions, count_questions, read_report
 from mnemosyne.services.savings import Balance
@@ -102,3 +104,22 @@ def _found(stream: UUID) -> dict[tuple[str, str], list[dict[str, Any]]]:
 async def test_a_session_that_nobody_knows_has_no_report() -> None:
     with pytest.raises(NotFound):
         await read_report(plain(), Answers({}), "s")
+
+
+async def test_a_report_lists_the_attempts_that_the_provider_refused() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("Go.")]))
+        for status, error in ((400, "invalid_request_error"), (529, "overloaded_error"), (200, "api_error")):
+            on = body([user("Go."), {"role": "assistant", "content": "Done."}, user("On.")])
+            address = await talk.ask(on, reply=None)
+            refusal = Reply(
+                body=b"{}", complete=True, message_id=None, model=None, stop_reason=None, error_type=error, usage={}
+            )
+            told = Finish(at=5, address=address, status=status, reply=refusal, correlation_id="c")
+            await talk.actor.mailbox.post(told).wait()
+        found = await read_report(talk.archive, Answers(_found(talk.stream)), "s")
+    assert [(each.turn, each.attempt, each.status, each.error) for each in found.refused] == [
+        (2, 1, 400, "invalid_request_error"),
+        (2, 2, 529, "overloaded_error"),
+        (2, 3, 200, "api_error"),
+    ]

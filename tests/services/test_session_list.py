@@ -10,10 +10,10 @@ from mnemosyne.app.read_models import no_bars, open_read_models
 from mnemosyne.config import load
 from mnemosyne.domain.history.time_travel import BranchTurns, History
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.session.events import SessionStarted
-from mnemosyne.domain.session.round_events import BranchModeSet
+from mnemosyne.domain.session.events import BranchKind, SessionStarted
+from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from mnemosyne.services.footprints import measure
-from mnemosyne.services.session_list import ListedDecision, ListedSession, list_sessions
+from mnemosyne.services.session_list import ListedBranch, ListedDecision, ListedSession, list_sessions
 from mnemosyne.services.sessions import read_history
 from tests.golden.sessions import CODEC, FOLDERS, append_all, appends
 from tests.projections.support import POSTGRES, open_world
@@ -127,3 +127,39 @@ async def test_the_last_active_are_listed_of_how_many_a_tenant_has_and_beside_wh
         assert [list(each.neighbours) for each in last.sessions] == [[first, third], [second]]
         assert [each.stream for each in (await list_sessions(models, only=first)).sessions] == [first]
         assert not (await list_sessions(models, only=foreign)).sessions
+
+
+def listed(*branches: tuple[str, BranchKind, int, Mode | None]) -> ListedSession:
+    return ListedSession(
+        stream=UUID(int=1),
+        external_id="s",
+        client="claude-code",
+        client_version=None,
+        model=None,
+        first_at=1,
+        last_at=2,
+        forgotten=False,
+        imported_at=None,
+        neighbours=[],
+        branches=[
+            ListedBranch(name, kind, None, 0, turns, turns, None if mode is None else ListedDecision(mode, "w"))
+            for name, kind, turns, mode in branches
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("branches", "mode"),
+    [
+        ([("side-1", BranchKind.SIDE, 1, Mode.OBSERVE), ("main", BranchKind.MAIN, 1, Mode.MANAGE)], Mode.MANAGE),
+        ([("main", BranchKind.MAIN, 2, Mode.MANAGE), ("agent-1", BranchKind.AGENT, 30, Mode.OBSERVE)], Mode.MANAGE),
+        ([("main", BranchKind.MAIN, 2, None), ("fork-1", BranchKind.FORK, 30, Mode.MANAGE)], None),
+        ([("agent-1", BranchKind.AGENT, 3, Mode.MANAGE), ("side-1", BranchKind.SIDE, 9, None)], None),
+    ],
+)
+def test_a_session_is_what_its_main_branch_is(
+    branches: list[tuple[str, BranchKind, int, Mode | None]], mode: Mode | None
+) -> None:
+    main = listed(*branches).main
+    assert main is not None
+    assert (main.decision.mode if main.decision is not None else None) is mode

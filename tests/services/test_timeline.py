@@ -26,7 +26,7 @@ MODELS = Answers(
     {
         ("timeline", "find"): [{"stream": STREAM, "external_id": "s", "exact": True}],
         ("timeline", "session"): [{"stream": STREAM, "external_id": "s"}],
-        ("timeline", "branches"): [{"branch": "main"}, {"branch": "agent-1"}],
+        ("timeline", "branches"): [{"branch": each, "inherits": False} for each in ("main", "agent-1")],
         ("timeline", "turns"): [
             turn(1) | dict(zip(PROMPT, (1, 20, 300, None), strict=True)),
             turn(2, input_tokens=9),
@@ -35,7 +35,7 @@ MODELS = Answers(
             turn(1, branch="agent-1", input_tokens=5),
         ],
         ("timeline", "gaps"): [{"turns": 1}],
-        ("timeline", "modes"): [{"branch": "main", "mode": "manage"}],
+        ("timeline", "modes"): [{"branch": "main", "version": 3, "mode": "manage"}],
         ("usage", "used_by_turn"): [used(1, 100), used(1, 40), used(2, 7, model="nobody's")],
     }
 )

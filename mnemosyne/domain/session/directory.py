@@ -3,7 +3,7 @@ session an agent belongs, and which one a client goes on with under another name
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from uuid import UUID, uuid5
 
 import attrs
@@ -16,6 +16,14 @@ if TYPE_CHECKING:  # those who ask for a directory need no session whole
     from mnemosyne.domain.session.state import Session
 
 Decision = TypeVar("Decision")
+
+
+class _HasMode(Protocol):
+    @property
+    def mode(self) -> Mode: ...
+
+
+Shown = TypeVar("Shown", bound=_HasMode)
 
 NAMESPACE = UUID("6f0d2b5e-3c57-5b0b-9a55-0d4f6a1d9c10")
 """Streams are UUIDs of this namespace: every process that sees a client's session finds the same stream."""
@@ -93,7 +101,7 @@ def lane_modes(session: "Session") -> dict[str, Mode]:
 def modes_by_branch(events: Iterable[object]) -> dict[str, Mode]:
     """The same of a session's BranchOpened and BranchModeSet events alone."""
     held = list(events)
-    decisions = mode_decisions(held)
+    decisions = last_decisions(_mode_steps(held))
     opened = [event for event in held if isinstance(event, BranchOpened)]
     return _by_lane(
         (
@@ -105,10 +113,10 @@ def modes_by_branch(events: Iterable[object]) -> dict[str, Mode]:
 
 
 def mode_decisions(events: Iterable[object]) -> dict[str, BranchModeSet]:
-    """The last decision about what each branch sends upstream; none for one that nobody wanted to be managed. A branch
-    that goes on with another begins with the other's.
+    """The last decision about what each branch sends upstream, as people see it (``display_steps``); none for one that
+    nobody wanted to be managed. A branch that goes on with another begins with the other's.
     """
-    return last_decisions(_mode_steps(events))
+    return last_decisions(display_steps(_mode_steps(events)))
 
 
 def _mode_steps(events: Iterable[object]) -> Iterator[tuple[str, str | BranchModeSet]]:
@@ -120,6 +128,21 @@ def _mode_steps(events: Iterable[object]) -> Iterator[tuple[str, str | BranchMod
                 yield event.branch, event
             case _:
                 pass
+
+
+def display_steps(steps: Iterable[tuple[str, str | Shown]]) -> Iterator[tuple[str, str | Shown]]:
+    """The steps as people see them: what was never managed is observed, not "managed no longer", also where a request
+    had to leave without its thinking.
+    """
+    managed: set[str] = set()
+    for branch, step in steps:
+        if isinstance(step, str):
+            managed.update({branch} if step in managed else ())
+        elif step.mode is Mode.MANAGE:
+            managed.add(branch)
+        elif step.mode is Mode.BYPASS and branch not in managed:
+            step = attrs.evolve(cast("Any", step), mode=Mode.OBSERVE)
+        yield branch, step
 
 
 def last_decisions(steps: Iterable[tuple[str, str | Decision]]) -> dict[str, Decision]:

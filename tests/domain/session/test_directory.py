@@ -85,3 +85,19 @@ def test_no_name_that_a_client_makes_up_is_that_of_a_stream_of_ours() -> None:
     known = knowledge_stream(Place("t", Scope.PROJECT, "/work"))
     assert stream_of("t", "\0operator") != operator_stream("t")
     assert stream_of("t", "\0knowledge\0project\0/work") != known
+
+
+def test_only_what_was_managed_is_shown_as_managed_no_longer() -> None:
+    story = Story()
+    never = story.begin("a b c")
+    story.do(SetMode(at=1, branch=never.branch, mode=Mode.BYPASS, why="no answer in time"))
+    other = story.begin("z")
+    story.do(SetMode(at=2, branch=other.branch, mode=Mode.MANAGE, why="asked for"))
+    fork = story.begin("z y", who=attrs.evolve(caller(agent="x"), lane=MAIN))
+    again = story.begin("a x c")
+    for branch in (other.branch, fork.branch, again.branch):
+        story.do(SetMode(at=3, branch=branch, mode=Mode.BYPASS, why="off"))
+    shown = {name: each.mode for name, each in mode_decisions(story.events).items()}
+    managed_before = {other.branch: Mode.BYPASS, fork.branch: Mode.BYPASS}
+    assert shown == managed_before | {never.branch: Mode.OBSERVE, again.branch: Mode.OBSERVE}
+    assert modes_by_branch(story.events)[MAIN] is Mode.BYPASS, "what is sent does not change"

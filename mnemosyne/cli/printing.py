@@ -26,7 +26,7 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 # Everything that commands print goes through these: most of it came from outside.
 
 
-def unpriced_sentence(names: Iterable[str], what: str) -> str:
+def price_sentence(names: Iterable[str], what: str) -> str:
     """That no price is known for models, or for terms of theirs, what becomes of them, and how a price is set."""
     from mnemosyne.figures import printable
 

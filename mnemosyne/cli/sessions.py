@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import bytes_text, iso_time, local_time, print_json, print_table, say, unpriced_sentence
+from mnemosyne.cli.printing import bytes_text, iso_time, local_time, price_sentence, print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import (
     has_log,
@@ -110,7 +110,7 @@ def _render_unpriced(found: "Sequence[ListedSession]") -> Iterator[str]:
     """Which models have no price."""
     unknown = {each.model for each in found if each.model is not None and not is_priced(each.model)}
     if unknown:
-        yield unpriced_sentence(unknown, "what they use is")
+        yield price_sentence(unknown, "what they use is")
 
 
 def _render_oversized(over: "Mapping[UUID, Sequence[Excess]]", ids: Mapping[str, str]) -> Iterator[str]:

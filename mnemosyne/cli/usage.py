@@ -8,7 +8,7 @@ from uuid import UUID
 import click
 
 from mnemosyne.cli.accounts import quota_lines
-from mnemosyne.cli.printing import print_json, say, show, table_of, unpriced_sentence
+from mnemosyne.cli.printing import price_sentence, print_json, say, show, table_of
 from mnemosyne.cli.read_models import watch as show_changes
 from mnemosyne.cli.read_models import watch_option, with_read_models
 from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness
@@ -120,4 +120,4 @@ def _cells(use: "Consumption") -> tuple[str, ...]:
 
 def _render_unpriced(total: "Consumption") -> str:
     replies = "1 reply is" if total.unpriced == 1 else f"{total.unpriced} replies are"
-    return unpriced_sentence(total.unknown, replies)
+    return price_sentence(total.unknown, replies)

@@ -238,7 +238,10 @@ def list_caveats(balance: Balance) -> list[str]:
         said.append(f"It would have compacted {times}; to what size is assumed, from recorded sessions.")
     if balance.assumed:
         turns = plural(balance.assumed, "turn")
-        said.append(f"Of {turns} the provider did not say what was used, or nothing credible: that is assumed, too.")
+        said.append(
+            f"Of {turns} the provider did not report what was used, or what of it came from its cache, or nothing "
+            "credible: that is assumed, too."
+        )
     if balance.unpriced:
         turns = plural(balance.unpriced, "turn")
         said.append(f"{turns} of a model without a known price: counted and not priced.")

@@ -209,7 +209,9 @@ class ManagedRounds:
             return history, ()
         read = opening.read
         number = find_prompt(read)
-        if number is None:
+        if (
+            number is None or read.fields.has_output_format
+        ):  # a title is asked for by a schema, whatever tools come along
             return history, ()
         typed, folder = find_typed(read, number), project_of_transcript(read)
         block = await self._outside.recollect(client, folder, typed, len(read.raw), opening.at)

@@ -161,6 +161,20 @@ async def test_a_session_that_is_only_observed_keeps_its_bytes() -> None:
         assert stage.standin.messages[0].body == client.bodies[0]
 
 
+@pytest.mark.parametrize("properties", [{"title": {"type": "string"}}, {"isNewTopic": {"type": "boolean"}}])
+async def test_a_title_or_another_answer_by_a_schema_is_asked_for_without_notes(properties: Json) -> None:
+    log = StoppableLog()
+    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage({"reply": said(text("{}"))}, log=log, memory_tokens=600) as stage:
+        schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        members = {"max_tokens": 400, "output_config": {"format": {"type": "json_schema", "schema": schema}}}
+        await Working(stage.url, members=members).work(PROMPT)
+        await Working(stage.url, session="main").work(PROMPT)
+        asked, main = stage.upstream
+        assert blocks(asked) == []
+        assert blocks(main) != []
+
+
 async def test_another_project_is_told_what_its_user_prefers_and_nothing_else() -> None:
     log = StoppableLog()
     await know(log, PROJECT, PORT)

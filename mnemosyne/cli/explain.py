@@ -111,6 +111,7 @@ def _paragraphs(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[
     yield from _render_told(found)
     yield from _render_brought(found)
     yield from _render_helped(found)
+    yield from _render_faults(found)
     yield _render_changes(found)
     yield from _render_cost(found)
 
@@ -295,6 +296,18 @@ _WHY_BROUGHT = {
     "requested": "came after a person had asked for this",
     "goal": "begins something else",
 }
+
+
+def _render_faults(found: "Moment") -> Iterator[Paragraph]:
+    if found.faults:
+        yield (
+            f"{plural(len(found.faults), 'object')} {'was' if len(found.faults) == 1 else 'were'} needed again:",
+            [
+                f"{_render_object(found.memory.objects[event.object])}: {printable(event.reason)}"
+                f" ({event.kind.value}, {count_text(event.tokens)} tokens)"
+                for event in found.faults
+            ],
+        )
 
 
 def _render_changes(found: "Moment") -> Paragraph:

@@ -13,7 +13,14 @@ from mnemosyne.domain.history import counted_sizes, loading
 from mnemosyne.domain.history.counted_sizes import Scales
 from mnemosyne.domain.history.working_set import WindowView
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, ObjectEvent, ObjectRestored, TurnAssessed
+from mnemosyne.domain.objects.events import (
+    ObjectCreated,
+    ObjectDegraded,
+    ObjectEvent,
+    ObjectFaulted,
+    ObjectRestored,
+    TurnAssessed,
+)
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
@@ -33,11 +40,12 @@ Moved = ObjectDegraded | ObjectRestored
 class Moment:
     """A branch's memory at one turn.
 
-    ``session`` is what it was once the turn was assessed (of the last turn: what it is now), ``before`` the memory that
-    the turn met, ``happened`` what its request made of it, ``moved`` the objects whose fidelity in this branch changed
-    since the turn before, ``epoch`` the rewrite that the turn began with, ``brought`` what was put behind the user's
-    message, ``told`` what the branch was told as it began of what is known beyond sessions, ``helped`` what a helper
-    model was asked in it, ``account`` what its last attempt cost.
+    ``session`` is what it was once the turn was assessed (of the last turn: what it is now), ``before`` the memory
+    that the turn met, ``happened`` what its request made of it, ``moved`` the objects whose fidelity in this branch
+    changed since the turn before, ``faults`` the objects that it needed and did not show, ``epoch`` the rewrite
+    that the turn began with, ``brought`` what was put behind the user's message, ``told`` what the branch was told
+    as it began of what is known beyond sessions, ``helped`` what a helper model was asked in it, ``account`` what
+    its last attempt cost.
     ``anchor`` is what the estimate of the prompt began with, ``counted`` the provider's own count of the same prompt;
     both are None where there is none. ``since_rewritten`` says that the history was rewritten after the anchor.
     ``scales`` are those of the whole session.
@@ -51,6 +59,7 @@ class Moment:
     session: Session
     happened: Sequence[ObjectEvent]
     moved: Sequence[Moved]
+    faults: Sequence[ObjectFaulted]
     epoch: EpochBegan | None
     brought: MemoryBrought | None
     told: KnowledgeTold | None
@@ -135,6 +144,7 @@ def moment(events: Sequence[Recorded[Event]], branch: str, turn: int | None = No
         session=state,
         happened=_object_events(events[start:index]),
         moved=_list_moves(events[: index + 1] if turn is not None else events, assessed),
+        faults=_list_faults(events[: index + 1] if turn is not None else events, assessed),
         epoch=_epoch(events, assessed),
         brought=_find_brought(events, assessed),
         told=state.branches[owner].told,
@@ -210,6 +220,11 @@ def _find_turn(events: Sequence[Recorded[Event]], assessed: TurnAssessed) -> Tur
 
 def _object_events(events: Iterable[Recorded[Event]]) -> list[ObjectEvent]:
     return [each.envelope.event for each in events if isinstance(each.envelope.event, ObjectEvent)]
+
+
+def _list_faults(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> list[ObjectFaulted]:
+    found = [each for each in _object_events(events) if isinstance(each, ObjectFaulted)]
+    return [each for each in found if (each.branch, each.turn) == (assessed.branch, assessed.turn)]
 
 
 def _list_moves(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> list[Moved]:

@@ -562,7 +562,7 @@ def parse_file(text: str, file: Path) -> Mapping[str, object]:
     """The table that a file with this text holds, all of whose names are those of settings. Raises BadConfiguration."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise BadConfiguration(f"The configuration file {file} is not TOML: {error}.") from None
     _refuse_unknown(table, file)
     return table

@@ -6,14 +6,17 @@ This is the only module that imports ``mcp``.
 import hmac
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Protocol, cast
 
+import anyio
 import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mnemosyne.domain.wire import json_values
 from mnemosyne.errors import MnemosyneError, NotFound
 from mnemosyne.services.agent_tools import TOOLS, Arguments
 
@@ -61,8 +64,30 @@ def make_server(tools: ServedTools, version: str) -> "Server[Any]":
 
 async def serve_stdio(server: "Server[Any]") -> None:
     """Serve the client at the other end of stdin and stdout, until it hangs up."""
-    async with stdio_server() as (read, write):
+    lines = cast("anyio.AsyncFile[str]", _StorableLines())
+    async with stdio_server(stdin=lines) as (read, write):
         await server.run(read, write, server.create_initialization_options())
+
+
+class _StorableLines:
+    """The lines of stdin, with a ``?`` for half a surrogate pair: the SDK answers no message that holds one."""
+
+    def __init__(self) -> None:
+        self._lines = anyio.wrap_file(sys.stdin.buffer)
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self._read()
+
+    async def _read(self) -> AsyncIterator[str]:
+        async for line in self._lines:
+            yield _storable_line(line)
+
+
+def _storable_line(line: bytes) -> str:
+    try:
+        return json.dumps(json_values.read_storable(line))
+    except (ValueError, RecursionError):
+        return line.decode("utf-8", "replace")
 
 
 def make_http_app(server: "Server[Any]", token: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:

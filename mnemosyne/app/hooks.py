@@ -1,6 +1,5 @@
 """What clients tell their hooks, in the words of Claude Code."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import attrs
 from mnemosyne.app.clients import BASE_URL, CUSTOM_HEADERS, MODE_HEADER, OPENCODE_CONFIG
 from mnemosyne.app.discovery import ask_page, url_of
 from mnemosyne.config import Config
+from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.identity import SESSION_HEADER
 from mnemosyne.errors import BadOption
 
@@ -33,10 +33,10 @@ class HookEvent:
     call: str = ""
 
 
-def parse_event(text: str) -> HookEvent:
+def parse_event(raw: bytes) -> HookEvent:
     """The event that a client writes to a hook's stdin. Raises BadOption."""
     try:
-        told = json.loads(text)
+        told = json_values.read_storable(raw)
     except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict) or not isinstance(told.get("hook_event_name"), str):

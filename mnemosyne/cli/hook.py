@@ -38,7 +38,7 @@ def hook(**options: object) -> None:
 
     try:
         config = configuration(options)
-        event = parse_event(sys.stdin.read(LARGEST_INPUT))
+        event = parse_event(sys.stdin.buffer.read(LARGEST_INPUT))
         if event.name == "PreToolUse":
             from mnemosyne.app.worktrees import keep_before_call
 
@@ -48,6 +48,8 @@ def hook(**options: object) -> None:
         answer = "" if is_managed(os.environ, config) else answer_event(event, config)
     except MnemosyneError as error:
         say(str(error), err=True)
+    except Exception as error:
+        say(f"The hook could not be answered: {type(error).__name__}.", err=True)
     else:
         if answer:
             say(answer)

@@ -83,7 +83,7 @@ def _literal(value: object) -> str:
 def _table(text: str) -> dict[str, Any] | None:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return None
 
 

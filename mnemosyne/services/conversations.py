@@ -1,6 +1,5 @@
 """An exported session as conversations, in the form in which `mnemosyne evaluate` reads recorded ones."""
 
-import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import Attempt, BranchTurns, History, history_of
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import BranchKind
-from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire import json_values, recipe
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.services.export_format import ExportCodec, Reader
@@ -41,7 +40,7 @@ def _conversation(reader: Reader, history: History, line: BranchTurns) -> dict[s
     last = attempts[-1]
     made_of = time_travel.body_at(history, last)
     contents = reader.fetch(list(time_travel.digests_in(made_of.pieces)))
-    body = json.loads(recipe.assemble(made_of.pieces, contents.__getitem__))
+    body = json_values.read(recipe.assemble(made_of.pieces, contents.__getitem__))
     dialect = history.dialect_of(line.name)
     told = _Telling(dialect, {each.messages for each in attempts})
     elements = body.get(dialect.array)

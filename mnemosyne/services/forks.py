@@ -1,6 +1,5 @@
 """Where a recorded session can be left, so that its client goes on from there under another name."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +8,7 @@ import attrs
 from mnemosyne.domain.history.time_travel import Attempt, History, history_of
 from mnemosyne.domain.session.directory import UNNAMED
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, SessionStarted, TurnFinished
+from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.reply import is_whole
@@ -68,9 +68,9 @@ async def find_fork_point(archive: Archive, wanted: str, turn: int | str | None)
     dialect = history.dialect_of(branch)
     for attempt, ended in _whole_before(history, branch, last):
         body = await read_reply(archive, stream, attempt)
-        reply = json.loads(body) if body is not None else {}
+        reply = json_values.read(body) if body is not None else {}
         if body is not None and not any(map(is_call, dialect.reply_content(reply))):
-            request = json.loads((await rebuild(archive, stream, history, attempt)).body)
+            request = json_values.read((await rebuild(archive, stream, history, attempt)).body)
             place = attempt.began.turn, ended.message_id or ""
             return ForkPoint(started.client, name, last, *place, dialect, request, reply)
     raise NotFound(f"Session {stream} has no whole reply up to turn {last} to go on from.")

@@ -20,17 +20,24 @@ def test_an_event_of_a_client_is_read() -> None:
         "session_id": "a",
         "new": [1],
     }
-    assert parse_event(json.dumps(told)) == HookEvent("SessionStart", Path("/work"), resumed=True, session="a")
+    assert parse_event(json.dumps(told).encode()) == HookEvent("SessionStart", Path("/work"), resumed=True, session="a")
     told = {"hook_event_name": "PreToolUse", "session_id": "a", "tool_use_id": "toolu_1", "tool_input": {"x": 1}}
-    assert parse_event(json.dumps(told)) == HookEvent("PreToolUse", Path(), session="a", call="toolu_1")
+    assert parse_event(json.dumps(told).encode()) == HookEvent("PreToolUse", Path(), session="a", call="toolu_1")
     told = {"hook_event_name": "UserPromptSubmit", "prompt": "Go on", "cwd": 5}
-    assert parse_event(json.dumps(told)) == HookEvent("UserPromptSubmit", Path(), "Go on")
+    assert parse_event(json.dumps(told).encode()) == HookEvent("UserPromptSubmit", Path(), "Go on")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "{", "[" * 100_000, '{"hook_event_name": 5}'])
 def test_what_is_no_event_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(BadOption, match="reads an event as JSON"):
-        parse_event(text)
+        parse_event(text.encode())
+
+
+@pytest.mark.parametrize("odd", [b"\\ud83d", b"\\uDE00", b"\xff"])
+def test_an_event_with_an_odd_character_names_a_folder_that_can_be_looked_up(odd: bytes) -> None:
+    event = parse_event(b'{"hook_event_name":"SessionStart","cwd":"/t%b","session_id":"s%b"}' % (odd, odd))
+    assert not event.folder.exists()
+    event.session.encode()
 
 
 @pytest.mark.parametrize(

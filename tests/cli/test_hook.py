@@ -112,3 +112,12 @@ def test_a_hook_presents_its_session_so_that_the_next_credential_in_it_is_the_ow
             speak("mine", "my-key")
             listed = json.loads(invoked("memory", "admit", "--list", "--json", environ=environ).stdout)
     assert [each["how"] for each in listed] == ["presented"]
+
+
+@pytest.mark.parametrize("folder", ["/t\ud83d", "\ude00", "/t\0", "/" + "a" * 5000])
+def test_an_odd_folder_keeps_no_client_from_working(folder: str, environ: dict[str, str]) -> None:
+    for name in ("SessionStart", "PreToolUse", "UserPromptSubmit"):
+        event = {"hook_event_name": name, "cwd": folder, "session_id": "s\ud83d", "prompt": "Go \ud83d on"}
+        told, complaints = ask(environ, event)
+        assert told == ""
+        assert "Traceback" not in complaints

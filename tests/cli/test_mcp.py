@@ -100,6 +100,30 @@ async def test_an_agent_looks_into_recorded_sessions_by_tools_and_by_their_addre
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # the client's library leaves readers open
+def test_a_call_with_half_a_surrogate_pair_is_answered(conversation: str, tmp_path: Path) -> None:
+    given = {"protocolVersion": "2099-01-01", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    asked: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": given},
+        {"method": "notifications/initialized"},
+        *(
+            {"id": number, "method": "tools/call", "params": {"name": "recall", "arguments": {"question": question}}}
+            for number, question in enumerate(["tabs \ud83d", "\ude00", "\ud83d\ud83d"], 2)
+        ),
+    ]
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in asked)
+    with subprocess.Popen(
+        [*COMMAND, "--project", str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(lines)
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in range(4)]
+        process.stdin.close()
+    assert sorted(each["id"] for each in answers) == [1, 2, 3, 4]
+    assert all("result" in each for each in answers)
+
+
 async def test_over_http_only_who_brings_the_token_is_served(conversation: str, tmp_path: Path) -> None:
     token = local_token(Path(os.environ["MNEMOSYNE_DATA_DIR"]))
     command = [*COMMAND, "--project", str(tmp_path), "--http", "127.0.0.1:0"]

@@ -84,7 +84,7 @@ def read_tables(text: str, source: str) -> Tables:
     """The rows of a file. Raises BadConfiguration, which names the ``source``, for what is no TOML of this shape."""
     try:
         tables = tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise BadConfiguration(f"The models file {source} is not TOML: {error}.") from None
     for name, rows in tables.items():
         if name not in _COLUMNS:

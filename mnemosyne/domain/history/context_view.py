@@ -12,7 +12,7 @@ import attrs
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.tokens import Estimator, apportion, features_of_block
 from mnemosyne.domain.objects.ids import MARK, NOTE
-from mnemosyne.domain.wire import json_spans, normal_form
+from mnemosyne.domain.wire import json_spans, json_values, normal_form
 from mnemosyne.domain.wire.blocks import call_id_of, is_any_call, marker_of
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.fragments import name_of_tool, read_block
@@ -252,8 +252,7 @@ def _of_messages(
 
 def _of_message(raw: bytes, dialect: Dialect, estimator: Estimator) -> Iterator[ContextBlock]:
     """The blocks of an element of a history that stands alone."""
-    value = _parse(raw)
-    message = dialect.read_message(value) if isinstance(value, dict) else {}
+    message = _parse(raw, lambda value: dialect.read_message(value) if isinstance(value, dict) else {}) or {}
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for block, span in zip(blocks or (), dialect.block_ranges(raw, 0), strict=False):
@@ -318,9 +317,9 @@ def _digest(section: Section, block: dict[str, Any]) -> bytes:
         return sha256(repr(block).encode("utf-8", "replace")).digest()
 
 
-def _parse(raw: bytes) -> Any:
+def _parse(raw: bytes, shape: Callable[[Any], Any] = lambda value: value) -> Any:
     try:
-        return json.loads(raw)
+        return json_values.read_storable(raw, shape)
     except (ValueError, RecursionError):
         return None
 

@@ -4,7 +4,6 @@ The level of an object is what the log says of it; where it stands is read from 
 tests of manifests hold, over whole conversations.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +21,7 @@ from mnemosyne.domain.recall.memory_results import BROUGHT, records_in
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.window.assembly import ASIDE, BEFORE, HERE
-from mnemosyne.domain.wire import normal_form
+from mnemosyne.domain.wire import json_values, normal_form
 from mnemosyne.domain.wire.blocks import is_any_call
 
 
@@ -264,6 +263,6 @@ def _text_of(raw: bytes) -> str:
 
 def _parse(raw: bytes) -> Any:
     try:
-        return json.loads(raw)
+        return json_values.read_storable(raw)
     except (ValueError, RecursionError):
         return None

@@ -17,6 +17,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.text.stubs import plain
+from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.reply import strict_json
 
@@ -171,7 +172,7 @@ def parse(name: str, input_json: str) -> MemoryCall | RefusedCall:
     if reader is None:
         return RefusedCall(f"There is no memory tool {plain(name, 40)}. There are {', '.join(sorted(NAMES))}.")
     try:
-        given = strict_json(input_json or "{}")
+        given = json_values.storable(strict_json(input_json or "{}"))
     except (ValueError, RecursionError):
         return RefusedCall(f"The input of {name} is not whole JSON. Call it again with {_usage(name)}.")
     if not isinstance(given, dict):

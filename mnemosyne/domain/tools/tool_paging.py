@@ -17,7 +17,7 @@ from mnemosyne.domain.cost.tokens import Estimator, features_of_tools
 from mnemosyne.domain.objects.faults import LIMITS
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools.memory_tools import TOOL, TOOL_JSON
-from mnemosyne.domain.wire import json_spans
+from mnemosyne.domain.wire import json_spans, json_values
 from mnemosyne.domain.wire.blocks import MARKER
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.domain.wire.transcript import Transcript
@@ -165,7 +165,7 @@ def _each(tools: bytes) -> Iterator[Any]:
 
 def _parse(raw: bytes) -> Any:
     try:
-        return json.loads(raw)
+        return json_values.read(raw)
     except (ValueError, RecursionError):
         return None
 

@@ -1,6 +1,5 @@
 """What the planner is told of a managed request that is about to be sent: the window, its objects and the account."""
 
-import json
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -26,7 +25,7 @@ from mnemosyne.domain.window.object_sizes import Size, alone, size_of
 from mnemosyne.domain.window.planning import CostSoFar, Situation
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.window.window_size import choose_window
-from mnemosyne.domain.wire import markers
+from mnemosyne.domain.wire import json_values, markers
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.transcript import Transcript
@@ -106,7 +105,7 @@ class Sizes:
     def _message(self, message: bytes, dialect: Dialect) -> Features:
         found = self._messages.get(message)
         if found is None:
-            found = self._messages[message] = features_of_message(dialect.read_message(json.loads(message)))
+            found = self._messages[message] = features_of_message(dialect.read_message(json_values.read(message)))
         return found
 
     def of_object(self, each: MemoryObject, asked: PendingRequest) -> Size | None:

@@ -7,14 +7,13 @@ too. In between, a long member that has the bytes of the previous body's is take
 stay, whatever changes before and behind them.
 """
 
-import json
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import attrs
 
-from mnemosyne.domain.wire import json_spans
+from mnemosyne.domain.wire import json_spans, json_values
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.json_spans import NextItem, Range
 
@@ -302,6 +301,6 @@ class _Walk:
 def _facts(dialect: Dialect, key: str, value: bytes) -> tuple[tuple[str, Any], ...] | None:
     """What ``transcript.Fields`` wants to know of this member; None if the value is not JSON."""
     try:
-        return tuple(dialect.read_facts(key, json.loads(value)))
+        return tuple(dialect.read_facts(key, json_values.read_strict(value)))
     except (ValueError, RecursionError):
         return None

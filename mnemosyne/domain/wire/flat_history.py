@@ -4,14 +4,15 @@ A client's element is sent as it came. What a hidden call got stands right behin
 history can be cut behind any element of the client's.
 """
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, chain, takewhile
 from typing import Any
 
 import attrs
 
+from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.history import Grown, Round, SentBefore, Visible
+from mnemosyne.domain.wire.message_bytes import as_valid
 from mnemosyne.domain.wire.reply import as_json
 
 Message = dict[str, Any]
@@ -49,7 +50,7 @@ class FlatHistory:
         """The history of a request that goes on behind what was sent for the elements that it keeps."""
         ends = sent.ends[:kept]
         grown = Grown(messages=sent.messages[: ends[-1] if ends else 0], ends=ends)
-        shown = list(takewhile(self._is_models, client))[: None if self.splits_replies else 1]
+        shown = list(map(as_valid, takewhile(self._is_models, client)))[: None if self.splits_replies else 1]
         if kept < len(sent.ends) or not sent.replies or not shown:
             return self._grow(grown, client)
         attempts = (self.follow(rounds, shown, hidden, visible) for rounds in sent.replies.values())
@@ -62,7 +63,7 @@ class FlatHistory:
 
     def strip(self, grown: Grown) -> Grown:
         """A history of what is kept of a client's elements."""
-        kept = [self.keep(element) for element in grown.messages]
+        kept = [self._keep(element) for element in grown.messages]
         counts = [0, *accumulate(map(len, kept))]
         return Grown(messages=tuple(chain.from_iterable(kept)), ends=tuple(counts[end] for end in grown.ends))
 
@@ -80,20 +81,23 @@ class FlatHistory:
 
     def message(self, element: bytes) -> Message:
         """An element as the message that it is."""
-        return self.read_message(json.loads(element))
+        return self.read_message(json_values.read(element))
 
     def write(self, message: Mapping[str, Any], elements: Sequence[bytes], *, same: bool) -> list[bytes]:
         """A rendered message; what nothing changes keeps the client's bytes."""
         if same:
-            return list(self.keep(elements[0]))
-        return [as_json(each) for each in self.write_message(message, [json.loads(each) for each in elements])]
+            return list(self._keep(elements[0]))
+        return [as_json(each) for each in self.write_message(message, [json_values.read(each) for each in elements])]
 
     def with_text(self, element: bytes, text: str, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
         """A user's element with a text of ours behind what it says."""
         return self.add_text(element, text)
 
     def _grow(self, grown: Grown, client: Sequence[bytes]) -> Grown:
-        return _append(grown, map(self.keep, client))
+        return _append(grown, map(self._keep, client))
+
+    def _keep(self, element: bytes) -> tuple[bytes, ...]:
+        return self.keep(as_valid(element))
 
     def _is_models(self, element: bytes) -> bool:
         return self.message(element).get("role") == "assistant"

@@ -5,7 +5,6 @@ tells. What was seen, and in which version, is in the tables; an unknown client 
 history. A wrong guess here costs a branch of its own, never a byte of the request.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from hashlib import sha256
@@ -16,6 +15,7 @@ from typing import Any, Literal
 import attrs
 
 from mnemosyne import credentials
+from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.dialects import side_of
 from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.domain.wire.transcript import Transcript
@@ -245,7 +245,7 @@ def identify(heard: ClientHeaders, transcript: Transcript, keys: frozenset[str] 
 def _id_in_metadata(transcript: Transcript, keys: frozenset[str]) -> str | None:
     """Claude Code 2.1.329 puts JSON with device_id, account_uuid and session_id into ``metadata.user_id``."""
     try:
-        user = json.loads(transcript.fields.user_id or "null")
+        user = json_values.storable(json_values.read(transcript.fields.user_id or "null"))
     except (ValueError, RecursionError):
         return None
     session = user.get("session_id") if isinstance(user, dict) else None

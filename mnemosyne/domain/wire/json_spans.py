@@ -119,6 +119,15 @@ def _container_end(raw: bytes, at: int) -> int | None:
     return None
 
 
+def is_deeper(raw: bytes, levels: int) -> bool:
+    """Whether values are nested in more levels than these."""
+    depth = at = 0
+    while depth <= levels and (found := _bracket.match(raw, at)):
+        at = found.end()
+        depth += 1 if raw[at - 1] in b"[{" else -1
+    return depth > levels
+
+
 def member_head(raw: bytes, at: int) -> tuple[str, int] | None:
     """The decoded key of the member whose key starts at ``at``, and where its value starts; None if there is no
     member.

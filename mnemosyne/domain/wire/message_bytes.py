@@ -4,11 +4,10 @@ A client's message keeps its bytes but for what moves from request to request: m
 written as the one text block that it means, so that the bytes are the same with and without a marker.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mnemosyne.domain.wire import json_spans
+from mnemosyne.domain.wire import json_spans, json_values
 from mnemosyne.domain.wire.blocks import MARKER, is_blank
 from mnemosyne.domain.wire.json_spans import Member, Range
 from mnemosyne.domain.wire.normal_form import THINKING, Block, content_blocks
@@ -21,6 +20,7 @@ NO_CONTENT = "(no content)"
 
 def of_client(message: bytes, *, keep_thinking: bool = False) -> bytes:
     """A client's message as it goes upstream; of the assistant's without thinking and blank texts."""
+    message = as_valid(message)
     place = _content(message)
     if place is None:
         return message
@@ -30,9 +30,16 @@ def of_client(message: bytes, *, keep_thinking: bool = False) -> bytes:
     else:
         blocks = [unmark(block) for block in blocks_of(message)]
         if not keep_thinking and role_of(message) == "assistant":
-            kept = [block for block in blocks if not _is_left_out(json.loads(block))]
+            kept = [block for block in blocks if not _is_left_out(json_values.read(block))]
             blocks = kept if kept or not blocks else [as_json({"type": "text", "text": NO_CONTENT})]
     return message[:start] + b"[" + b",".join(blocks) + b"]" + message[end:]
+
+
+def as_valid(element: bytes) -> bytes:
+    """An element of a client's history as it goes upstream beside bytes of ours: what is not JSON in it is read as a
+    lenient parser does, and written again.
+    """
+    return element if json_values.is_valid(element) else as_json(json_values.read(element))
 
 
 def _is_left_out(block: Block) -> bool:
@@ -69,9 +76,9 @@ def with_block(message: bytes, block: bytes) -> bytes:
 
 def role_of(message: bytes) -> str:
     """The role of a message, ``""`` if it has none."""
-    for member in json_spans.members(message) or ():
+    for member in reversed(json_spans.members(message) or ()):
         if member.key == "role":
-            role = json.loads(message[member.value_start : member.value_end])
+            role = json_values.read(message[member.value_start : member.value_end])
             return role if isinstance(role, str) else ""
     return ""
 
@@ -84,7 +91,7 @@ def blocks_of(message: bytes) -> list[bytes]:
 def parse_blocks(message: bytes) -> list[Block]:
     """The content blocks; a string is one text block."""
     place = _content(message)
-    return content_blocks(json.loads(message[place.value_start : place.value_end])) if place else []
+    return content_blocks(json_values.read(message[place.value_start : place.value_end])) if place else []
 
 
 def marker_in(message: bytes) -> bytes | None:
@@ -108,7 +115,7 @@ def _marker_in(blocks: Sequence[bytes]) -> bytes | None:
 def mark(message: bytes, marker: bytes) -> bytes:
     """The message with a cache marker on its last block that may carry one; ``unmark`` takes it away again."""
     for start, end in reversed(_ranges(message)):
-        if _may_be_marked(json.loads(message[start:end])):
+        if _may_be_marked(json_values.read(message[start:end])):
             members = json_spans.members(message, start) or ()
             at = members[-1].value_end if members else end - 1
             return message[:at] + b',"cache_control":' + marker + message[at:]
@@ -162,11 +169,12 @@ def bare(message: bytes) -> bytes:
 
 
 def _content(message: bytes) -> Member | None:
-    """Where the content of a message is, if it is a string or a list."""
-    for member in json_spans.members(message) or ():
-        if member.key == "content" and message[member.value_start : member.value_start + 1] in (b"[", b'"'):
-            return member
-    return None
+    """Where the content of a message is, if it is a string or a list. Of one that is given twice, JSON parsers take
+    the last.
+    """
+    contents = [member for member in json_spans.members(message) or () if member.key == "content"]
+    is_read = contents and message[contents[-1].value_start : contents[-1].value_start + 1] in (b"[", b'"')
+    return contents[-1] if is_read else None
 
 
 def _ranges(message: bytes) -> tuple[Range, ...]:

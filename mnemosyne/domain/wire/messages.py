@@ -30,7 +30,7 @@ stream_options).
 
 def block_ranges(raw: bytes, start: int) -> tuple[Range, ...]:
     """The blocks of a content; content that is a string is one block."""
-    for member in json_spans.members(raw, start) or ():
+    for member in reversed(json_spans.members(raw, start) or ()):  # of members given twice, parsers take the last
         if member.key == "content":
             spans = json_spans.elements(raw, member.value_start)
             return ((member.value_start, member.value_end),) if spans is None else spans

@@ -5,12 +5,11 @@ that it shows whole go upstream as they came, with the results that their hidden
 cut short or rewrote, the client's own words stand; thinking stays as far as nothing before it was changed.
 """
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from mnemosyne.domain.wire import message_bytes, normal_form
+from mnemosyne.domain.wire import json_values, message_bytes, normal_form
 from mnemosyne.domain.wire.blocks import is_blank, is_call, is_result, without_marker
 from mnemosyne.domain.wire.history import NOT_RUN, Grown, Round, SentBefore, Visible, is_hidden
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
@@ -86,7 +85,7 @@ class AlternatingHistory:
 
     def message(self, element: bytes) -> dict[str, Any]:
         """A client's message without markers, its content a list."""
-        found: dict[str, Any] = json.loads(message_bytes.of_client(element, keep_thinking=True))
+        found: dict[str, Any] = json_values.read(message_bytes.of_client(element, keep_thinking=True))
         return found
 
     def write(self, message: Mapping[str, Any], elements: Sequence[bytes], *, same: bool) -> list[bytes]:

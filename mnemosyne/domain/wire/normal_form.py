@@ -13,6 +13,7 @@ from enum import Enum
 from hashlib import sha256
 from typing import Any
 
+from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.blocks import is_any_call
 
 Block = dict[str, Any]
@@ -50,7 +51,8 @@ def message_digest(raw: bytes, read: ReadMessage = lambda message: message) -> t
     bytes. ``read`` makes a message of what stands in a body of another dialect.
     """
     try:
-        parsed = json.loads(raw)
+        # Invalid bytes become lone surrogates: different texts stay different.
+        parsed = json_values.read(raw.decode("utf-8", "surrogateescape"))
         if isinstance(parsed, dict):
             message = read(parsed)
             role = message.get("role")

@@ -5,11 +5,11 @@ directory: …``, opencode the former, in whatever dialect. Codex names it in th
 user says: ``<cwd>/home/ada/app</cwd>``.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.transcript import Transcript
 
 _NAMED = re.compile(r"^[ \t-]*(?:Primary w|W)orking directory:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
@@ -43,7 +43,7 @@ def project_of_transcript(read: Transcript) -> str | None:
 
 def _parse(raw: bytes) -> Any:
     try:
-        return json.loads(raw)
+        return json_values.read_storable(raw)
     except (ValueError, RecursionError):
         return None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.json_spans import has_too_many_values
 from mnemosyne.domain.wire.places import BlockPlaces, in_order, index_of
 
@@ -246,23 +247,10 @@ def json_object(body: bytes) -> dict[str, Any]:
     if has_too_many_values(body):
         return {}
     try:
-        message = json.loads(body)
-    except RecursionError:
+        message = json_values.read(body)
+    except (ValueError, RecursionError):
         return {}
-    except ValueError:
-        try:
-            message = json.loads(body, parse_int=_number_or_text)
-        except (ValueError, RecursionError):
-            return {}
     return message if isinstance(message, dict) else {}
-
-
-def _number_or_text(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _MOST_DIGITS else digits
-
-
-_MOST_DIGITS = 4000
-"""Digits of a number that are read: Python refuses to read more than 4,300."""
 
 
 def read_input(text: str) -> Any:

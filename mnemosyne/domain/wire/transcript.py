@@ -11,10 +11,9 @@ becomes a string, no text is stored twice. Credentials outside ``messages`` are 
 in no change.
 """
 
-import json
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import takewhile
@@ -22,7 +21,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from mnemosyne.domain.wire import body_layout, json_spans, message_bytes, normal_form, recipe
+from mnemosyne.domain.wire import body_layout, json_spans, json_values, message_bytes, normal_form, recipe
 from mnemosyne.domain.wire.body_layout import Before, BodyLayout, ReadMember
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import MAIN, dialect_of
@@ -34,6 +33,9 @@ _PARSED_HELD = 16
 
 ANY_NUMBER = sys.maxsize
 """For bodies of ours, and where all has to be looked at whatever it takes."""
+
+LEVELS = 300
+"""Levels of nesting up to which a message is read: the code that reads and writes it recurses."""
 
 TOO_MANY_VALUES = f"more than {MOST_VALUES:,} values"
 
@@ -179,11 +181,13 @@ class Transcript:
         """The message as it is read in any dialect, not to be changed; ``{}`` if it is none."""
         found = self._parsed.get(index)
         if found is None:
-            value = _parse(self.message_bytes(index))
-            found = self.dialect.read_message(value) if isinstance(value, dict) else {}
+            found = _parse(self.message_bytes(index), self._read_message) or {}
             if len(self.messages) - index <= _PARSED_HELD:
                 self._parsed[index] = found
         return found
+
+    def _read_message(self, value: Any) -> dict[str, Any]:
+        return self.dialect.read_message(value) if isinstance(value, dict) else {}
 
     def blocks(self, index: int) -> list[Block]:
         """The blocks of a message; a string is one."""
@@ -256,7 +260,7 @@ def read(
     earlier = previous if previous and previous.opaque is None and previous.dialect is dialect else None
     layout, values = _lay_out(raw, earlier, (head, tail), dialect, most)
     messages = _messages(raw, layout, earlier, lane) if layout.opaque is None else ()
-    opaque = layout.opaque or _other_dialect(dialect, messages, layout)
+    opaque = layout.opaque or _why_unread(raw, dialect, messages, layout)
     messages = messages if opaque is None else ()
     fields = _fields(layout.members)
     offering = _find_offering(raw, layout, messages, earlier, dialect) if not fields.has_tools else None
@@ -396,9 +400,29 @@ def _link(chain: bytes, digest: bytes) -> bytes:
     return sha256(chain + digest).digest()
 
 
-def _other_dialect(dialect: Dialect, messages: Sequence[Message], layout: BodyLayout) -> str | None:
+def _why_unread(raw: bytes, dialect: Dialect, messages: Sequence[Message], layout: BodyLayout) -> str | None:
+    """Why the new messages are no conversation in a dialect, or None."""
     new = messages[layout.kept : layout.kept + len(layout.new)]
+    for message in new:
+        why = (
+            ""
+            if message.role
+            else _why_unreadable(raw[layout.array_start + message.start : layout.array_start + message.end])
+        )
+        if why:
+            return why
     return dialect.why_foreign(messages[0].role if messages else "", (message.role for message in new))
+
+
+def _why_unreadable(element: bytes) -> str:
+    """Why nothing may be made of a value, ``""`` if something may."""
+    if json_spans.is_deeper(element, LEVELS):
+        return f"a message nested more than {LEVELS} levels deep"
+    try:
+        json_values.read(element)
+    except ValueError:
+        return "a message that is not JSON"
+    return ""
 
 
 def _fields(members: Sequence[ReadMember]) -> Fields:
@@ -455,9 +479,9 @@ def _mask(raw: bytes, ranges: Sequence[Range]) -> bytes:
     return bytes(masked)
 
 
-def _parse(raw: bytes) -> Any:
+def _parse(raw: bytes, shape: Callable[[Any], Any] = lambda value: value) -> Any:
     try:
-        return json.loads(raw)
+        return json_values.read_storable(raw, shape)
     except (ValueError, RecursionError):
         return None
 

@@ -56,7 +56,7 @@ def read_tasks(path: Path) -> TaskList:
         table = tomllib.loads(data.decode())
     except OSError as error:
         raise BadConfiguration(f"The tasks file {path} cannot be read: {error.strerror or error}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise BadConfiguration(f"The tasks file {path} is not TOML: {error}.") from None
     listed = table.get("task")
     if not isinstance(listed, list) or not listed or set(table) != {"task"}:

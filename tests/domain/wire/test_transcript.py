@@ -262,13 +262,18 @@ def test_what_is_no_messages_conversation_is_opaque_and_still_stored(raw: bytes,
     assert log.rebuilt() == raw
 
 
-def test_an_unreadable_message_is_known_by_its_bytes() -> None:
-    raw = b'{"messages":[{"role":"user","content":"x"},{"role" "user"}]}'
-    found = read(raw).transcript
-    assert found.opaque is None
-    assert found.messages[1].role == ""
-    assert found.message(1) == {}
-    assert found.message_bytes(1) == b'{"role" "user"}'
+@pytest.mark.parametrize(
+    ("element", "reason"),
+    [
+        (b'{"role" "user"}', "a message that is not JSON"),
+        (b'{"role":"user","content":tru}', "a message that is not JSON"),
+        (b'{"role":"user","content":' + b"[" * 400 + b"]" * 400 + b"}", "a message nested more than 300 levels deep"),
+    ],
+)
+def test_a_history_with_an_unreadable_message_is_opaque(element: bytes, reason: str) -> None:
+    raw = b'{"messages":[{"role":"user","content":"x"},' + element + b"]}"
+    before = read(b'{"messages":[{"role":"user","content":"x"}]}').transcript
+    assert read(raw).transcript.opaque == read(raw, before).transcript.opaque == reason
 
 
 def test_a_new_message_is_parsed_once_however_often_it_is_asked_for() -> None:

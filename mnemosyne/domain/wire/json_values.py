@@ -1,0 +1,75 @@
+"""JSON that comes from outside, as Python values that can be written as JSON again.
+
+RFC 8259 allows what no value here can hold: half a surrogate pair, a number beyond a double, an integer of thousands of
+digits. Clients also send what it forbids: NaN, and bytes that are not UTF-8. One odd character must not cost the whole
+message, so all of that is read.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+
+def read(raw: bytes | str) -> Any:
+    """The value, half surrogate pairs kept. Invalid UTF-8 becomes U+FFFD; a number that is not finite, or has more
+    digits than Python reads, becomes a text. Raises ValueError, or RecursionError where values are nested too deep.
+    """
+    return _DECODER.decode(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw)
+
+
+def read_storable(raw: bytes, shape: Callable[[Any], Any] = lambda value: value) -> Any:
+    """The same in a ``shape``, with a ``?`` for half a surrogate pair, also in keys: it has no UTF-8, so no database
+    takes it.
+    """
+    value = shape(read(raw))
+    return storable(value) if b"\\ud" in raw or b"\\uD" in raw else value
+
+
+def storable(value: Any) -> Any:
+    """The value with a ``?`` for each half of a surrogate pair, also in keys."""
+    match value:
+        case str():
+            return value if value.isascii() else value.encode("utf-8", "replace").decode()
+        case dict():
+            return {storable(key): storable(inner) for key, inner in value.items()}
+        case list():
+            return [storable(inner) for inner in value]
+        case _:
+            return value
+
+
+def read_strict(raw: bytes) -> Any:
+    """The value of what is JSON by the book: UTF-8, and numbers that are numbers. Raises as ``read`` does."""
+    return _STRICT.decode(raw.decode())
+
+
+def is_valid(raw: bytes) -> bool:
+    """Whether what ``read`` takes is JSON by the book."""
+    try:
+        text = raw.decode()
+        if "NaN" in text or "Infinity" in text:
+            _STRICT.decode(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_float(literal: str) -> float | str:
+    value = float(literal)
+    return value if math.isfinite(value) else literal
+
+
+def _read_int(literal: str) -> int | str:
+    try:
+        return int(literal)
+    except ValueError:
+        return literal
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_float=_read_float, parse_int=_read_int, parse_constant=str)
+_STRICT = json.JSONDecoder(parse_int=_read_int, parse_constant=_refuse)

@@ -1,0 +1,119 @@
+"""Odd JSON in a managed conversation: objects are made, the history is rewritten, and what is sent is valid JSON."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.session.events import TurnBegan
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from mnemosyne.domain.wire import json_values
+from mnemosyne.lab.provider.server import Standin
+from tests.actors.support import StoppableLog, open_process
+from tests.domain.wire.dialects import WRITTEN, Call, Exchange, Said, Written
+from tests.http.managing import Stage
+from tests.http.playback import open_playback
+from tests.http.proxying import open_proxy
+from tests.http.test_bad_input import request, send
+from tests.http.test_dialects import EACH
+
+Json = dict[str, Any]
+
+ODD = {
+    "half a surrogate pair": "\ud83d",
+    "the other half": "\ude00",
+    "bytes that are not UTF-8": "\udcff\udcc3",
+    "surrogates as bytes": "\udced\udca0\udcbd",
+    "NUL": "\0",
+}
+_ESCAPED_BYTE = re.compile(rb"\\{1,2}udc([89a-f][0-9a-f])")
+
+
+def raw_of(body: Json) -> bytes:
+    """The JSON of a body; characters that stand for bytes are those bytes, in arguments of calls, too."""
+    return _ESCAPED_BYTE.sub(lambda found: bytes([int(found[1], 16)]), json.dumps(body).encode())
+
+
+@asynccontextmanager
+async def open_lenient(written: Written) -> AsyncIterator[tuple[Callable[[], list[bytes]], Stage]]:
+    """A managing proxy before a provider that takes whatever is sent; the bodies that it got."""
+    reply = "application/json", json.dumps(written.whole(Said("Seen."))).encode()
+    log = StoppableLog()
+    async with (
+        open_playback([reply] * 9) as provider,
+        open_process(log, window=4_000) as process,
+        open_proxy(provider.url, process.opener, mode=Mode.MANAGE) as proxy,
+    ):
+        stage = Stage(cast("Standin", provider), proxy, log, process)
+        yield lambda: [body for *_, body in provider.requests], stage
+
+
+def talk(turns: int, strange: str) -> Sequence[Exchange]:
+    """Turns with calls that fill a small window, the first with what is odd, and the beginning of another."""
+
+    def exchange(number: int) -> Exchange:
+        odd = strange if number == 0 else ""
+        arguments = {"command": f"cat {odd}{number}", f"key{odd}": [f"{odd} {number}"], "file_path": f"/src/{odd}.py"}
+        calls = [
+            Call(f"call_{odd}{number}", "bash", arguments, f"{odd} line {number}\n" * 150),
+            Call(f"call_b{odd}{number}", f"edit{odd}", arguments, f"{odd} fine"),
+        ]
+        return Exchange(f"Number {number}{odd}. I always use tabs{odd}.", [Said("Look.", calls=calls), Said("Seen.")])
+
+    return [*map(exchange, range(turns)), Exchange(exchange(turns).asked, ())]
+
+
+@EACH
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
+async def test_a_conversation_with_an_odd_character_is_managed(
+    written: Written, odd: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_lenient(written) as (sent, stage):
+        for turns in range(6):
+            assert (await send(stage, written, raw_of(request(written, talk(turns, odd))))).status == 200
+        await stage.events_until(TurnBegan, 6)
+        assert await stage.events_until(EpochBegan)
+        assert await stage.events_until(ObjectCreated, 5)
+        for body in sent():
+            json_values.read_strict(body)
+    assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []
+
+
+[MESSAGES] = [each for each in WRITTEN if each.dialect.name == "messages"]
+NUMBERS: dict[str, Any] = {"NaN": b"NaN", "minus infinity": b"-Infinity", "1e400": b"1e400", "huge": b"9" * 5000}
+
+
+@pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS.keys())
+async def test_a_number_that_no_value_holds_leaves_a_conversation_managed(
+    number: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_lenient(MESSAGES) as (sent, stage):
+        for turns in range(6):
+            raw = json.dumps(request(MESSAGES, talk(turns, "@"))).encode().replace(b'"/src/@.py"', number)
+            assert (await send(stage, MESSAGES, raw)).status == 200
+        assert await stage.events_until(EpochBegan)
+        for body in sent():
+            json_values.read_strict(body)
+    assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []
+
+
+@EACH
+@pytest.mark.parametrize("value", [b"[" * 5000 + b"]" * 5000, b"tru", b"'x'"], ids=["deep", "no literal", "no string"])
+async def test_a_message_that_cannot_be_read_goes_as_it_is_to_the_provider_who_judges_it(
+    written: Written, value: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the midst of a managed conversation, which was answered with an error of ours."""
+    async with open_lenient(written) as (sent, stage):
+        assert (await send(stage, written, raw_of(request(written, talk(0, ""))))).status == 200
+        body = request(written, talk(0, ""))
+        body[written.dialect.array].append({"role": "assistant", "content": "@"})
+        raw = json.dumps(body).encode().replace(b'"@"', value)
+        await send(stage, written, raw)
+        assert sent()[-1] == raw
+        *_, began = await stage.events_until(TurnBegan, 2)
+        assert str(began.opaque).startswith("a message")
+    assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []

@@ -14,7 +14,7 @@ from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.event_views import EventViews, ViewedLog
-from mnemosyne.adapters.postgres.journal import GroupJournal
+from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.config import Config
 from mnemosyne.data_dir import prepare_data_dir
 from mnemosyne.domain.knowledge.events import KNOWLEDGE_EVENT_NAMES
@@ -22,6 +22,9 @@ from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
 
 ALL_NAMES: Mapping[str, type] = {**EVENT_NAMES, **KNOWLEDGE_EVENT_NAMES}
 """The stored name of every event, of sessions and beyond them."""
+
+GIVE_UP_SECONDS = 5.0
+"""How long a command waits for a database that is away or full; then it ends with the reason."""
 
 LAST_COMMIT_SECONDS = 10.0
 """How long the end of a program may wait for what is queued to become durable."""
@@ -98,7 +101,8 @@ class Storage:
 async def open_storage(config: Config) -> AsyncIterator[Storage]:
     """The log for one command; what it submitted is durable, or has failed, when the context ends."""
     async with open_database(config) as database, trio.open_nursery() as nursery:
-        storage = storage_of(database, config.tenant, ours_alone=config.dsn is None)
+        limits = JournalLimits(give_up=GIVE_UP_SECONDS)
+        storage = storage_of(database, config.tenant, ours_alone=config.dsn is None, limits=limits)
         await nursery.start(storage.journal.run)
         try:
             yield storage
@@ -113,13 +117,14 @@ def storage_of(
     *,
     ours_alone: bool = False,
     event_log: type[PostgresEventLog] = PostgresEventLog,
+    limits: JournalLimits | None = None,
 ) -> Storage:
     """The log in an open database, of one tenant or of all; ``ours_alone`` as in ``DatabaseFiles``. Nobody runs its
     journal: what only reads needs none.
     """
     codec = event_codec()
     events = event_log(database, codec, tenant=tenant)
-    journal = GroupJournal(events, codec)
+    journal = GroupJournal(events, codec, limits)
     directory = PostgresDirectory(database, codec, open_views(database))
     files = DatabaseFiles(database, ours_alone)
     return Storage(events, PostgresContentStore(database), journal, directory, files)

@@ -118,7 +118,8 @@ def evaluate(
     if not any(policy.sessions for policy in found.policies):
         for sentence in found.window:
             say(sentence, err=True)
-        say("No session to evaluate.", err=True)
+        if not found.skipped:  # else it has been said why there is none
+            say("No session to evaluate.", err=True)
         ctx.exit(2)
     show(render_evaluation(found))
     for path in reports:

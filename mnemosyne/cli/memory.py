@@ -42,6 +42,11 @@ def memory() -> None:
 
     Entries come from `mnemosyne remember`, from agents' tools, and from what you settle in a session. None is ever
     overwritten: one that changes ends, and another takes its place. ENTRY is an id, or words that one entry alone has.
+
+    \b
+      mnemosyne remember "The tests run with make test."
+      mnemosyne memory list
+      mnemosyne memory undo c5b8b709      what the write of that id did
     """
 
 

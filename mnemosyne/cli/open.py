@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.reading import log_options
+from mnemosyne.cli.read_models import with_read_models
+from mnemosyne.cli.reading import log_options, require_log
 from mnemosyne.cli.settings import configuration
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ def open_pages(
     if at_socket is not None:
         _make_pages(config, at_socket)
         return
+    if session is not None:
+        from mnemosyne.services.sessions import find
+
+        require_log(config)
+        with_read_models(config, lambda models: find(models.archive, session))
     from mnemosyne.app.discovery import find_server
     from mnemosyne.app.process import now
     from mnemosyne.data_dir import local_token, prepare_data_dir

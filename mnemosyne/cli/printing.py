@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
@@ -270,9 +271,11 @@ def iso_time(at: int) -> str | None:
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, where that is a terminal and escapes are welcome; what it gives takes (done, of how many)."""
+    """A bar on stderr; where that is no terminal, or escapes are not welcome, a line every few seconds. What it gives
+    takes (done, of how many).
+    """
     if not sys.stderr.isatty() or is_plain():
-        yield lambda done, total: None
+        yield _line_progress(label)
         return
     from rich.console import Console
     from rich.progress import Progress
@@ -280,3 +283,19 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+PROGRESS_SECONDS = 5.0
+"""Between two lines of progress."""
+
+
+def _line_progress(label: str) -> Callable[[int, int], None]:
+    due = time.monotonic() + PROGRESS_SECONDS
+
+    def report(done: int, total: int) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + PROGRESS_SECONDS
+            say(f"{label}: {done:,} of {total:,}", err=True)
+
+    return report

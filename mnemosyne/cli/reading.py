@@ -41,9 +41,14 @@ branch_option = click.option("--branch", default="main", show_default=True, meta
 def log_of(options: dict[str, object]) -> Config:
     """The settings of a command that needs a log to be there. Raises NotFound if nothing was ever recorded."""
     config = configuration(options)
+    require_log(config)
+    return config
+
+
+def require_log(config: Config) -> None:
+    """Raises NotFound if nothing was ever recorded."""
     if not has_log(config):
         raise NotFound(render_emptiness(config))
-    return config
 
 
 def render_emptiness(config: Config) -> str:

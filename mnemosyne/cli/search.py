@@ -50,7 +50,7 @@ class Turns(click.ParamType[tuple[int, int]]):
 @click.command()
 @click.argument("session", required=False, metavar="[SESSION")
 @click.argument("question", required=False, metavar="QUESTION]")
-@click.option("--all-sessions", is_flag=True, help="Search every session; give the QUESTION alone.")
+@click.option("--all-sessions", is_flag=True, help="Search every session, as without SESSION.")
 @click.option(
     "--project",
     type=click.Path(path_type=Path),
@@ -87,11 +87,12 @@ def search(
     each with the passage that does, word for word, and the bytes at which it stands in the object's text.
 
     \b
+      mnemosyne search "why is the pool limited to 20?"
       mnemosyne search SESSION "why is the pool limited to 20?"
       mnemosyne search SESSION ERR_HEADER_2041 --kind tool_result --turns 10-20
       mnemosyne object ID --full          one of them, whole
 
-    Only this session's objects are searched, unless you say otherwise. If nothing has to do with the question, that is
+    A QUESTION alone searches all sessions. If nothing has to do with the question, that is
     what it says. A project is the folder that the agent named as its working directory.
 
     \b
@@ -110,6 +111,8 @@ def search(
     Meaning needs the model that `mnemosyne model install` puts in place; without it, letters and words must do. A note
     on stderr says which it was.
     """
+    if session is not None and question is None and branch is None:
+        all_sessions = all_sessions or project is None  # a question alone
     several = all_sessions or project is not None
     if file is not None and queries is not None and session is None and not several:
         search_file(file, queries, limit, as_json, configuration(options).data_dir)
@@ -121,8 +124,8 @@ def search(
         given = session is not None and question is not None
     if not given or question is None or file is not None or queries is not None:
         raise click.UsageError(
-            "Give SESSION and QUESTION; or QUESTION and either --all-sessions or --project, without --branch; or --file"
-            " and --queries."
+            "Give QUESTION, or SESSION and QUESTION (in quotation marks where it has several words); --branch needs"
+            " SESSION, --project and --all-sessions take QUESTION alone. Or give --file and --queries."
         )
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
 
 
-@click.command()
+@click.command(no_args_is_help=True)
 @click.argument("query", metavar="QUERY")
 @click.option(
     "--seconds",

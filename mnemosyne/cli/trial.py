@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ENVIRON = "In runs {} memory only, set NAME to what VARIABLE holds: a key of a workspace of its own, so of a cache."
 
 
-@click.command()
+@click.command(no_args_is_help=True)
 @click.argument("tasks", type=click.Path(path_type=Path, dir_okay=False), metavar="TASKS.toml")
 @click.option("--with", "with_url", required=True, metavar="URL", help="Our server, started with --manage.")
 @click.option("--without", "without_url", required=True, metavar="URL", help="The provider, or a server that observes.")
@@ -79,6 +79,11 @@ def trial(
     TASKS.toml holds a table [[task]] for each: `name`, `command` (what an agent is to do; it finds its provider in
     ANTHROPIC_BASE_URL or OPENAI_BASE_URL), `check` (ends with 0 where that was done), and if wanted `folder`, of which
     each run gets a copy, and `seconds`. Both are run by /bin/sh with all that you may do, so trust your tasks.
+
+    \b
+      mnemosyne serve --manage --port 8788
+      mnemosyne trial tasks.toml --with http://127.0.0.1:8788 --without https://api.anthropic.com \\
+        --results runs.jsonl
 
     Not worse is claimed by an exact test of the pairs that disagree, at a chance of 5 % to be wrong.
     `docs/evaluation.md` says how, and how many pairs that needs: about 620 for 5 points.

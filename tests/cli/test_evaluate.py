@@ -195,8 +195,18 @@ def test_what_cannot_be_used_is_named_and_the_rest_goes_on(recorded: Path, tmp_p
 def test_the_exit_code_is_2_if_nothing_could_be_read(tmp_path: Path) -> None:
     result = evaluate(tmp_path / "none.jsonl")
     assert result.exit_code == 2
-    assert "none.jsonl: it cannot be read" in result.stderr
-    assert "No session to evaluate." in result.stderr
+    (sentence,) = result.stderr.splitlines()
+    assert "none.jsonl: it cannot be read" in sentence
+
+
+@pytest.mark.parametrize("line", ["root:x:0:0", "[1]", '{"type": "user", "message": {}}'])
+def test_a_file_of_another_kind_is_named_in_one_line(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_text(f"{line}\n" * 25)
+    result = evaluate(path)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (sentence,) = result.stderr.splitlines()
+    assert sentence.startswith(f"Skipped: {path}, lines 1, 2, 3 and 22 more: it is no recorded session")
 
 
 @pytest.mark.parametrize(

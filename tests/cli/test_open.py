@@ -1,10 +1,15 @@
 """`mnemosyne open` prints a link that works: to the running server, or to pages of its own."""
 
 import http.client
+import json
 import signal
+import urllib.error
+import urllib.request
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import pytest
 
 from tests.cli.support import environ_for, invoked, line, serving, started
 from tests.waiting import DEADLINE
@@ -28,8 +33,19 @@ def test_where_a_server_runs_the_link_is_to_its_pages(dsn: str, tmp_path: Path) 
         assert (done.exit_code, done.stdout.startswith(f"{url}/-/?token=")) == (0, True)
         assert enter(done.stdout.strip()) == (303, "/-/")
         assert enter(done.stdout.strip())[0] == 403
-        one = invoked("open", "319a", "--print", "--port", port, environ=environ)
-        assert enter(one.stdout.strip()) == (303, "/-/session/319a")
+        turn = {"model": "claude-opus-5-5", "max_tokens": 9, "messages": [{"role": "user", "content": "Where is it?"}]}
+        asking = urllib.request.Request(
+            f"{url}/v1/messages", json.dumps(turn).encode(), {"content-type": "application/json"}
+        )
+        with pytest.raises(urllib.error.HTTPError, match="502"):
+            urllib.request.urlopen(asking, timeout=DEADLINE)
+        (session,) = json.loads(invoked("sessions", "--json", environ=environ).stdout)
+        one = invoked("open", session["id"], "--print", "--port", port, environ=environ)
+        assert enter(one.stdout.strip()) == (303, f"/-/session/{session['id']}")
+        for name in ("zzzz", "319a", "../status"):
+            none = invoked("open", name, "--print", "--port", port, environ=environ)
+            assert (none.exit_code, none.stdout) == (1, "")
+            assert f"There is no session '{name}'; `mnemosyne sessions` lists all." in none.stderr
 
 
 def test_where_none_runs_the_pages_are_shown_until_it_is_interrupted(dsn: str, tmp_path: Path) -> None:

@@ -241,3 +241,14 @@ def test_who_wants_no_colour_gets_no_escape_at_all(wanted: str, escapes: bool, m
 def test_nouns_have_their_plural() -> None:
     assert [plural(count, "branch") for count in (0, 1, 2)] == ["0 branches", "1 branch", "2 branches"]
     assert plural(2, "turn") == "2 turns"
+
+
+def test_progress_is_a_line_every_few_seconds_where_there_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([100.0, 101.0, 105.0, 105.0, 109.9, 111.0, 111.0])
+    monkeypatch.setattr("mnemosyne.cli.printing.time.monotonic", lambda: next(clock))
+    with printing.progress_bar("simulating") as progress:
+        for done in (1, 2000, 2500, 3000):
+            progress(done, 4000)
+    assert capsys.readouterr().err == "simulating: 2,000 of 4,000\nsimulating: 3,000 of 4,000\n"

@@ -195,6 +195,7 @@ def test_all_sessions_are_searched_where_that_is_asked_for() -> None:
     assert {source for _, source in found_by("--all-sessions", "ERR_HEADER_2041", "--kind", "file_context")} == {
         "src/parser.py"
     }
+    assert found_by("max_connections of the ConnectionPool") == found  # a question alone
     line = ask("--all-sessions", "ERR_HEADER_2041").stdout.splitlines()[0]
     assert line.endswith(f"session {found_by('mine', 'ERR_HEADER_2041')[0][0][:8]}")
 
@@ -237,13 +238,13 @@ def test_the_index_for_approximate_search_is_made_and_taken_away_on_demand() -> 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["mine"], "Give SESSION and QUESTION; or"),
-        (["mine", "x", "--file", "y"], "Give SESSION and QUESTION"),
+        (["mine", "--branch", "main"], "Give QUESTION, or SESSION and QUESTION"),
+        (["mine", "x", "--file", "y"], "Give QUESTION, or SESSION and QUESTION"),
         (["mine", "x", "--turns", "3-"], "no range of turns"),
-        (["mine", "x", "--all-sessions"], "Give SESSION and QUESTION"),
-        (["x", "--all-sessions", "--project", "."], "Give SESSION and QUESTION"),
-        (["x", "--all-sessions", "--branch", "main"], "without --branch"),
-        (["--project", "."], "Give SESSION and QUESTION"),
+        (["mine", "x", "--all-sessions"], "Give QUESTION, or SESSION and QUESTION"),
+        (["x", "--all-sessions", "--project", "."], "Give QUESTION, or SESSION and QUESTION"),
+        (["x", "--all-sessions", "--branch", "main"], "--branch needs SESSION"),
+        (["--project", "."], "Give QUESTION, or SESSION and QUESTION"),
         (["mine", "x", "--turns", "5-2"], "'5-2' ends before it begins."),
         (["mine", " "], "QUESTION is empty."),
     ],

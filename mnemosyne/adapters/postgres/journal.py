@@ -41,6 +41,8 @@ class JournalLimits:
     first_pause: float = 0.05
     """How long to wait before the first retry, in seconds; it doubles up to ``longest_pause``."""
     longest_pause: float = 2.0
+    give_up: float = math.inf
+    """After how many seconds without the database what waits fails: a command must end, a server keeps trying."""
     company: float = 0.25
     """How long an append that may wait does so for others to commit with, in seconds: a turn in which that much happens
     commits twice instead of four times.
@@ -303,6 +305,12 @@ class GroupJournal:
         if self._away_since is None:
             self._away_since = trio.current_time()
             logger.warning("Events wait to be written: %s.", error)
+        if trio.current_time() - self._away_since >= self._limits.give_up:
+            while self._pending:
+                ticket = self._pending[0]
+                self._leave_queue(ticket)
+                ticket.settle(type(error)(*error.args))
+            return
         pause = next(self._pauses)
         if self._closing.is_set():
             await trio.sleep(pause)

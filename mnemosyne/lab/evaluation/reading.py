@@ -59,6 +59,9 @@ class Unreadable(ValueError):
     """It is no recorded session; the message says why."""
 
 
+LINES_NAMED = 3
+"""So many lines of a file that are unreadable for the same reason are named."""
+
 Exported = Callable[[Path], Iterator[Mapping[str, Any]]]
 """Reads the sessions, in the form of a line of ours, out of a file that `mnemosyne export` wrote. Raises
 MnemosyneError.
@@ -102,19 +105,31 @@ def _of_export(path: Path, exported: Exported) -> Iterator[RecordedSession | str
 
 
 def _sessions(path: Path, lines: Iterator[bytes]) -> Iterator[RecordedSession | str]:
+    """The sessions of a file, and then a sentence for each reason why lines of it are none."""
     empty = True
+    unreadable: dict[str, list[int]] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
             empty = False
-            where = f"{path}, line {number}"
             try:
-                yield recording(where, json.loads(line))
+                yield recording(f"{path}, line {number}", json.loads(line))
             except Unreadable as error:
-                yield f"{where}: {error}."
+                unreadable.setdefault(str(error), []).append(number)
             except (ValueError, RecursionError):
-                yield f"{where}: it is no recorded session: no JSON object stands there."
+                reason = "it is no recorded session: no JSON object stands there"
+                unreadable.setdefault(reason, []).append(number)
+    for reason, numbers in unreadable.items():
+        yield f"{path}, {_render_lines(numbers)}: {reason}."
     if empty:
         yield f"{path}: it is empty."
+
+
+def _render_lines(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"line {numbers[0]}"
+    shown = ", ".join(map(str, numbers[:LINES_NAMED]))
+    more = f" and {len(numbers) - LINES_NAMED} more" if len(numbers) > LINES_NAMED else ""
+    return f"lines {shown}{more}"
 
 
 # From JSON to requests

@@ -322,6 +322,29 @@ class TestQueue:
         assert "private" not in caplog.text
 
 
+class TestGivingUp:
+    """A command's journal, which must end."""
+
+    @pytest.mark.parametrize("appends", [1, 2, 5])
+    async def test_what_waits_fails_with_the_reason_after_the_limit(
+        self, moody: Moody, appends: int, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        moody.away = True
+        journal = GroupJournal(moody, CODEC, JournalLimits(give_up=5.0))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(journal.run)
+            tickets = [journal.submit(said(stream(number), 0, "a")) for number in range(appends)]
+            began = trio.current_time()
+            for ticket in tickets:
+                with pytest.raises(LogUnavailable, match="it went for a walk"):
+                    await ticket.durable()
+            assert 5.0 <= trio.current_time() - began < 10.0
+            assert journal.waiting.appends == 0
+            moody.away = False
+            await journal.submit(said(stream(9), 0, "b")).durable()
+            nursery.cancel_scope.cancel()
+
+
 class TestShutdown:
     async def test_closing_writes_what_is_queued(self, moody: Moody) -> None:
         async with trio.open_nursery() as nursery:

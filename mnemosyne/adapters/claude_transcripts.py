@@ -1,14 +1,16 @@
 """The transcripts that Claude Code keeps: which of its entries is a message of the provider's, and one up to there."""
 
 import glob
-import json
 import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
+from typing import Any
 from uuid import UUID
 
+from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.errors import BadOption, NotFound
 
 
@@ -25,17 +27,19 @@ def write_fork(folders: Iterable[Path], session: str, message_id: str) -> str:
     """
     name = str(UUID(bytes=secrets.token_bytes(16), version=4))
     file, lines = _read_up_to(folders, session, message_id)
-    text = "".join(f"{_rename(line, name)}\n" for line in lines)
+    data = b"".join(_rename(line, name) + b"\n" for line in lines)
     fork = file.with_name(f"{name}.jsonl")
     try:
-        with open(fork, "x", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as opened:
-            opened.write(text)
+        with open(fork, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as opened:
+            opened.write(data)
     except OSError as error:
+        if not isinstance(error, FileExistsError):
+            fork.unlink(missing_ok=True)
         raise BadOption(f"The transcript {fork} cannot be written: {error.strerror or error}.") from None
     return name
 
 
-def _read_up_to(folders: Iterable[Path], session: str, message_id: str) -> tuple[Path, Sequence[str]]:
+def _read_up_to(folders: Iterable[Path], session: str, message_id: str) -> tuple[Path, Sequence[bytes]]:
     """A session's transcript up to the last entry of a message."""
     files = _find_transcripts(folders, session)
     if not files:
@@ -57,15 +61,10 @@ def _find_transcripts(folders: Iterable[Path], session: str) -> list[Path]:
     return [file for folder in folders for file in sorted(folder.glob(f"*/{glob.escape(session)}.jsonl"))]
 
 
-def _rename(line: str, name: str) -> str:
+def _rename(line: bytes, name: str) -> bytes:
     """An entry as one of another session; a line that is none stays as it is."""
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return line
-    if not isinstance(entry, dict) or "sessionId" not in entry:
-        return line
-    return json.dumps(entry | {"sessionId": name}, ensure_ascii=False)
+    entry = _read_entry(line)
+    return as_json(entry | {"sessionId": name}) if "sessionId" in entry else line
 
 
 def list_calls(folders: Iterable[Path], session: str, message_id: str) -> tuple[str, ...]:
@@ -78,27 +77,71 @@ def list_calls(folders: Iterable[Path], session: str, message_id: str) -> tuple[
     return ()
 
 
-def _calls_of(line: str) -> list[str]:
+def _calls_of(line: bytes) -> list[str]:
     try:
-        entry = json.loads(line)
+        entry = _read_entry(line)
         blocks = entry["message"]["content"] if entry["type"] == "assistant" else ()
         return [str(each["id"]) for each in blocks if is_call(each)]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return []  # a line that was cut, or of another kind
+    except (TypeError, KeyError, AttributeError):
+        return []  # an entry of another kind
 
 
-def _read_lines(file: Path) -> list[str]:
+def _read_lines(file: Path) -> list[bytes]:
+    """Each record of a transcript by itself. Only LF ends a line: JSON may hold every other character that Unicode
+    calls a line's end. A record that was cut takes none along that stands behind it on its line.
+    """
     try:
-        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+        data = file.read_bytes()
     except OSError as error:
         raise NotFound(f"The transcript {file} cannot be read: {error.strerror}.") from None
+    lines = (line.strip(_AROUND) for line in data.split(b"\n"))
+    return [record for line in lines if line for record in _split_records(line)]
 
 
-def _is_entry_of(line: str, message_id: str) -> bool:
-    if message_id not in line:
+_AROUND = b"\0 \t\r"
+"""What stands around records: a file that was not written to its end is filled up with NUL."""
+
+
+def _split_records(line: bytes) -> list[bytes]:
+    """The entries in a line, and what stands between them."""
+    if _read_entry(line):
+        return [line]
+    text = line.decode("utf-8", "surrogateescape")
+    found, done, at = [], 0, 0
+    for _ in range(_MOST_TRIED):
+        at = text.find('{"', at)
+        if at < 0:
+            break
+        try:
+            entry, end = json_values.read_first(text, at)
+        except (ValueError, RecursionError):
+            at += 1
+            continue
+        if "type" in entry and "sessionId" in entry:  # else an object within an entry that was cut
+            found += [text[done:at], text[at:end]]
+            done = end
+        at = end
+    return [piece.encode("utf-8", "surrogateescape") for piece in (*found, text[done:]) if piece.strip()]
+
+
+_MOST_TRIED = 1000
+"""Places in a line at which an entry is looked for."""
+
+
+def _read_entry(line: bytes) -> dict[str, Any]:
+    """The entry that a line is; empty where it is none."""
+    try:
+        entry = json_values.read(line)
+    except (ValueError, RecursionError):
+        return {}
+    return entry if isinstance(entry, dict) else {}
+
+
+def _is_entry_of(line: bytes, message_id: str) -> bool:
+    if message_id.encode() not in line:
         return False
     try:
-        entry = json.loads(line)
+        entry = _read_entry(line)
         return bool(entry["type"] == "assistant" and entry["message"]["id"] == message_id and entry["uuid"])
-    except (ValueError, TypeError, KeyError):
-        return False  # a line that was cut, or of another kind
+    except (TypeError, KeyError):
+        return False  # an entry of another kind

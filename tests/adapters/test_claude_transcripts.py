@@ -52,6 +52,30 @@ def test_lines_that_are_cut_or_of_another_kind_are_passed_over(tmp_path: Path) -
     assert forked(tmp_path, "msg_1")[0][-1] == "a"
 
 
+@pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\x0b", "\x1c", "\ud83d"])
+@pytest.mark.parametrize("escaped", [True, False])
+def test_only_a_line_feed_ends_an_entry(odd: str, escaped: bool, tmp_path: Path) -> None:
+    user = said("u", "m", "user") | {"sessionId": "s", "text": f"one {odd} two"}
+    line = json.dumps(user, ensure_ascii=escaped or odd == "\ud83d")
+    transcript(tmp_path, "s", line, said("a", "msg_1") | {"sessionId": "s"})
+    name = write_fork([tmp_path], "s", "msg_1")
+    lines = (tmp_path / "-home-ada-app" / f"{name}.jsonl").read_bytes().split(b"\n")
+    first, second = map(json.loads, lines[:-1])
+    assert (first["text"], second["uuid"]) == (user["text"], "a")
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["{}", '{"type":"user","message":{"role":"user","c', "\0" * 4096, '{"type":"user","message":{"role":"u"},'],
+)
+def test_an_entry_behind_another_on_its_line_is_found(before: str, tmp_path: Path) -> None:
+    user, reply = (each | {"sessionId": "s"} for each in (said("u", "m", "user"), said("a", "msg_1")))
+    first = json.dumps(user) if before == "{}" else before
+    transcript(tmp_path, "s", first + json.dumps(reply) + "\r")
+    assert forked(tmp_path, "msg_1")[0][-1] == "a"
+    assert (forked(tmp_path, "msg_1")[0][0] == "u") is (before == "{}")
+
+
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no transcript of session s"):
         write_fork([tmp_path], "s", "msg_1")

@@ -18,6 +18,11 @@ def read(raw: bytes | str) -> Any:
     return _DECODER.decode(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw)
 
 
+def read_first(text: str, at: int) -> tuple[Any, int]:
+    """The value that begins at ``at``, and where it ends. Raises as ``read`` does."""
+    return _DECODER.raw_decode(text, at)
+
+
 def read_storable(raw: bytes, shape: Callable[[Any], Any] = lambda value: value) -> Any:
     """The same in a ``shape``, with a ``?`` for half a surrogate pair, also in keys: it has no UTF-8, so no database
     takes it.

@@ -422,11 +422,14 @@ def _prepare(connection: Connection, migrations: Sequence[Migration]) -> int:
         return migrate(connection, migrations)
     except (pg.FeatureNotSupported, pg.UndefinedFile):
         raise DatabaseUnfit(
-            "the database server lacks the extension pgvector: install it there, or use the embedded server"
+            "the database server lacks the extension pgvector: install it there (on Debian, the package "
+            f"postgresql-{connection.info.server_version // 10_000}-pgvector), or leave dsn out for the embedded server"
         ) from None
     except pg.InsufficientPrivilege as error:
         raise DatabaseUnfit(
-            f"the database's user may not set up the schema {SCHEMA}: {error.diag.message_primary}"
+            f"the database's user may not set up the schema {SCHEMA}: {error.diag.message_primary}; have an "
+            f"administrator run `create extension if not exists vector` and `grant create on database "
+            f"{connection.info.dbname} to {connection.info.user}`"
         ) from None
 
 
@@ -450,10 +453,10 @@ _HUNG = {
     "MN002": "an append was under way for too long, and what came after it in the log waits for it",
 }
 _UNFIT = {
-    "28000": "it does not let this user in",
-    "28P01": "the password is wrong",
-    "3D000": "there is no such database",
-    "42501": "this user may not do what Mnemosyne needs",
+    "28000": "it does not let this user in; check the user in dsn and the server's pg_hba.conf",
+    "28P01": "the password is wrong; correct it in dsn",
+    "3D000": "there is no such database; create it with `createdb NAME`, or name another one in dsn",
+    "42501": "this user may not do what Mnemosyne needs; make it the owner of the schema mnemosyne",
     "42P01": "a table of Mnemosyne's is missing",
     "3F000": "Mnemosyne's schema is missing",
     "42P07": "the schema mnemosyne holds tables that Mnemosyne did not make",
@@ -480,7 +483,10 @@ def _raise_as_ours(error: psycopg.Error) -> NoReturn:
     if isinstance(error, pg.ConnectionTimeout):
         raise LogUnavailable("the database hung: it did not take the connection in time") from error
     if _is_lost(error, state):
-        raise LogUnavailable(f"the database is away: {_first_line(error)}") from error
+        # A server that refuses a connection says why in its own language and without a code; psycopg's words precede.
+        refused = not state and str(error).startswith("connection failed")
+        advice = "; where dsn is set, check it, and create a missing database with `createdb NAME`" if refused else ""
+        raise LogUnavailable(f"the database is away: {_first_line(error)}{advice}") from error
     # The server's text may quote a value: leave it out, and the chain with it.
     raise LogFailed(f"the database refused a statement: {type(error).__name__} ({state or 'no code'})") from None
 

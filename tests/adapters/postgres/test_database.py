@@ -127,8 +127,13 @@ class TestMigrations:
 
     async def test_a_server_without_the_extension_is_unfit(self, dsn: str) -> None:
         async with unprepared(dsn) as database:
-            with pytest.raises(DatabaseUnfit, match="lacks the extension pgvector"):
+            with pytest.raises(DatabaseUnfit, match=r"lacks the extension pgvector: install it there .*-pgvector\)"):
                 await database.prepare([attrs.evolve(FIRST, sql=b"create extension no_such_vector")])
+
+    async def test_a_database_that_does_not_exist_is_named_with_the_command_that_makes_it(self, dsn: str) -> None:
+        async with unprepared(make_conninfo(dsn, dbname="no_such_database")) as database:
+            with pytest.raises(LogUnavailable, match=r"no_such_database.*`createdb NAME`"):
+                await database.prepare()
 
     async def test_an_old_server_is_unfit(self, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(postgres_database, "OLDEST_SERVER", 99)
@@ -141,7 +146,9 @@ class TestMigrations:
         query(dsn, f"create role {role} login password 'p'")
         try:
             async with unprepared(make_conninfo(dsn, options=f"-c role={role}")) as database:
-                with pytest.raises(DatabaseUnfit, match="may not set up the schema"):
+                with pytest.raises(
+                    DatabaseUnfit, match=r"may not set up the schema .*administrator run `create extension"
+                ):
                     await database.prepare()
         finally:
             query(dsn, f"drop role {role}")

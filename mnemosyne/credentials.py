@@ -19,6 +19,7 @@ MASK = "*"
 
 _ENDINGS = (
     *("token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credentials"),
+    *("licensekey", "sshkey", "databaseurl"),
     *("accesskey", "accountkey", "apikey", "apikeys", "encryptionkey", "masterkey", "privatekey", "secretkey"),
     *("sharedkey", "signingkey", "subscriptionkey", "authorization", "cookie", "cookies"),
     *("auth", "authheader", "bearer", "connectionstring", "jwt", "otp", "passcode", "pwd"),
@@ -31,6 +32,16 @@ are what gateways and other dialects use.
 """
 
 
+_WORDS = re.compile(
+    r"(?:\A|[_-])(?:pass|pw|pin|dsn|database_url|pat|key|userpass|hmac|salt|nonce|csrf|sessionid|login)"
+    r"(?:[_-]?(?:v?\d{1,4}|value))?\Z",
+    re.IGNORECASE,
+)
+"""Short words for a secret, whole or behind a separator: ``db_pass``, not ``bypass``."""
+
+_NO_SECRETS = frozenset({"prompt_cache_key"})
+"""Members of the providers' APIs that are named so and hold none."""
+
 HEADERS = "headers"
 
 _NUMBERED = re.compile(r"(?:v?\d{1,4}|value)\Z")
@@ -42,6 +53,13 @@ def is_name(name: str) -> bool:
     plain = _NUMBERED.sub("", name.replace("_", "").replace("-", "").lower())
     # Claude Code 2.1.329 has a setting "hostCredential". Headers for a server of tools are there to be let in by it.
     return plain in ("credential", "sas", HEADERS) or plain.endswith(_ENDINGS)
+
+
+def is_member(name: str) -> bool:
+    """Whether a member of a request's body, or a field of a form, of this name holds a credential. Headers are named by
+    fewer words: ``session_id`` and ``idempotency-key`` are no credentials there.
+    """
+    return is_name(name) or (_WORDS.search(name) is not None and name.lower() not in _NO_SECRETS)
 
 
 SHORTEST = 8

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne import credentials
-from mnemosyne.credentials import blank, in_headers, is_in, is_name, mask, mask_bytes, spans
+from mnemosyne.credentials import blank, in_headers, is_in, is_member, is_name, mask, mask_bytes, spans
 from tests.test_patterns import Compiled, slow_for
 
 LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zAbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
@@ -171,6 +171,36 @@ def test_names_tell_by_their_ending(name: str) -> None:
     ],
 )
 def test_names_that_only_begin_so_tell_nothing(name: str) -> None:
+    assert not is_name(name)
+
+
+LISTED = (
+    *("pass", "pw", "pin", "dsn", "database_url", "pat", "license_key", "ssh_key", "key"),
+    *("userpass", "hmac", "salt", "nonce", "csrf", "sessionid", "login"),
+)
+
+
+@pytest.mark.parametrize("word", LISTED)
+def test_a_short_word_names_a_credential_whole_or_behind_a_separator(word: str) -> None:
+    for name in (word, f"db_{word}", f"my-{word}", word.upper(), f"DB_{word.upper()}", f"{word}_2", f"x_{word}_v2"):
+        assert is_member(name), name
+
+
+@pytest.mark.parametrize("word", ["pass", "pw", "pin", "pat", "key", "salt", "nonce", "csrf", "login"])
+def test_a_short_word_within_another_names_nothing(word: str) -> None:
+    for name in (f"{word}word_count", f"{word}s_left", f"by{word}x", f"{word}_count"):
+        assert not is_member(name), name
+
+
+@pytest.mark.parametrize(
+    "name", ["bypass", "compat", "prompt_cache_key", "session_id", "spin", "monkey", "keyboard", "login_count", "model"]
+)
+def test_names_that_only_end_like_a_short_word_are_none(name: str) -> None:
+    assert not is_member(name)
+
+
+@pytest.mark.parametrize("name", ["session_id", "idempotency-key", "x-login", "sec-websocket-key"])
+def test_headers_are_named_by_fewer_words(name: str) -> None:
     assert not is_name(name)
 
 

@@ -271,9 +271,10 @@ def credential_literals(
         # Without a string value the scan goes on after the colon; a plain string element is skipped whole.
         start = keyed.end()
         name = _text_of(keyed.group(1))
-        is_secret = credentials.is_name(name)
+        is_secret = credentials.is_member(name)
         if literal[1] > literal[0]:
             is_secret = is_secret or (name.lower().endswith(_URLS) and _SECRET_IN_URL.match(raw, *literal) is not None)
+            is_secret = is_secret or (shapes and name == _USER and _is_bare_key(raw[slice(*literal)]))
             if is_secret or (shapes and credentials.spans(raw[slice(*literal)])):
                 found.append(literal)
         elif is_secret and raw[start : start + 1] in (b"[", b"{") and (lists or _are_headers(raw, name, start)):
@@ -282,6 +283,16 @@ def credential_literals(
         elif shapes and start == keyed.end(1) and credentials.spans(keyed.group(1)):
             found.append((keyed.start(1) + 1, keyed.end(1) - 1))
     return found
+
+
+_USER = "user_id"
+_BARE_KEY = re.compile(rb"(?=[^0-9]*+[0-9])(?=[^A-Za-z]*+[A-Za-z])[A-Za-z0-9./+=~-]{16,}+")
+_UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+def _is_bare_key(literal: bytes) -> bool:
+    """Whether a user's id may be a key without a provider's shape: letters and digits, and no UUID."""
+    return _BARE_KEY.fullmatch(literal) is not None and _UUID.fullmatch(literal) is None
 
 
 _OF_SCHEMAS = frozenset({"type", "$ref", "properties", "description", "anyOf", "oneOf", "allOf", "enum", "const"})
@@ -307,11 +318,11 @@ def _text_of(key: bytes) -> str:
     return (_decode(key) or "") if b"\\" in key else key[1:-1].decode("utf-8", "replace")
 
 
-_unquoted_credential = re.compile(rb'"([A-Za-z_-]{3,64})"\s*+:\s*+"((?:[^"\\]++|\\.)*+)', re.DOTALL)
-_form_field = re.compile(rb"(?:^|[&\s?;])([A-Za-z_-]{3,64})=([^&\s;]++)")
-_element = re.compile(rb"<([A-Za-z_-]{3,64})(?:\s[^<>]{0,256})?>([^<]++)")
+_unquoted_credential = re.compile(rb'"([A-Za-z_-]{2,64})"\s*+:\s*+"((?:[^"\\]++|\\.)*+)', re.DOTALL)
+_form_field = re.compile(rb"(?:^|[&\s?;])([A-Za-z_-]{2,64})=([^&\s;]++)")
+_element = re.compile(rb"<([A-Za-z_-]{2,64})(?:\s[^<>]{0,256})?>([^<]++)")
 _form_part = re.compile(
-    rb'name="([A-Za-z_-]{3,64})"[^\r\n]{0,256}\r?\n(?:[A-Za-z-]{1,64}:[^\r\n]{0,256}\r?\n){0,4}\r?\n([^\r\n]++)'
+    rb'name="([A-Za-z_-]{2,64})"[^\r\n]{0,256}\r?\n(?:[A-Za-z-]{1,64}:[^\r\n]{0,256}\r?\n){0,4}\r?\n([^\r\n]++)'
 )
 _OF_FORMS = (_form_field, _element, _form_part)
 
@@ -329,7 +340,7 @@ def credential_literals_anywhere(raw: bytes, *, forms: bool = True) -> list[Rang
         found += [
             match.span(2)
             for match in credentials.find_each(pattern, narrow)
-            if match.end(2) > match.start(2) and credentials.is_name(match.group(1).decode())
+            if match.end(2) > match.start(2) and credentials.is_member(match.group(1).decode())
         ]
     return [(start * width, min(end * width, len(raw))) for start, end in _merge(found)]
 

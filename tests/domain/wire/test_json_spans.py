@@ -256,3 +256,23 @@ def test_of_too_many_values_not_all_are_counted() -> None:
     zeros = b"[" + b"0," * 1_000_000 + b"0]"
     assert 5_000 < json_spans.count_values(zeros, most=5_000) <= 6_000
     assert json_spans.count_values(zeros, most=10**9) == 1_000_001
+
+
+@pytest.mark.parametrize("key", ["a1b2c3d4e5f6a7b8c9d0", "gw-Key-0123456789abcdef", "0123456789abcdef" * 4])
+def test_a_bare_key_as_a_user_s_id_is_a_credential(key: str) -> None:
+    raw = json.dumps({"metadata": {"user_id": key}}).encode()
+    assert [raw[start:end].decode() for start, end in json_spans.credential_literals(raw, shapes=True)] == [key]
+
+
+@pytest.mark.parametrize(
+    "user",
+    ["8f14e45f-ceea-467f-a0e6-0c0e6a3b7c11", "ada", "user-1", '{"session_id": "s1", "device_id": "0f0f0f"}'],
+)
+def test_a_user_s_id_that_is_no_key_is_kept(user: str) -> None:
+    assert json_spans.credential_literals(json.dumps({"metadata": {"user_id": user}}).encode(), shapes=True) == []
+
+
+@pytest.mark.parametrize("name", ["db_pass", "pin", "ssh_key", "main-dsn", "csrf"])
+def test_members_under_short_words_are_credentials(name: str) -> None:
+    raw = json.dumps({"x": {name: "hush-hush", "bypass": "kept", "compat": "kept"}}).encode()
+    assert [raw[start:end] for start, end in json_spans.credential_literals(raw)] == [b"hush-hush"]

@@ -3,7 +3,7 @@ hold it puts together from the log, so that nothing is lost with it but time.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
 import attrs
@@ -55,11 +55,29 @@ class Bodies:
     async def nearest(self, branches: Sequence[Branch], raw: bytes) -> tuple[str | None, Transcript | None]:
         """Of some branches that which spoke last, the one whose last body begins most like this one, and that body."""
         newest_first = sorted(branches, key=lambda branch: -branch.body_version)[:BODIES_HELD]
-        bodies = [(branch.name, await self.find_last(branch)) for branch in newest_first if branch.body_version]
+        spoken = [branch for branch in newest_first if branch.body_version]
+        await self._load_last(spoken)
+        bodies = [(branch.name, await self.find_last(branch)) for branch in spoken]
         there = [(name, body) for name, body in bodies if body is not None]
         if len(there) < 2:  # the usual case: there is nothing to choose, and comparing ten megabytes takes its time
             return there[0] if there else (None, None)
         return max(there, key=lambda named: recipe.common_prefix(named[1].raw, raw))
+
+    async def _load_last(self, branches: Sequence[Branch]) -> None:
+        """Read the last bodies of several branches with one statement. One that cannot be read is left to ``last``."""
+        missing = [branch for branch in branches if self._held.get(branch.name) is None]
+        if len(missing) < 2:
+            return
+        try:
+            found = await self.contents(digest for branch in missing for digest in _digests_of(branch.body))
+        except (ContentForgotten, LogFailed):
+            return
+        for branch in missing:
+            raw = recipe.assemble(branch.body.pieces, found.__getitem__)
+            await self._read_last(branch, raw)
+
+    async def _read_last(self, branch: Branch, raw: bytes) -> Transcript:
+        return self.hold(branch, (await read_beside(raw, lane=branch.lane, known=self.known)).transcript)
 
     async def find_last(self, branch: Branch) -> Transcript | None:
         """The last body of a branch; None where it cannot be had, and then a request is stored from nothing."""
@@ -78,20 +96,23 @@ class Bodies:
         held = self._held.get(branch.name)
         if held is not None:
             return held
-        raw = await self.assemble(branch.body)
-        return self.hold(branch, (await read_beside(raw, lane=branch.lane, known=self.known)).transcript)
+        return await self._read_last(branch, await self.assemble(branch.body))
 
-    async def of_version(self, version: int, lane: str) -> Transcript:
-        """The body that an event recorded. Raises ContentForgotten and LogFailed."""
-        recorded = await self._event_log.read(self._stream, upto=version)
+    async def of_versions(self, versions: Collection[int], lane: str) -> dict[int, Transcript]:
+        """The bodies that several events recorded, by version. Raises ContentForgotten and LogFailed."""
+        recorded = await self._event_log.read(self._stream, upto=max(versions))
         history = time_travel.history_of(str(self._stream), recorded)
-        raw = await self.assemble(time_travel.body_of(history, version))
-        return (await read_beside(raw, lane=lane, known=self.known)).transcript
+        bodies = {version: time_travel.body_of(history, version) for version in versions}
+        found = await self.contents(digest for body in bodies.values() for digest in _digests_of(body))
+        reads: dict[int, Transcript] = {}
+        for version, body in bodies.items():
+            raw = recipe.assemble(body.pieces, found.__getitem__)
+            reads[version] = (await read_beside(raw, lane=lane, known=self.known)).transcript
+        return reads
 
     async def assemble(self, body: Recipe) -> bytes:
         """A body's bytes from the log, each withheld byte as ``*``. Raises ContentForgotten and LogFailed."""
-        digests = {piece.digest for piece in body.pieces if isinstance(piece, recipe.Piece)}
-        found = await self._contents.fetch(self._stream, sorted(digests))
+        found = await self.contents(_digests_of(body))
         return recipe.assemble(body.pieces, found.__getitem__)
 
     async def read_stored(self, change: bytes) -> bytes:
@@ -101,10 +122,18 @@ class Bodies:
 
     async def read_all_stored(self, changes: Iterable[bytes]) -> dict[bytes, bytes]:
         """What each of several encoded changes on nothing makes, read at once. Raises ContentForgotten, LogFailed."""
-        recipes = {each: recipe.apply(Recipe(), recipe.decode(each)) for each in changes}
-        pieces = (piece for each in recipes.values() for piece in each.pieces)
-        found = await self.contents(piece.digest for piece in pieces if isinstance(piece, recipe.Piece))
-        return {each: recipe.assemble(made.pieces, found.__getitem__) for each, made in recipes.items()}
+        stored: dict[bytes, bytes] = {}
+        recipes: dict[bytes, Recipe] = {}
+        for change in changes:
+            held = self._replies.get(change)
+            if held is not None:
+                stored[change] = held.raw
+            else:
+                recipes[change] = recipe.apply(Recipe(), recipe.decode(change))
+        if recipes:
+            found = await self.contents(digest for made in recipes.values() for digest in _digests_of(made))
+            stored |= {change: recipe.assemble(made.pieces, found.__getitem__) for change, made in recipes.items()}
+        return stored
 
     def hold_stored(self, change: bytes, data: bytes) -> None:
         """Keep a reply that came just now: the next request most likely shows it."""
@@ -140,6 +169,10 @@ class Bodies:
         self.known.clear()
         self._held.clear()
         self._replies.clear()
+
+
+def _digests_of(body: Recipe) -> Iterator[bytes]:
+    return (piece.digest for piece in body.pieces if isinstance(piece, recipe.Piece))
 
 
 _LIKENESS = (Echo.SAME, Echo.TRIMMED, Echo.REWRITTEN, Echo.ABSENT)
@@ -238,8 +271,14 @@ class Histories:
             attempt: [each for each in rounds if each.usage or each.stop_reason]
             for attempt, rounds in branch.rounds.finished.items()
         }
+        stored = await self._bodies.read_all_stored(
+            change
+            for rounds in said.values()
+            for event in rounds
+            for change in (event.reply, *(answer.result for answer in event.answers))
+        )
         replies = {
-            attempt: tuple([await self._round(each, sent.dialect) for each in rounds])
+            attempt: tuple(_round_of(event, sent.dialect, stored) for event in rounds)
             for attempt, rounds in said.items()
             if rounds
         }
@@ -260,10 +299,6 @@ class Histories:
             held if held is not None and branch.wire is not None and held.version == branch.wire.body_version else None
         )
 
-    async def _round(self, event: RoundFinished, dialect: Dialect) -> Round:
-        results = {each.call: await self._bodies.read_stored(each.result) for each in event.answers}
-        return round_of(await self._bodies.read_stored(event.reply), dialect, results)
-
     def keep_sent(self, branch: Branch, history: UpstreamHistory, sent: Transcript) -> Prior:
         """Keep what was sent just now, if its branch goes on from there."""
         assert branch.wire is not None
@@ -282,6 +317,10 @@ class Histories:
     def forget(self) -> None:
         """Nothing is stored any more."""
         self._held.clear()
+
+
+def _round_of(event: RoundFinished, dialect: Dialect, stored: Mapping[bytes, bytes]) -> Round:
+    return round_of(stored[event.reply], dialect, {answer.call: stored[answer.result] for answer in event.answers})
 
 
 def blocks_of(body: bytes, dialect: Dialect) -> tuple[Block, ...]:

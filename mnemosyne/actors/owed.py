@@ -184,6 +184,10 @@ class OwedWork:
         """The command; None where a body is no conversation."""
         assert exchange.ended is not None
         branch, usage = self._state.branches[address.branch], exchange.ended.usage
+        sent_versions = [each.version for each in (exchange.request, *exchange.rounds)]
+        missing = [version for version in sent_versions if version not in self._reads]
+        if missing:
+            self._reads |= await self._loaded.bodies.of_versions(missing, branch.lane)
         client = await self._lay_out(branch, exchange.request, upstream=False)
         if client is None:
             return None
@@ -222,9 +226,7 @@ class OwedWork:
 
     async def _lay_out(self, branch: Branch, request: SentRequest, *, upstream: bool) -> PromptLayout | None:
         """By way of the branch's last layout, or of its parent's where it has none yet."""
-        read = self._reads.get(request.version)
-        if read is None:
-            read = await self._loaded.bodies.of_version(request.version, branch.lane)
+        read = self._reads[request.version]
         parent = branch.parent or ""
         before = self._layouts.get((branch.name, upstream)) or self._layouts.get((parent, upstream))
         layout = await make_beside(lambda: lay_out(read, before), in_thread=before is None and len(read.raw) >= LARGE)

@@ -125,14 +125,21 @@ class SessionRegistry:
         """Whether a session has an actor."""
         return stream in self._awake
 
+    @property
+    def database_patience(self) -> float:
+        """Seconds that a request waits for the database at present."""
+        return self.patience.for_database(self._journal.commit_seconds)
+
     def patience_with(self, stream: UUID, loaded: float) -> float:
         """The seconds to wait for a session's actor: ``loaded`` where it has read the log; else what that takes, but
-        not again and again, as the database may be away for long.
+        not again and again, as the database may be away for long. A slow database adds what it takes beyond the usual.
         """
         awake = self._awake.get(stream)
         if awake is not None and awake.actor.loaded:
-            return loaded
-        return self.patience.actor if awake is not None and awake.is_late else self.patience.loading
+            seconds = loaded
+        else:
+            seconds = self.patience.actor if awake is not None and awake.is_late else self.patience.loading
+        return seconds + self.database_patience - self.patience.database
 
     def note_late(self, stream: UUID) -> None:
         """Somebody waited for a session's actor in vain."""

@@ -256,7 +256,7 @@ class SessionFinder:
 
     async def _ask_directory(self, ask: Callable[[], Awaitable[Found]]) -> Found:
         """What the directory says. Raises LogFailed where it does not, or not in time."""
-        with trio.move_on_after(self.registry.patience.database):
+        with trio.move_on_after(self.registry.database_patience):
             return await ask()
         raise LogUnavailable("the directory of sessions does not answer in time")
 

@@ -49,6 +49,7 @@ from mnemosyne.actors.tellings import Telling
 from mnemosyne.actors.tools import NOT_HELPED
 from mnemosyne.actors.under_way import MOST_ROUNDS
 from mnemosyne.backoff import backoff
+from mnemosyne.domain.cost.catalogue import family_of
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.recall.memory_results import NOT_NOW
@@ -503,15 +504,17 @@ class Turn:
         return None
 
     async def _fits_without_plan(self) -> bool:
-        """Whether what goes upstream without the session's actor is not too large, as far as can be told: for the
-        model; and for the window of a managed conversation whose actor is only busy, and the database not away.
+        """Whether what goes upstream without the session's actor is not too large for the model, as far as can be told.
+        Of a model that is in no table, the configured window is all that is known; it counts for a managed conversation
+        whose actor is only busy.
         """
         going_on = await self._going_on()
         stream, lane = (await self.identity()).stream, self._request.lane
         is_busy = self._registry.mode_of(stream, lane) is Mode.MANAGE
         read = await (self._request.read() if going_on is None else read_beside(going_on.body, lane=lane))
         wanted, model = self._registry.settings.window, read.transcript.fields.model
-        most = choose_window(wanted, model) if going_on is None and is_busy else None
+        is_known = bool(family_of(model or ""))
+        most = choose_window(wanted, model) if going_on is None and is_busy and not is_known else None
         return await trio.to_thread.run_sync(lambda: rounds.fits(read.transcript, most=most))
 
     async def _begins_with(self, proposal: Proposal) -> bool:
@@ -741,10 +744,14 @@ class Turn:
         return answer
 
     async def _patiently(self, wait: Callable[[], Awaitable[object]]) -> None:
-        with trio.move_on_after(self._patience.database) as scope:
-            await wait()
-        if scope.cancelled_caught:
-            log.warning("the database takes longer than %g s; the turn goes on", self._patience.database)
+        """Wait, as long as the database lets one expect an outcome; it may turn out to be unreachable meanwhile."""
+        began = trio.current_time()
+        while (left := began + self._registry.database_patience - trio.current_time()) > 0:
+            with trio.move_on_after(min(left, self._patience.database)) as scope:
+                await wait()
+            if not scope.cancelled_caught:
+                return
+        log.warning("the database takes longer than %.2g s; the turn goes on", trio.current_time() - began)
 
 
 async def _until_durable(answer: Answer) -> None:

@@ -129,6 +129,11 @@ class Progress(Protocol):
 class Journal(Protocol):
     """The write side of the log: appends of all sessions, made durable in the order in which they came."""
 
+    @property
+    def commit_seconds(self) -> float:
+        """Seconds that the last commit took; infinite while the database is unreachable or hangs."""
+        ...
+
     def submit(self, append: Append) -> Ticket:
         """Queue an addition without waiting. It stays queued while the database is away.
 

@@ -47,8 +47,10 @@ CODEC = event_codec()
 
 PATIENT = Patience(**dict.fromkeys(attrs.fields_dict(Patience), 60.0))
 """No request goes on without something because the machine is busy: what happens then has tests of its own."""
-SOON = JournalLimits(company=0.01)
-"""Nothing waits for company for long: what is written when is a matter of the journal's own tests."""
+SOON = JournalLimits(company=0.01, first_commit=0.0)
+"""Nothing waits for company for long, and the database is known to be fast: what is written when is a matter of the
+journal's own tests.
+"""
 SECRET = "sk-canary-0123456789"
 LONG = "A long text that is a content of its own, whoever says it. " * 20
 STREAM = stream_of("t", "s")

@@ -1,8 +1,10 @@
 """How long a request waits adds up to what a user is ready to bear, and each part fits into the whole that it is of."""
 
+import math
+
 import attrs
 
-from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.actors.patience import COMMITS_AWAITED, USUAL, Patience
 from mnemosyne.actors.registry import SessionRegistry
 
 
@@ -16,6 +18,14 @@ def test_what_is_brought_unasked_leaves_time_for_more_than_the_index() -> None:
 
 def test_the_longer_a_wait_the_worse_is_what_happens_without_it() -> None:
     assert USUAL.database < USUAL.actor < USUAL.loading < USUAL.last_resort < USUAL.answers
+
+
+def test_a_request_waits_longer_only_for_a_database_that_is_slow() -> None:
+    assert USUAL.for_database(0.005) == USUAL.database
+    assert USUAL.for_database(0.1) == COMMITS_AWAITED * 0.1
+    assert USUAL.for_database(3.0) == USUAL.slow_database
+    assert USUAL.for_database(USUAL.slow_database + 0.1) == USUAL.database
+    assert USUAL.for_database(math.inf) == USUAL.database
 
 
 def test_nothing_is_waited_for_without_end_and_everything_for_a_while() -> None:

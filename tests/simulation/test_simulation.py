@@ -8,11 +8,12 @@ from functools import cache
 import attrs
 import pytest
 
+from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.http.client_reply import ClientReply
 from tests.simulation.schedule import make_run
-from tests.simulation.world import SimulationResult, draw_plan, simulate
+from tests.simulation.world import Plan, SimulationResult, draw_plan, simulate
 
 SEEDS = (6, 14, 18, 36)
 """A few that pass through much in little time."""
@@ -39,6 +40,19 @@ def test_those_seeds_have_two_servers_deaths_bad_weather_hidden_rounds_and_lost_
 
 def test_one_seed_is_one_run() -> None:
     assert simulate(SEEDS[2]) == simulated(SEEDS[2])
+
+
+def _with_two_servers_on_a_slow_database(plan: Plan) -> Plan:
+    """Each access takes 0.4 s, and nothing else goes wrong."""
+    quiet = attrs.evolve(plan, deaths=0, weathers=(), troubled=0.0, refused=0.0, refuses=0.0)
+    return attrs.evolve(quiet, servers=2, seconds=(0.4,), equipment=attrs.evolve(plan.equipment, patience=USUAL))
+
+
+@pytest.mark.parametrize("seed", [0, 4, 5, 11])
+def test_two_servers_on_a_slow_database_lose_nothing_and_break_no_prefix(seed: int) -> None:
+    result = simulate(seed, _with_two_servers_on_a_slow_database)
+    assert result.conflicts
+    assert (result.gaps, result.lost, result.refusals) == (0, 0, 0)
 
 
 # What does not hold is found

@@ -4,7 +4,7 @@ import itertools
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from uuid import UUID
@@ -33,7 +33,7 @@ from tests.scenarios import walks
 from tests.scenarios.judge import Archive, Judge, Record
 from tests.scenarios.scene import WINDOW, Clock
 from tests.simulation.clients import OBSERVED, FickleCasting, SimulatedAgent, SimulatedScene, StepDrawer
-from tests.simulation.database import BAD, LogConnection, SharedLog, Weather
+from tests.simulation.database import BAD, FAIR_SECONDS, LogConnection, SharedLog, Weather
 from tests.simulation.network import MemoryProvider, MemoryUpstream
 from tests.simulation.schedule import SeededRun, make_run
 from tests.simulation.server import SERVER, Equipment, SimulatedServer, run_in_weathers
@@ -72,6 +72,8 @@ class Plan:
     refuses: float
     skew: float
     equipment: Equipment
+    seconds: Sequence[float] = FAIR_SECONDS
+    """How long each access to the database may take."""
 
 
 def draw_plan(chance: random.Random) -> Plan:
@@ -240,7 +242,7 @@ class World:
             await trio.sleep(self.chance.uniform(0, 3))
 
     def _make_server(self, name: str, nursery: trio.Nursery, ahead: float) -> SimulatedServer:
-        connection = LogConnection(self.log, self.chance, nursery, self.seeded.trace.note)
+        connection = LogConnection(self.log, self.chance, nursery, self.seeded.trace.note, seconds=self.plan.seconds)
         return SimulatedServer(
             name=name,
             connection=connection,
@@ -417,10 +419,10 @@ def _watched(world: World) -> Iterator[None]:
             logger.removeHandler(ear)
 
 
-def simulate(seed: int) -> SimulationResult:
-    """The run of a seed. Raises a Fault that says how to have it again, with the end of the trace."""
+def simulate(seed: int, change: Callable[[Plan], Plan] = lambda plan: plan) -> SimulationResult:
+    """The run of a seed whose plan is changed. Raises a Fault that says how to repeat it, with the end of the trace."""
     seeded = make_run(seed)
-    world = World(seed, seeded, draw_plan(seeded.chance))
+    world = World(seed, seeded, change(draw_plan(seeded.chance)))
     try:
         with _watched(world):
             return seeded.run(world.run)

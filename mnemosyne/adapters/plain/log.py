@@ -40,6 +40,10 @@ class PlainLog:
     def committed(self) -> LogProgress:
         return self._committed
 
+    @property
+    def commit_seconds(self) -> float:
+        return 0.0
+
     def submit(self, append: Append) -> JournalTicket:
         """Commit at once; the ticket comes back settled."""
         prepared = prepare(append, self._codec)

@@ -48,7 +48,7 @@ class PostgresContentStore:
 
     async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         """See ports.ContentStore."""
-        return await self._database.run(_fetch, stream, list(dict.fromkeys(digests)))
+        return await self._database.run(_fetch, stream, list(dict.fromkeys(digests)), alone=True)
 
 
 @attrs.frozen(eq=False)

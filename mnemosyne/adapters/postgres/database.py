@@ -113,7 +113,7 @@ class Database:
     ) -> Result:
         """Run ``fn(connection, *args)`` in a worker thread, in a transaction that commits if it returns.
 
-        ``alone`` says that it is a single statement, which is a transaction of its own, and one that may be sent again:
+        ``alone`` says that each statement may be a transaction of its own, and that all of ``fn`` may be run again:
         where an idle connection has died with its server, nobody knows whether it took hold.
 
         ``deadline`` is in seconds and counts the wait for a connection too. A ``limiter`` of one's own keeps a caller

@@ -40,18 +40,18 @@ class PostgresDirectory:
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         await self._projector.look()
-        return await self._database.run(_root_of, tenant, agent_id)
+        return await self._database.run(_root_of, tenant, agent_id, alone=True)
 
     async def off_since(self, tenant: str) -> int | None:
         return off_since(await self._database.run(self._events, operator_stream(tenant), _OF_OPERATOR, alone=True))
 
     async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         await self._projector.look()
-        return await self._database.run(_find_with, MANAGED_WITH, tenant, chains)
+        return await self._database.run(_find_with, MANAGED_WITH, tenant, chains, alone=True)
 
     async def find_unnamed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         await self._projector.look()
-        return await self._database.run(_find_with, UNNAMED_WITH, tenant, chains)
+        return await self._database.run(_find_with, UNNAMED_WITH, tenant, chains, alone=True)
 
     async def aliases(self, name: str) -> Sequence[Alias]:
         try:

@@ -92,15 +92,15 @@ class PostgresEventLog:
 
     async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Any]]:
         """See ports.EventLog. Also raises UnknownEvent."""
-        return await self._database.run(self._read, stream, after, upto)
+        return await self._database.run(self._read, stream, after, upto, alone=True)
 
     async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[Any]]:
         """See ports.EventLog. Also raises UnknownEvent."""
-        return await self._database.run(self._pick, stream, versions)
+        return await self._database.run(self._pick, stream, versions, alone=True)
 
     async def select(self, stream: UUID, classes: Collection[type]) -> Sequence[Recorded[Any]]:
         """See ports.EventLog. Also raises UnknownEvent."""
-        return await self._database.run(self._select, stream, self._codec.names_of(classes))
+        return await self._database.run(self._select, stream, self._codec.names_of(classes), alone=True)
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
         """See ports.EventLog."""
@@ -132,7 +132,7 @@ class PostgresEventLog:
 
     async def version(self, stream: UUID) -> int:
         """The version of a stream's last event; 0 where it has none."""
-        return await self._database.run(_version, stream)
+        return await self._database.run(_version, stream, alone=True)
 
     async def last_position(self) -> int:
         """The position of the log's last event; 0 for an empty log."""

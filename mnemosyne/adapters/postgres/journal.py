@@ -43,6 +43,10 @@ class JournalLimits:
     longest_pause: float = 2.0
     give_up: float = math.inf
     """After how many seconds without the database what waits fails: a command must end, a server keeps trying."""
+    first_commit: float = 0.6
+    """How long a commit is assumed to take before one has ended, in seconds: a database may be slow from the start."""
+    longest_commit: float = 10.0
+    """After how long a commit under way means that the database hangs, in seconds."""
     company: float = 0.25
     """How long an append that may wait does so for others to commit with, in seconds: a turn in which that much happens
     commits twice instead of four times.
@@ -155,12 +159,21 @@ class GroupJournal:
         self._one_by_one = 0
         self._pauses = self._backoff()
         self._away_since: float | None = None
+        self._commit_began: float | None = None
+        self._last_commit_seconds = self._limits.first_commit
         self._last_error: str | None = None
 
     @property
     def committed(self) -> LogProgress:
         """What this process has made durable so far."""
         return self._committed
+
+    @property
+    def commit_seconds(self) -> float:
+        elapsed = trio.current_time() - self._commit_began if self._commit_began is not None else 0.0
+        if self._away_since is not None or elapsed > self._limits.longest_commit:
+            return math.inf
+        return self._last_commit_seconds
 
     @property
     def waiting(self) -> WaitingAppends:
@@ -235,6 +248,7 @@ class GroupJournal:
     async def _commit_next(self) -> None:
         """Try to commit the head of the queue; it leaves the queue only when its outcome is known."""
         batch = self._next_batch()
+        self._commit_began = trio.current_time()
         try:
             outcome = await self._committer.commit([ticket.prepared for ticket in batch])
         except LogUnavailable as error:
@@ -246,8 +260,11 @@ class GroupJournal:
             logger.exception("A commit failed in a way that nobody expected.")
             self._isolate(batch, LogFailed(f"the append could not be written: {type(error).__name__}"))
         else:
+            self._last_commit_seconds = trio.current_time() - self._commit_began
             self._come_back()
             self._settle(batch, outcome)
+        finally:
+            self._commit_began = None
 
     def _next_batch(self) -> list[JournalTicket]:
         if self._one_by_one:

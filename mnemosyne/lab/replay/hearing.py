@@ -92,6 +92,7 @@ class Hearing:
     """A journal that hears what would be written, and writes nothing (ports.Journal)."""
 
     events: tuple[Event, ...] = ()
+    commit_seconds: float = 0.0
 
     def submit(self, append: Append) -> Ticket:
         self.events += tuple(envelope.event for envelope in append.envelopes)  # type: ignore[misc]

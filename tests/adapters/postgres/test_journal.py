@@ -1,6 +1,7 @@
 """The journal: order, conflicts that stay with the guilty, outages that lose nothing; with a fake, then for real."""
 
 import logging
+import math
 import re
 from collections.abc import AsyncIterator, Sequence
 
@@ -196,6 +197,31 @@ class TestQueue:
             await journal.close(within=1)
             assert await patient.durable() == 1
             assert trio.current_time() == began
+
+    async def test_it_reports_what_a_commit_takes_and_when_the_database_is_unreachable_or_hangs(
+        self, moody: Moody, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        limits = JournalLimits()
+        async with running(GroupJournal(moody, CODEC)) as journal:
+            assert journal.commit_seconds == limits.first_commit
+            moody.gate = trio.Event()
+            slow = journal.submit(said(stream(1), 0, "a"))
+            await trio.sleep(2)
+            assert journal.commit_seconds == limits.first_commit
+            await trio.sleep(limits.longest_commit)
+            assert journal.commit_seconds == math.inf
+            moody.gate.set()
+            await slow.durable()
+            assert journal.commit_seconds == 2 + limits.longest_commit
+            await journal.append(said(stream(1), 1, "b"))
+            assert journal.commit_seconds == 0
+            moody.away = True
+            lost = journal.submit(said(stream(1), 2, "c"))
+            await wait_all_tasks_blocked()
+            assert journal.commit_seconds == math.inf
+            moody.away = False
+            await lost.durable()
+            assert journal.commit_seconds == 0
 
     async def test_an_error_that_nobody_expected_fails_its_append_and_not_the_journal(self, moody: Moody) -> None:
         async with running(GroupJournal(moody, CODEC)) as journal:

@@ -78,18 +78,24 @@ def _blocks_in(text: str) -> Iterator[Block]:
 
 
 def _parts(found: Sequence[Block], by_user: Collection[int]) -> Iterator[TextPart]:
-    calls = {str(block.get("id")): block for block in found if blocks.is_any_call(block)}
-    results: dict[str, list[Block]] = {}
-    for block in found:
-        if blocks.is_any_result(block):
-            results.setdefault(str(blocks.call_id_of(block)), []).append(block)
+    calls: dict[str, int] = {}  # the last of each id: some servers give every call the same one
+    results: dict[int, list[Block]] = {}  # by the number of the call, or of the first result where that has none
+    first: dict[int, int] = {}
+    for number, block in enumerate(found):
+        if blocks.is_any_call(block):
+            calls[str(block.get("id"))] = number
+        elif blocks.is_any_result(block):
+            call = calls.setdefault(str(blocks.call_id_of(block)), number)
+            results.setdefault(call, []).append(block)
+            first.setdefault(call, number)
+    answers = {number: call for call, number in first.items()}
     for number, block in enumerate(found):
         if blocks.is_any_result(block):
-            call = str(blocks.call_id_of(block))
-            if call in results:  # the first result of a call stands for them all
-                yield from exchange_parts(calls.get(call), results.pop(call))
+            if number in answers:  # the first result of a call stands for them all
+                call = answers[number]
+                yield from exchange_parts(found[call] if call != number else None, results[call])
         elif blocks.is_any_call(block):
-            if str(block.get("id")) not in results:
+            if number not in results:
                 yield from exchange_parts(block, ())
         elif block.get("type") not in THINKING:
             yield TextPart(Voice.USER if number in by_user else Voice.ASSISTANT, blocks.text_of(block))

@@ -286,25 +286,31 @@ def _is_result(blocks: Sequence[Block], place: BlockPlace, message: int) -> bool
     return place.message == message and is_result(blocks[place.block])
 
 
-def _find_gone(messages: Sequence[Message], sights: Sights, first: int) -> frozenset[str]:
-    """The calls that leave with their results: those of which both are evicted."""
-    calls: set[str] = set()
-    results: set[str] = set()
+def _find_gone(messages: Sequence[Message], sights: Sights, first: int) -> frozenset[BlockPlace]:
+    """The places of calls that leave with their results, all of which are evicted. A result answers the last call of
+    its id: some servers give every call the same one.
+    """
+    calls: dict[str, BlockPlace] = {}
+    answered: dict[BlockPlace, list[BlockPlace]] = {}
     for number, message in enumerate(messages, first):
         for index, block in enumerate(content_blocks(message.get("content"))):
-            sight = sights.get(BlockPlace(number, index))
-            if sight is not None and sight.fidelity is Fidelity.EVICTED:
-                if is_call(block):
-                    calls.add(str(block.get("id")))
-                elif is_result(block):
-                    results.add(str(call_id_of(block)))
-    return frozenset(calls & results)
+            place = BlockPlace(number, index)
+            if is_call(block):
+                calls[str(block.get("id"))] = place
+            elif is_result(block) and str(call_id_of(block)) in calls:
+                answered.setdefault(calls[str(call_id_of(block))], []).append(place)
+
+    def is_evicted(place: BlockPlace) -> bool:
+        return place in sights and sights[place].fidelity is Fidelity.EVICTED
+
+    pairs = ((call, *results) for call, results in answered.items())
+    return frozenset(place for pair in pairs if all(map(is_evicted, pair)) for place in pair)
 
 
 class _Rendering:
     """Renders messages in their order: an object is told of in the first of its places."""
 
-    def __init__(self, sights: Sights, gone: frozenset[str], omitted: Collection[BlockPlace] = ()) -> None:
+    def __init__(self, sights: Sights, gone: frozenset[BlockPlace], omitted: Collection[BlockPlace] = ()) -> None:
         self._sights = sights
         self._omitted = omitted
         self._gone = gone
@@ -328,16 +334,18 @@ class _Rendering:
                 self._prompts.setdefault(sight.id, set()).update(lines)
                 yield block
             else:
-                yield from self._degrade(block, sight, by_assistant=message.get("role") == "assistant")
+                yield from self._degrade(
+                    block, BlockPlace(number, index), sight, by_assistant=message.get("role") == "assistant"
+                )
 
-    def _degrade(self, block: Block, sight: Sight, *, by_assistant: bool) -> Iterator[_Rendered]:
+    def _degrade(self, block: Block, place: BlockPlace, sight: Sight, *, by_assistant: bool) -> Iterator[_Rendered]:
         if is_call(block):  # the result, which follows, is where the object is told of
-            if str(block.get("id")) not in self._gone:
+            if place not in self._gone:
                 yield {**block, "input": shorten(block.get("input"), sight)}
             return
         first = sight.id not in self._told
         self._told.add(sight.id)
-        if is_result(block) and call_id_of(block) not in self._gone:
+        if is_result(block) and place not in self._gone:
             yield {**without_marker(block), "content": sight.shown if first else sight.again}
         elif first and by_assistant and sight.is_part and block.get("type") == "text":
             yield _Line(sight.told)

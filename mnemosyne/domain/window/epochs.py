@@ -350,11 +350,19 @@ def find_repeated(messages: Sequence[Message]) -> frozenset[BlockPlace]:
 
 
 def _are_told_apart(messages: Sequence[Message]) -> bool:
-    """Whether each call has an id of its own, so that its result can be told from another's. Some servers behind Chat
-    Completions give all calls the same one, or none.
+    """Whether each result answers one call alone: an id is used again only once it was answered. Some servers behind
+    Chat Completions give all calls the same one, or none.
     """
-    calls = [block.get("id") for message in messages for block in content_blocks(message["content"]) if is_call(block)]
-    return all(calls) and len(set(calls)) == len(calls)
+    waiting: set[object] = set()
+    for block in (block for message in messages for block in content_blocks(message["content"])):
+        call = block.get("id")
+        if is_call(block):
+            if not isinstance(call, str) or call in waiting:
+                return False
+            waiting.add(call)
+        else:
+            waiting.discard(call_id_of(block))
+    return True
 
 
 def _write(each: Joined, asked: PendingRequest) -> list[bytes]:

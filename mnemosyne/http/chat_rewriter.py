@@ -60,7 +60,8 @@ class ChatRewriter(SplicedStream):
             self._end_round(frame, event, sending)
 
     def _find_place(self, event: Message) -> Sequence[Call | None]:
-        calls = self._calls.take(_calls_in(_choice_of(event)))
+        pieces = _calls_in(_choice_of(event))
+        calls = self._calls.take(pieces) if pieces else ()
         for call in calls:
             if call is not None and self._may_be_hidden(call):
                 self._unnamed.add(call.number)
@@ -70,9 +71,9 @@ class ChatRewriter(SplicedStream):
 
     def _may_be_hidden(self, call: Call) -> bool:
         """Whether it depends on what still comes of its name."""
-        if not call.name:
-            return True
-        return not call.written.begun and any(name != call.name and name.startswith(call.name) for name in self._hidden)
+        if call.name and call.written.begun:
+            return False
+        return not call.name or any(name != call.name and name.startswith(call.name) for name in self._hidden)
 
     def _is_unsettled(self, frame: Frame, event: Message) -> bool:
         return bool(self._unnamed) and _choice_of(event).get("finish_reason") is None and "error" not in event

@@ -222,9 +222,13 @@ class SplicedStream(ABC):
         """The frames of a round without its cleanup blocks."""
         self._spliced = self._spliced or self._tags.hid
         for frame, event in frames:
-            self._unsettled.append((frame, event, self._find_place(event)))
-            if not self._is_unsettled(frame, event):
+            place = self._find_place(event)
+            if self._is_unsettled(frame, event):
+                self._unsettled.append((frame, event, place))
+                continue
+            if self._unsettled:
                 self._settle(sending)
+            self._take_of_round(frame, event, place, sending)
 
     def _settle(self, sending: Sending) -> None:
         """Pass on the frames that waited."""

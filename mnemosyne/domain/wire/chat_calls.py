@@ -25,16 +25,23 @@ class JsonText:
     """JSON that comes in pieces of text: whether its first object or array is whole. Each character is read once."""
 
     begun: bool = False
-    is_whole: bool = False
+    _unread: list[str] = attrs.field(factory=list)
+    _is_whole: bool = False
     _depth: int = 0
     _in_string: bool = False
     _escaped: bool = False
 
     def feed(self, text: str) -> None:
+        """Take the next piece; it is read when ``is_whole`` is asked for."""
         self.begun = self.begun or bool(text.strip())
-        if self.is_whole:
-            return
-        start, self._escaped = int(self._escaped and bool(text)), self._escaped and not text
+        self._unread.append(text)
+
+    @property
+    def is_whole(self) -> bool:
+        text, self._unread = "".join(self._unread), []
+        if self._is_whole or not text:
+            return self._is_whole
+        start, self._escaped = int(self._escaped), False
         for found in _MARK.finditer(text, start):
             mark = found.group()
             if mark == '"':
@@ -43,7 +50,8 @@ class JsonText:
                 self._escaped = self._in_string and len(mark) == 1
             elif not self._in_string:
                 self._depth += 1 if mark in "{[" else -1
-                self.is_whole = self.is_whole or self._depth == 0
+                self._is_whole = self._is_whole or self._depth == 0
+        return self._is_whole
 
 
 @attrs.define(eq=False)
@@ -64,7 +72,7 @@ class Call:
 
     def add(self, piece: "_Piece") -> None:
         """Go on with a piece."""
-        self.named_again = self.named_again or (self.written.is_whole and piece.name == self.name != "")
+        self.named_again = self.named_again or (piece.name == self.name != "" and self.written.is_whole)
         self.id = self.id or piece.id
         self.name = _join_names(self.name, piece.name)
         self.written.feed(piece.written)
@@ -79,12 +87,22 @@ class Call:
         self._pieces.setdefault(kind, []).append(written)
         called |= {key: value for key, value in delta.items() if key != _WRITTEN[kind] and value}
 
+    def append(self, arguments: str) -> bool:
+        """Go on with arguments alone; False where it is no call of a function yet."""
+        pieces = self._pieces.get("function")
+        if pieces is None:
+            return False
+        self.written.feed(arguments)
+        pieces.append(arguments)
+        return True
+
     def begins_another(self, piece: "_Piece") -> bool:
         """Whether a piece that seems to go on with this call begins another."""
         if piece.id and self.id and piece.id != self.id:
             # Some servers make a new id for each piece: then what it brings is the rest of the arguments.
             return bool(piece.name) or not piece.written or self.written.is_whole
-        if self.written.is_whole and piece.written.strip() and (self.named_again or piece.name == self.name):
+        is_named_again = self.named_again or piece.name == self.name
+        if is_named_again and piece.written.strip() and self.written.is_whole:
             return True
         if piece.name == self.name or not piece.name or not self.name:
             return False
@@ -142,6 +160,9 @@ class Calls:
 
     def take(self, deltas: Sequence[object]) -> list[Call | None]:
         """Take the pieces of calls in a delta; the call that each belongs to, None for what is none."""
+        going_on = self._go_on(deltas[0]) if len(deltas) == 1 else None
+        if going_on is not None:
+            return [going_on]
         pieces = [_read(each) if isinstance(each, Mapping) else None for each in deltas]
         bare = sum(1 for each in pieces if each is not None and each.index is None and not each.id)
         unnamed: list[Call | None] = list(self._calls[-bare:]) if bare > 1 else [self._last]
@@ -161,6 +182,17 @@ class Calls:
             self._touch(call, piece.index)
             taken.append(call)
         return taken
+
+    def _go_on(self, delta: object) -> Call | None:
+        """The call of the piece before, where this one is no more than its next arguments: nearly all are."""
+        call, named = self._last, {"index", "function"}
+        if call is None or call.named_again or not isinstance(delta, dict) or delta.keys() != named:
+            return None
+        called = delta["function"]
+        if type(delta["index"]) is not int or delta["index"] != call.index or not isinstance(called, dict):
+            return None
+        text = called.get("arguments")
+        return call if len(called) == 1 and isinstance(text, str) and call.append(text) else None
 
     def _find(self, piece: _Piece) -> Call | None:
         named = self._by_id.get((piece.index, piece.id)) if piece.id else None

@@ -12,11 +12,9 @@ import attrs
 
 def index_of(value: object) -> int | None:
     """An index as its server wrote it, be it a float or a text of digits; None for what is none."""
+    if type(value) is int:
+        return value
     match value:
-        case bool():
-            return None
-        case int():
-            return value
         case float() if value.is_integer():
             return int(value)
         case str() if len(value) < 10 and value.isascii() and value.isdigit():
@@ -41,6 +39,8 @@ class BlockPlaces:
     _by_id: dict[tuple[int | None, str], int] = attrs.field(factory=dict)
     _last_at: dict[int, int] = attrs.field(factory=dict)
     _last: int | None = None
+    _asked: tuple[int | None, tuple[object, ...]] | None = None
+    """By what the last one was found: nearly always the next event is of the same."""
     _ended: set[int] = attrs.field(factory=set)
 
     def begin(self, index: int | None, *ids: object) -> int:
@@ -56,6 +56,8 @@ class BlockPlaces:
         An id decides among several of one index. Where it is unknown the index does, because some servers give an item
         another id in each event.
         """
+        if self._asked == (index, ids):
+            return self._last
         texts = [each for each in ids if isinstance(each, str)]
         place = self._by_name(index, texts)
         if place is None:
@@ -77,7 +79,7 @@ class BlockPlaces:
         return next((self._by_id[index, each] for each in ids if (index, each) in self._by_id), None)
 
     def _touch(self, place: int, index: int | None, ids: Sequence[object]) -> None:
-        self._last = place
+        self._last, self._asked = place, (index, tuple(ids))
         if index is not None:
             self._last_at[index] = place
         for each in ids:

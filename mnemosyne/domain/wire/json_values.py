@@ -12,10 +12,11 @@ from typing import Any, NoReturn
 
 
 def read(raw: bytes | str) -> Any:
-    """The value, half surrogate pairs kept. Invalid UTF-8 becomes U+FFFD; a number that is not finite, or has more
-    digits than Python reads, becomes a text. Raises ValueError, or RecursionError where values are nested too deep.
+    """The value, half surrogate pairs kept; of bytes in UTF-16 or UTF-32, too. Invalid UTF-8 becomes U+FFFD; a number
+    that is not finite, or has more digits than Python reads, becomes a text. Raises ValueError, or RecursionError where
+    values are nested too deep.
     """
-    return _DECODER.decode(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw)
+    return _DECODER.decode(raw.decode(json.detect_encoding(raw), "replace") if isinstance(raw, bytes) else raw)
 
 
 def read_first(text: str, at: int) -> tuple[Any, int]:

@@ -5,11 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from mnemosyne.domain.session.round_events import EpochBegan
+from mnemosyne.domain.session.round_events import EpochBegan, WindowFilled
+from mnemosyne.domain.window.epochs import SHARED_ID
 from tests.domain.wire.dialects import Call, Exchange, Said, Written
 from tests.http.test_bad_input import request, send
 from tests.http.test_dialects import EACH
-from tests.http.test_odd_json import open_lenient
+from tests.http.test_odd_json import MESSAGES, open_lenient
 
 
 @EACH
@@ -33,3 +34,17 @@ async def test_a_conversation_with_repeated_call_ids_is_rewritten(written: Writt
         last = sent()[-1].decode()
         assert last.count("line of 5") > 200  # the newest is there, whatever its id
         assert last.count("line of 0") < 5
+
+
+async def test_calls_of_one_reply_that_share_an_id_are_a_reason_on_record_to_rewrite_nothing() -> None:
+    def exchange(number: int) -> Exchange:
+        calls = [Call("call", "bash", {"command": f"cat {each}"}, f"line of {each}\n" * 250) for each in "ab"]
+        return Exchange(f"Number {number}.", [Said("Look.", calls=calls), Said("Seen.")])
+
+    async with open_lenient(MESSAGES) as (sent, stage):
+        for turns in range(5):
+            talk = [*map(exchange, range(turns)), Exchange(f"Number {turns}.", ())]
+            assert (await send(stage, MESSAGES, json.dumps(request(MESSAGES, talk)).encode())).status == 200
+        *_, filled = await stage.events_until(WindowFilled)
+        assert filled.why == SHARED_ID
+        assert sent()[-1].decode().count("line of a") > 900

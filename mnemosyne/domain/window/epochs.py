@@ -47,6 +47,7 @@ from mnemosyne.domain.wire.transcript import Transcript
 
 NOTHING_SENT = "nothing was sent yet"
 REST_STAYS = "what else there is must stay, or is new"
+SHARED_ID = "calls that wait for their results share an id, so it is unknown which result answers which"
 UNPLANNED = "nothing was planned for it: its session did not answer in time"
 WENT_BACK = "the client went back to before the last rewrite"
 NO_LONGER_FITS = "the client's own history no longer fits the model's window"
@@ -86,6 +87,8 @@ def decide_epoch(asked: PendingRequest, session: Session, situation: Situation, 
     planned = weigh(situation, lambda: candidates_of(asked, session, sizes))
     if isinstance(planned, Stay):
         return planned
+    if not _are_told_apart([asked.message(number) for number in range(len(asked.read.messages))]):
+        return Stay(SHARED_ID)
     pressed = planned.payback is None and not situation.cold
     return Decision(
         fidelities=planned.fidelities,

@@ -143,6 +143,7 @@ COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
     "nodes": (["nodes"],),
     "objects": (["objects", SESSION], ["object", "OBJECT"]),
     "topics": (["objects", SESSION, "--topics"],),
+    "memory": (["memory", "admit", "--list"],),
     "knowing": (["memory", "list"],),
     "query_answers": (["sql", "select count(*) as turns, repeat('many words ', 40) as said from turns"],),
     "replay": (["replay", "session.jsonl"],),
@@ -199,6 +200,10 @@ def test_every_command_s_table_fits_the_usual_terminals(monkeypatch: pytest.Monk
         return layout(*table)
 
     first = json.loads(CliRunner().invoke(main, ["objects", SESSION, "--json"]).output)["objects"][0]["id"]
+    admitted = CliRunner().invoke(
+        main, ["memory", "admit", "--variable", "KEY"], env={"KEY": "sk-ant-another-0123456789"}
+    )
+    assert admitted.exit_code == 0, admitted.output
     monkeypatch.setattr(printing, "_places", watch)
     monkeypatch.setattr(episodes, "FIRST_TURN", 1)  # the session is short
     for command in chain.from_iterable(COMMANDS.values()):

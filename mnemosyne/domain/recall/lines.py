@@ -86,12 +86,21 @@ def says_nothing_new(question: str, line: str) -> bool:
     return any(len(each) >= _SHORTEST_NAME and each in asked for each in said)
 
 
-_QUESTION = re.compile(r"[^.!?;]{0,300}\w[\"')\]*_]{0,4}\?(?=\s|$)")
+_SENTENCE = re.compile(r"[^.!?;]*[.!?;]?")
+_ASKS = re.compile(r"\w[\"')\]*_]{0,4}\?$")
+_LONGEST_QUESTION = 310
 
 
 def without_questions(line: str) -> str:
     """What a line says beside what it asks: a question has no shape of an answer, whatever it is about."""
-    return _QUESTION.sub("", line) if "?" in line else line
+    if "?" not in line:
+        return line
+    kept = []
+    for sentence in _SENTENCE.finditer(line):
+        text = sentence.group()
+        asks = line[sentence.end() : sentence.end() + 1].isspace() or sentence.end() == len(line)
+        kept.append(text[:-_LONGEST_QUESTION] if asks and _ASKS.search(text[-_LONGEST_QUESTION:]) else text)
+    return "".join(kept)
 
 
 def is_given(line: str) -> bool:

@@ -73,7 +73,7 @@ _REMINDERS = r"(?P<rest>(?:\s*<system-reminder>(?:(?!</system-reminder>).)*+</sy
 def _whole(wording: Wording) -> re.Pattern[str]:
     before, path, after = wording.text.partition("{path}")
     known = re.escape(before) + (r"[^\n\"]{1,4096}" if path else "") + re.escape(after)
-    return re.compile(rf"\s*{known}{_REMINDERS}", re.DOTALL)
+    return re.compile(known + _REMINDERS, re.DOTALL)
 
 
 _PATTERNS = tuple((_whole(wording), wording) for wording in WORDINGS)
@@ -94,7 +94,7 @@ def find_reference(text: str) -> RereadReference | None:
     if len(text) > _LONGEST:
         return None
     for pattern, wording in _PATTERNS:
-        found = pattern.fullmatch(text)
+        found = pattern.fullmatch(text.strip())
         if found is not None:
             return RereadReference(wording, found["rest"].strip())
     return None
@@ -105,7 +105,7 @@ def claims_own_change(text: str) -> bool:
     return any(text.rstrip().endswith(wording.text) for wording in WORDINGS if wording.refers_to is RefersTo.OWN_CHANGE)
 
 
-_WORD = re.compile(r"<[^>]*>|([^\W\d_]+)")
+_WORD = re.compile(r"<[^<>]*>|([^\W\d_]+)")
 
 
 def _words(text: str) -> frozenset[str]:

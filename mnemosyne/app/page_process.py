@@ -52,7 +52,7 @@ async def open_pages(
             log.warning("There will be no pages: no socket can be made for them: %s.", error)
             yield None
             return
-        async with HttpUpstream("http://pages", socket=path) as upstream:
+        async with HttpUpstream("http://localhost", socket=path) as upstream:
             maker = ProcessOnDemand(purpose="the pages", command=COMMAND, listener=listener, environ=with_database)
             tasks.start_soon(maker.run)
             yield PagePasser(upstream, token)

@@ -50,7 +50,7 @@ class Counts:
     hops: int = 0
     """Calls of ``trio.to_thread.run_sync``."""
     parses: int = 0
-    """Calls of ``json.loads`` and ``orjson.loads``."""
+    """Values that ``json`` and ``orjson`` read."""
     parsed: int = 0
     """The bytes, or characters, that these were given."""
     copies: int = 0
@@ -166,7 +166,7 @@ def open_doors() -> Iterator[Doors]:
         patch.setattr(PostgresEventLog, "commit", _counting_commits(PostgresEventLog.commit))
         patch.setattr(GroupJournal, "submit", _noting_tickets(GroupJournal.submit))
         patch.setattr(trio.to_thread, "run_sync", _counting_hops(trio.to_thread.run_sync))
-        patch.setattr(json, "loads", _counting_parses(json.loads))
+        patch.setattr(json.JSONDecoder, "raw_decode", _counting_decodes(json.JSONDecoder.raw_decode))
         patch.setattr(orjson, "loads", _counting_parses(orjson.loads))
         yield Doors()
 
@@ -233,5 +233,16 @@ def _counting_parses(loads: Any) -> Any:
         if doors is not None:
             doors.add(parses=1, parsed=len(text))
         return loads(text, *given, **options)
+
+    return counting
+
+
+def _counting_decodes(raw_decode: Any) -> Any:
+    def counting(decoder: Any, text: str, idx: int = 0) -> tuple[Any, int]:
+        value, end = raw_decode(decoder, text, idx)
+        doors = _doors.get()
+        if doors is not None:
+            doors.add(parses=1, parsed=end - idx)
+        return value, end
 
     return counting

@@ -79,7 +79,8 @@ async def test_a_conversation_with_an_odd_character_is_managed(
         assert await stage.events_until(EpochBegan)
         assert await stage.events_until(ObjectCreated, 5)
         for body in sent():
-            json_values.read_strict(body)
+            assert json_values.is_valid(body)
+            assert json_values.read(body)
     assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []
 
 
@@ -97,7 +98,8 @@ async def test_a_number_that_no_value_holds_leaves_a_conversation_managed(
             assert (await send(stage, MESSAGES, raw)).status == 200
         assert await stage.events_until(EpochBegan)
         for body in sent():
-            json_values.read_strict(body)
+            assert json_values.is_valid(body)
+            assert json_values.read(body)
     assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []
 
 

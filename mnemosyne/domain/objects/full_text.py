@@ -4,14 +4,13 @@ It is the text that segmentation gave the object (``segmentation.Draft.text``), 
 alone: what a summary is measured against is what was measured when the object was made.
 """
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 
 import attrs
 
 from mnemosyne.domain.text.parts import TextPart, Voice, join
 from mnemosyne.domain.text.stubs import LONGEST, plain
-from mnemosyne.domain.wire import blocks
+from mnemosyne.domain.wire import blocks, json_values
 from mnemosyne.domain.wire.blocks import Block, without_marker
 from mnemosyne.domain.wire.fragments import read_block
 from mnemosyne.domain.wire.normal_form import THINKING
@@ -63,7 +62,6 @@ def list_attached(content: bytes) -> tuple[Attachment, ...]:
 
 
 def _blocks_in(text: str) -> Iterator[Block]:
-    decoder = json.JSONDecoder()
     at = 0
     while True:
         while at < len(text) and text[at] in _BETWEEN:
@@ -71,7 +69,7 @@ def _blocks_in(text: str) -> Iterator[Block]:
         if at == len(text):
             return
         try:
-            value, at = decoder.raw_decode(text, at)
+            value, at = json_values.read_first(text, at)
         except RecursionError:
             raise ValueError("a block is nested too deep") from None
         yield read_block(value)

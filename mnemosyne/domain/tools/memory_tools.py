@@ -19,7 +19,6 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.dialect import Dialect
-from mnemosyne.domain.wire.reply import strict_json
 
 QUERY, RESTORE, RELEASE, SEARCH = "memory_query", "memory_restore", "memory_release", "memory_search"
 
@@ -172,7 +171,7 @@ def parse(name: str, input_json: str) -> MemoryCall | RefusedCall:
     if reader is None:
         return RefusedCall(f"There is no memory tool {plain(name, 40)}. There are {', '.join(sorted(NAMES))}.")
     try:
-        given = json_values.storable(strict_json(input_json or "{}"))
+        given = json_values.storable(json_values.read_strict(input_json or "{}"))
     except (ValueError, RecursionError):
         return RefusedCall(f"The input of {name} is not whole JSON. Call it again with {_usage(name)}.")
     if not isinstance(given, dict):

@@ -301,6 +301,6 @@ class _Walk:
 def _facts(dialect: Dialect, key: str, value: bytes) -> tuple[tuple[str, Any], ...] | None:
     """What ``transcript.Fields`` wants to know of this member; None if the value is not JSON."""
     try:
-        return tuple(dialect.read_facts(key, json_values.read_strict(value)))
+        return tuple(dialect.read_facts(key, json_values.read(value))) if json_values.is_valid(value) else None
     except (ValueError, RecursionError):
         return None

@@ -6,9 +6,10 @@ message, so all of that is read.
 """
 
 import json
-import math
 from collections.abc import Callable
 from typing import Any, NoReturn
+
+import orjson
 
 
 def read(raw: bytes | str) -> Any:
@@ -16,12 +17,19 @@ def read(raw: bytes | str) -> Any:
     that is not finite, or has more digits than Python reads, becomes a text. Raises ValueError, or RecursionError where
     values are nested too deep.
     """
-    return _DECODER.decode(raw.decode(json.detect_encoding(raw), "replace") if isinstance(raw, bytes) else raw)
+    text = raw.decode(json.detect_encoding(raw), "replace") if isinstance(raw, bytes) else raw
+    try:
+        return _FAST.decode(text)
+    except ValueError:
+        return _LENIENT.decode(text)
 
 
 def read_first(text: str, at: int) -> tuple[Any, int]:
     """The value that begins at ``at``, and where it ends. Raises as ``read`` does."""
-    return _DECODER.raw_decode(text, at)
+    try:
+        return _FAST.raw_decode(text, at)
+    except ValueError:
+        return _LENIENT.raw_decode(text, at)
 
 
 def read_storable(raw: bytes, shape: Callable[[Any], Any] = lambda value: value) -> Any:
@@ -45,25 +53,29 @@ def storable(value: Any) -> Any:
             return value
 
 
-def read_strict(raw: bytes) -> Any:
-    """The value of what is JSON by the book: UTF-8, and numbers that are numbers. Raises as ``read`` does."""
-    return _STRICT.decode(raw.decode())
+def read_strict(raw: bytes | str) -> Any:
+    """The value of JSON that every parser reads alike: UTF-8, and numbers that a value can hold. Raises as ``read``
+    does.
+    """
+    return _STRICT.decode(raw.decode() if isinstance(raw, bytes) else raw)
 
 
 def is_valid(raw: bytes) -> bool:
-    """Whether what ``read`` takes is JSON by the book."""
+    """Whether what ``read`` takes is JSON by RFC 8259, in UTF-8."""
     try:
         text = raw.decode()
         if "NaN" in text or "Infinity" in text:
-            _STRICT.decode(text)
+            _SYNTAX.decode(text)
     except ValueError:
         return False
     return True
 
 
 def _read_float(literal: str) -> float | str:
-    value = float(literal)
-    return value if math.isfinite(value) else literal
+    try:
+        return _finite(literal)
+    except ValueError:
+        return literal
 
 
 def _read_int(literal: str) -> int | str:
@@ -77,5 +89,12 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-_DECODER = json.JSONDecoder(parse_float=_read_float, parse_int=_read_int, parse_constant=str)
-_STRICT = json.JSONDecoder(parse_int=_read_int, parse_constant=_refuse)
+_finite: Callable[[str], float] = orjson.loads
+"""The number of a literal. Raises ValueError where that is not finite. ``float`` cannot, and a function in Python costs
+a fifth of the time of a body that is full of numbers.
+"""
+
+_FAST = json.JSONDecoder(parse_float=_finite, parse_constant=str)
+_LENIENT = json.JSONDecoder(parse_float=_read_float, parse_int=_read_int, parse_constant=str)
+_STRICT = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse)
+_SYNTAX = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse)

@@ -5,7 +5,6 @@ cumulative usage, ``message_stop``. What is not known is kept, never dropped.
 """
 
 import json
-import math
 from typing import Any
 
 import attrs
@@ -258,28 +257,9 @@ def read_input(text: str) -> Any:
     does not have, JSON too deep to read.
     """
     try:
-        return strict_json(text)
+        return json_values.read_strict(text)
     except (ValueError, RecursionError):
         return text
-
-
-def strict_json(text: str) -> Any:
-    """What a text of JSON says. Raises ValueError for NaN and for numbers that no other reader has, RecursionError."""
-    return _STRICT.decode(text)
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ValueError("a number too large")
-    return number
-
-
-def _refuse(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
-
-
-_STRICT = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse)
 
 
 def text_or_none(value: object) -> str | None:

@@ -48,6 +48,14 @@ def test_a_string_is_a_text_and_a_call_may_be_unanswered() -> None:
     assert full_text(b"") == ""
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "-" + "1" * 4301, "NaN", "-Infinity", "1e400"])
+def test_a_number_that_no_value_holds_leaves_an_object_readable(number: str) -> None:
+    given = f'{{"n":{number},"command":"make"}}'
+    call = f'{{"type":"tool_use","id":"a","name":"bash","input":{given}}}'
+    text = full_text(f'{call},{{"type":"tool_result","tool_use_id":"a","content":"done {number}"}}'.encode())
+    assert text == f"n: {number}\ncommand: make\ndone {number}"
+
+
 def test_half_a_surrogate_pair_can_be_stored() -> None:
     assert full_text(rb'"a\ud83d"') == "a?"
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mnemosyne.domain.tools.memory_tools import SEARCH, RefusedCall, parse
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.message_bytes import as_valid, of_client, parse_blocks, role_of
 from mnemosyne.domain.wire.reply import as_json
@@ -72,3 +73,42 @@ def test_of_members_given_twice_the_last_one_counts_as_in_every_parser(element: 
     sent = of_client(element)
     assert (role_of(sent), [block["text"] for block in parse_blocks(sent)]) == (role, [text])
     assert json.loads(sent)["content"] == parse_blocks(sent)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e999", "9" * 5000, "1" * 400 + ".5"])
+def test_a_number_that_parsers_read_in_different_ways_is_refused_where_a_call_is_answered(number: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        json_values.read_strict(f'{{"limit":[{number}]}}')
+    assert isinstance(parse(SEARCH, f'{{"query":"words","limit":{number}}}'), RefusedCall)
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [
+        ("1.5", 1.5),
+        ("-0.0", -0.0),
+        ("1e308", 1e308),
+        ("5e-324", 5e-324),
+        ("1e-400", 0.0),
+        ("12345678901234567890123", 12345678901234567890123),
+    ],
+)
+def test_an_ordinary_number_is_read_as_python_reads_it(number: str, value: float) -> None:
+    for read in (json_values.read, json_values.read_strict):
+        [found] = read(f"[{number}]")
+        assert (repr(found), type(found)) == (repr(value), type(value))
+
+
+@pytest.mark.parametrize("odd", ["NaN", "1e400", "9" * 5000, '"\\ud83d"'])
+def test_odd_values_do_not_change_how_others_beside_them_are_read(odd: str) -> None:
+    *usual, _ = json_values.read(f'[1.25,-7,1e3,12345678901234567890123,{{"a":[null,true]}},{odd}]')
+    assert usual == [1.25, -7, 1000.0, 12345678901234567890123, {"a": [None, True]}]
+    value, end = json_values.read_first(f"  [1.5,{odd}] 7", 2)
+    assert (value[0], end) == (1.5, len(odd) + 8)
+
+
+@pytest.mark.parametrize(
+    ("raw", "valid"), [(b'["NaN",1e400]', True), (b"[NaN]", False), (b'["\xff"]', False), (b"[-Infinity]", False)]
+)
+def test_json_that_every_rule_allows_is_valid_however_large_its_numbers(raw: bytes, valid: bool) -> None:
+    assert json_values.is_valid(raw) is valid

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.wire.reply import Reply, ReplyBuilder, as_json, json_object, strict_json
+from mnemosyne.domain.wire import json_values
+from mnemosyne.domain.wire.reply import Reply, ReplyBuilder, as_json, json_object
 from tests.http.streams import TEXT, THINKING, TOOL, message
 
 JSON = st.recursive(
@@ -150,7 +151,7 @@ def test_what_is_written_is_json_for_every_reader_whatever_numbers_came(number: 
     written = f'{{"question":"q","n":[{number}]}}'
     reader.take({"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": written}})
     for read in (whole, reader.message()):
-        [block] = strict_json(as_json(read).decode())["content"]
+        [block] = json_values.read_strict(as_json(read))["content"]
         assert block["type"] == "tool_use"
     assert whole["content"][0]["input"]["question"] == "q"
     assert reader.message()["content"][0]["input"] == written

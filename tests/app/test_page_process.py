@@ -80,6 +80,8 @@ def test_a_link_leads_to_pages_of_a_process_of_their_own_which_comes_again_when_
         reply = browser.get("/-/")
         assert (reply.status, b"Nothing was recorded yet" in reply.body) == (200, True)
         assert Browser(browser.address).get("/-/").status == 401
+        assert browser.get("/-/", Origin=f"http://{browser.address}").status == 200  # as a browser sends with our forms
+        assert browser.get("/-/", Origin="http://127.0.0.1:1").status == 403
         home = browser.get("/", **{"Sec-Fetch-Mode": "navigate"})
         assert (home.status, home.headers["location"]) == (303, "/-/")
         assert browser.get("/").status == 502  # what is no browser asks the provider, which is not there

@@ -54,7 +54,7 @@ class PagePasser:
         if body is None:
             await send_error(send, _TOO_LARGE, (b"connection", b"close"))
             return
-        request = UpstreamRequest(scope["method"], target_of(scope), for_upstream(headers), body)
+        request = UpstreamRequest(scope["method"], target_of(scope), _without_origin(for_upstream(headers)), body)
         async with trio.open_nursery() as nursery:
             self.open.add(nursery.cancel_scope)
             try:
@@ -86,6 +86,13 @@ class PagePasser:
         """End what is still shown: pages that follow the log have no end of their own."""
         for scope in self.open:
             scope.cancel()
+
+
+def _without_origin(headers: Headers) -> Headers:
+    """The headers without those by which a browser says which page asks. The server has judged them, by the host that
+    the browser named; the process behind the socket has another, and to it our own pages would be foreign.
+    """
+    return tuple(pair for pair in headers if pair[0].lower() not in (b"origin", b"sec-fetch-site"))
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:

@@ -55,9 +55,9 @@ def printable(value: Any) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """``1 turn``, ``2 turns``; ``1 branch``, ``2 branches``; ``1 entry``, ``2 entries``."""
+    """``1 turn``, ``2 turns``; ``1 branch``, ``2 branches``; ``1 reply``, ``2 replies``."""
     if count == 1:
         return f"{count} {noun}"
-    if noun.endswith("ry"):
+    if noun.endswith(("ry", "ly")):
         return f"{count:,} {noun[:-1]}ies"
     return f"{count:,} {noun}{'es' if noun.endswith('ch') else 's'}"

@@ -94,16 +94,18 @@ def _read_lines(file: Path) -> list[bytes]:
         data = file.read_bytes()
     except OSError as error:
         raise NotFound(f"The transcript {file} cannot be read: {error.strerror}.") from None
-    lines = (line.strip(_AROUND) for line in data.split(b"\n"))
-    return [record for line in lines if line for record in _split_records(line)]
+    return [record for line in data.split(b"\n") for record in split_records(line)]
 
 
-_AROUND = b"\0 \t\r"
+_AROUND = "\0 \t\r\n"
 """What stands around records: a file that was not written to its end is filled up with NUL."""
 
 
-def _split_records(line: bytes) -> list[bytes]:
-    """The entries in a line, and what stands between them."""
+def split_records(line: bytes) -> list[bytes]:
+    """The entries in a line that ends at a line feed, and what stands between them; nothing for an empty line."""
+    line = line.strip(_AROUND.encode())
+    if not line:
+        return []
     if _read_entry(line):
         return [line]
     text = line.decode("utf-8", "surrogateescape")
@@ -117,11 +119,12 @@ def _split_records(line: bytes) -> list[bytes]:
         except (ValueError, RecursionError):
             at += 1
             continue
-        if "type" in entry and "sessionId" in entry:  # else an object within an entry that was cut
-            found += [text[done:at], text[at:end]]
+        between = text[done:at].strip(_AROUND)
+        if not between or ("type" in entry and "sessionId" in entry):  # else an object within an entry that was cut
+            found += [between, text[at:end]]
             done = end
         at = end
-    return [piece.encode("utf-8", "surrogateescape") for piece in (*found, text[done:]) if piece.strip()]
+    return [piece.encode("utf-8", "surrogateescape") for piece in (*found, text[done:].strip(_AROUND)) if piece]
 
 
 _MOST_TRIED = 1000

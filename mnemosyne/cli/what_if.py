@@ -69,7 +69,8 @@ def what_if(
             progress=progress,
         )
     if not found.replies:
-        say(f"No session since {start[:10]} in {', '.join(map(str, places))}.", err=True)
+        for words in found.unknown or [f"No session since {start[:10]} in {', '.join(map(str, places))}."]:
+            say(printable(words), err=True)
         ctx.exit(2)
     if as_json:
         print_json(_as_json(found, start))

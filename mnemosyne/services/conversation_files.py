@@ -50,8 +50,8 @@ def _read(
         raise BadOption(f"{path} cannot be read: {error.strerror or error}.") from None
     found: list[Parsed] = []
     places: dict[Hashable, int] = {}
-    # Bytes, since text would be cut at every U+2028 as well.
-    for number, raw in enumerate(data.splitlines(), 1):
+    # Only LF ends a line: JSON may hold U+2028, and CR between its members.
+    for number, raw in enumerate(data.split(b"\n"), 1):
         if not raw.strip():
             continue
         try:

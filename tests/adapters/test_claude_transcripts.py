@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.adapters.claude_transcripts import list_calls, list_folders, write_fork
+from mnemosyne.adapters.claude_transcripts import list_calls, list_folders, split_records, write_fork
 from mnemosyne.errors import NotFound
 
 
@@ -117,3 +117,21 @@ def test_a_session_s_name_is_one_part_of_a_path_and_no_pattern(session: str, tmp
     assert list_calls([tmp_path / "projects"], session, "msg_1") == ()
     assert [each.name for each in (tmp_path / "evil").iterdir()] == ["s.jsonl"]
     assert write_fork([tmp_path / "projects"], "s", "msg_1")
+
+
+@pytest.mark.parametrize(
+    ("line", "records"),
+    [
+        ("\r\n", []),
+        ("\0\0\0\0", []),
+        ('{"a": 1}\0\0\r\n', ['{"a": 1}']),
+        ('{"a": 1}{"b": "x\u2028{\\"c\\": 2}"} \0 {"d": 3}', ['{"a": 1}', '{"b": "x\u2028{\\"c\\": 2}"}', '{"d": 3}']),
+        ('{"a": 1}{"b": {"c": 2}, "d', ['{"a": 1}', '{"b": {"c": 2}, "d']),
+        (
+            '{"a": {"b": 1}, "c{"type": "user", "sessionId": "s"}',
+            ['{"a": {"b": 1}, "c', '{"type": "user", "sessionId": "s"}'],
+        ),
+    ],
+)
+def test_a_line_is_split_into_whole_records_and_what_is_left_of_a_cut_one(line: str, records: list[str]) -> None:
+    assert split_records(line.encode()) == [record.encode() for record in records]

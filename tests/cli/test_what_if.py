@@ -96,3 +96,26 @@ def test_models_without_a_price_are_said_to_be_left_out_of_the_money(tmp_path: P
     assert "cost $0 at list prices" in result.stdout
     assert "Not in the money: 2 replies of models without a known price, or" in result.stdout
     assert "How good the simulation is cannot be told" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"timestamp": None}, "1 conversation left out: the records have no times"),
+        (
+            {"message": {"model": "claude-opus-5-5", "content": [], "usage": {"input_tokens": 1.0}}},
+            "2 replies left out",
+        ),
+    ],
+)
+def test_what_is_left_out_is_said_where_nothing_else_is_there(
+    change: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    made = Transcript()
+    for _ in range(2):
+        made.user("Go.")
+        made.reply({"type": "text", "text": "Done."})
+    made.lines = [line | change if line["type"] == "assistant" or "timestamp" in change else line for line in made]
+    result = what_if(made.write(tmp_path / "t.jsonl"), "--since", "2026-10-01")
+    assert (result.exit_code, result.stderr.startswith(sentence)) == (2, True)
+    assert "No session" not in result.stderr

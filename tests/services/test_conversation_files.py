@@ -18,6 +18,14 @@ def test_messages_and_queries_are_read_with_what_may_be_missing(tmp_path: Path) 
     assert read_queries(path) == [SearchQuery(1, "a\u2028b"), SearchQuery("2", "")]
 
 
+@pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_only_a_line_feed_ends_a_line(odd: str, end: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(f'{{"id": 1,\r"text": "a{odd}b"}}{end}{{"id": 2, "text": ""}}{end}'.encode())
+    assert [(line.id, line.text) for line in read_lines(path)] == [(1, f"a{odd}b"), (2, "")]
+
+
 @pytest.mark.parametrize(
     ("second", "said"),
     [

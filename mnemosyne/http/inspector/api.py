@@ -111,7 +111,7 @@ async def _import(holdings: Holdings) -> Any:
     desk = await _open_desk(holdings, _read_place())
     lines = [
         _parse_object(line, f"Line {number}")
-        for number, line in enumerate((await _read_body()).splitlines(), start=1)
+        for number, line in enumerate((await _read_body()).split(b"\n"), start=1)
         if line.strip()
     ]
     return jsonify(await desk.import_lines(lines, _moment(holdings)))

@@ -1,16 +1,15 @@
 """Transcripts that Claude Code keeps of its sessions, as recordings: what was said, what each request used, and when
 the client dropped its history.
 
-One JSON value a line. Lines of type ``user`` and ``assistant`` hold a message, an assistant's one block each, all under
-the id of the reply, with the reply's ``usage``. A ``compact_boundary`` and the summary after it say where the client
-compacted. Sub-agents have files, or lines, of their own (``isSidechain``). A session that was resumed may begin with
-the lines of the one before: a reply that was read already is not counted again. Seen in Claude Code 2.1.329; its older
-files have the same members, and what else a file holds is passed over.
+One JSON object a line, as a rule (``split_records``). Lines of type ``user`` and ``assistant`` hold a message, an
+assistant's one block each, all under the id of the reply, with the reply's ``usage``. A ``compact_boundary`` and the
+summary after it say where the client compacted. Sub-agents have files, or lines, of their own (``isSidechain``). A
+session that was resumed may begin with the lines of the one before: a reply that was read already is not counted again.
+Seen in Claude Code 2.1.329; its older files have the same members, and what else a file holds is passed over.
 
 System prompt and tools are not in it; the counted prompts say how large they are.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,8 +17,10 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.adapters.claude_transcripts import split_records
 from mnemosyne.domain.cost.catalogue import cost
 from mnemosyne.domain.cost.prices import Terms, Tokens, terms_of, tokens_of
+from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.blocks import has_results
 
 SYNTHETIC = "<synthetic>"
@@ -75,6 +76,7 @@ class ToldReply:
 class ToldConversation:
     """One conversation of a file: the session's own, or that of a sub-agent. ``replies`` are all that its lines tell
     of; ``session`` is its recording, as ``reading.recording`` takes it, of those that led to where it is now.
+    ``uncounted`` has the times of replies whose token counts are missing or are not whole numbers.
     """
 
     name: str
@@ -83,21 +85,30 @@ class ToldConversation:
     thinking_removed: int = 0
     images: int = 0
     is_sidechain: bool = False
+    uncounted: Sequence[str] = ()
+
+    @property
+    def times(self) -> list[str]:
+        """When its requests were sent, as far as its lines have times."""
+        return [at for at in (*(reply.at for reply in self.replies), *self.uncounted) if at]
+
+    def is_used_since(self, start: str) -> bool:
+        """Whether a request was sent at this time (ISO 8601) or later."""
+        return any(at >= start for at in self.times)
 
 
 def lines_of(path: Path) -> Iterator[TranscriptLine | str]:
-    """The lines of a file; what is none is a sentence that names file and line. Raises OSError."""
+    """The records of a file; what is none is a sentence that names file and line. Raises OSError."""
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
             where = f"{path}, line {number}"
-            if not raw.strip():
-                continue
-            try:
-                value = json.loads(raw)
-            except (ValueError, RecursionError):
-                yield f"{where}: it is no JSON."
-                continue
-            yield TranscriptLine(where, value) if isinstance(value, dict) else f"{where}: it is no JSON object."
+            for record in split_records(raw):
+                try:
+                    value = json_values.read(record)
+                except (ValueError, RecursionError):
+                    yield f"{where}: it is no JSON."
+                    continue
+                yield TranscriptLine(where, value) if isinstance(value, dict) else f"{where}: it is no JSON object."
 
 
 def conversations_of(name: str, lines: Iterable[TranscriptLine], seen: set[str]) -> list[ToldConversation]:
@@ -114,7 +125,7 @@ def conversations_of(name: str, lines: Iterable[TranscriptLine], seen: set[str])
         for line in its_lines:
             made.take(line)
         conversation = made.result(f"{name} {part}".rstrip())
-        if conversation.replies:
+        if conversation.replies or conversation.uncounted:
             found.append(attrs.evolve(conversation, is_sidechain=bool(part)))
     return found
 
@@ -132,6 +143,7 @@ class _Made:
         self._at = ""
         self._reply = ""
         self._replies: dict[str, ToldReply] = {}
+        self._uncounted: dict[str, str] = {}
         self._thinking = self._images = 0
 
     def take(self, line: TranscriptLine) -> None:
@@ -143,7 +155,9 @@ class _Made:
             self._user(line)
         elif kind == "assistant" and line.message.get("model") != SYNTHETIC:
             self._assistant(line)
-        if uuid := line.text("uuid"):
+        if (uuid := line.text("uuid")) and kind != "progress":
+            # Older clients wrote the progress of calls between the messages, and named such a record as the parent of
+            # a message that did not stand there.
             self._places[uuid] = len(self._messages)
 
     def _user(self, line: TranscriptLine) -> None:
@@ -176,18 +190,23 @@ class _Made:
 
     def _assistant(self, line: TranscriptLine) -> None:
         message = line.message
-        identity = str(message.get("id") or line.text("requestId") or line.text("uuid"))
+        # Some gateways give every reply the same id.
+        names = [str(message.get("id") or ""), line.text("requestId")]
+        identity = " ".join(filter(None, names)) or line.text("uuid")
+        at = self._at or line.text("timestamp")
         content = _with_blocks(message.get("content"))
         told = message.get("usage")
         used = told if isinstance(told, dict) else {}
         tokens = tokens_of(used)
         if tokens is not None:
-            self._use(identity, str(message.get("model", "")), tokens, terms_of(used))
+            self._use(identity, at, str(message.get("model", "")), tokens, terms_of(used))
+        elif identity not in self._seen:
+            self._uncounted[identity] = at
         self._thinking += sum(each.get("type") == "thinking" and not each.get("thinking") for each in content)
         self._add("assistant", content)
         self._reply = identity
 
-    def _use(self, identity: str, model: str, tokens: Tokens, terms: Terms) -> None:
+    def _use(self, identity: str, at: str, model: str, tokens: Tokens, terms: Terms) -> None:
         """The lines of a reply repeat what it used; the last one is complete."""
         if identity in self._replies:
             known = self._replies[identity]
@@ -195,8 +214,8 @@ class _Made:
             self._replies[identity] = attrs.evolve(known, used=attrs.evolve(tokens, output=more), terms=terms)
         elif identity not in self._seen:
             self._seen.add(identity)
-            self._replies[identity] = ToldReply(identity, model, self._at, tokens, terms)
-            self._turns.append({"msg": len(self._messages), "ts": self._at or None, "reply": identity})
+            self._replies[identity] = ToldReply(identity, model, at, tokens, terms)
+            self._turns.append({"msg": len(self._messages), "ts": at or None, "reply": identity})
 
     def _add(self, role: str, content: list[dict[str, Any]]) -> None:
         """What one says stands in one message, however many lines it takes."""
@@ -210,6 +229,7 @@ class _Made:
 
     def result(self, name: str) -> ToldConversation:
         replies = list(self._replies.values())
+        self._seen.update(self._uncounted)
         models = Counter(each.model for each in replies)
         return ToldConversation(
             name=name,
@@ -224,6 +244,7 @@ class _Made:
             },
             thinking_removed=self._thinking,
             images=self._images,
+            uncounted=[at for identity, at in self._uncounted.items() if identity not in self._replies],
         )
 
     def _turn(self, turn: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from statistics import median
 import attrs
 
 from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.figures import plural
 from mnemosyne.lab.evaluation.policies import UNMANAGED
 from mnemosyne.lab.evaluation.policy import Settings
 from mnemosyne.lab.evaluation.reading import RecordedSession, Unreadable, recording
@@ -63,7 +64,9 @@ def what_if(
         skipped.append(sentence)
         say(f"Skipped: {sentence}")
 
-    found = [each for each in _conversations(paths, skip) if any(reply.at >= since for reply in each.replies)]
+    read = list(_conversations(paths, skip))
+    used_since = [each for each in read if each.is_used_since(since)]
+    found = [each for each in used_since if each.replies]
     replies = [reply for each in found for reply in each.replies]
     used = sum((reply.used for reply in replies), Tokens())
     tariff = API_1H if used.write_1h > used.write_5m else API_5M
@@ -92,6 +95,7 @@ def what_if(
         tariff=tariff,
         evaluation=evaluation,
         unknown=(
+            *_name_left_out(read, used_since),
             *_name_terms(judged),
             *_unknown(found, evaluation, len(replies) - len(judged)),
         ),
@@ -133,6 +137,17 @@ def _recordings(found: Sequence[ToldConversation], skip: Callable[[str], None]) 
                 yield recording(each.name, each.session)
             except Unreadable as error:
                 skip(f"{each.name}: {error}.")
+
+
+def _name_left_out(read: Sequence[ToldConversation], used_since: Sequence[ToldConversation]) -> Iterator[str]:
+    """What is in none of the sums, because a transcript lacks a number or a time."""
+    if untimed := sum(not each.times for each in read):
+        yield (
+            f"{plural(untimed, 'conversation')} left out: the records have no times, so when"
+            f" {'it was' if untimed == 1 else 'they were'} used is not known."
+        )
+    if uncounted := sum(len(each.uncounted) for each in used_since):
+        yield f"{plural(uncounted, 'reply')} left out: the token counts are missing or are not whole numbers."
 
 
 def _name_terms(replies: Sequence[ToldReply]) -> Iterator[str]:

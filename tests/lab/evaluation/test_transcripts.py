@@ -1,5 +1,6 @@
 """A transcript is a conversation: what its lines tell together, each reply counted once."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,99 @@ def test_an_hour_is_told_from_five_minutes() -> None:
     (found,) = read(made)
     assert found.replies[0].used.write_1h == 16_000
     assert found.replies[0].nanodollars == pytest.approx(16_000 * 8_000 + 100 * 20_000)
+
+
+@pytest.mark.parametrize("between", ["", " ", "\0\0\0\0", "\r", '{"type": "user", "message": {"role": "us'])
+def test_a_record_is_read_wherever_on_its_line_it_begins(between: str, tmp_path: Path) -> None:
+    made = Transcript().work(1)
+    lines = [json.dumps(line | {"sessionId": "s"}) for line in made]
+    path = tmp_path / "t.jsonl"
+    path.write_text(f"{lines[0]}\n{between.join(lines[1:])}\n", "utf-8", newline="")
+    records = list(lines_of(path))
+    lost = [each for each in records if isinstance(each, str)]
+    assert set(lost) == ({f"{path}, line 2: it is no JSON."} if "type" in between else set())
+    (found,) = conversations_of("t", [each for each in records if isinstance(each, TranscriptLine)], set())
+    assert found.session["messages"] == read(made)[0].session["messages"]
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\x1c", "\ud83d"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\0\n"])
+def test_only_a_line_feed_ends_a_line(odd: str, end: str, tmp_path: Path) -> None:
+    made = Transcript()
+    made.user(f"one {odd} two")
+    made.reply(TEXT)
+    path = tmp_path / "t.jsonl"
+    lines = [json.dumps(line, ensure_ascii=odd == "\ud83d") + end for line in made]
+    path.write_bytes("".join(lines).encode())
+    records = [each for each in lines_of(path) if isinstance(each, TranscriptLine)]
+    assert [record.value for record in records] == list(made)
+
+
+def with_ids(made: Transcript, message: str | None, requests: list[str | None]) -> Transcript:
+    """The replies under this id of a message, and under these of their requests."""
+    given = iter(requests)
+    for line in made:
+        if line["type"] == "assistant":
+            line["message"]["id"], line["requestId"] = message, next(given)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("message", "requests", "count"),
+    [
+        ("msg_same", ["r1", "r2", "r3", "r4"], 4),
+        ("msg_same", ["r1", "r1", "r2", "r2"], 2),
+        ("", ["r1", "r2", "r2", "r1"], 2),
+        (None, [None] * 4, 4),
+        ("msg_same", [None] * 4, 1),
+    ],
+)
+def test_replies_of_one_id_are_told_apart_by_their_requests(
+    message: str | None, requests: list[str | None], count: int
+) -> None:
+    made = Transcript()
+    for _ in requests:
+        made.user("Again.")
+        made.reply(TEXT)
+    (found,) = read(with_ids(made, message, requests))
+    assert len(found.replies) == len(found.session["turns"]) == count
+
+
+@pytest.mark.parametrize("records", [1, 2, 5])
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_record_of_progress_is_no_place_to_go_back_to(records: int, asked: bool) -> None:
+    made = Transcript().work(1)
+    call = next(line["uuid"] for line in made if line["type"] == "assistant")
+    for number in range(records):
+        call = made.put(type="progress", uuid=f"p{number}", parentUuid=call, data={"type": "bash_progress"})
+    made.lines[2:2] = [made.lines.pop() for _ in range(records)][::-1]
+    if asked:
+        made.user("And the lexer?", parentUuid=call)
+    made.reply(TEXT)
+    (found,) = read(made)
+    assert len(found.session["turns"]) == len(found.replies) == 3
+
+
+@pytest.mark.parametrize(
+    "usage", [{"input_tokens": 1000.0, "output_tokens": 100.0}, {"input_tokens": "9"}, {}, None, 7]
+)
+def test_replies_without_whole_numbers_of_tokens_are_uncounted(usage: object) -> None:
+    made = Transcript()
+    made.user("Go.")
+    made.reply(TEXT, TEXT)
+    made.user("On.")
+    at = made.lines[-1]["timestamp"]
+    made.reply(TEXT)
+    again = Transcript(lines=list(made))
+    made.lines[-1]["message"]["usage"] = usage
+    first, *rest = read(made, again)
+    assert (len(first.replies), first.uncounted, rest) == (1, [at], [])
+
+
+def test_a_reply_is_counted_that_has_its_tokens_in_a_later_line() -> None:
+    made = Transcript()
+    made.user("Go.")
+    made.reply(TEXT, TEXT)
+    del made.lines[1]["message"]["usage"]
+    (found,) = read(made)
+    assert (len(found.replies), found.uncounted) == (1, [])

@@ -103,3 +103,36 @@ def test_whatever_a_transcript_holds_it_is_judged_or_passed_over(tmp_path: Path)
         path = tmp_path / "a.jsonl"
         path.write_bytes(damage_lines(lines, chance))
         told(path)
+
+
+@pytest.mark.parametrize("time", [None, "", 1_793_000_000_000])
+def test_conversations_without_times_are_named_and_left_out(time: object, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        made = Transcript(prefix=name).work(1)
+        made.lines = [line | {"timestamp": time} for line in made]
+        made.write(tmp_path / f"{name}.jsonl")
+    assert list(told(tmp_path).unknown) == [
+        "2 conversations left out: the records have no times, so when they were used is not known."
+    ]
+    Transcript(prefix="c").work(1).write(tmp_path / "c.jsonl")
+    found = told(tmp_path)
+    assert (found.sessions, found.replies, found.unknown[0][:30]) == (1, 2, "2 conversations left out: the ")
+
+
+def test_a_reply_whose_question_has_no_time_has_that_of_its_first_record(tmp_path: Path) -> None:
+    made = Transcript().work(1)
+    made.lines = [{**line, "timestamp": None} if line["type"] == "user" else line for line in made]
+    assert told(made.write(tmp_path / "t.jsonl")).replies == 2
+
+
+@pytest.mark.parametrize("since", ["2026-10-01", "2026-12-01"])
+def test_replies_without_whole_counts_are_named_and_left_out_if_they_are_of_that_time(
+    since: str, tmp_path: Path
+) -> None:
+    made = Transcript().work(2)
+    for line in made:
+        if line["type"] == "assistant":
+            line["message"]["usage"] = {"input_tokens": 1e3, "output_tokens": 1e2}
+    found = told(made.write(tmp_path / "t.jsonl"), since=since)
+    sentence = "3 replies left out: the token counts are missing or are not whole numbers."
+    assert (found.replies, list(found.unknown)) == (0, [sentence] if since < "2026-11" else [])

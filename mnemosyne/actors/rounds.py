@@ -196,7 +196,7 @@ class ManagedRounds:
         self, opening: Opening, history: UpstreamHistory, happened: tuple[Event, ...]
     ) -> tuple[UpstreamHistory, tuple[Event, ...]]:
         """The history with evicted content where the client refers to its own copy, and what happens with that."""
-        if not opening.is_last or opening.began.attempt > 1 or opening.branch.kind not in MANAGEABLE:
+        if not opening.is_last or opening.began.attempt > 1 or opening.branch.kind is BranchKind.COMPACTION:
             return history, ()
         after = self._loaded.foresee((*opening.events, *happened))
         return self._epochs.answer_rereads(self._make_request(opening, history, history), after)

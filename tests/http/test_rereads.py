@@ -308,6 +308,29 @@ async def test_a_server_that_starts_again_sends_the_same_content() -> None:
             assert NEEDLE in json.dumps(again.upstream[-1])
 
 
+async def test_a_branch_that_left_another_one_gets_the_content_back_too() -> None:
+    async with open_stage(window=ROOMY) as stage:
+        client = client_of(stage)
+        message = await evict(client, stage, [read(LEDGER)], WHOLE)
+        (call,) = calls_of(message)
+        headers = client.headers | {"x-claude-code-agent-id": "x"}
+        agent = Client(stage.url, tools=client.tools, headers=headers, history=list(client.history))
+        answer(stage, [think(), read(LEDGER)])
+        of_agent = await agent.turn(as_result(call, "Fork started: you are it."), text("Your part."))
+        assert NEEDLE not in json.dumps(stage.upstream[-1])
+        await bring(agent, stage, of_agent, STUB)
+        assert last_results(stage)[0]["content"] == WHOLE
+        answer(stage, [think(), read(LEDGER)])
+        message = await client.turn(as_result(call, "x = 1"))
+        assert NEEDLE not in json.dumps(stage.upstream[-1]), "the agent's branch alone has it back"
+        del client.history[-2:]
+        message = await client.turn(as_result(call, "x = 2"))  # the user went back
+        await bring(client, stage, message, STUB)
+        assert last_results(stage)[0]["content"] == WHOLE
+        assert violations(stage) == []
+        await stage.rounds()
+
+
 async def test_memory_tools_answer_with_the_file_and_never_with_the_reference() -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)

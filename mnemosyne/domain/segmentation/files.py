@@ -8,6 +8,7 @@ from mnemosyne.domain.segmentation import outcomes, paths
 from mnemosyne.domain.segmentation.exchanges import ToolExchange, any_answer, failure, lines_in
 from mnemosyne.domain.text.stubs import plain, render_count, stub
 from mnemosyne.domain.wire import rereads
+from mnemosyne.domain.wire.places import index_of
 
 _LINE = re.compile(r"^\s{0,8}(\d{1,7})(?:→|\t|: |:(?=\S)|\|)", re.MULTILINE)
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
@@ -53,7 +54,7 @@ def read_file(exchange: ToolExchange) -> Description:
 
 def find_asked(exchange: ToolExchange) -> tuple[object, ...]:
     """What of a file a read asks for. Two reads with equal values ask for the same."""
-    start = exchange.input.get("offset", exchange.input.get("start_line"))
+    start = index_of(exchange.input.get("offset", exchange.input.get("start_line")))
     rest = (exchange.input.get(name) for name in ("limit", "end_line", "pages", "view_range"))
     return (start if start not in (None, 0, 1) else None, *(str(each) if each is not None else None for each in rest))
 

@@ -198,6 +198,7 @@ def test_a_part_is_answered_with_the_same_part_and_else_with_a_line() -> None:
     assert answered(ask([*steps, reading(STUB, offset=10, limit=1)]), state)[0] == part
     assert answered(ask([*steps, reading(STUB)]), state)[0] == CONTENT
     assert answered(ask([*steps, reading(STUB, offset=1)]), state)[0] == CONTENT
+    assert answered(ask([*steps, Step("Read", {"file_path": PATH, "offset": "1"}, STUB)]), state)[0] == CONTENT
     content, events = answered(ask([*steps, reading(STUB, offset=50, limit=9)]), state)
     assert content == f"{STUB}\n\n{render_pointer('abd2345')}"
     assert events == ()

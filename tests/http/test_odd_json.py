@@ -119,3 +119,21 @@ async def test_a_message_that_cannot_be_read_goes_as_it_is_to_the_provider_who_j
         *_, began = await stage.events_until(TurnBegan, 2)
         assert str(began.opaque).startswith("a message")
     assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []
+
+
+@EACH
+@pytest.mark.parametrize("block", ['"words"', "5", "null", '["words"]'])
+@pytest.mark.parametrize("role", ["user", "assistant"])
+async def test_a_content_block_that_is_not_an_object_goes_as_it_is_to_the_provider_who_judges_it(
+    written: Written, block: str, role: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_lenient(written) as (sent, stage):
+        assert (await send(stage, written, raw_of(request(written, talk(0, ""))))).status == 200
+        body = request(written, talk(0, ""))
+        body[written.dialect.array].append({"role": role, "content": ["@", {"type": "text", "text": "more"}]})
+        raw = json.dumps(body).encode().replace(b'"@"', block.encode())
+        await send(stage, written, raw)
+        assert sent()[-1] == raw
+        *_, began = await stage.events_until(TurnBegan, 2)
+        assert str(began.opaque) == "a message with a content block that is not an object"
+    assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []

@@ -47,13 +47,13 @@ class Echo(Enum):
 
 
 def message_digest(raw: bytes, read: ReadMessage = lambda message: message) -> tuple[str, bytes]:
-    """The role of a message and the SHA-256 of its normal form; for what is no message, ``""`` and the hash of the
-    bytes. ``read`` makes a message of what stands in a body of another dialect.
+    """The role of a message and the SHA-256 of its normal form; for what is no message of blocks, ``""`` and the hash
+    of the bytes. ``read`` makes a message of what stands in a body of another dialect.
     """
     try:
         # Invalid bytes become lone surrogates: different texts stay different.
         parsed = json_values.read(raw.decode("utf-8", "surrogateescape"))
-        if isinstance(parsed, dict):
+        if isinstance(parsed, dict) and holds_blocks(parsed):
             message = read(parsed)
             role = message.get("role")
             form = {**message, "content": content_form(message["content"])} if "content" in message else message
@@ -61,6 +61,12 @@ def message_digest(raw: bytes, read: ReadMessage = lambda message: message) -> t
     except (ValueError, RecursionError):
         pass
     return "", sha256(b"bytes\0" + raw).digest()
+
+
+def holds_blocks(message: dict[str, Any]) -> bool:
+    """Whether each element of a message's content is an object, so that its blocks can be counted."""
+    content = message.get("content")
+    return not isinstance(content, list) or all(isinstance(block, dict) for block in content)
 
 
 def system_digest(system: object) -> bytes:

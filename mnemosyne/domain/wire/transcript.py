@@ -419,10 +419,11 @@ def _why_unreadable(element: bytes) -> str:
     if json_spans.is_deeper(element, LEVELS):
         return f"a message nested more than {LEVELS} levels deep"
     try:
-        json_values.read(element)
+        message = json_values.read(element)
     except ValueError:
         return "a message that is not JSON"
-    return ""
+    is_read = not isinstance(message, dict) or normal_form.holds_blocks(message)
+    return "" if is_read else "a message with a content block that is not an object"
 
 
 def _fields(members: Sequence[ReadMember]) -> Fields:

@@ -7,6 +7,7 @@ byte for ever. What was restored stands in that result, at the end of the window
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import assert_never
 
 import attrs
@@ -33,6 +34,7 @@ from mnemosyne.domain.recall.memory_calls import AttachedSize
 from mnemosyne.domain.recall.memory_results import MemoryHit, Quote
 from mnemosyne.domain.recall.related import find_related
 from mnemosyne.domain.session.address import Address
+from mnemosyne.domain.session.counted_sizes import Scales, size_object
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.domain.session.state import Session
@@ -260,7 +262,9 @@ class FromMemory:
         return (named, call.question) if named else (among, f"{call.question} {call.scope}")
 
     async def _restore(self, call: MemoryRestore, asking: "_Asking") -> str | _Shown | RefusedCall:
-        granted = memory_calls.grant_restore(asking.memory, asking.branch, call, asking.spent, asking.limits)
+        granted = memory_calls.grant_restore(
+            asking.memory, asking.branch, call, asking.spent, asking.limits, scales=asking.scales
+        )
         if isinstance(granted, RefusedCall):
             return granted
         began = trio.current_time()
@@ -299,7 +303,7 @@ class FromMemory:
     def _release(self, call: MemoryRelease, asking: "_Asking") -> str:
         release = memory_calls.release(asking.memory, asking.branch, asking.now, call)
         asking.add(release.events(asking.memory, at=asking.at, branch=asking.branch, turn=asking.turn))
-        return memory_results.render_released(release)
+        return memory_results.render_released(release, asking.scales)
 
     def _definition(self, call: MemoryTool, asking: "_Asking") -> str | RefusedCall:
         found = memory_calls.definition(tool_paging.definitions(asking.tools), call, asking.spent, asking.limits)
@@ -315,7 +319,7 @@ class FromMemory:
         best = sources.add_named(asking.find_named(call.query, among), found, among)
         shown = asking.memory.view_of(asking.branch)
         return memory_results.search_text(
-            [MemoryHit(among[key], shown.fidelity_of(key)) for key in best[: call.limit]],
+            [MemoryHit(size_object(among[key], asking.scales), shown.fidelity_of(key)) for key in best[: call.limit]],
             object_search.count_outside(among.values()),
         )
 
@@ -346,9 +350,15 @@ class _Asking:
         messages = state.branches[address.branch].counts[: address.turn][-1]
         self.memory: Memory = memory.proven(state.memory, address.branch, messages)
         self.eviction_turns = state.eviction_turns
+        self._state = state
         self.events: list[ObjectEvent] = []
         self._estimator = state.memory.view_of(address.branch).estimator(None)
         self.now = memory_calls.now_of(state, address.branch, address.turn)
+
+    @cached_property
+    def scales(self) -> Scales:
+        """By which sizes are stated."""
+        return self._state.stated_scales
 
     @property
     def own(self) -> Mapping[str, MemoryObject]:

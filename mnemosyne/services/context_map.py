@@ -9,8 +9,8 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.history.counted_sizes import Scales, TurnSize, find_scales, tokens_of
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.session.counted_sizes import Scales, TurnSize, find_scales, tokens_of
 from mnemosyne.services.read_models import Question, ReadModels, Row
 
 _QUERIES = ("windows_on", "objects_on", "changes_on", "sent_on")

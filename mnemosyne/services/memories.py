@@ -7,7 +7,6 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history import loading
-from mnemosyne.domain.history.counted_sizes import scales_in, size_object
 from mnemosyne.domain.history.time_travel import digests_in
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import lookup
@@ -22,6 +21,7 @@ from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session import decide as turns
 from mnemosyne.domain.session import grounds
+from mnemosyne.domain.session.counted_sizes import scales_in, size_object
 from mnemosyne.domain.session.decide import NameCheckpoint
 from mnemosyne.domain.session.events import BranchOpened, Event
 from mnemosyne.domain.session.grounds import NoteAsked

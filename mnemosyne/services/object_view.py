@@ -107,7 +107,7 @@ async def read_object_view(archive: Archive, session: str, object_id: str) -> Ob
         restore_to={
             name: granted.after
             for name in managed
-            if isinstance(granted := pins.find_restorable(memory, name, memory.objects[each.id]), GrantedRestore)
+            if isinstance(granted := pins.find_restorable(found.session, name, each), GrantedRestore)
         },
         requested={
             name: shown.requested[each.id] for name, shown in memory.branches.items() if each.id in shown.requested

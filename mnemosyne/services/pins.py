@@ -9,7 +9,6 @@ from mnemosyne.domain.objects.decide import Pin, Release, Request, Unpin
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.lookup import bare, living
-from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall import memory_calls
 from mnemosyne.domain.recall.memory_calls import GrantedRestore
 from mnemosyne.domain.session.state import Session
@@ -93,7 +92,7 @@ async def restore(
 
     def command(state: Session) -> Request:
         each = living(state.memory, object_id)
-        granted = find_restorable(state.memory, branch, each)
+        granted = find_restorable(state, branch, each)
         if isinstance(granted, RefusedCall):
             raise BadEntry(granted.text)
         turn = _count_turns(state, branch)
@@ -111,10 +110,11 @@ def explain_stay(state: Session, branch: str, each: MemoryObject) -> str | None:
     return None if released.released else released.kept[0][1]
 
 
-def find_restorable(memory: Memory, branch: str, each: MemoryObject) -> GrantedRestore | RefusedCall:
+def find_restorable(state: Session, branch: str, each: MemoryObject) -> GrantedRestore | RefusedCall:
     """The fullest fidelity at which an object may come back to a branch; else why it may not in full."""
     calls = (MemoryRestore(each.id, after, "") for after in (Fidelity.FULL, Fidelity.DETAILED, Fidelity.COMPACT))
-    answers = [memory_calls.restore(memory, branch, call, Spent()) for call in calls]
+    scales = state.stated_scales
+    answers = [memory_calls.restore(state.memory, branch, call, Spent(), scales=scales) for call in calls]
     return next((answer for answer in answers if isinstance(answer, GrantedRestore)), answers[0])
 
 

@@ -12,7 +12,6 @@ import attrs
 from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.cost.tariffs import Tariff
 from mnemosyne.domain.history import foresight, time_travel
-from mnemosyne.domain.history.counted_sizes import Scales, size_object
 from mnemosyne.domain.history.excess import Excess, excesses
 from mnemosyne.domain.history.foresight import Foreseen
 from mnemosyne.domain.history.memory_travel import Moment, moment
@@ -24,6 +23,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.protection import Resident
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.counted_sizes import Scales, size_object
 from mnemosyne.domain.session.directory import mode_decisions
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.grounds import ServerSettings

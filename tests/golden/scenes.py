@@ -449,6 +449,7 @@ SCENES = {
     "waited": waited,
     "measured": waited,  # by a ledger that measures the parts of a prompt apart
     "by-model": waited,  # by a server that leaves the window to the model
+    "counted": hidden_rounds,  # by a server whose memory tools state the sizes that the provider counted
     "requested": requested,
     "told": told_of_before,
     "observed": observed,

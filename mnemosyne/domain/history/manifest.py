@@ -8,7 +8,6 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history import loading
-from mnemosyne.domain.history.counted_sizes import scales_in, size_object
 from mnemosyne.domain.history.effective import EffectiveTokens, find_last_uses
 from mnemosyne.domain.history.memory_travel import Moved
 from mnemosyne.domain.history.page_layout import Layout, OtherBlock, Pages
@@ -20,6 +19,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.memory import Memory, proven, show_in_full
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.counted_sizes import scales_in, size_object
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, KnowledgeTold, Mode

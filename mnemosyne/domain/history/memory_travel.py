@@ -9,8 +9,7 @@ import attrs
 
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.cost.tokens import MeasuredPrompt
-from mnemosyne.domain.history import counted_sizes, loading
-from mnemosyne.domain.history.counted_sizes import Scales
+from mnemosyne.domain.history import loading
 from mnemosyne.domain.history.working_set import WindowView
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import (
@@ -25,6 +24,8 @@ from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session import counted_sizes
+from mnemosyne.domain.session.counted_sizes import Scales
 from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.goal_events import MemoryBrought
 from mnemosyne.domain.session.ground_events import HelperAsked

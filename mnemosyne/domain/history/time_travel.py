@@ -12,10 +12,10 @@ from itertools import accumulate, chain
 
 import attrs
 
-from mnemosyne.domain.history.counted_sizes import Scales, scales_in, tokens_of
 from mnemosyne.domain.objects.events import BlockPlace, ObjectCreated, ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.address import Address
+from mnemosyne.domain.session.counted_sizes import Scales, scales_in, tokens_of
 from mnemosyne.domain.session.directory import mode_decisions
 from mnemosyne.domain.session.events import (
     BranchOpened,

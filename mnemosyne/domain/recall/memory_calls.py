@@ -19,6 +19,7 @@ from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
+from mnemosyne.domain.session.counted_sizes import ESTIMATED, Scales, size_object
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.text.stubs import plain, render_types
 from mnemosyne.domain.tools import tool_paging
@@ -104,6 +105,7 @@ class GrantedRestore:
             tokens=self.tokens,
             latency=latency,
         )
+        memory = attrs.evolve(memory, objects={**memory.objects, self.object.id: self.object})
         if self.part is not None:
             return decide_all((fault,), memory)[0]
         shown = Restore(at=at, object=fault.object, branch=branch, turn=turn, after=self.after, cause=Cause.FAULT)
@@ -111,23 +113,36 @@ class GrantedRestore:
 
 
 def restore(
-    memory: Memory, branch: str, call: MemoryRestore, spent: Spent, limits: FaultLimits = LIMITS
+    memory: Memory,
+    branch: str,
+    call: MemoryRestore,
+    spent: Spent,
+    limits: FaultLimits = LIMITS,
+    *,
+    scales: Scales = ESTIMATED,
 ) -> GrantedRestore | RefusedCall:
     """Whether an object may be shown again, and a turn has room for its words."""
-    found = grant_restore(memory, branch, call, spent, limits)
+    found = grant_restore(memory, branch, call, spent, limits, scales=scales)
     return found if isinstance(found, RefusedCall) else found.within(spent, limits)
 
 
 def grant_restore(
-    memory: Memory, branch: str, call: MemoryRestore, spent: Spent, limits: FaultLimits = LIMITS
+    memory: Memory,
+    branch: str,
+    call: MemoryRestore,
+    spent: Spent,
+    limits: FaultLimits = LIMITS,
+    *,
+    scales: Scales = ESTIMATED,
 ) -> GrantedRestore | RefusedCall:
     """Whether an object may be shown again, if there is room for it (``GrantedRestore.within``). What is not there at
     the fidelity asked for is shown at the next fuller one that is. An object in full is never restored: the model sees
-    it already.
+    it already. The object is granted, and charged, with its sizes by the ``scales``.
     """
     each = own(memory, branch, call.object_id)
     if isinstance(each, RefusedCall):
         return each
+    each = size_object(each, scales)
     before = memory.view_of(branch).fidelity_of(each.id)
     if before is Fidelity.FULL:
         return RefusedCall(f"{MARK}{each.id} is in your context in full, since turn {each.last_turn}. Look there.")

@@ -23,6 +23,7 @@ from mnemosyne.domain.objects.speakers import AGREED, speaker_of
 from mnemosyne.domain.recall.memory_calls import Definition, GrantedRelease, GrantedRestore
 from mnemosyne.domain.recall.related import Related
 from mnemosyne.domain.recall.sources import path_of
+from mnemosyne.domain.session.counted_sizes import ESTIMATED, Scales, size_object
 from mnemosyne.domain.text.stubs import plain, render_count, render_types
 from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE
 
@@ -289,10 +290,10 @@ def definition_text(definition: Definition, spent: Spent, limits: FaultLimits = 
     return _render_told(said, [(f"definition of {definition.tool}", definition.text)])
 
 
-def render_released(release: GrantedRelease) -> str:
-    """The result of a release."""
+def render_released(release: GrantedRelease, scales: Scales = ESTIMATED) -> str:
+    """The result of a release; sizes are stated by these ``scales``."""
     ids = ", ".join(MARK + each.id for each in release.released)
-    tokens = sum(each.tokens for each in release.released)
+    tokens = sum(size_object(each, scales).tokens for each in release.released)
     said = [
         f"Released: {ids}, {tokens:,} tokens in full. They leave when the context is next made smaller; until then"
         " nothing changes, and you can have them back."

@@ -24,6 +24,7 @@ from mnemosyne.domain.recall.memory_calls import GrantedRestore, restore
 from mnemosyne.domain.recall.quoting import LEAST_COVERAGE
 from mnemosyne.domain.recall.retrieval import WordIndex
 from mnemosyne.domain.session.goal_events import Brought
+from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.text.entities import SpecificKind, key_entities, specifics
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.text.words import query_words, words
@@ -195,11 +196,14 @@ class Wanted:
         return not self.object.places
 
 
-def find_requested(memory: Memory, branch: str) -> tuple[Wanted, ...]:
+def find_requested(state: Session, branch: str) -> tuple[Wanted, ...]:
     """What a person wants the branch to show again: as much as the model could have back in one turn."""
-    found, spent = list[Wanted](), Spent()
-    for key, after in memory.view_of(branch).requested.items():
-        granted = restore(memory, branch, MemoryRestore(key, after, ""), spent)
+    requested = state.memory.view_of(branch).requested
+    if not requested:
+        return ()
+    scales, found, spent = state.stated_scales, list[Wanted](), Spent()
+    for key, after in requested.items():
+        granted = restore(state.memory, branch, MemoryRestore(key, after, ""), spent, scales=scales)
         if isinstance(granted, GrantedRestore):
             found.append(Wanted(granted.object, granted.after, granted.tokens))
             spent = spent.after(granted.tokens)

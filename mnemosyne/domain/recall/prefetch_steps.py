@@ -106,7 +106,7 @@ def make_search(asking: Asking, events: Sequence[Event]) -> Search:
     nothing = Search(asking=asking, typed=typed, events=known)
     if not _may_grow(asking):
         return nothing
-    requested = prefetch.find_requested(asking.state.memory, asking.branch)
+    requested = prefetch.find_requested(asking.state, asking.branch)
     if requested:
         return attrs.evolve(nothing, why=Why.REQUESTED, wanted=requested)
     if step is GoalStep.ACKNOWLEDGED:

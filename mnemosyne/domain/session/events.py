@@ -265,7 +265,7 @@ def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
     return {**began, "speaker": {**speaker, "credential": None} if speaker else None}
 
 
-_OF_BEFORE = {"manages_small": True, "scaled": False, "parts": False}
+_OF_BEFORE = {"manages_small": True, "scaled": False, "parts": False, "counted": False}
 """How servers of before decided, which had no choice in it."""
 
 _USUAL_WINDOW = 160_000
@@ -289,13 +289,14 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     "session.turn_assessed.v1": ("session.turn_assessed.v2", _without_wishes),
     "session.branch_mode_set.v1": ("session.branch_mode_set.v2", lambda fields: {**fields, "late": False}),
     "session.settings_taken.v1": (
-        "session.settings_taken.v6",
+        "session.settings_taken.v7",
         _upcast_settings(tariff=API, models="", tell_repeats=False, **_OF_BEFORE),
     ),
-    "session.settings_taken.v2": ("session.settings_taken.v6", _upcast_settings(tell_repeats=False, **_OF_BEFORE)),
-    "session.settings_taken.v3": ("session.settings_taken.v6", _upcast_settings(**_OF_BEFORE)),
-    "session.settings_taken.v4": ("session.settings_taken.v6", _upcast_settings(parts=False)),
-    "session.settings_taken.v5": ("session.settings_taken.v6", _upcast_settings()),
+    "session.settings_taken.v2": ("session.settings_taken.v7", _upcast_settings(tell_repeats=False, **_OF_BEFORE)),
+    "session.settings_taken.v3": ("session.settings_taken.v7", _upcast_settings(**_OF_BEFORE)),
+    "session.settings_taken.v4": ("session.settings_taken.v7", _upcast_settings(parts=False, counted=False)),
+    "session.settings_taken.v5": ("session.settings_taken.v7", _upcast_settings(counted=False)),
+    "session.settings_taken.v6": ("session.settings_taken.v7", lambda fields: {**fields, "counted": False}),
     "session.turn_finished.v1": ("session.turn_finished.v2", lambda fields: {**fields, "limits": {}}),
     "session.turn_interrupted.v1": ("session.turn_interrupted.v2", lambda fields: {**fields, "limits": {}}),
     "session.turn_began.v1": ("session.turn_began.v2", _without_credential),

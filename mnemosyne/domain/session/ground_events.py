@@ -21,7 +21,8 @@ class SettingsTaken:
     over and over; ``manages_small`` that a branch is managed from its first request on, however small that is.
     ``scaled`` says that the ledger compares the smallest size that is cached with estimates at the provider's scale;
     ``parts`` that it takes the estimates of system prompt and tools to be as wrong as those are, and of messages as
-    wrong as these are, where else both are as wrong as the whole. ``tariff`` is the name of the one that was weighed
+    wrong as these are, where else both are as wrong as the whole. ``counted`` says that the memory tools state sizes
+    as the provider counted them, where else they state estimates. ``tariff`` is the name of the one that was weighed
     with, and ``models`` the digest of the table that it, the prices and the models come from; empty where the log does
     not say.
     """
@@ -37,6 +38,7 @@ class SettingsTaken:
     manages_small: bool
     scaled: bool
     parts: bool
+    counted: bool
 
 
 class Awaited(Enum):
@@ -134,6 +136,6 @@ GroundEvent = SettingsTaken | GroundsNoted | HelperAsked
 
 GROUND_EVENT_NAMES: Mapping[str, type[GroundEvent]] = {
     "session.helper_asked.v1": HelperAsked,
-    "session.settings_taken.v6": SettingsTaken,
+    "session.settings_taken.v7": SettingsTaken,
     "session.grounds_noted.v1": GroundsNoted,
 }

@@ -41,6 +41,7 @@ class ServerSettings:
     manages_small: bool = True
     scaled: bool = True
     parts: bool = True
+    counted: bool = True
     host: str = ""
     others: tuple[NamedUpstream, ...] = ()
 
@@ -136,6 +137,7 @@ def decide(command: TakeSettings | NoteGrounds | NoteAsked, taken: TakenSettings
                     manages_small=settings.manages_small,
                     scaled=settings.scaled,
                     parts=settings.parts,
+                    counted=settings.counted,
                 ),
             )
         case NoteGrounds():
@@ -162,6 +164,7 @@ def after(taken: TakenSettings | None, event: GroundEvent) -> TakenSettings | No
         manages_small=event.manages_small,
         scaled=event.scaled,
         parts=event.parts,
+        counted=event.counted,
     )
     return TakenSettings(mode=event.mode, settings=settings)
 

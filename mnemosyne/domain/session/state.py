@@ -15,6 +15,7 @@ from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.session import grounds, ledger
 from mnemosyne.domain.session.address import Address
+from mnemosyne.domain.session.counted_sizes import ESTIMATED, CountedTurns, Scales
 from mnemosyne.domain.session.events import (
     BranchKind,
     BranchOpened,
@@ -220,6 +221,13 @@ class Session:
     bringing: Bringing = attrs.field(factory=Bringing)
     checkpoints: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
     taken: TakenSettings | None = None
+    counted_turns: CountedTurns = attrs.field(factory=CountedTurns)
+
+    @property
+    def stated_scales(self) -> Scales:
+        """By which the memory tools state sizes: people see the same ones, unless the settings are from before that."""
+        counted = self.taken is not None and self.taken.settings.counted
+        return self.counted_turns.find_scales() if counted else ESTIMATED
 
 
 def evolve_all(session: Session, events: Iterable[Event]) -> Session:
@@ -270,11 +278,17 @@ def evolve(session: Session, event: Event) -> Session:
             return attrs.evolve(begun, running=session.running | {address})
         case TurnFinished() | TurnInterrupted():
             address = Address(event.branch, event.turn, event.attempt)
-            ended = attrs.evolve(session, running=session.running - {address}, memory=_account(session, event))
+            ended = attrs.evolve(
+                session,
+                running=session.running - {address},
+                memory=_account(session, event),
+                counted_turns=session.counted_turns.after(event),
+            )
             return _end_exchange(ended, address, event)
         case TurnAssessed():
             messages = session.branches[event.branch].counts[event.turn - 1]
-            return attrs.evolve(session, memory=memory.assess(session.memory, event, messages))
+            assessed = memory.assess(session.memory, event, messages)
+            return attrs.evolve(session, memory=assessed, counted_turns=session.counted_turns.after(event))
         case TurnAccounted():
             accounted = _with_exchange(session, Address(event.branch, event.turn, event.attempt), None)
             return attrs.evolve(accounted, ledger=ledger.after(session.ledger, event))

@@ -268,7 +268,7 @@ SAMPLES: Mapping[str, Event] = {
         wire_entries=(Held(digest=bytes(range(32, 64)), hour=True, expires=AT + 3_600_000_001, readable_at=AT + 2),),
         deviates=False,
     ),
-    "session.settings_taken.v6": SettingsTaken(
+    "session.settings_taken.v7": SettingsTaken(
         at=AT,
         mode=Mode.MANAGE,
         window=None,
@@ -280,6 +280,7 @@ SAMPLES: Mapping[str, Event] = {
         manages_small=True,
         scaled=False,
         parts=False,
+        counted=False,
     ),
     "session.grounds_noted.v1": GroundsNoted(
         at=AT,

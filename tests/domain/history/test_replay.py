@@ -79,6 +79,7 @@ SETTINGS = SettingsTaken(
     manages_small=False,
     scaled=True,
     parts=True,
+    counted=True,
 )
 
 

@@ -54,6 +54,7 @@ def test_settings_are_recorded_when_they_are_others_than_before_and_then_hold() 
         manages_small=False,
         scaled=True,
         parts=True,
+        counted=True,
     )
     after = evolve(Session(), event)
     assert (after.taken, after.version) == (TAKEN, 1)

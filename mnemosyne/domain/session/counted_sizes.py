@@ -1,13 +1,13 @@
-"""How large a thing is, as people are told everywhere: by what the provider counted where that tells, else estimated.
+"""How large a thing is, as people and the model are told: as the provider counted, where that is known, else estimated.
 
 The provider counts whole prompts. By how much one grew tells of what came with its turn; so everything that came with
-it is shown at that scale, on every page and in every table. Decisions are taken with what was known when they were
-(``domain/session/ledger.py``), and do not change by it.
+it is shown at that scale: on every page, in every table, and in what the memory tools answer. What leaves the window is
+decided with what was known then (``domain/session/ledger.py``), and does not change by it.
 """
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Any
+from functools import reduce
 
 import attrs
 
@@ -15,7 +15,7 @@ from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, ObjectSummarized, TurnAssessed
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
 
 MUCH = 500
 """A prompt that was thought to grow by fewer tokens tells too little."""
@@ -27,6 +27,9 @@ or left with that turn: what memory brought, what a hidden round added.
 
 Scales = Mapping[tuple[str, int], Fraction]
 """What the provider counted for each estimated token of what came with a turn of a branch."""
+
+ESTIMATED: Scales = {}
+"""By which sizes stay as they were estimated."""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,23 +57,38 @@ def find_scales(turns: Iterable[TurnSize]) -> Scales:
     return found
 
 
-def scales_in(events: Iterable[Recorded[Any]]) -> Scales:
+@attrs.frozen
+class CountedTurns:
+    """The turns of a session by branch and number: how many tokens the prompt of each was thought to have, and how many
+    the provider ``counted``.
+    """
+
+    assessed: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
+    counted: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
+
+    def after(self, event: TurnAssessed | TurnFinished | TurnInterrupted) -> "CountedTurns":
+        """The turns after an event; the last attempt at one tells."""
+        key = event.branch, event.turn
+        if isinstance(event, TurnAssessed):
+            return attrs.evolve(self, assessed={**self.assessed, key: event.tokens})
+        used = window_of(event.usage)
+        if used is None or not used.prompt:
+            return self
+        return attrs.evolve(self, counted={**self.counted, key: used.prompt})
+
+    def find_scales(self) -> Scales:
+        """The scales of the turns."""
+        return find_scales(
+            TurnSize(branch=branch, turn=turn, tokens=tokens, counted=self.counted.get((branch, turn)))
+            for (branch, turn), tokens in self.assessed.items()
+        )
+
+
+def scales_in(events: Iterable[Recorded[Event]]) -> Scales:
     """The scales of a session's turns."""
-    turns: dict[tuple[str, int], TurnSize] = {}
-    counted: dict[tuple[str, int], int] = {}
-    for each in events:
-        match each.envelope.event:
-            case TurnAssessed() as event:
-                turns[event.branch, event.turn] = TurnSize(
-                    branch=event.branch, turn=event.turn, tokens=event.tokens, counted=None
-                )
-            case TurnFinished() | TurnInterrupted() as event:
-                used = window_of(event.usage)
-                if used is not None and used.prompt:
-                    counted[event.branch, event.turn] = used.prompt
-            case _:
-                pass
-    return find_scales(attrs.evolve(each, counted=counted.get(key)) for key, each in turns.items())
+    happened = (each.envelope.event for each in events)
+    telling = (event for event in happened if isinstance(event, TurnAssessed | TurnFinished | TurnInterrupted))
+    return reduce(CountedTurns.after, telling, CountedTurns()).find_scales()
 
 
 def tokens_of(estimate: int, branch: str, turn: int, scales: Scales) -> int:

@@ -1,0 +1,94 @@
+"""How large people are told that a thing is: by what its turn's prompt grew, where the provider counted that."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from mnemosyne.domain.objects.events import TurnAssessed
+from mnemosyne.domain.session.counted_sizes import MUCH, CountedTurns, Scales, TurnSize, find_scales, tokens_of
+from mnemosyne.domain.session.events import TurnFinished
+
+
+def turn(number: int, tokens: int, counted: int | None, branch: str = "main") -> TurnSize:
+    return TurnSize(branch=branch, turn=number, tokens=tokens, counted=counted)
+
+
+def test_what_came_with_a_turn_is_as_large_as_the_prompt_grew() -> None:
+    scales = find_scales([turn(1, 10_000, 11_000), turn(2, 13_000, 13_400)])
+    assert scales == {("main", 1): Fraction(11, 10), ("main", 2): Fraction(2_400, 2_000)}
+    assert tokens_of(1_000, "main", 2, scales) == 1_200
+
+
+def test_what_nobody_counted_is_as_far_from_its_estimate_as_what_came_before_it() -> None:
+    scales = find_scales([turn(1, 10_000, 9_000), turn(2, 13_000, None), turn(3, 16_000, 15_000)])
+    assert [tokens_of(700, "main", number, scales) for number in (1, 2, 3)] == [630, 630, 630]
+
+
+def test_where_nothing_was_counted_the_estimate_is_told() -> None:
+    assert tokens_of(700, "main", 2, find_scales([turn(1, 10_000, None), turn(2, 13_000, None)])) == 700
+    assert tokens_of(700, "main", 2, {}) == 700
+
+
+def test_a_prompt_that_was_rewritten_or_hardly_grew_tells_nothing_of_what_came_with_it() -> None:
+    rewritten, little = turn(2, 6_500, 6_000), turn(3, 6_000 + MUCH - 1, 6_000 + MUCH - 100)
+    much_more = turn(4, 8_000, 14_000)
+    scales = find_scales([turn(1, 10_000, 11_000), rewritten, little, much_more])
+    assert set(scales.values()) == {Fraction(11, 10)}
+
+
+def test_a_branch_is_counted_by_its_own_turns() -> None:
+    scales = find_scales([turn(1, 10_000, 9_000), turn(2, 12_000, 12_200, "side"), turn(3, 14_000, 14_100, "side")])
+    assert scales == {("main", 1): Fraction(9, 10), ("side", 2): 1, ("side", 3): Fraction(1_900, 1_800)}
+
+
+def assessed(number: int, tokens: int) -> TurnAssessed:
+    return TurnAssessed(
+        at=1,
+        branch="main",
+        turn=number,
+        model=None,
+        open_from=0,
+        typed=(),
+        content=(0, 0),
+        head=(0, 0),
+        tokens=tokens,
+        usable=100_000,
+        zone="low",
+    )
+
+
+def scales_of(*events: TurnAssessed | TurnFinished) -> Scales:
+    turns = CountedTurns()
+    for event in events:
+        turns = turns.after(event)
+    return turns.find_scales()
+
+
+def finished(number: int, attempt: int, usage: Mapping[str, Any]) -> TurnFinished:
+    return TurnFinished(
+        at=1,
+        branch="main",
+        turn=number,
+        attempt=attempt,
+        status=200,
+        reply=b"",
+        message_id=None,
+        model=None,
+        stop_reason=None,
+        error_type=None,
+        usage=usage,
+        limits={},
+    )
+
+
+def test_of_several_attempts_the_last_one_that_was_counted_tells() -> None:
+    first, second = finished(1, 1, {"input_tokens": 9_000}), finished(1, 2, {"input_tokens": 7_000})
+    assert scales_of(assessed(1, 10_000), first, second, finished(1, 3, {})) == {("main", 1): Fraction(7, 10)}
+
+
+def test_a_turn_that_is_assessed_after_its_reply_is_scaled_all_the_same() -> None:
+    assert scales_of(finished(1, 1, {"input_tokens": 14_000}), assessed(1, 10_000)) == {("main", 1): Fraction(14, 10)}
+
+
+def test_a_reply_to_a_turn_that_was_not_assessed_tells_nothing() -> None:
+    assert scales_of(finished(1, 1, {"input_tokens": 14_000})) == {}

@@ -60,7 +60,7 @@ def _answer(holdings: Holdings, operation: ApiOperation) -> Callable[..., Awaita
 
 async def _read_arguments(operation: ApiOperation) -> dict[str, Any]:
     """Those of the address; of a request with a body, those of the body as well."""
-    given = {name: _parse(operation, name, text) for name, text in request.args.items()}
+    given = {name: _parse(operation, name, text) for name, text in _without_nul(request.args).items()}
     body = await _read_body()
     return given if not body else {**given, **_parse_object(body, "The body")}
 
@@ -88,7 +88,15 @@ def _parse_object(text: bytes, what: str) -> dict[str, Any]:
         read = None
     if not isinstance(read, dict):
         raise BadOption(f"{what} is no JSON object.")
-    return read
+    return _without_nul(read)
+
+
+def _without_nul(given: Mapping[str, Any]) -> dict[str, Any]:
+    """These arguments; raises BadOption where a text among them holds a NUL, which no name of a folder can."""
+    for name, value in given.items():
+        if isinstance(value, str) and "\0" in value:
+            raise BadOption(f"{name!r} holds a NUL character.")
+    return dict(given)
 
 
 async def _open_desk(holdings: Holdings, given: Mapping[str, Any]) -> KnowledgeDesk:
@@ -121,7 +129,7 @@ def _read_place() -> Mapping[str, str]:
     unknown = [name for name in request.args if name not in PLACE]
     if unknown:
         raise BadOption(f"There is no argument {unknown[0]!r} here; there is {', '.join(PLACE)}.")
-    return dict(request.args)
+    return _without_nul(request.args)
 
 
 async def _describe() -> Response:

@@ -12,6 +12,7 @@ from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.errors import BadOption, NotFound
+from mnemosyne.regular_files import open_regular
 
 
 def list_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -91,7 +92,8 @@ def _read_lines(file: Path) -> list[bytes]:
     calls a line's end. A record that was cut takes none along that stands behind it on its line.
     """
     try:
-        data = file.read_bytes()
+        with open_regular(file) as opened:
+            data = opened.read()
     except OSError as error:
         raise NotFound(f"The transcript {file} cannot be read: {error.strerror}.") from None
     return [record for line in data.split(b"\n") for record in split_records(line)]

@@ -15,6 +15,7 @@ from mnemosyne.cli.settings import configuration
 from mnemosyne.cli.windows import now_us
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import plural
+from mnemosyne.regular_files import open_regular
 
 if TYPE_CHECKING:
     from typing import IO
@@ -71,7 +72,7 @@ def restore(ctx: click.Context, /, file: Path, as_json: bool, **options: object)
     """
     config = configuration(options)
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             held, found = _restore(config, opened)
     except OSError as error:
         raise BadConfiguration(f"{file} cannot be read: {error.strerror or error}.") from None

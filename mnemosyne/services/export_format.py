@@ -204,6 +204,8 @@ class Reader:
                     place += len(line)
             except LineTooLong as error:
                 raise self._damage(error.number, f"it has more than {_LONGEST_LINE:,} bytes") from None
+            except OSError as error:
+                raise DamagedFile(f"{self._path} cannot be read: {error.strerror or error}.") from None
 
     def _header(self, line: bytes) -> Header:
         if not line:

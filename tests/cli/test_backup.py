@@ -1,6 +1,7 @@
 """A backup is the whole log at one moment, and becomes the same log again, in any empty database and in no other."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,6 +94,13 @@ def test_a_file_that_is_there_stays_and_one_that_cannot_be_written_leaves_nothin
     )
     assert (tmp_path / "b").read_text() == "mine"
     assert "cannot be written: No such file" in run("backup", str(tmp_path / "no/b"), "--dsn", filled, code=1).output
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert (
+        "it is not a regular file" in run("restore", str(tmp_path / "pipe"), "--data-dir", str(tmp_path), code=1).output
+    )
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")

@@ -31,6 +31,7 @@ from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.lab.evaluation.renditions import list_renditions, part_of
 from mnemosyne.lab.evaluation.trace import Item, OwnHead, Reset, Step, Trace, TraceRequest, Use, pass_on
+from mnemosyne.regular_files import open_regular
 
 GAP = 20_000_000
 """µs between two requests of a session that has no times on record."""
@@ -72,7 +73,7 @@ def read(paths: Sequence[Path], exported: Exported) -> Iterator[RecordedSession 
     """The sessions in files, in order. What is none is a sentence that names file and line, and the rest goes on."""
     for path in paths:
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 is_export = _is_export(file.readline())
                 file.seek(0)
                 yield from _of_export(path, exported) if is_export else _sessions(path, file)

@@ -22,6 +22,7 @@ from mnemosyne.domain.cost.catalogue import cost
 from mnemosyne.domain.cost.prices import Terms, Tokens, terms_of, tokens_of
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.blocks import has_results
+from mnemosyne.regular_files import open_regular
 
 SYNTHETIC = "<synthetic>"
 """The model of what the client says itself in the place of a reply."""
@@ -99,7 +100,7 @@ class ToldConversation:
 
 def lines_of(path: Path) -> Iterator[TranscriptLine | str]:
     """The records of a file; what is none is a sentence that names file and line. Raises OSError."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for number, raw in enumerate(file, 1):
             where = f"{path}, line {number}"
             for record in split_records(raw):

@@ -1,6 +1,7 @@
 """Any file is read as far as it goes; what is assumed or left out is said, with file and line."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from mnemosyne.lab.evaluation.policy import Settings
 from mnemosyne.lab.evaluation.reading import GAP, RecordedSession, Unreadable, read, recording, trace_of
 from mnemosyne.lab.evaluation.running import RunPlan, evaluate_recordings
 from mnemosyne.lab.evaluation.tariffs import API_5M
+from mnemosyne.lab.evaluation.transcripts import lines_of
 from tests.damaged import chances, damage_lines
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, traced
 from tests.profiles import examples
@@ -35,6 +37,19 @@ def test_what_is_no_session_is_named_with_its_line_and_the_rest_goes_on(tmp_path
         f"{path}, line 3: it is no recorded session: a JSON object with a name, messages and turns.",
         f"{tmp_path}/empty.jsonl: it is empty.",
     ]
+
+
+def test_only_a_regular_file_is_read_as_a_recording_or_transcript(tmp_path: Path) -> None:
+    """A pipe that nobody writes to would block, and a device never ends."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    odd = [tmp_path / "pipe", tmp_path / "link", Path("/dev/zero")]
+    assert list(read(odd, lambda _: iter(()))) == [
+        f"{each}: it cannot be read: it is not a regular file." for each in odd
+    ]
+    for each in odd:
+        with pytest.raises(OSError, match="it is not a regular file"):
+            next(lines_of(each))
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,16 @@ def _blocks_in(text: str) -> Iterator[Block]:
 
 
 def _parts(found: Sequence[Block], by_user: Collection[int]) -> Iterator[TextPart]:
-    calls: dict[str, int] = {}  # the last of each id: some servers give every call the same one
+    waiting: dict[str, list[int]] = {}  # by id, which some servers give to several calls: the first is answered first
     results: dict[int, list[Block]] = {}  # by the number of the call, or of the first result where that has none
     first: dict[int, int] = {}
     for number, block in enumerate(found):
         if blocks.is_any_call(block):
-            calls[str(block.get("id"))] = number
+            identity = str(block.get("id"))
+            waiting[identity] = [*(each for each in waiting.get(identity, ()) if each not in results), number]
         elif blocks.is_any_result(block):
-            call = calls.setdefault(str(blocks.call_id_of(block)), number)
+            calls = waiting.setdefault(str(blocks.call_id_of(block)), [number])
+            call = calls.pop(0) if len(calls) > 1 else calls[0]  # the last takes what else comes
             results.setdefault(call, []).append(block)
             first.setdefault(call, number)
     answers = {number: call for call, number in first.items()}

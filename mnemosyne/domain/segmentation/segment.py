@@ -174,7 +174,10 @@ class _Segmenter:
         self._known = known
         self._index = known.index
         self._prompt = known.index.prompt
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, list[_Call]] = {}
+        """The calls that wait, by id. Some servers give one id to all calls of a reply: results come in their order."""
+        self._heard = 0
+        """The last message that was not the assistant's."""
         self._runs: dict[str, _Run] = {}
         self._paths = references.Paths()
         self._thoughts: tuple[BlockPlace, ...] = ()
@@ -182,7 +185,7 @@ class _Segmenter:
 
     def open(self, messages: Sequence[SeenMessage]) -> int:
         """The first message with a block that is in no object."""
-        waiting = [*self._thoughts, *(place for call in self._calls.values() for place in call.places)]
+        waiting = [*self._thoughts, *(place for call in self._waiting() for place in call.places)]
         waiting += [place for run in self._runs.values() for unit in run.units for place in unit.places]
         end = messages[-1].index + 1 if messages else self._known.open
         return min((place.message for place in waiting), default=end)
@@ -205,9 +208,12 @@ class _Segmenter:
                 thinking = (*thinking, place)
                 continue
             if blocks.is_any_result(block):
-                taken = results.pop(str(blocks.call_id_of(block)), None)
-                if taken is None:  # it went with the first result of its call
+                identity = str(blocks.call_id_of(block))
+                rest = results[identity]
+                if not rest:  # it went with the first result of its call
                     continue
+                taken = rest[:1] if len(self._calls.get(identity, ())) > 1 else rest
+                results[identity] = rest[len(taken) :]
                 self._answer(message.turn, thinking, taken)
             elif blocks.is_any_call(block):
                 self._call(_Call((*thinking, place), block, message.turn))
@@ -215,6 +221,11 @@ class _Segmenter:
                 self._say(message, (*thinking, place), block, who[place.block])
             thinking = ()
         self._thoughts = thinking
+        if message.role != "assistant":
+            self._heard = message.index
+
+    def _waiting(self) -> list[_Call]:
+        return [call for calls in self._calls.values() for call in calls]
 
     def _end_thoughts(self, turn: int) -> None:
         """The model said nothing after what it thought last."""
@@ -224,19 +235,28 @@ class _Segmenter:
 
     def _call(self, call: _Call) -> None:
         identity = str(call.block.get("id"))
-        if identity in self._calls:
-            self._give_up(identity)
-        self._calls[identity] = call
+        for old in self._calls.get(identity, [])[:]:
+            if old.places[-1].message < self._heard:
+                self._give_up(old)
+        self._calls.setdefault(identity, []).append(call)
 
-    def _give_up(self, identity: str) -> None:
+    def _give_up(self, call: _Call) -> None:
         """Make an object of a call that was never answered."""
-        call = self._calls.pop(identity)
+        self._end_wait(call)
         self._emit([Unit(tools.describe(call.block, []), call.places, call.turn, call.turn)])
+
+    def _end_wait(self, call: _Call) -> None:
+        identity = str(call.block.get("id"))
+        self._calls[identity].remove(call)
+        if not self._calls[identity]:
+            del self._calls[identity]
 
     def _answer(
         self, turn: int, thinking: tuple[BlockPlace, ...], results: Sequence[tuple[BlockPlace, Mapping[str, Any]]]
     ) -> None:
-        call = self._calls.pop(str(blocks.call_id_of(results[0][1])), None)
+        call = next(iter(self._calls.get(str(blocks.call_id_of(results[0][1])), ())), None)
+        if call is not None:
+            self._end_wait(call)
         found = [block for _, block in results]
         about = _mark_references(tools.describe(call.block if call else None, found), found)
         places = (*(call.places if call else ()), *thinking, *(place for place, _ in results))
@@ -287,8 +307,8 @@ class _Segmenter:
     def _close_old(self, message: int) -> None:
         too_old = message - OPEN_MESSAGES
         self._close(group for group, run in self._runs.items() if run.units[0].places[0].message <= too_old)
-        for identity in [each for each, call in self._calls.items() if call.places[0].message <= too_old]:
-            self._give_up(identity)
+        for call in [each for each in self._waiting() if each.places[0].message <= too_old]:
+            self._give_up(call)
 
     def _close(self, groups: Iterable[str]) -> None:
         for group in list(groups):

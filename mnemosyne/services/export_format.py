@@ -24,6 +24,7 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.cost.tariffs import FOREVER
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Content, Envelope
@@ -31,7 +32,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import BadConfiguration, UnknownEvent
 from mnemosyne.regular_files import LineTooLong, open_regular, read_lines
 from mnemosyne.terminal import json_text
-from mnemosyne.times import is_time
+from mnemosyne.times import LAST, is_time
 from mnemosyne.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
 
 FORMAT = "mnemosyne-session"
@@ -238,7 +239,7 @@ class Reader:
         if value.get("event") != version:
             raise self._damage(number, f"event {version} should stand here")
         stored = value.get("stored")
-        if not all(abs(each) <= _LARGEST for each in _numbers_in(stored)):
+        if not all(abs(each) <= _LARGEST or 0 <= each - FOREVER <= LAST for each in _numbers_in(stored)):
             raise self._damage(number, "it holds a number that is none of ours")
         try:
             envelope: Envelope[Event] = self._codec.decode(str(value.get("name")), json.dumps(stored).encode())
@@ -272,7 +273,9 @@ def _data(value: dict[str, Any]) -> bytes:
 
 
 _LARGEST = 2**53
-"""No event counts further, and every program that reads JSON agrees on the numbers up to it."""
+"""No event counts further, and every program that reads JSON agrees on the numbers up to it. Only the end of what a
+local server keeps in its cache lies FOREVER behind a time.
+"""
 
 
 def _numbers_in(value: object) -> Iterator[float]:

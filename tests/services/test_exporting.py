@@ -3,6 +3,7 @@ import hashlib
 import io
 import json
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import trio
 
 from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.cost.tariffs import FOREVER
 from mnemosyne.domain.knowledge.book import knowledge_stream
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import Scope
@@ -31,6 +33,7 @@ from mnemosyne.services.memories import fold, read_texts
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.switching import find_import
 from mnemosyne.services.verifying import verify
+from mnemosyne.times import LAST
 from tests.damaged import chances, damage_lines
 from tests.golden.sessions import LOGS, opened
 from tests.services.talking import IMPORTING, Plain, Talk, body, plain, rich_session, talking, user
@@ -252,6 +255,24 @@ async def test_a_damaged_file_is_refused_whole_with_its_line_and_what(
     with pytest.raises(DamagedFile, match=what):
         await import_file(other, path, CODEC, IMPORTING)
     assert await other.log.streams() == []
+
+
+@pytest.mark.parametrize("expires", [FOREVER, FOREVER + 1_795_752_470_968_664, FOREVER + LAST, FOREVER + LAST + 1])
+async def test_a_session_of_a_model_whose_cache_never_expires_is_imported(expires: int, tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    async with talking() as talk:
+        await talk.ask(body([user("One. " * 800)]))
+        lines = await _exported(talk, path)
+    edited, count = re.subn(rb'"expires":\d+', b'"expires":%d' % expires, b"".join(lines))
+    assert count
+    path.write_bytes(edited)
+    other = plain()
+    if expires > FOREVER + LAST:
+        with pytest.raises(DamagedFile, match="a number that is none of ours"):
+            await import_file(other, path, CODEC, IMPORTING)
+    else:
+        await import_file(other, path, CODEC, IMPORTING)
+        assert await other.log.streams() == [talk.stream]
 
 
 async def test_whatever_a_file_holds_it_is_brought_in_or_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+import attrs
 import trio
 
 from mnemosyne.actors.bodies import Bodies
@@ -57,6 +58,26 @@ class Epochs:
         except Exception:
             log.exception("turn %d of branch %s goes on as it was: no epoch could be begun", asked.turn, asked.branch)
             return None, None
+
+    async def fit(
+        self, asked: PendingRequest, session: Session, tokens: int
+    ) -> tuple[Rewritten, NoteFilled | None] | None:
+        """The epoch with which a request goes instead of itself, which has at least so many tokens, where its provider
+        refused it as too long; None if no epoch makes it fit.
+        """
+        try:
+            situation = epochs.situate(asked, session, self._sizes)
+            if situation is None:
+                return None
+            situation = attrs.evolve(situation, prompt=max(situation.prompt, tokens))
+            planned = epochs.decide_epoch(asked, session, situation, self._sizes)
+            rewritten = None if isinstance(planned, Stay) else await self._rewrite(planned, asked, session)
+            if rewritten is None or situation.prompt - rewritten.freed > situation.limit:
+                return None
+            return rewritten, epochs.note_filled(asked, situation, epochs.REST_STAYS, rewritten.freed)
+        except Exception:
+            log.exception("turn %d of branch %s is not made to fit", asked.turn, asked.branch)
+            return None
 
     def judge_unplanned(self, asked: PendingRequest, session: Session) -> NoteFilled | None:
         """What is to be said of a request that has left as it was, where it fills its window."""

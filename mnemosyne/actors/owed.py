@@ -154,7 +154,9 @@ class OwedWork:
         assert branch.began is not None
         shown = self._state.memory.view_of(branch.name)
         head = self._head_of(read, branch.tool_budget)
-        window = choose_window(in_force(self._state.taken, self._settings).window, branch.began.model)
+        model = branch.began.model
+        wanted, stated = in_force(self._state.taken, self._settings).window, self._state.find_stated_window(model)
+        window = choose_window(wanted, model, stated)
         return remember_of(branch.began, read, branch, shown, head, window)
 
     def _head_of(self, read: Transcript, tool_budget: int | None) -> Features:

@@ -157,6 +157,11 @@ class SessionRegistry:
             return lane_modes(awake.actor.state).get(lane)
         return Mode.OBSERVE if lane in awake.as_it_came else None
 
+    def find_stated_window(self, stream: UUID, model: str | None) -> int | None:
+        """The window of a model that its provider stated in a session; None if it did not, or no actor is awake."""
+        awake = self._awake.get(stream)
+        return awake.actor.state.find_stated_window(model) if awake is not None and awake.actor.loaded else None
+
     async def going_on(self, stream: UUID, request: ArrivedRequest) -> Proposal | None:
         """What a managed conversation was sent last, with what is new in a request; None where no actor knows that. It
         is not waited for.

@@ -19,6 +19,7 @@ from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.prefetch import Prefetch
 from mnemosyne.actors.tools import NOT_HELPED, Answers, FromMemory
 from mnemosyne.actors.under_way import MOST_ROUNDS, TurnUnderWay
+from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne.domain.history import guards
@@ -32,6 +33,7 @@ from mnemosyne.domain.session.decide import (
     BeginRound,
     FinishRound,
     NoteFilled,
+    NoteStated,
     SetMode,
     TellKnowledge,
     decide,
@@ -40,14 +42,14 @@ from mnemosyne.domain.session.decide import (
 from mnemosyne.domain.session.events import BranchKind, Event
 from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.grounds import GroundsSoFar, HelperAnswer, NoteAsked, NoteGrounds, ServerSettings
-from mnemosyne.domain.session.round_events import Answered, Mode
+from mnemosyne.domain.session.round_events import Answered, Mode, WindowStated
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.memory_tools import LONGEST_REASON, MemoryQuery
 from mnemosyne.domain.window import epochs, late_tools, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
-from mnemosyne.domain.window.refusals import Refusal
+from mnemosyne.domain.window.refusals import Refusal, find_stated
 from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
 from mnemosyne.domain.window.situation import PendingRequest, find_limit
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
@@ -389,6 +391,8 @@ class ManagedRounds:
         address, end = message.address, RoundEnd(reply=message.reply, request=message.request)
         self._outside.begin()
         turn = await self.turn_of(address, end.request)
+        if turn is not None and message.refusal is Refusal.LENGTH:
+            return await self._refuse_length(address, turn, end, message.at)
         if turn is None or not turn.may_lack(message.refusal):
             return NOTHING
         over = self._finish(address, turn, end, Answers(), message.at)
@@ -399,6 +403,50 @@ class ManagedRounds:
             return over
         command = SetMode(at=message.at, branch=address.branch, mode=Mode.BYPASS, why=rounds.TOOLS_REFUSED)
         return attrs.evolve(over, events=(*over.events, *decide(command, self._state)))
+
+    async def _refuse_length(self, address: Address, turn: TurnUnderWay, end: RoundEnd, at: int) -> RoundOver:
+        """What happens as a managed first round is refused as longer than its model's window, where the table has a
+        larger one; another round may follow that fits.
+        """
+        error, model = find_stated(end.reply.body, turn.read.dialect), turn.read.fields.model
+        if error is None or turn.round > 1 or turn.mode is not Mode.MANAGE or error.window >= model_of(model).window:
+            return NOTHING
+        name = sanitize.optional_text(model)
+        command = NoteStated(at=at, address=address, model=name, window=error.window, tokens=error.tokens)
+        (stated,) = decide(command, self._state)
+        assert isinstance(stated, WindowStated)
+        fitted = await self._fit(address, turn, stated, self._loaded.foresee((stated,)))
+        over = NOTHING if fitted is None else self._finish(address, turn, end, Answers(), at)
+        if over.turn is None:
+            return RoundOver(events=(stated,), turn=turn)
+        return attrs.evolve(over, events=(*over.events, stated), turn=fitted, more=True)
+
+    async def _fit(
+        self, address: Address, turn: TurnUnderWay, stated: WindowStated, session: Session
+    ) -> TurnUnderWay | None:
+        """The turn with another round, of the size that its model takes; None if there is none, or its branch does not
+        go on from it.
+        """
+        branch = session.branches[address.branch]
+        if branch.kind is BranchKind.COMPACTION or address.turn != branch.turns:
+            return None
+        settings = grounds.in_force(session.taken, self._settings)
+        asked = PendingRequest(
+            at=stated.at,
+            branch=address.branch,
+            turn=address.turn,
+            read=turn.read,
+            before=turn.history,
+            history=turn.history,
+            window=settings.window,
+            tariff=rounds.find_tariff(branch.speaker, turn.read, settings),
+        )
+        fitted = await self._epochs.fit(asked, session, stated.tokens or stated.window + 1)
+        if fitted is None:
+            return None
+        rewritten, note = fitted
+        happens = (*rewritten.events, *(decide(note, session) if note is not None else ()))
+        return attrs.evolve(turn.next, history=rewritten.history, hour=rewritten.hour, happens=happens)
 
     async def finish(self, address: Address, last: RoundEnd, at: int) -> RoundOver:
         """What happens as the last round of a turn is over. Its hidden calls, if it has any, are answered with the next
@@ -433,6 +481,9 @@ class ManagedRounds:
             by_prefix=self._goes_by_prefix(branch, read),
             round=began,
         )
+        stated = self._state.stated_windows.get(sanitize.optional_text(read.fields.model))
+        if not is_open and stated is not None and Address(stated.branch, stated.turn, stated.attempt) == address:
+            return await self._fit(address, turn, stated, self._state)
         if not is_open and branch.rounds.was_refused(address.attempt):
             turn = turn.without(Refusal.THINKING if branch.mode is Mode.MANAGE else Refusal.TOOLS)
         elif not is_open:
@@ -479,7 +530,7 @@ class ManagedRounds:
         if not end.calls:
             return Answers(spent=spent)
         used, settings = window_of(end.reply.usage), grounds.in_force(self._state.taken, self._settings)
-        most = find_limit(settings.window, turn.read.fields.model, self._state.ledger)
+        most = find_limit(settings.window, turn.read.fields.model, self._state)
         room = most - used.prompt - used.output if used is not None else None
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
         return await self._tools.answer(

@@ -499,10 +499,11 @@ class SessionActor:
             raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
         if turn.body(message.address.attempt) != message.body:
             raise Outdated("another process had just written to the session; the round cannot be recorded as proposed.")
+        before = self._memory.foresee(turn.happens)
         events, contents, sent = await self.rounds.leaving(
-            message.address, turn, message.body, self.state, message.at, self._memory.known
+            message.address, turn, message.body, before, message.at, self._memory.known
         )
-        ticket = await self._append(events, NextRound.__name__, message.correlation_id, contents)
+        ticket = await self._append((*turn.happens, *events), NextRound.__name__, message.correlation_id, contents)
         self._keep_sent(message.address, sent)
         return ticket
 

@@ -264,7 +264,7 @@ class Turn:
     async def replace_refused(self, refusal: Reply) -> bytes | None:
         """What goes instead of a first request that was refused for something of ours; None if it was not."""
         last = self._last
-        kind = None if last is None else refusal_of(refusal.body, last.turn.read.tools)
+        kind = None if last is None else refusal_of(refusal.body, last.turn.read.tools, last.turn.read.dialect)
         if last is None or kind is None:
             return None
         refusal = await self._without_keys(refusal, 400)
@@ -514,8 +514,9 @@ class Turn:
         read = await (self._request.read() if going_on is None else read_beside(going_on.body, lane=lane))
         wanted, model = self._registry.settings.window, read.transcript.fields.model
         is_known = bool(family_of(model or ""))
-        most = choose_window(wanted, model) if going_on is None and is_busy and not is_known else None
-        return await trio.to_thread.run_sync(lambda: rounds.fits(read.transcript, most=most))
+        stated = self._registry.find_stated_window(stream, model)
+        most = choose_window(wanted, model, stated) if going_on is None and is_busy and not is_known else None
+        return await trio.to_thread.run_sync(lambda: rounds.fits(read.transcript, most=most, stated=stated))
 
     async def _begins_with(self, proposal: Proposal) -> bool:
         """Record that this leaves; whether it may. What another process has just written may have changed it."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import attrs
 
 from mnemosyne.actors.bodies import Prior, round_of
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import epochs, upstream_history
@@ -20,7 +21,8 @@ MOST_ROUNDS = 12
 class TurnUnderWay:
     """A turn whose rounds are ours. ``read`` is the client's request, ``history`` what is sent for it, ``round`` the
     number of the one that is to be sent or was sent last. ``prior`` is what was sent before it; None if nothing was.
-    ``by_prefix`` says that the provider knows a prompt by how it begins, and by no marker.
+    ``by_prefix`` says that the provider knows a prompt by how it begins, and by no marker. ``happens`` is what happens
+    as the next round leaves.
     """
 
     read: Transcript = attrs.field(repr=False)
@@ -31,6 +33,7 @@ class TurnUnderWay:
     by_prefix: bool
     prior: Prior | None
     round: int = 1
+    happens: tuple[Event, ...] = ()
 
     def body(self, attempt: int) -> bytes:
         """The client's request with the messages of this round, and with our tools if it is managed."""
@@ -55,8 +58,16 @@ class TurnUnderWay:
         return self.history.replies[attempt][-1].results
 
     def may_lack(self, refused: Refusal) -> bool:
-        """Whether what the provider refused is in this round, the first of its attempt, and can be left out."""
-        return self.round == 1 and (refused is Refusal.TOOLS or upstream_history.holds_thinking(self.history))
+        """Whether what the provider refused is in this round, the first of its attempt, and can be left out. What is
+        too long needs a plan instead.
+        """
+        match refused:
+            case Refusal.TOOLS:
+                return self.round == 1
+            case Refusal.THINKING:
+                return self.round == 1 and upstream_history.holds_thinking(self.history)
+            case Refusal.LENGTH:
+                return False
 
     def without(self, refused: Refusal) -> "TurnUnderWay":
         """The turn with another round: of the same words, in which all thinking is left out; or of the client's own, as
@@ -74,4 +85,4 @@ class TurnUnderWay:
     @property
     def next(self) -> "TurnUnderWay":
         """The turn with another round."""
-        return attrs.evolve(self, round=self.round + 1)
+        return attrs.evolve(self, round=self.round + 1, happens=())

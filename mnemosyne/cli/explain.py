@@ -172,6 +172,9 @@ def _window(found: "Moment") -> Paragraph:
         )
     else:
         lines.append("The provider's own count of it is not on record.")
+    if (stated := found.session.stated_windows.get(found.began.model)) is not None:
+        where = f"{stated.branch} {stated.turn}"
+        lines.append(f"Its model takes {count_text(stated.window)} tokens, as the provider stated at {where}.")
     return "The window:", lines
 
 
@@ -181,12 +184,14 @@ COMPACTS_FROM = 80
 
 def _unknown(found: "Moment") -> Iterator[Paragraph]:
     """What is assumed of a model that is not in the table."""
-    from mnemosyne.domain.cost.catalogue import family_of
+    from mnemosyne.domain.cost.catalogue import family_of, model_of
 
     model = found.began.model
     assumed = [] if is_priced(model) else ["What it costs is weighed as with most models, and never told in dollars."]
     if not family_of(model or ""):
-        assumed.append(f"It is taken for a current model, with a window of {count_text(_model_window(found))} tokens.")
+        assumed.append(
+            f"It is taken for a current model, with a window of {count_text(model_of(model).window)} tokens."
+        )
     if assumed:
         yield f"The table of models does not know all of {printable(model or 'a model without a name')}:", assumed
 
@@ -209,9 +214,10 @@ def _without_us(found: "Moment") -> Iterator[Paragraph]:
 
 
 def _model_window(found: "Moment") -> int:
-    from mnemosyne.domain.cost.catalogue import model_of
+    from mnemosyne.domain.window.window_size import find_model_window
 
-    return model_of(found.began.model).window
+    model = found.began.model
+    return find_model_window(model, found.session.find_stated_window(model))
 
 
 def _outcome(held: int, takes: int) -> str:

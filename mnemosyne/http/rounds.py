@@ -276,7 +276,7 @@ class SplicedRounds:
         if self._number == 0:
             body = await self._turn.replace_refused(reply) if status == 400 else None
             if body is not None:
-                log.warning("the provider refused something of ours; sent once more without it: %s", reply.error_type)
+                log.warning("the provider refused a request of ours, and another is sent for it: %s", reply.error_type)
                 return body
             await self._client.end_plainly(exchange.head, error)
             return None

@@ -33,6 +33,7 @@ from mnemosyne.domain.session.round_events import (
     RoundBegan,
     RoundFinished,
     WindowFilled,
+    WindowStated,
 )
 from mnemosyne.projections.projection import Key, Merge, Projection, Query, Row, Table, Type, text
 
@@ -167,7 +168,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return (Merge("imports", (event.session,), {"imported_at": event.at}),)
         case TurnAssessed() | TurnAccounted() | ManagingSwitched() | EpochBegan() | RoundFinished() | KnowledgeTold():
             return ()
-        case CheckpointNamed() | EventLost():
+        case CheckpointNamed() | EventLost() | WindowStated():
             return ()
         case WindowFilled():
             filled: Row = {"branch": event.branch, "turn": event.turn, "promised": event.window}

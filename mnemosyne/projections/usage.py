@@ -37,6 +37,7 @@ from mnemosyne.domain.session.round_events import (
     RoundBegan,
     RoundFinished,
     WindowFilled,
+    WindowStated,
 )
 from mnemosyne.domain.wire.limits import WINDOWS, window_use
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
@@ -116,6 +117,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             | EventLost()
             | EpochBegan()
             | WindowFilled()
+            | WindowStated()
             | FallbackSent()
             | KnowledgeTold()
         ):

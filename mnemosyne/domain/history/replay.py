@@ -79,7 +79,7 @@ class ReplayedDecision:
 def decisions(recorded: Sequence[Recorded[Event]]) -> Iterator[ReplayedDecision]:
     """The events by command. A request leads to all up to the one that says that it began, and to what leaves for it;
     what is remembered of it, to all up to the one that assesses the turn; the end of a round to what its answers
-    changed.
+    changed; a later round, to the rewrite that it begins with and to what leaves.
     """
     waiting: list[Recorded[Event]] = []
     for each, following in pairwise((*recorded, None)):
@@ -91,6 +91,7 @@ def decisions(recorded: Sequence[Recorded[Event]]) -> Iterator[ReplayedDecision]
 
 
 _LEAVES, _ENDS, _ROUND_ENDS = "Begin", "Finish", frozenset({"AnswerCalls", "Refused", "Finish"})
+_ROUND_LEAVES = "NextRound"
 """What is said to an actor (``actors/messages.py``), as the log names it."""
 
 
@@ -105,6 +106,8 @@ def _is_followed(one: Recorded[Event], next_: Recorded[Event]) -> bool:
         return False
     if then == _LEAVES:
         return cause in (BeginTurn.__name__, _LEAVES)
+    if cause == then == _ROUND_LEAVES:
+        return not isinstance(event, RoundBegan)
     if isinstance(next_.envelope.event, RoundFinished | RoundBegan):
         return False
     return (cause in _ROUND_ENDS and then == cause) or (cause == _ENDS and then == FinishTurn.__name__)

@@ -46,6 +46,7 @@ from mnemosyne.domain.session.round_events import (
     RoundBegan,
     RoundFinished,
     WindowFilled,
+    WindowStated,
 )
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.wire.dialects import is_side
@@ -214,6 +215,17 @@ class NoteFilled:
 
 
 @attrs.frozen(kw_only=True)
+class NoteStated:
+    """The provider refused a prompt and stated the window of its model. The fields are those of WindowStated."""
+
+    at: int
+    address: Address
+    model: str | None
+    window: int
+    tokens: int | None
+
+
+@attrs.frozen(kw_only=True)
 class BeginRound:
     """A request leaves for the provider that is not the client's own. ``body`` is the change on the last body of the
     branch that left so, or else on the client's last one; ``ends`` are all of its history's.
@@ -273,6 +285,7 @@ Command = (
     | TellKnowledge
     | BeginEpoch
     | NoteFilled
+    | NoteStated
     | BeginRound
     | FinishRound
     | SendFallback
@@ -309,6 +322,8 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             return (EpochBegan(**_fields(command)),)
         case NoteFilled():
             return (WindowFilled(**_fields(command)),)
+        case NoteStated():
+            return (WindowStated(**_fields_of(command)),)
         case BeginRound():
             return (_begin_round(command, session),)
         case FinishRound():
@@ -325,7 +340,7 @@ def _fields(
     return attrs.asdict(command, recurse=False)
 
 
-def _fields_of(command: FinishTurn | InterruptTurn | SendFallback) -> dict[str, Any]:
+def _fields_of(command: FinishTurn | InterruptTurn | NoteStated | SendFallback) -> dict[str, Any]:
     fields = attrs.asdict(command, recurse=False)
     return attrs.asdict(fields.pop("address")) | fields
 

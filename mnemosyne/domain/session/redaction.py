@@ -50,6 +50,7 @@ from mnemosyne.domain.session.round_events import (
     RoundBegan,
     RoundFinished,
     WindowFilled,
+    WindowStated,
 )
 from mnemosyne.domain.session.state import Session, evolve
 
@@ -87,7 +88,9 @@ def redact(event: Event) -> Event:
             return attrs.evolve(event, question="", sentences=sentences)
         case GoalChanged() | BroughtJudged() | SettingsTaken() | GroundsNoted():
             return event
-        case EpochBegan() | WindowFilled() | RoundBegan() | RoundFinished() | FallbackSent() | ManagingSwitched():
+        case EpochBegan() | WindowFilled() | WindowStated() | RoundBegan() | RoundFinished() | FallbackSent():
+            return event
+        case ManagingSwitched():
             return event
         case _:
             assert_never(event)

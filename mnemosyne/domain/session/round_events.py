@@ -139,6 +139,21 @@ class WindowFilled:
 
 
 @attrs.frozen(kw_only=True)
+class WindowStated:
+    """The provider refused the first round of an attempt as longer than the ``window`` of the ``model`` that the client
+    asked for. ``tokens`` is the size of that round as the provider counted it; None where it does not state that.
+    """
+
+    at: int
+    branch: str
+    turn: int
+    attempt: int
+    model: str | None
+    window: int
+    tokens: int | None
+
+
+@attrs.frozen(kw_only=True)
 class FallbackSent:
     """What left for a turn was neither the client's own bytes nor what its branch goes on from, and ``why``: the
     client's request without thinking that the provider would have refused. The branch goes on from what was sent
@@ -195,6 +210,7 @@ RoundEvent = (
     BranchModeSet
     | EpochBegan
     | WindowFilled
+    | WindowStated
     | RoundBegan
     | RoundFinished
     | FallbackSent
@@ -206,6 +222,7 @@ ROUND_EVENT_NAMES: Mapping[str, type[RoundEvent]] = {
     "session.branch_mode_set.v2": BranchModeSet,
     "session.epoch_began.v1": EpochBegan,
     "session.window_filled.v1": WindowFilled,
+    "session.window_stated.v1": WindowStated,
     "session.round_began.v1": RoundBegan,
     "session.round_finished.v2": RoundFinished,
     "session.fallback_sent.v1": FallbackSent,

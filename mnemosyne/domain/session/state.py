@@ -46,6 +46,7 @@ from mnemosyne.domain.session.round_events import (
     RoundBegan,
     RoundFinished,
     WindowFilled,
+    WindowStated,
 )
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.dialects import header_lane
@@ -207,7 +208,8 @@ class Branch:
 class Session:
     """What later decisions need to know. ``version`` counts the events so far; ``off`` says that nothing of it is to be
     managed any longer. ``taken`` are the settings with which its last managed request was decided; None where the log
-    does not say. ``checkpoints`` are branch and turn by the name that a person gave them.
+    does not say. ``checkpoints`` are branch and turn by the name that a person gave them. ``stated_windows`` holds the
+    last event that states the window of a model.
     """
 
     version: int = 0
@@ -222,12 +224,18 @@ class Session:
     checkpoints: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
     taken: TakenSettings | None = None
     counted_turns: CountedTurns = attrs.field(factory=CountedTurns)
+    stated_windows: Mapping[str | None, WindowStated] = attrs.field(factory=dict)
 
     @property
     def stated_scales(self) -> Scales:
         """By which the memory tools state sizes: people see the same ones, unless the settings are from before that."""
         counted = self.taken is not None and self.taken.settings.counted
         return self.counted_turns.find_scales() if counted else ESTIMATED
+
+    def find_stated_window(self, model: str | None) -> int | None:
+        """How many tokens a model takes, as the provider stated; None if it did not."""
+        stated = self.stated_windows.get(model)
+        return None if stated is None else stated.window
 
 
 def evolve_all(session: Session, events: Iterable[Event]) -> Session:
@@ -303,6 +311,8 @@ def evolve(session: Session, event: Event) -> Session:
             return attrs.evolve(session, taken=grounds.after(session.taken, event))
         case ManagingSwitched():
             return attrs.evolve(session, off=not event.on)
+        case WindowStated():
+            return attrs.evolve(session, stated_windows={**session.stated_windows, event.model: event})
         case FallbackSent():
             return _send_round(session, event)
         case RoundFinished():

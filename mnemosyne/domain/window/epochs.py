@@ -197,7 +197,8 @@ def rewrite(
     ]
     shown = session.memory.view_of(asked.branch)
     estimator = shown.estimator(asked.model)
-    rendered, ends = render(asked, _sights(shown_at, texts, _find_long_gone(asked, shown_at, estimator)))
+    long_gone = _find_long_gone(asked, shown_at, estimator, session.find_stated_window(asked.model))
+    rendered, ends = render(asked, _sights(shown_at, texts, long_gone))
     messages = _tell_again(rendered, ends, asked, session)
     was, becomes = (sizes.of(each, asked.dialect) for each in (asked.history.messages, messages))
     freed = estimator.tokens(was) - estimator.tokens(becomes)
@@ -267,13 +268,13 @@ def _is_had(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) ->
 
 
 def _find_long_gone(
-    asked: PendingRequest, shown_at: Sequence[tuple[MemoryObject, Fidelity]], estimator: Estimator
+    asked: PendingRequest, shown_at: Sequence[tuple[MemoryObject, Fidelity]], estimator: Estimator, stated: int | None
 ) -> frozenset[str]:
     """What left so long ago that notes only count it: the lines of all that ever left would fill any window."""
     gone = sorted(
         (each for each, fidelity in shown_at if fidelity is Fidelity.EVICTED), key=lambda each: each.places[0]
     )
-    room = round(RULE.told * choose_window(asked.window, asked.model))
+    room = round(RULE.told * choose_window(asked.window, asked.model, stated))
     while gone and room > 0:
         room -= estimator.tokens(features_of_text(line_of(gone.pop())))
     return frozenset(each.id for each in gone)

@@ -5,7 +5,9 @@ from enum import Enum, auto
 
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.wire import json_spans
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.reply import json_object
+from mnemosyne.domain.wire.too_long import TooLong
 
 
 class Refusal(Enum):
@@ -15,6 +17,8 @@ class Refusal(Enum):
     """Thinking that was signed against another history than it stands in."""
     TOOLS = auto()
     """The memory tools."""
+    LENGTH = auto()
+    """A prompt that is longer than the window of its model."""
 
 
 _OF_THINKING = (
@@ -27,10 +31,12 @@ _OF_THINKING = (
 )
 
 
-def refusal_of(error: bytes, tools: bytes) -> Refusal | None:
-    """What an error of HTTP status 400 is about, if it is of ours. ``tools`` is the JSON array of the tools that the
-    client offers, before ours.
+def refusal_of(error: bytes, tools: bytes, dialect: Dialect) -> Refusal | None:
+    """What an error of HTTP status 400 is about, if another request can be sent. ``tools`` is the JSON array of the
+    tools that the client offers, before ours.
     """
+    if find_stated(error, dialect) is not None:
+        return Refusal.LENGTH
     said = json_object(error).get("error")
     message = f"{said.get('message')} {said.get('param')}" if isinstance(said, dict) else ""
     if any(words in message for words in _OF_THINKING):
@@ -41,3 +47,9 @@ def refusal_of(error: bytes, tools: bytes) -> Refusal | None:
     if any(name in message for name in memory_tools.NAMES) or any(int(number) >= count for number in numbers):
         return Refusal.TOOLS
     return None
+
+
+def find_stated(error: bytes, dialect: Dialect) -> TooLong | None:
+    """The window that an error states, where it refuses a prompt as longer; None if it is another error."""
+    inner = json_object(error).get("error")
+    return dialect.read_too_long(inner) if isinstance(inner, dict) else None

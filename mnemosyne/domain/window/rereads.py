@@ -83,14 +83,14 @@ class _Earlier:
 
 def expect(asked: PendingRequest, session: Session) -> PendingRequest:
     """A request as large as it becomes where all the content that it refers to has room: the planner looks at that."""
-    limit = find_limit(asked.window, asked.model, session.ledger)
+    limit = find_limit(asked.window, asked.model, session)
     history, _ = _answer(asked, session, lambda: limit)
     return asked if history is asked.history else attrs.evolve(asked, history=history)
 
 
 def answer(asked: PendingRequest, session: Session, sizes: Sizes) -> tuple[UpstreamHistory, tuple[ObjectEvent, ...]]:
     """The history of a request, with evicted content where its new messages refer to it, and what happens with that."""
-    limit = find_limit(asked.window, asked.model, session.ledger)
+    limit = find_limit(asked.window, asked.model, session)
     return _answer(asked, session, lambda: limit - count_prompt(asked, session, sizes))
 
 

@@ -10,7 +10,6 @@ from functools import cached_property
 import attrs
 
 from mnemosyne.domain.cost import catalogue
-from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.tariffs import Caching, Tariff
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.segmentation.ingest import head_of
@@ -26,6 +25,7 @@ from mnemosyne.domain.window.epochs import NO_LONGER_FITS, may_drop_thinking
 from mnemosyne.domain.window.planning import RULE
 from mnemosyne.domain.window.situation import OWN_TOOLS, Sizes, costs_of
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
+from mnemosyne.domain.window.window_size import find_model_window
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.markers import asks_for_an_hour
 from mnemosyne.domain.wire.transcript import Transcript
@@ -116,7 +116,9 @@ class Opening:
     @cached_property
     def fits(self) -> bool:
         """Whether the model takes all that the client says, as far as can be told before it is sent."""
-        return fits(self.read, self.session.memory.view_of(self.goes_on_from).estimator(self.read.fields.model))
+        model = self.read.fields.model
+        estimator = self.session.memory.view_of(self.goes_on_from).estimator(model)
+        return fits(self.read, estimator, stated=self.session.find_stated_window(model))
 
 
 def opening_of(
@@ -349,11 +351,13 @@ def without_thinking(read: Transcript) -> bytes | None:
     return upstream_history.body(read, upstream_history.first(client, dialect=read.dialect), ())
 
 
-def fits(read: Transcript, estimator: Estimator | None = None, *, most: int | None = None) -> bool:
+def fits(
+    read: Transcript, estimator: Estimator | None = None, *, most: int | None = None, stated: int | None = None
+) -> bool:
     """Whether the model of a request takes all that its client says, thinking left out, with room to spare, and whether
-    that is no more than ``most`` tokens.
+    that is no more than ``most`` tokens. ``stated`` is as in ``window_size.find_model_window``.
     """
-    window = model_of(read.fields.model).window
+    window = find_model_window(read.fields.model, stated)
     allowed = window - window // RESERVE
     return count_tokens(read, estimator) <= (allowed if most is None else min(most, allowed))
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import attrs
 
-from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tariffs import PaidIn, Tariff
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
@@ -24,7 +23,7 @@ from mnemosyne.domain.window.keeping import WRITTEN, Candidate, Later, later_of
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
 from mnemosyne.domain.window.planning import CostSoFar, Situation
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
-from mnemosyne.domain.window.window_size import choose_window
+from mnemosyne.domain.window.window_size import choose_window, find_model_window
 from mnemosyne.domain.wire import json_values, markers
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.dialect import Dialect
@@ -170,8 +169,8 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         ttl=0 if asked.forgotten else asked.tariff.life(hour=hour),
         write=in_first.write,
         read=in_first.read,
-        window=choose_window(asked.window, asked.model),
-        limit=find_limit(asked.window, asked.model, session.ledger),
+        window=choose_window(asked.window, asked.model, session.find_stated_window(asked.model)),
+        limit=find_limit(asked.window, asked.model, session),
         billed=in_first.billed,
         shadow=in_first.shadow,
         also=tuple(also),
@@ -181,14 +180,15 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     )
 
 
-def find_limit(wanted: int | None, model: str | None, ledger: Ledger) -> int:
+def find_limit(wanted: int | None, model: str | None, session: Session) -> int:
     """The most tokens that a prompt of a session can hold: what is ``wanted``. Where nobody wants anything, what it
     should hold, or more where its client compacts later.
     """
-    window = choose_window(wanted, model)
+    stated = session.find_stated_window(model)
+    window = choose_window(wanted, model, stated)
     if wanted is not None:
         return window
-    return max(window, min(ledger.compacts_at or compaction_point(model), model_of(model).window))
+    return max(window, min(session.ledger.compacts_at or compaction_point(model), find_model_window(model, stated)))
 
 
 def costs_of(tariff: Tariff, model: str | None, ledger: Ledger, *, hour: bool) -> list[CostSoFar]:

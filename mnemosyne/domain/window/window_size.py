@@ -8,6 +8,14 @@ WINDOW = 160_000
 """
 
 
-def choose_window(wanted: int | None, model: str | None) -> int:
-    """The most tokens that a prompt should hold: what is ``wanted``, if the model takes it, and else the usual."""
-    return min(WINDOW if wanted is None else wanted, model_of(model).window)
+def choose_window(wanted: int | None, model: str | None, stated: int | None = None) -> int:
+    """The most tokens that a prompt should hold: what is ``wanted``, if the model takes it, and else the usual.
+    ``stated`` is as in ``find_model_window``.
+    """
+    return min(WINDOW if wanted is None else wanted, find_model_window(model, stated))
+
+
+def find_model_window(model: str | None, stated: int | None = None) -> int:
+    """How many tokens a model takes: what the table says, or what the provider has ``stated`` if that is less."""
+    window = model_of(model).window
+    return window if stated is None else min(window, stated)

@@ -10,6 +10,7 @@ from mnemosyne.domain.wire.dialect import Dialect, Facts, Joining, read_common_f
 from mnemosyne.domain.wire.flat_history import FlatHistory
 from mnemosyne.domain.wire.fragments import name_of_tool, read_block, read_parts, thinking_of
 from mnemosyne.domain.wire.json_spans import Range
+from mnemosyne.domain.wire.too_long import read_in_openai
 
 _ROLES = {"developer": "system", "tool": "user", "function": "user"}
 """Roles that are called otherwise above."""
@@ -119,5 +120,6 @@ CHAT = Dialect(
     write_tool=chat_history.write_tool,
     write_result=chat_history.write_result,
     write_error=write_error,
+    read_too_long=read_in_openai,
     find_obstacle=_find_obstacle,
 )

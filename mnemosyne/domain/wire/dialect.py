@@ -13,6 +13,7 @@ import attrs
 from mnemosyne.domain.wire.history import HistoryForm
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.reply import Reply
+from mnemosyne.domain.wire.too_long import TooLong
 
 ROLES = frozenset({"user", "assistant", "system"})
 """Who speaks, in any dialect (``system`` in the midst of a conversation, too: seen with Claude Code 2.1.329)."""
@@ -81,6 +82,7 @@ class Dialect:
     the Messages API's shape, ``write_result`` the JSON of what a call got: the call's id, the text, and whether it
     failed; and the images and documents behind the text, where ``attaches`` says that they may stand there.
     ``write_error`` makes an error of its kind, in the Messages API's words, and of what it says.
+    ``read_too_long`` reads the window that the ``error`` of a reply states, where it refuses a prompt as longer.
     ``find_tools`` gives where in an element of the history tools are offered, None where it offers none.
     ``find_obstacle`` says why a request with such top-level members, each found by its name, cannot be managed;
     ``""`` if it can.
@@ -108,6 +110,7 @@ class Dialect:
     write_result: WriteResult
     attaches: bool = False
     write_error: Callable[[str, str], Mapping[str, Any]]
+    read_too_long: Callable[[Mapping[str, Any]], TooLong | None]
     find_tools: Callable[[bytes], Range | None] = lambda element: None
     find_obstacle: Callable[[Callable[[str], Any]], str] = lambda member: ""
 

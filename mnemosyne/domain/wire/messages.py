@@ -8,6 +8,7 @@ from mnemosyne.domain.wire.dialect import Dialect, Facts, Joining, read_common_f
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.messages_history import AlternatingHistory, write_result
 from mnemosyne.domain.wire.reply import ReplyBuilder
+from mnemosyne.domain.wire.too_long import read_in_messages
 
 FOREIGN = frozenset(
     {
@@ -89,4 +90,5 @@ MESSAGES = Dialect(
     write_result=write_result,
     attaches=True,
     write_error=lambda kind, message: {"type": "error", "error": {"type": kind, "message": message}},
+    read_too_long=read_in_messages,
 )

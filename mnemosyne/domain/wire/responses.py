@@ -11,6 +11,7 @@ from mnemosyne.domain.wire.flat_history import FlatHistory
 from mnemosyne.domain.wire.fragments import name_of_tool, read_block, read_parts
 from mnemosyne.domain.wire.json_spans import Member, Range
 from mnemosyne.domain.wire.responses_reply import ENDS, ResponsesReply
+from mnemosyne.domain.wire.too_long import read_in_openai
 
 
 def read_message(item: dict[str, Any]) -> dict[str, Any]:
@@ -164,6 +165,7 @@ RESPONSES = Dialect(
     write_tool=responses_items.write_tool,
     write_result=responses_items.write_result,
     write_error=write_error,
+    read_too_long=read_in_openai,
     find_tools=find_tools,
     find_obstacle=_find_obstacle,
 )

@@ -77,6 +77,8 @@ def tell_event(event: Event) -> tuple[str, str] | None:
             return f"history rewritten, {tokens_text(event.freed)} tokens freed", event.reason
         case rounds.WindowFilled():
             return "the window was full", event.why
+        case rounds.WindowStated():
+            return "too long for the model", f"the provider states a window of {tokens_text(event.window)} tokens"
         case rounds.FallbackSent():
             return "sent as the client has it", event.why
         case rounds.RoundFinished() if event.answers:

@@ -23,7 +23,8 @@ from mnemosyne.domain.objects.followed_plan import LARGEST, find_followed_plan
 from mnemosyne.domain.objects.kinds import is_operators
 from mnemosyne.domain.objects.protection import Now, why_recent
 from mnemosyne.domain.segmentation.ingest import LAST_TYPED
-from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS, Ledger
+from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS
+from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window import assembly
 from mnemosyne.domain.window.assembly import Message, Sights
@@ -114,7 +115,7 @@ class _Run:
         ]
         # The window
         self._window = choose_window(sized.settings.window, sized.settings.model)
-        self._limit = find_limit(sized.settings.window, sized.settings.model, Ledger())
+        self._limit = find_limit(sized.settings.window, sized.settings.model, Session())
         sends_tools = sized.settings.memory_tools and policy.has_memory
         self._fixed = sized.head_with(TOOLS) if sends_tools else sized.head
         self._prompt = self._fixed

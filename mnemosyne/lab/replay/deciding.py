@@ -353,7 +353,7 @@ class _Judge:
         end = await self._end_of_round(finished, under_way)
         message: Message
         if decision.events[0].envelope.causation_id == Refused.__name__:
-            kind = refusal_of(end.reply.body, under_way.read.tools)
+            kind = refusal_of(end.reply.body, under_way.read.tools, under_way.read.dialect)
             if kind is None:
                 return ()
             message = Refused(

@@ -72,6 +72,7 @@ from mnemosyne.domain.session.round_events import (
     RoundBegan,
     RoundFinished,
     WindowFilled,
+    WindowStated,
 )
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.normal_form import Echo
@@ -192,6 +193,9 @@ SAMPLES: Mapping[str, Event] = {
         fixed=3_600,
         new=23_900,
         why="the window overflows, but a rewrite would free only 1710 tokens",
+    ),
+    "session.window_stated.v1": WindowStated(
+        at=AT, branch="main", turn=12, attempt=1, model="claude-opus-5-5", window=200_000, tokens=204_317
     ),
     "session.round_began.v1": RoundBegan(
         at=AT,

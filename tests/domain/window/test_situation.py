@@ -3,20 +3,38 @@
 import attrs
 
 from mnemosyne.domain.session.ledger import Ledger
+from mnemosyne.domain.session.round_events import WindowStated
+from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window.situation import find_limit
 
 SMALL, MILLION = "claude-haiku-4-5", "claude-opus-5-5"
 
 
 def test_where_nobody_wants_a_window_a_prompt_is_limited_by_where_its_client_compacts_or_its_model_ends() -> None:
-    seen = attrs.evolve(Ledger(), compacts_at=400_000)
-    assert find_limit(None, MILLION, Ledger()) == 967_000
+    seen = Session(ledger=attrs.evolve(Ledger(), compacts_at=400_000))
+    assert find_limit(None, MILLION, Session()) == 967_000
     assert find_limit(None, MILLION, seen) == 400_000
-    assert find_limit(None, SMALL, Ledger()) == 160_000  # it compacts at 155,000, but our window comes first
+    assert find_limit(None, SMALL, Session()) == 160_000  # it compacts at 155,000, but our window comes first
     assert find_limit(None, SMALL, seen) == 200_000
 
 
 def test_a_window_that_somebody_wants_is_the_limit_too_whatever_it_is() -> None:
     for wanted in (45_000, 160_000, 400_000):
-        assert find_limit(wanted, MILLION, Ledger()) == wanted
-    assert find_limit(400_000, SMALL, Ledger()) == 200_000
+        assert find_limit(wanted, MILLION, Session()) == wanted
+    assert find_limit(400_000, SMALL, Session()) == 200_000
+
+
+def test_a_window_that_the_provider_stated_is_the_limit_where_all_others_are_larger() -> None:
+    def limits(stated: int) -> list[int]:
+        event = WindowStated(at=1, branch="main", turn=3, attempt=1, model=MILLION, window=stated, tokens=None)
+        session = evolve(Session(), event)
+        return [find_limit(None, MILLION, session), find_limit(45_000, MILLION, session)]
+
+    assert limits(200_000) == [200_000, 45_000]
+    assert limits(32_000) == [32_000, 32_000]
+    assert limits(2_000_000) == [967_000, 45_000]
+
+
+def test_a_window_that_was_stated_of_one_model_is_no_other_models() -> None:
+    event = WindowStated(at=1, branch="main", turn=3, attempt=1, model=MILLION, window=32_000, tokens=33_000)
+    assert find_limit(None, SMALL, evolve(Session(), event)) == 160_000

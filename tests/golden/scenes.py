@@ -61,6 +61,7 @@ from tests.http.test_epochs import (
 )
 from tests.http.test_helped_answers import PAID, QUESTION, composed
 from tests.http.test_knowledge_told import USER, Working
+from tests.http.test_stated_windows import read_files
 
 CREDENTIAL = "made-up-token-0123456789"
 LINES = 40
@@ -443,7 +444,20 @@ async def named_turns(log: DatabaseLog) -> None:
         await work(clients[0], stage, "Go on.", [think(), text("Done.")])
 
 
+async def stated_window(log: DatabaseLog) -> None:
+    """The provider refuses a prompt and states a window that is smaller than the table's."""
+    clock = Clock()
+    async with (
+        open_standin({"rules": []}, clock=lambda: clock.now / 1e6) as standin,
+        open_stage(standin=standin, log=log, clock=clock, index=Index(log)) as stage,
+    ):
+        client = Client(stage.url, tools=TOOLS)
+        await read_files(client, standin, 14)
+        assert [message.status for message in standin.messages].count(400) == 1
+
+
 SCENES = {
+    "stated-window": stated_window,
     "named-turns": named_turns,
     "repeated": repeated,
     "waited": waited,

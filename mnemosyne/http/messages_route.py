@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire import json_spans
 from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Headers, UpstreamRequest
@@ -21,7 +22,7 @@ PATHS: Mapping[bytes, Dialect] = {
     b"/v1/responses": RESPONSES,
     b"/responses": RESPONSES,
 }
-"""Where turns are asked for, and in which dialect."""
+"""Where turns are asked for, and in which dialect: the ``plain_path`` of a request is looked up."""
 
 COUNTING = frozenset(path + b"/count_tokens" for path, dialect in PATHS.items() if dialect is MESSAGES)
 
@@ -61,11 +62,24 @@ def find_mode(headers: Headers) -> Mode | None:
     return MODES.get(said[0]) if said else None
 
 
+def plain_path(target: bytes) -> bytes:
+    """The path of a target as providers document it: without empty parts, and from its last ``v1`` on, before which a
+    gateway may have a prefix. It only says what a request is; what goes upstream is the client's own target.
+    """
+    parts = _parts_of(target)
+    before = len(parts) - parts[::-1].index(b"v1") - 1 if b"v1" in parts else 0
+    return b"/" + b"/".join(parts[before:])
+
+
+def _parts_of(target: bytes) -> list[bytes]:
+    return [part for part in target.partition(b"?")[0].split(b"/") if part]
+
+
 def turn_dialect(request: UpstreamRequest) -> Dialect | None:
     """The dialect in which the request asks the model for a message; None where it does not. Counting tokens does not:
     the model never sees it.
     """
-    return PATHS.get(request.target.partition(b"?")[0]) if request.method == "POST" else None
+    return PATHS.get(plain_path(request.target)) if request.method == "POST" else None
 
 
 def error_dialect(target: bytes) -> Dialect:
@@ -75,21 +89,28 @@ def error_dialect(target: bytes) -> Dialect:
 
 def path_dialect(target: bytes) -> Dialect | None:
     """The dialect to which a path belongs, be it that of a turn or one below it; None where it belongs to none."""
-    path = target.partition(b"?")[0]
+    path = plain_path(target)
     return next((each for own, each in PATHS.items() if path == own or path.startswith(own + b"/")), None)
 
 
 def is_count(request: UpstreamRequest) -> bool:
     """Whether the request asks how many tokens a turn would have."""
-    return request.method == "POST" and request.target.partition(b"?")[0] in COUNTING
+    return request.method == "POST" and plain_path(request.target) in COUNTING
 
 
 def may_hold_a_conversation(request: UpstreamRequest) -> bool:
     """Whether the request may hold a conversation in a dialect that we do not know, which is passed on and not
-    recorded. What clients post below ``/api/`` are statistics.
+    recorded. What clients post below ``/api/`` are statistics, unless it names a model.
     """
-    elsewhere = request.method == "POST" and not request.target.startswith(b"/api/")
-    return elsewhere and turn_dialect(request) is None and not is_count(request)
+    if request.method != "POST" or turn_dialect(request) is not None or is_count(request):
+        return False
+    return _parts_of(request.target)[:1] != [b"api"] or model_of(request.body) is not None
+
+
+def model_of(body: bytes) -> str | None:
+    """The model that a request names; None if it names none, or is no JSON object."""
+    named = (member for member in json_spans.members(body) or () if member.key == "model")
+    return next((json_spans.text_at(body, member) for member in named), None)
 
 
 def is_encoded(headers: Headers) -> bool:

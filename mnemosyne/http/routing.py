@@ -5,10 +5,9 @@ from contextlib import AbstractAsyncContextManager
 
 import attrs
 
-from mnemosyne.domain.wire import json_spans
 from mnemosyne.domain.wire.exchange import Upstream, UpstreamReply, UpstreamRequest
 from mnemosyne.errors import NoModelNamed
-from mnemosyne.http.messages_route import path_dialect, readable_body, turn_dialect
+from mnemosyne.http.messages_route import model_of, path_dialect, plain_path, readable_body, turn_dialect
 from mnemosyne.upstreams import OPENAI_DIALECTS, NamedUpstream, list_takers
 
 _OPENAI_PATHS = frozenset(
@@ -47,7 +46,7 @@ class RoutedUpstream:
         names = of_openai if dialect is None else (dialect.name,)
         if not (self.others and names):
             return self.default
-        model = _model_of(readable_body(request.headers, request.body) or request.body)
+        model = model_of(readable_body(request.headers, request.body) or request.body)
         upstreams = dict(self.others)
         takers = list_takers([*upstreams], names, model)
         if dialect is None and not takers:  # its key is that of its dialects' provider, whatever it asks for
@@ -62,13 +61,8 @@ def _has_key_of_openai(request: UpstreamRequest) -> bool:
     """Whether a request to a path of OpenAI's API comes as its clients send it: with a bare key. Anthropic's API wants
     its version said in each request, and its keys say themselves whose they are.
     """
-    path = request.target.partition(b"?")[0].removeprefix(b"/v1").lstrip(b"/")
+    path = plain_path(request.target).removeprefix(b"/v1").lstrip(b"/")
     fields = {name.lower(): value for name, value in request.headers}
     key = fields.get(b"authorization", b"").partition(b" ")[2].lstrip()
     marked = b"x-api-key" in fields or any(name.startswith(b"anthropic-") for name in fields)
     return path.partition(b"/")[0] in _OPENAI_PATHS and bool(key) and not marked and not key.startswith(b"sk-ant-")
-
-
-def _model_of(body: bytes) -> str | None:
-    named = (member for member in json_spans.members(body) or () if member.key == "model")
-    return next((json_spans.text_at(body, member) for member in named), None)

@@ -99,6 +99,28 @@ async def test_a_request_of_a_foreign_page_reaches_neither_provider_nor_log(head
     assert noted.said == []
 
 
+@pytest.mark.parametrize("target", ["//v1/messages", "/v1/messages/", "/anthropic/v1/messages", "//-/status"])
+@pytest.mark.parametrize("headers", FOREIGN[:3], ids=lambda each: str(each[-1]))
+async def test_no_other_form_of_a_path_is_open_to_a_foreign_page(
+    target: str, headers: list[tuple[bytes, bytes]]
+) -> None:
+    async with open_standin() as standin, open_proxy(standin.url, Noted()) as proxy:
+        reply = await exchange(proxy.url, target, WHOLE, headers=[*CLIENT, *headers])
+        assert reply.status == 403
+        assert standin.exchanges == []
+
+
+@pytest.mark.parametrize("target", ["//-/status", "///-/metrics", "/anthropic/-/status"])
+async def test_a_page_has_one_path_only(target: str) -> None:
+    own = [(b"Authorization", b"Bearer " + TOKEN.encode())]
+    async with open_standin(strict=False) as standin, open_proxy(standin.url) as proxy:
+        await exchange(proxy.url, target, method="GET", headers=own)
+        [seen] = standin.exchanges
+        assert seen.target == target
+        hidden = await exchange(proxy.url, "/-//v1/messages", WHOLE, headers=CLIENT)
+        assert (hidden.status, len(standin.exchanges)) == (404, 1)
+
+
 async def test_it_is_refused_before_its_body_is_read() -> None:
     async with open_proxy("http://127.0.0.1:9") as proxy, connect(proxy.url) as connection:
         await connection.stream.send_all(

@@ -23,21 +23,23 @@ CLIENTS = {
 }
 
 
-async def talk(written: Written, log: StoppableLog, *, streamed: bool, mode: Mode = Mode.OBSERVE) -> list[bytes]:
-    """Have a conversation through the proxy; what the client got."""
+async def talk(
+    written: Written, log: StoppableLog, *, streamed: bool, mode: Mode = Mode.OBSERVE, path: str = "{}"
+) -> list[bytes]:
+    """Have a conversation through the proxy, at the path of the dialect in another form; what the client got."""
     kind = "text/event-stream" if streamed else "application/json"
     said = [written.stream(each) if streamed else json.dumps(written.whole(each)).encode() for each in replies()]
-    path, headers = (
-        PATHS[written.dialect.name],
-        [(b"content-type", b"application/json"), *CLIENTS[written.dialect.name]],
-    )
+    path = path.format(PATHS[written.dialect.name])
+    headers = [(b"content-type", b"application/json"), *CLIENTS[written.dialect.name]]
     async with (
         open_playback([(kind, each) for each in said]) as provider,
         open_process(log) as process,
         open_proxy(provider.url, process.opener, mode=mode) as proxy,
     ):
         got = [await exchange(proxy.url, path, body, headers=headers) for body in bodies(written)]
-        assert [body for *_, body in provider.requests] == bodies(written)
+        assert {target for _, target, *_ in provider.requests} == {path}
+        sent = [body for *_, body in provider.requests]
+        assert (sent == bodies(written)) is (mode is Mode.OBSERVE)
     assert [each.body for each in got] == said
     return said
 
@@ -83,3 +85,19 @@ async def test_the_window_is_told_in_the_same_words(written: Written) -> None:
         raw = json.dumps(written.whole(whole)).encode()
         kinds = [block.kind for block in context_view.reply_blocks(raw, written.dialect) if block.kind != "thinking"]
         assert kinds == ["text"] * bool(whole.text) + ["tool_use"] * len(whole.calls)
+
+
+@EACH
+@pytest.mark.parametrize(
+    "path", ["/{}", "//{}//", "{}/", "{}/?beta=true", "/anthropic{}?beta=true", "/gateway/v1/team//openai{}", "/api{}"]
+)
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
+async def test_another_form_of_a_path_is_the_same_path_and_goes_upstream_as_it_is(
+    written: Written, path: str, mode: Mode
+) -> None:
+    plain, other = StoppableLog(), StoppableLog()
+    await talk(written, plain, streamed=True, mode=mode)
+    await talk(written, other, streamed=True, mode=mode, path=path)
+    expected, found = [[type(each) for each in await events_of(log, *await log.streams())] for log in (plain, other)]
+    assert found == expected
+    assert TurnFinished in found

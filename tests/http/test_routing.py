@@ -29,6 +29,9 @@ def request(path: str, model: object) -> UpstreamRequest:
         ("/v1/chat/completions", None, "openai"),
         ("/v1/responses", "gpt", "openai"),
         ("/v1/responses/compact", "gpt", "openai"),
+        ("//v1/responses/", "gpt", "openai"),
+        ("/openai/v1/chat/completions", "qwen", "local"),
+        ("/anthropic/v1/messages?beta=true", "qwen", "local"),
         ("/v1/models", "gpt", "default"),
     ],
 )

@@ -132,7 +132,7 @@ async def test_the_path_without_a_version_is_given_the_one_that_the_provider_has
 async def test_a_chunked_request_arrives_whole() -> None:
     async with open_standin() as standin, open_proxy(standin.url) as proxy:
         async with connect(proxy.url) as connection:
-            head = b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nanthropic-version: 2023-06-01\r\nx-api-key: k\r\n"
+            head = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nanthropic-version: 2023-06-01\r\nx-api-key: k\r\n"
             halves = [WHOLE[:20], WHOLE[20:]]
             chunks = b"".join(b"%x\r\n%s\r\n" % (len(half), half) for half in halves)
             await connection.stream.send_all(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")

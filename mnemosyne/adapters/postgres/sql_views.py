@@ -29,6 +29,9 @@ _GRACE = 10.0
 
 _LOGIN_ATTEMPTS = 3
 
+TEMPORARY = "1GB"
+"""Temporary disk that one query may take."""
+
 _ROLE_LOCK = 0x4D4E5351
 """An arbitrary number, "MNSQ": two commands make no role at once."""
 
@@ -108,7 +111,11 @@ def _prepare_role(connection: Connection, role: str, tenant: str, ours_alone: bo
         # What the server says of a refusal may quote a value, and its log is out of the reach of `forget`.
         (is_superuser,) = connection.execute("select current_setting('is_superuser')::bool").fetchone() or (False,)
         if is_superuser:
-            connection.execute(f"alter role {role} set log_min_messages = 'log'".encode())
+            _execute(
+                connection,
+                f"alter role {role} set log_min_messages = 'log'",
+                f"alter role {role} set temp_file_limit = '{TEMPORARY}'",
+            )
     try:
         with log_in(connection, role, None):
             return None

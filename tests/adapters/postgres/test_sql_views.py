@@ -14,7 +14,7 @@ from psycopg import errors as pg
 
 from mnemosyne.adapters.postgres.database import Connection
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.adapters.postgres.sql_views import VIEWS, QueryAnswer, admit_reader, ask_views
+from mnemosyne.adapters.postgres.sql_views import TEMPORARY, VIEWS, QueryAnswer, admit_reader, ask_views
 from mnemosyne.domain.knowledge.state import fold
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectFaulted, ObjectForgotten, ObjectSummarized
 from mnemosyne.domain.session.ground_events import HelperAsked
@@ -301,6 +301,7 @@ async def test_a_query_runs_as_a_role_without_rights(dsn: str) -> None:
         # What a refusal quotes does not reach the server's log.
         assert (superuser, level) == ("off", "log")
         assert query(dsn, "select current_setting('log_min_messages')") == [("warning",)]
+        assert (await ask_as_tenant(world, "select current_setting('temp_file_limit')")).rows == [(TEMPORARY,)]
         query(dsn, f"grant pg_read_server_files to {current}")
         with pytest.raises(BadConfiguration, match="has more rights than to read views"):
             await ask_as_tenant(world, who)

@@ -55,7 +55,9 @@ class Round:
         return json.dumps(self.message(), separators=(" , ", " : ")).encode()
 
     def events(self) -> list[Json]:
-        started = {**self.message(), "content": [], "stop_reason": None, "usage": {**self.usage, "output_tokens": 1}}
+        produced = min(1, self.usage.get("output_tokens", 1))  # a count grows, it is never taken back
+        usage = {**self.usage, "output_tokens": produced}
+        started = {**self.message(), "content": [], "stop_reason": None, "usage": usage}
         events: list[Json] = [{"type": "message_start", "message": started}, {"type": "ping"}]
         for index, block in enumerate(self.content):
             first, *deltas = _pieces(block)

@@ -42,7 +42,8 @@ class SplicedStream(ABC):
     passes as it came, so the relay must cut it, too.
 
     Laws: without a call of a hidden tool and a cleanup block, and where the reply does not name ours among its tools,
-    the outputs, joined, are what was fed; and no output depends on where the network cut the stream.
+    the outputs, joined, are what was fed, unless it ends before a call has its name; and no output depends on where the
+    network cut the stream.
     """
 
     rules: Rules

@@ -109,13 +109,16 @@ def _pass_reply(dialect: Dialect, data: bytes) -> None:
 
 
 def _rewrite_reply(dialect: Dialect, data: bytes) -> None:
-    """Where nothing of ours may be in it, what comes out is what came in."""
+    """Where nothing of ours may be in it, what comes out is what came in; a call that never got its name may be ours,
+    and the reply has failed.
+    """
     raw, pieces = _pieces(data)
     for streamed in (True, False):
         rewriter = make_rewriter(dialect, HIDDEN, streamed=streamed, itemized=True)
         outputs = [output for piece in pieces for output in rewriter.feed(piece)] + rewriter.close()
         if not any(word in raw for word in (b"memory", b"\\u", b"<")):
-            assert b"".join(output.raw for output in outputs) == raw
+            told = b"".join(output.raw for output in outputs)
+            assert told == raw or (streamed and b"call" in raw and b"connection broke before" in told)
         rewriter.visible()
 
 

@@ -23,7 +23,7 @@ def test_a_file_adds_a_model_to_those_that_are_shipped(tmp_path: Path) -> None:
     file.write_text("[prices]\nlocal-7b = { input = 0.5, output = 1, read = 0.25 }\n")
     use_models(file)
     assert price_of("local-7b") == Price(500, 1_000, read=250)
-    assert price_of("claude-opus-5-5") == Price(4_000, 20_000, read=200)
+    assert price_of("claude-opus-5-5") == Price(4_000, 20_000, read=200, fast=2)
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes | No
     with pytest.raises(BadConfiguration, match=said) as refused:
         use_models(file)
     assert str(file) in str(refused.value)
-    assert price_of("claude-opus-5-5") == Price(4_000, 20_000, read=200)
+    assert price_of("claude-opus-5-5") == Price(4_000, 20_000, read=200, fast=2)

@@ -125,7 +125,7 @@ def test_models_of_a_file_are_known_and_one_that_cannot_be_used_is_named(tmp_pat
     told = json.loads(invoked("doctor", "--json", "--models-file", str(file), environ=environ).stdout)
     found, tariff = (each for each in told if each["check"] == "models")
     assert (found["verdict"], tariff["verdict"]) == ("good", "good")
-    assert found["text"] == f"the prices of 15 models are known, with {file}"
+    assert found["text"] == f"the prices of 26 models are known, with {file}"
     file.write_text("[prices]\nlocal-7b = { input = 1 }\n")
     result = invoked("doctor", "--models-file", str(file), environ=environ)
     assert result.exit_code == 1

@@ -26,12 +26,12 @@ def test_projections_tell_how_they_stand(golden: str) -> None:
     run("usage")
     assert words(run("projections").stdout)[1:3] == [
         ["timeline", "5", "38", "0", "current"],
-        ["usage", "3", "38", "0", "current"],
+        ["usage", "4", "38", "0", "current"],
     ]
     query(golden, "drop table mnemosyne.usage_turns")
     assert json.loads(run("projections", "--json").stdout)[1] == {
         "name": "usage",
-        "version": 3,
+        "version": 4,
         "position": 38,
         "lag": 0,
         "state": "stale",
@@ -52,7 +52,7 @@ def test_what_was_set_aside_is_told_with_the_read_models_that_go_on(golden: str)
     result = run("usage", "--json")
     assert result.stdout == before
     result = run("projections")
-    assert words(result.stdout)[2] == ["usage", "3", "39", "0", "current"]
+    assert words(result.stdout)[2] == ["usage", "4", "39", "0", "current"]
     assert "usage: 1 event was set aside; `mnemosyne sessions` names the sessions" in result.stderr
     run("rebuild", "usage")
     assert run("usage", "--json").stdout == before

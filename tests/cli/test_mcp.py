@@ -97,9 +97,6 @@ async def test_an_agent_looks_into_recorded_sessions_by_tools_and_by_their_addre
             await agent.read_resource("mnemosyne://sessions/x/y/z/w")
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # the client's library leaves readers open
 def test_a_call_with_half_a_surrogate_pair_is_answered(conversation: str, tmp_path: Path) -> None:
     given = {"protocolVersion": "2099-01-01", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     asked: list[dict[str, Any]] = [
@@ -124,6 +121,9 @@ def test_a_call_with_half_a_surrogate_pair_is_answered(conversation: str, tmp_pa
     assert all("result" in each for each in answers)
 
 
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # the client's library leaves readers open
 async def test_over_http_only_who_brings_the_token_is_served(conversation: str, tmp_path: Path) -> None:
     token = local_token(Path(os.environ["MNEMOSYNE_DATA_DIR"]))
     command = [*COMMAND, "--project", str(tmp_path), "--http", "127.0.0.1:0"]

@@ -55,5 +55,5 @@ async def test_a_reply_that_breaks_off_and_a_provider_that_is_not_there_are_erro
         assert proxy.traffic.errors == {"reply_cut": 1}
     async with open_proxy("http://127.0.0.1:9") as proxy:
         assert (await exchange(proxy.url, body=BODY)).status == 502
-        assert proxy.traffic.errors == {"upstream_failed": 1}
+        assert proxy.traffic.errors == {"upstream_unreachable": 1}
         assert not proxy.traffic.replies

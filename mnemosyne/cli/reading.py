@@ -27,7 +27,11 @@ def log_options(*more: str) -> Callable[[F], F]:
         command = click.option("--config", "config_file", type=file, metavar="FILE", help=CONFIG_HELP)(command)
         for setting in reversed([setting for setting in SETTINGS if setting.name in wanted]):
             text = f"{setting.meaning}  [default: {setting.default_text}]"
-            command = click.option(setting.option, setting.name, metavar=setting.placeholder, help=text)(command)
+            if setting.is_switch:
+                names = f"{setting.option}/--no-{setting.option.removeprefix('--')}"
+                command = click.option(names, setting.name, default=None, help=text)(command)
+            else:
+                command = click.option(setting.option, setting.name, metavar=setting.placeholder, help=text)(command)
         return command
 
     return decorate

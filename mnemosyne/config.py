@@ -31,6 +31,11 @@ OPENAI = NamedUpstream(
 )
 """Only its own models: what Anthropic serves in another dialect comes with a key that is nobody else's business."""
 
+REMOVED_SETTINGS: Mapping[str, str | None] = {}
+"""Settings of earlier versions that a file may still name: each with the setting to use instead, or None where it is
+no longer needed. Such a file gets one warning, and what it says of them has no effect.
+"""
+
 _SECRETS = (
     (re.compile(r"(https?://)[^/\s]*@"), r"\1***@"),
     (re.compile(r"(://[^:@/\s]*:)\S{0,2048}@"), r"\1***@"),
@@ -429,7 +434,9 @@ SETTINGS: tuple[Setting, ...] = (
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """The settings in force. ``sources`` says where each value came from, ``file`` which file was read."""
+    """The settings in force. ``sources`` says where each value came from, ``file`` which file was read, ``warning``
+    which removed settings that file still names.
+    """
 
     host: str
     port: int
@@ -476,6 +483,7 @@ class Config:
     helper_budget_share: float
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False)
     file: Path | None = attrs.field(default=None, eq=False)
+    warning: str | None = attrs.field(default=None, eq=False)
 
 
 def render(value: object) -> str:
@@ -524,7 +532,8 @@ def load_text(text: str | None, file: Path, options: Mapping[str, object], envir
         sources[setting.name] = source
     if values["data_dir"] is None:
         values["data_dir"] = Path(default_data_dir(environ))
-    config = Config(**values, sources=sources, file=None if table is None else file)
+    warning = _removal_warning(table or {}, file)
+    config = Config(**values, sources=sources, file=None if table is None else file, warning=warning)
     _check(config)
     return config
 
@@ -559,7 +568,7 @@ def _read(file: Path, *, must_exist: bool) -> str | None:
 
 
 def parse_file(text: str, file: Path) -> Mapping[str, object]:
-    """The table that a file with this text holds, all of whose names are those of settings. Raises BadConfiguration."""
+    """The table that a file with this text holds. Raises BadConfiguration where a name in it never was a setting."""
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -570,7 +579,7 @@ def parse_file(text: str, file: Path) -> Mapping[str, object]:
 
 def _refuse_unknown(table: Mapping[str, object], file: Path) -> None:
     names = [setting.name for setting in SETTINGS]
-    unknown = sorted(set(table) - set(names))
+    unknown = sorted(set(table) - set(names) - set(REMOVED_SETTINGS))
     if not unknown:
         return
     near = [close[0] for name in unknown if (close := difflib.get_close_matches(name.replace("-", "_"), names, 1))]
@@ -578,6 +587,19 @@ def _refuse_unknown(table: Mapping[str, object], file: Path) -> None:
     raise BadConfiguration(
         f"The configuration file {file} has unknown settings: {', '.join(unknown)}. {hint}`mnemosyne config` lists all."
     )
+
+
+def _removal_warning(table: Mapping[str, object], file: Path) -> str | None:
+    removed = [f"{name} ({explain_removal(name)})" for name in REMOVED_SETTINGS if name in table]
+    return f"{file} names removed settings: {', '.join(removed)}. They have no effect." if removed else None
+
+
+def explain_removal(name: str) -> str | None:
+    """What to do about a removed setting, in a few words; None if ``name`` is not one."""
+    if name not in REMOVED_SETTINGS:
+        return None
+    successor = REMOVED_SETTINGS[name]
+    return "no longer needed" if successor is None else f"use {successor} instead"
 
 
 def _find(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.config import SETTINGS, Config, load, mask, plain
+from mnemosyne.config import REMOVED_SETTINGS, SETTINGS, Config, load, mask, plain
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.places import default_data_dir
 from mnemosyne.setting_values import is_loopback
@@ -361,3 +361,50 @@ def test_plain_http_to_a_private_address_needs_a_setting_that_says_what_travels_
 def test_plain_http_to_a_public_address_is_always_refused(url: str) -> None:
     with pytest.raises(BadConfiguration, match="private address only"):
         load({"upstream": url, "allow_plain_http": True}, {})
+
+
+# Removed settings
+
+
+@pytest.fixture
+def removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mnemosyne.config.REMOVED_SETTINGS", {"goal_size": None, "listen_on": "host"})
+
+
+@pytest.mark.parametrize(
+    ("text", "explained"),
+    [
+        ("goal_size = 3", "goal_size (no longer needed)"),
+        ('listen_on = "::1"', "listen_on (use host instead)"),
+        ("[goal_size]\nx = [1, {y = 2}]", "goal_size (no longer needed)"),
+        ('listen_on = ""\ngoal_size = -1', "goal_size (no longer needed), listen_on (use host instead)"),
+    ],
+)
+@pytest.mark.usefixtures("removed")
+def test_a_file_that_names_removed_settings_gets_one_warning_and_no_error(
+    text: str, explained: str, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    file = write(tmp_path, f"port = 1\n{text}\n")
+    config = load({}, environ)
+    assert config.warning == f"{file} names removed settings: {explained}. They have no effect."
+    assert (config.port, config.host) == (1, "127.0.0.1")
+
+
+@pytest.mark.usefixtures("removed")
+def test_a_file_without_removed_settings_gets_no_warning(tmp_path: Path, environ: dict[str, str]) -> None:
+    assert load({}, environ).warning is None
+    write(tmp_path, "port = 1\n")
+    assert load({}, environ).warning is None
+
+
+@pytest.mark.usefixtures("removed")
+def test_an_unknown_setting_is_an_error_also_beside_a_removed_one(tmp_path: Path, environ: dict[str, str]) -> None:
+    write(tmp_path, "goal_size = 1\nprot = 1\n")
+    with pytest.raises(BadConfiguration, match=r"unknown settings: prot\."):
+        load({}, environ)
+
+
+def test_a_removed_setting_is_none_today_and_its_successor_is_one() -> None:
+    names = {setting.name for setting in SETTINGS}
+    assert not set(REMOVED_SETTINGS) & names
+    assert {successor for successor in REMOVED_SETTINGS.values() if successor is not None} <= names

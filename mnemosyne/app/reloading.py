@@ -46,6 +46,8 @@ class Reloader:
         except BadConfiguration as error:
             log.error("The settings stay as they are: %s", error)
             return
+        if found.warning is not None:
+            log.warning("%s", found.warning)
         different = [each.name for each in SETTINGS if getattr(found, each.name) != getattr(self.config, each.name)]
         self.config = attrs.evolve(self.config, **{name: getattr(found, name) for name in RELOADED})
         set_level(found.log_level)

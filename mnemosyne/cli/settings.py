@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import click
 
+from mnemosyne.cli.printing import say
 from mnemosyne.config import SETTINGS, Config, Setting, load, models_path
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -46,11 +47,14 @@ def read_settings(options: dict[str, object], *, manage: bool = False) -> Config
     return load(given, os.environ, config_file=file if isinstance(file, Path) else None)
 
 
-def configuration(options: dict[str, object], *, manage: bool = False) -> Config:
+def configuration(options: dict[str, object], *, manage: bool = False, warns: bool = True) -> Config:
     """The settings in force for a command's options; ``manage`` is that of ``manage_option``. From here on the process
-    knows the models of the user's file, if there is one.
+    knows the models of the user's file, if there is one. Removed settings in the file are reported on stderr, unless
+    ``warns`` is False.
     """
     config = read_settings(options, manage=manage)
+    if config.warning is not None and warns:
+        say(f"Warning: {config.warning}", err=True)
     path = models_path(config)
     if path is not None:
         from mnemosyne.app.models_file import use_models

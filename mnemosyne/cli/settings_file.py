@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from mnemosyne.config import SETTINGS, Setting, parse_file, render
+from mnemosyne.config import SETTINGS, Setting, explain_removal, parse_file, render
 from mnemosyne.errors import BadConfiguration, BadOption
 
 WIDTH = 100
@@ -41,7 +41,10 @@ def parse_value(key: str, typed: str) -> object:
     """The value of a setting as it was typed, as it is to stand in a file. A relative path starts from here. Raises
     BadOption for a setting that there is not, and for a value that it cannot have.
     """
-    setting = next((each for each in SETTINGS if each.name == key.replace("-", "_")), None)
+    key = key.replace("-", "_")
+    setting = next((each for each in SETTINGS if each.name == key), None)
+    if removal := explain_removal(key):
+        raise BadOption(f"The setting {key!r} was removed: {removal}.")
     if setting is None:
         raise BadOption(f"There is no setting {key!r}; `mnemosyne config` lists all.")
     try:

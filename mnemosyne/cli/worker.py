@@ -18,7 +18,8 @@ def worker(under_server: bool, **options: object) -> None:
 
     SIGTERM or Ctrl-C stops it. It goes on from there when it starts again.
     """
-    config = configuration(options)  # before the imports below: a bad setting is told at once
+    # Before the imports below, so that a bad setting is reported at once; what the file warns of, the server reports.
+    config = configuration(options, warns=not under_server)
     import trio
 
     from mnemosyne.app.logs import start_logging

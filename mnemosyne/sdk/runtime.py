@@ -51,6 +51,8 @@ async def open_runtime(config: Config) -> AsyncIterator[Runtime]:
     """Open the log, and what works on it in this process. Raises what ``open_database`` raises, and BadConfiguration
     for settings with which nothing can be decided.
     """
+    if config.warning is not None:
+        log.warning("%s", config.warning)
     check_helper(config, os.environ)
     use_models(models_path(config))
     event_codec().prepare()

@@ -94,6 +94,18 @@ def test_what_cannot_change_is_said_and_stays_until_the_next_start(
     assert running.restarts == 0  # the worker reads the file, too
 
 
+def test_a_reload_reports_removed_settings_and_applies_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mnemosyne.config.REMOVED_SETTINGS", {"goal_size": None})
+    running = Running(tmp_path)
+    reloader = running.reloader()
+    running.file.write_text('goal_size = 3\nmode = "manage"\n')
+    reloader.reload()
+    assert caplog.text.count("goal_size (no longer needed)") == 1
+    assert running.gateway.mode == Mode.MANAGE
+
+
 @pytest.mark.parametrize(
     ("settings", "models", "why"),
     [

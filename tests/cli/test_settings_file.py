@@ -125,6 +125,26 @@ def test_a_value_is_judged_as_when_settings_are_loaded_and_nothing_is_written(tm
         assert file.read_text() == "port = 1\n"
 
 
+def test_a_removed_setting_cannot_be_set_and_a_file_that_names_it_is_warned_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mnemosyne.config.REMOVED_SETTINGS", {"goal_size": None})
+    refused = config("set", "goal-size", "3", "--data-dir", str(tmp_path))
+    assert (refused.exit_code, refused.output) == (
+        2,
+        "Error: The setting 'goal_size' was removed: no longer needed.\n",
+    )
+    file = tmp_path / "config.toml"
+    file.write_text("goal_size = 3\n")
+    shown = config("--data-dir", str(tmp_path))
+    assert shown.exit_code == 0
+    assert (
+        shown.stderr == f"Warning: {file} names removed settings: goal_size (no longer needed). They have no effect.\n"
+    )
+    assert config("set", "port", "1", "--data-dir", str(tmp_path)).exit_code == 0
+    assert tomllib.loads(file.read_text()) == {"goal_size": 3, "port": 1}
+
+
 def test_what_was_set_is_in_force_and_the_file_stays_as_private_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     result = config("set", "log-level", "debug", "--data-dir", str(tmp_path))

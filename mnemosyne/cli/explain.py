@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from mnemosyne.domain.cost.tariffs import Tariff
     from mnemosyne.domain.history.foresight import Foreseen
     from mnemosyne.domain.history.memory_travel import Moment
-    from mnemosyne.domain.history.unsupported import UnsupportedSentence
     from mnemosyne.domain.objects.aggregate import MemoryObject
     from mnemosyne.domain.objects.events import ObjectCreated
     from mnemosyne.domain.window.planning import Stay
@@ -52,14 +51,13 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
     of it or no longer say how things are, how full the window was and how well that was estimated, whether more was
     sent than the window allows and why, what a managed conversation would be without the proxy, what must stay, whether
     the context was rewritten and why, what a helper model was asked, what changed in the window since the turn before,
-    what the turn cost, and, where grounding is strict, what its reply says of the past that nothing shows.
+    and what the turn cost.
 
     All of it is read from the log as it was at that turn. Of a conversation that is only observed, it says what the
     planner would do before the request that followed, or that might follow now, and why: the planner itself is asked.
     """
     from mnemosyne.app.settings import settings_of
     from mnemosyne.services import windows
-    from mnemosyne.services.grounding import sentences_as_json
 
     config = log_of(options)
     explanation = with_log(
@@ -72,7 +70,6 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
         excess = None if explanation.excess is None else excess_as_json(explanation.excess)
         since = None if explanation.imported_at is None else iso_time(explanation.imported_at)
         more: dict[str, Any] = {"excess": excess, "tariff": explanation.tariff.name, "imported_at": since}
-        more["unsupported"] = sentences_as_json(explanation.unsupported)
         print_json({"session": str(explanation.stream), **_as_json(found, planned), **decided, **more})
         return
     say(f"{found.branch} {found.turn}", bold=True, nl=False)
@@ -84,7 +81,7 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
     if explanation.excess is not None:
         say(f"More was sent than its window: {excess_text(explanation.excess)}.")
     say(f"Tokens are weighed by the tariff {explanation.tariff.name}: in {_units(explanation.tariff)}.")
-    for sentence, lines in (*_paragraphs(found, planned), *list_unsupported(explanation.unsupported)):
+    for sentence, lines in _paragraphs(found, planned):
         say()
         say(sentence)
         for line in lines[:SHOWN]:
@@ -337,14 +334,6 @@ def _render_cost(found: "Moment") -> Iterator[Paragraph]:
     if found.account is not None:
         first, *more = account_of(found.account)
         yield first, more
-
-
-def list_unsupported(found: "Sequence[UnsupportedSentence] | None") -> Iterator[Paragraph]:
-    """What the reply says of the past that nothing shows, where grounding is strict."""
-    if found is not None:
-        lines = [f"{printable(each.sentence)} ({printable(', '.join(each.names))})" for each in found]
-        seen = "this stood nowhere in the request:" if lines else "nothing was seen to lack in the request."
-        yield f"Of what the reply says of the past, {seen}", lines
 
 
 def _render_object(each: "MemoryObject") -> str:

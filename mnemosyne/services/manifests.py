@@ -17,7 +17,6 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import ContentMissing, NotFound
 from mnemosyne.services import contexts, sessions
-from mnemosyne.services.grounding import read_unsupported, sentences_as_json
 from mnemosyne.services.sessions import Archive
 
 
@@ -56,7 +55,6 @@ async def manifest_of(
         if held.places or each in layout.blocks
     ]
     return Manifest(
-        unsupported=await read_unsupported(archive, stream, events, history, attempt),
         stream=stream,
         attempt=attempt,
         sha256=found.rebuilt.sha256,
@@ -128,7 +126,6 @@ def manifest_as_json(manifest: Manifest) -> dict[str, Any]:
             "zone": assessed.zone,
         },
         "epoch": None if epoch is None else {"number": epoch.epoch, "turn": epoch.turn, "reason": epoch.reason},
-        "unsupported": sentences_as_json(manifest.unsupported),
         "effective": {"sent": manifest.effective.sent, "used_later": manifest.effective.used},
         "pages": list(map(_page_as_json, manifest.pages)),
         "others": [{"block": each.number, "what": each.use.value} for each in manifest.others],

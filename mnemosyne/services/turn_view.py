@@ -14,7 +14,6 @@ from mnemosyne.domain.history import context_view, time_travel
 from mnemosyne.domain.history.context_view import ContextBlock, KnownBlocks, View
 from mnemosyne.domain.history.memory_travel import Moved
 from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace
-from mnemosyne.domain.history.unsupported import UnsupportedSentence
 from mnemosyne.domain.objects.aggregate import MemoryObject, evolve, make_object
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, TurnAssessed
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -28,7 +27,6 @@ from mnemosyne.errors import NotFound
 from mnemosyne.services import contexts
 from mnemosyne.services.context_map import Span, read_map
 from mnemosyne.services.contexts import SessionContext
-from mnemosyne.services.grounding import read_unsupported
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.sessions import Archive
 
@@ -83,7 +81,7 @@ class TurnView:
     """A turn. ``rounds`` is how many requests went upstream for it; ``round`` is which of them this is, None for what
     the client sent. ``changed`` is what differs between what the client sent and what went upstream, None where that is
     the same. ``absent`` are the objects that did not stand in full in the request. ``epoch`` says why the history was
-    rewritten before it, ``unsupported`` is what the reply says of the past that nothing shows (``read_unsupported``).
+    rewritten before it.
     """
 
     stream: UUID
@@ -94,7 +92,6 @@ class TurnView:
     changed: Changed | None
     absent: Sequence[TurnObject]
     epoch: str | None
-    unsupported: Sequence[UnsupportedSentence] | None
 
     @property
     def attempt(self) -> Attempt:
@@ -154,7 +151,6 @@ async def read_turn_view(
         changed=None if found.client is None else _compare(found.client, found.view),
         absent=[each for each in objects.values() if each.fidelity is not Fidelity.FULL],
         epoch=_epoch(events, attempt),
-        unsupported=await read_unsupported(archive, stream, events, history, attempt),
     )
 
 

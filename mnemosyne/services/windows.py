@@ -16,7 +16,6 @@ from mnemosyne.domain.history.excess import Excess, excesses
 from mnemosyne.domain.history.foresight import Foreseen
 from mnemosyne.domain.history.memory_travel import Moment, moment
 from mnemosyne.domain.history.time_travel import TurnPlace
-from mnemosyne.domain.history.unsupported import UnsupportedSentence
 from mnemosyne.domain.history.working_set import WindowView, WorkingObject, standing_of
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -38,7 +37,6 @@ from mnemosyne.domain.wire.dialects import dialect_of
 from mnemosyne.errors import ContentForgotten, ContentMissing
 from mnemosyne.services import contexts, read_models, sessions, switching
 from mnemosyne.services.context_map import scales_of
-from mnemosyne.services.grounding import read_unsupported
 from mnemosyne.services.read_models import Question, ReadModels
 from mnemosyne.services.sessions import Archive
 
@@ -61,8 +59,7 @@ class Explanation:
     """A session's memory at a moment, and what the planner would do then (see ``Listing``). ``decision`` is whether the
     branch was managed then and why; None where nobody had wanted it to be. ``excess``: more was sent than its window.
     ``tariff`` is the one that was weighed with, or would be where nothing was managed. ``imported_at`` is when the
-    session was brought in from a file, in µs of UTC; None if it was recorded here. ``unsupported`` is what the reply
-    says of the past that nothing shows; None where nobody looked (``read_unsupported``).
+    session was brought in from a file, in µs of UTC; None if it was recorded here.
     """
 
     stream: UUID
@@ -72,7 +69,6 @@ class Explanation:
     excess: Excess | None
     tariff: Tariff
     imported_at: int | None
-    unsupported: Sequence[UnsupportedSentence] | None
 
 
 Wanted = Callable[[ObjectKind, bool], bool]
@@ -107,7 +103,6 @@ async def explain(
         next(over, None),
         _tariff(found, settings),
         await switching.find_import(archive, tenant, stream),
-        await read_unsupported(archive, stream, events, history, history.turn(found.branch, found.turn)[-1]),
     )
 
 

@@ -119,7 +119,7 @@ async def test_what_is_memorys_own_is_counted_and_the_rest_is_not() -> None:
 async def test_its_json_names_the_request_the_policy_the_budget_and_why_each_page_is_as_it_is() -> None:
     _, manifest = await managed()
     told = manifest_as_json(manifest)
-    assert told["manifest"] == 1
+    assert told["manifest"] == 2
     assert (told["branch"], told["turn"], told["attempt"], told["round"]) == ("main", 8, 1, 1)
     assert (told["request"]["sha256"], told["request"]["ok"]) == (manifest.sha256.hex(), True)
     assert (told["policy"]["mode"], told["policy"]["window"], told["policy"]["tariff"]) == ("manage", 14_000, "api")

@@ -12,7 +12,6 @@ from mnemosyne.domain.history.effective import EffectiveTokens, find_last_uses
 from mnemosyne.domain.history.memory_travel import Moved
 from mnemosyne.domain.history.page_layout import Layout, OtherBlock, Pages
 from mnemosyne.domain.history.time_travel import Attempt
-from mnemosyne.domain.history.unsupported import UnsupportedSentence
 from mnemosyne.domain.objects.aggregate import MemoryObject, make_object
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectRestored, TurnAssessed
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -25,7 +24,7 @@ from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, KnowledgeTold, Mode
 from mnemosyne.domain.session.state import Session, evolve
 
-SHAPE = 1
+SHAPE = 2
 """The version of a manifest's shape: it rises where a member changes its meaning or goes."""
 
 
@@ -50,8 +49,7 @@ class Manifest:
     """What the model could see in one request. ``sha256`` is the request's, ``size`` its bytes, ``tokens`` an estimate,
     and ``metadata`` how many of these are memory's own: its tools, lines, notes and stubs; ``assessed`` says how full
     the window was, ``settings`` what the request was decided with, ``epoch`` why its history was last rewritten; each
-    None where the log does not say. ``others`` are the blocks that are no page's. ``unsupported`` is what the reply to
-    it says of the past that nothing in it shows; None where nobody looked.
+    None where the log does not say. ``others`` are the blocks that are no page's.
     """
 
     stream: UUID
@@ -66,7 +64,6 @@ class Manifest:
     epoch: EpochBegan | None
     pages: Sequence[ManifestPage]
     others: Sequence[OtherBlock]
-    unsupported: Sequence[UnsupportedSentence] | None
 
     @property
     def effective(self) -> EffectiveTokens:

@@ -114,7 +114,7 @@ def log_turns(append: Append, error: LogFailed | None) -> None:
 
 def _log_account(stream: UUID, event: TurnAccounted) -> None:
     used = event.actual
-    price = cost(used, event.model, prompt=max(event.estimated, event.counted))
+    price = cost(used, event.model, prompt=event.counted or event.estimated)
     about = {
         **_name_turn(event),
         "mode": event.mode.value,

@@ -30,6 +30,7 @@ def balance_as_json(balance: "Balance") -> dict[str, Any]:
         "managed_turns": balance.managed,
         "assumed_turns": balance.assumed,
         "unpriced_turns": balance.unpriced,
+        "unpriced_models": sorted(balance.unknown),
         "simulated_compactions": balance.compacted,
         "tokens_sent": balance.actual.prompt,
         "tokens_unmanaged": balance.shadow.prompt,

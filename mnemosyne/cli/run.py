@@ -347,7 +347,7 @@ def _say_what_was_recorded(config: Config, began: int, *, complete: bool) -> Non
     import trio
 
     from mnemosyne.app.read_models import open_read_models
-    from mnemosyne.figures import dollars_text, plural
+    from mnemosyne.figures import dollars_text, plural, printable
     from mnemosyne.services.savings import Savings, read_savings
 
     async def read() -> Savings | None:
@@ -370,6 +370,10 @@ def _say_what_was_recorded(config: Config, began: int, *, complete: bool) -> Non
     told = [f"recorded {plural(total.turns, 'turn')}"]
     if total.is_priced:
         told.append(dollars_text(total.nanodollars))
+    if total.unpriced:
+        names = ", ".join(map(printable, sorted(total.unknown)))
+        told.append(f"{plural(total.unpriced, 'turn')} without a known price ({names})")
+    if total.is_priced:
         saved = total.nanodollars_saved if total.managed else 0
         if saved:
             told.append(f"saved {dollars_text(saved)}" if saved > 0 else f"{dollars_text(-saved)} more than without us")

@@ -90,7 +90,7 @@ def _print_sessions(listed: "SessionList", overviews: "Sequence[SessionOverview]
     print_table(_HEADERS, rows, right="TURNS CONTEXT COST SAVED ACTIVE", spare=("MODE", "FOLDER", "CONTEXT"))
     if listed.total > len(rows):
         say(f"{plural(listed.total - len(rows), 'session')} more; --limit {listed.total} lists all.", err=True)
-    told = _render_unmanaged(listed.sessions), _render_unpriced(listed.sessions), _render_oversized(over, ids)
+    told = _render_unmanaged(listed.sessions), _render_unpriced(overviews), _render_oversized(over, ids)
     for sentence in chain(*told, _render_damaged(_damages(listed, overviews))):
         say(sentence, err=True)
 
@@ -106,9 +106,9 @@ def _render_unmanaged(found: "Sequence[ListedSession]") -> Iterator[str]:
         yield f"{plural(count, 'session')} {text}."
 
 
-def _render_unpriced(found: "Sequence[ListedSession]") -> Iterator[str]:
-    """Which models have no price."""
-    unknown = {each.model for each in found if each.model is not None and not is_priced(each.model)}
+def _render_unpriced(found: "Sequence[SessionOverview]") -> Iterator[str]:
+    """Which models have no price, or not on the terms of some turns."""
+    unknown = frozenset[str]().union(*(each.unknown for each in found))
     if unknown:
         yield price_sentence(unknown, "what they use is")
 
@@ -168,6 +168,7 @@ def _as_json(session: "ListedSession", overview: "SessionOverview", over: "Seque
         "model": session.model,
         "mode": overview.mode.value,
         "priced": is_priced(session.model),
+        "unpriced_models": sorted(overview.unknown),
         "branches": [
             _branch(each.name, each.parent, each.forked_at, each.last, each.decision) for each in session.branches
         ],

@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from mnemosyne.domain.cost.catalogue import cost
-from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.cost.prices import Terms, Tokens, terms_of
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead
 from mnemosyne.domain.wire.reply import Reply, describe, json_object
 from mnemosyne.errors import MnemosyneError, ReplyCut, make_anew
@@ -33,11 +33,11 @@ class Untold:
     tokens: int = 0
     nanodollars: int = 0
 
-    def add(self, used: Tokens, model: str | None) -> None:
+    def add(self, used: Tokens, model: str | None, terms: Terms) -> None:
         """One more round."""
         self.rounds += 1
         self.tokens += used.prompt
-        self.nanodollars += cost(used, model) or 0
+        self.nanodollars += cost(used, model, terms=terms) or 0
 
 
 @attrs.define
@@ -150,10 +150,11 @@ class ClientReply:
         finally:
             self._progress.waiting_for_client -= 1
 
-    def leave_untold(self, rounds: Sequence[Tokens], model: str | None) -> None:
+    def leave_untold(self, rounds: Sequence[Tokens], reply: Reply) -> None:
         """The client's reply does not say what the model was given in these rounds."""
+        terms = attrs.evolve(terms_of(reply.usage), searches=0)  # the searches of all rounds are in the reply
         for used in rounds:
-            self._progress.untold.add(used, model)
+            self._progress.untold.add(used, reply.model, terms)
 
     async def end_plainly(self, head: ReplyHead, error: bytes) -> None:
         """Nothing has left yet: answer with an error's own status and body."""

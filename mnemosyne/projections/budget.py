@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mnemosyne.domain.cost.catalogue import cost
-from mnemosyne.domain.cost.prices import tokens_of, window_of
+from mnemosyne.domain.cost.prices import terms_of, tokens_of, window_of
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.budget import DAY
@@ -29,7 +29,8 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     match event:
         case TurnFinished():
             used, window = tokens_of(event.usage), window_of(event.usage)
-            amount = cost(used, event.model, prompt=window.prompt) if used and window else None
+            terms = terms_of(event.usage)
+            amount = cost(used, event.model, prompt=window.prompt, terms=terms) if used and window else None
             return _merge_spent(recorded, event.at, {"turns": amount})
         case ObjectSummarized() | HelperAsked():
             return _merge_spent(recorded, event.at, {"helpers": event.nanodollars})
@@ -54,7 +55,7 @@ group by day""",
 
 BUDGET = Projection(
     name="budget",
-    version=3,
+    version=4,
     tables=(SPENT,),
     changes=changes,
     queries=(

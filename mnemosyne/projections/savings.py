@@ -9,11 +9,11 @@ from typing import Any, cast
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectFaulted, TurnAssessed
 from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
-from mnemosyne.projections.usage import size_class
+from mnemosyne.projections.usage import TERMS, fold_terms, size_class
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
 _SIDES = ("shadow", "expected", "actual")
@@ -33,6 +33,7 @@ TURNS = Table(
         "deviates": Type.BOOLEAN,
         "estimated": Type.INTEGER,
         "counted": Type.INTEGER,
+        **TERMS,
         **{f"{side}_{part}": Type.INTEGER for side in _SIDES for part in _PARTS},
     },
 )
@@ -69,6 +70,8 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     match event:
         case TurnAccounted():
             return (Merge("turns", (stream, event.branch, event.turn, event.attempt), _turn(event, recorded.version)),)
+        case TurnFinished() | TurnInterrupted():
+            return (Merge("turns", (stream, event.branch, event.turn, event.attempt), fold_terms(event.usage)),)
         case EpochBegan():
             began: dict[str, Any] = {
                 "turn": event.turn,
@@ -122,19 +125,22 @@ def _prompt(side: str) -> str:
 
 
 _COLUMNS = [f"{side}_{part}" for side in _SIDES for part in _PARTS]
+_PROMPT = "coalesce(nullif(counted, 0), estimated)"
+_TERMS = "service_tier, inference_geo, speed"
 _SUMS = ",\n    ".join(f"sum({column})::bigint as {column}" for column in _COLUMNS)
 
 
 def _sum_turns(which: str) -> str:
-    return f"""select stream, mode, model, {size_class("greatest(estimated, counted)")} as size,
-    {size_class(_prompt("shadow"))} as shadow_size, count(*) as turns,
+    return f"""select stream, mode, model, {size_class(_PROMPT)} as size,
+    {size_class(_prompt("shadow"))} as shadow_size, {_TERMS}, count(*) as turns,
+    coalesce(sum(web_searches), 0)::bigint as web_searches,
     count(*) filter (where assumed) as assumed, count(*) filter (where compacted) as compacted,
     bool_or(deviates) as deviates,
     {_SUMS}
 from mnemosyne.savings_turns
 where {which}
-group by 1, 2, 3, 4, 5
-order by min(began), 1, 2, 3, 4, 5"""
+group by 1, 2, 3, 4, 5, 6, 7, 8
+order by min(began), 1, 2, 3, 4, 5, 6, 7, 8"""
 
 
 SAVED = Query(
@@ -153,7 +159,8 @@ SAVED_BY_TURN = Query(
     "saved_by_turn",
     "What did each turn of a session use, what would it have used without us, and in which epoch was it?",
     f"""select branch, turn, attempt, began, epoch, rounds, estimated, counted, mode, model,
-    {size_class("greatest(estimated, counted)")} as size, {size_class(_prompt("shadow"))} as shadow_size,
+    {size_class(_PROMPT)} as size, {size_class(_prompt("shadow"))} as shadow_size,
+    {_TERMS}, coalesce(web_searches, 0) as web_searches,
     1 as turns, assumed::int as assumed, compacted::int as compacted, deviates,
     {", ".join(_COLUMNS)}
 from mnemosyne.savings_turns
@@ -190,7 +197,7 @@ order by branch, epoch""",
 
 SAVINGS = Projection(
     name="savings",
-    version=2,
+    version=3,
     tables=(TURNS, WINDOWS, FAULTS, EPOCHS, EVICTIONS),
     changes=changes,
     queries=(SAVED, SAVED_OF, SAVED_BY_TURN, PRESSURE, FAULTED, EPOCHS_OF, EVICTED),

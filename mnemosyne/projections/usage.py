@@ -44,6 +44,14 @@ from mnemosyne.projections.projection import Merge, Projection, Query, Table, Ty
 
 Group = TypeVar("Group", bound=Hashable)
 
+TERMS = {
+    "service_tier": Type.TEXT,
+    "inference_geo": Type.TEXT,
+    "speed": Type.TEXT,
+    "web_searches": Type.INTEGER,
+}
+"""The columns of ``prices.Terms``: what a price depends on beside the model and the tokens."""
+
 TURNS = Table(
     "turns",
     key={
@@ -63,10 +71,7 @@ TURNS = Table(
         "cache_read_tokens": Type.INTEGER,
         "cache_write_5m_tokens": Type.INTEGER,
         "cache_write_1h_tokens": Type.INTEGER,
-        "service_tier": Type.TEXT,
-        "inference_geo": Type.TEXT,
-        "speed": Type.TEXT,
-        "web_searches": Type.INTEGER,
+        **TERMS,
     },
 )
 
@@ -147,7 +152,7 @@ def _limits(stream: UUID, event: TurnFinished | TurnInterrupted) -> Iterator[Mer
 
 
 def _fold_usage(at: int, usage: Mapping[str, Any]) -> dict[str, Any]:
-    tokens, terms = tokens_of(usage), terms_of(usage)
+    tokens = tokens_of(usage)
     if tokens is None:
         return {"at": at}
     return {
@@ -157,6 +162,14 @@ def _fold_usage(at: int, usage: Mapping[str, Any]) -> dict[str, Any]:
         "cache_read_tokens": tokens.read,
         "cache_write_5m_tokens": tokens.write_5m,
         "cache_write_1h_tokens": tokens.write_1h,
+        **fold_terms(usage),
+    }
+
+
+def fold_terms(usage: Mapping[str, Any]) -> dict[str, str | int | None]:
+    """The columns ``TERMS`` of a reply's usage."""
+    terms = terms_of(usage)
+    return {
         "service_tier": text(terms.tier),
         "inference_geo": text(terms.geo),
         "speed": text(terms.speed),

@@ -36,8 +36,8 @@ Openings = MutableMapping[UUID, SessionOpening]
 class SessionOverview:
     """A session as a person looks for it. ``turns`` are those of all branches; ``mode`` is that of its main branch.
     ``context`` is the size of its last prompt in tokens, as the provider counted, None where it did not. ``cost`` and
-    ``saved`` are in nanodollars, None where no turn has a known price. ``damage`` says what of it cannot be read, None
-    where nothing is known to be so.
+    ``saved`` are in nanodollars, None where no turn has a known price; ``unknown`` names the models (and terms) that
+    have none. ``damage`` says what of it cannot be read, None where nothing is known to be so.
     """
 
     stream: UUID
@@ -51,6 +51,7 @@ class SessionOverview:
     context: int | None
     cost: int | None
     saved: int | None
+    unknown: frozenset[str]
     first_at: int
     last_at: int
     forgotten: bool
@@ -140,6 +141,7 @@ def _overview(
         context=context,
         cost=balance.nanodollars if balance is not None and priced else None,
         saved=balance.nanodollars_saved if balance is not None and priced else None,
+        unknown=balance.unknown if balance is not None else frozenset(),
         first_at=each.first_at,
         last_at=each.last_at,
         forgotten=each.forgotten,

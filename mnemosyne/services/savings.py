@@ -11,14 +11,14 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.cost.catalogue import price_of
-from mnemosyne.domain.cost.prices import Tokens, size_class
+from mnemosyne.domain.cost.prices import Terms, Tokens, size_class
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.figures import plural
+from mnemosyne.figures import plural, printable
 from mnemosyne.services.quota import LIMITS_SEEN, QuotaWindow, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
+from mnemosyne.services.usage import columns_of_terms, name_missing_price, price_tokens
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
 _SIDES = ("shadow", "expected", "actual")
@@ -29,7 +29,7 @@ class Balance:
     """What some turns used and would have used. ``managed`` are those for which not the client's own bytes went,
     ``assumed`` those whose use the provider did not tell, ``compacted`` those at which the client would have compacted.
     ``billed``, ``unmanaged`` and ``expected`` (what the cache's rules say of what was sent) are tokens of plain input;
-    nanodollars leave out the ``unpriced`` turns.
+    nanodollars leave out the ``unpriced`` turns, whose models (and terms) are ``unknown``.
     """
 
     turns: int = 0
@@ -37,6 +37,7 @@ class Balance:
     assumed: int = 0
     compacted: int = 0
     unpriced: int = 0
+    unknown: frozenset[str] = frozenset()
     deviates: bool = False
     actual: Tokens = attrs.field(factory=Tokens)
     shadow: Tokens = attrs.field(factory=Tokens)
@@ -49,7 +50,8 @@ class Balance:
     def __add__(self, other: "Balance") -> "Balance":
         """Both together."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
-        return Balance(deviates=self.deviates or other.deviates, **sums)
+        unknown = self.unknown | other.unknown
+        return Balance(deviates=self.deviates or other.deviates, unknown=unknown, **sums)
 
     @property
     def is_priced(self) -> bool:
@@ -62,7 +64,7 @@ class Balance:
         return self.nanodollars_unmanaged - self.nanodollars
 
 
-_SUMMED = tuple(field.name for field in attrs.fields(Balance) if field.name != "deviates")
+_SUMMED = tuple(field.name for field in attrs.fields(Balance) if field.name not in ("deviates", "unknown"))
 
 
 @attrs.frozen
@@ -93,27 +95,29 @@ def balance_of(row: Mapping[str, Any]) -> Balance:
     shadow, expected, actual = (Tokens(*(row[f"{side}_{part}"] or 0 for part in _PARTS)) for side in _SIDES)
     managed = row["mode"] != Mode.OBSERVE.value
     unmanaged = shadow if managed else actual
-    model, price = row["model"], price_of(row["model"])
-    size, shadow_size = row["size"], row["shadow_size"]
+    model, size = row["model"], row["size"]
+    size_unmanaged = row["shadow_size"] if managed else size
+    amount, amount_unmanaged = price_tokens(row, actual, size), price_tokens(row, unmanaged, size_unmanaged)
     return Balance(
         turns=row["turns"],
         managed=row["turns"] if managed else 0,
         assumed=row["assumed"],
         compacted=row["compacted"],
-        unpriced=0 if price else row["turns"],
+        unpriced=row["turns"] if amount is None else 0,
+        unknown=frozenset({name_missing_price(row)}) if amount is None else frozenset(),
         deviates=row["deviates"],
         actual=actual,
         shadow=unmanaged,
         billed=equivalents(actual, model, prompt=size),
-        unmanaged=equivalents(unmanaged, model, prompt=shadow_size if managed else size),
+        unmanaged=equivalents(unmanaged, model, prompt=size_unmanaged),
         expected=equivalents(expected, model, prompt=size),
-        nanodollars=price.nanodollars(actual, prompt=size) if price else 0,
-        nanodollars_unmanaged=price.nanodollars(unmanaged, prompt=shadow_size if managed else size) if price else 0,
+        nanodollars=amount or 0,
+        nanodollars_unmanaged=amount_unmanaged or 0,
     )
 
 
-def balance_of_turn(event: TurnAccounted) -> Balance:
-    """What one turn used and would have used, as its account says."""
+def balance_of_turn(event: TurnAccounted, terms: Terms) -> Balance:
+    """What one turn used and would have used, as its account says, on the terms of its reply."""
     sides = zip(_SIDES, (event.shadow, event.expected, event.actual), strict=True)
     row = {
         "mode": event.mode.value,
@@ -122,8 +126,9 @@ def balance_of_turn(event: TurnAccounted) -> Balance:
         "assumed": int(event.assumed),
         "compacted": int(event.compacted),
         "deviates": event.deviates,
-        "size": size_class(max(event.estimated, event.counted)),
+        "size": size_class(event.counted or event.estimated),
         "shadow_size": size_class(event.shadow.prompt),
+        **columns_of_terms(terms),
         **{f"{side}_{part}": getattr(tokens, part) for side, tokens in sides for part in _PARTS},
     }
     return balance_of(row)
@@ -243,8 +248,8 @@ def list_caveats(balance: Balance) -> list[str]:
             "credible: that is assumed, too."
         )
     if balance.unpriced:
-        turns = plural(balance.unpriced, "turn")
-        said.append(f"{turns} of a model without a known price: counted and not priced.")
+        turns, names = plural(balance.unpriced, "turn"), ", ".join(map(printable, sorted(balance.unknown)))
+        said.append(f"{turns} without a known price ({names}): counted and not priced.")
     if balance.deviates:
         said.append("At times the provider billed markedly more than the rules of its cache let us expect.")
     return said

@@ -1,9 +1,12 @@
 """What a process has put on record since it started, counted for a monitor. Nothing here is asked of a database."""
 
 from collections import Counter
+from uuid import UUID
 
 import attrs
 
+from mnemosyne.bounded import Lru
+from mnemosyne.domain.cost.prices import Terms, terms_of
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.events import GapRecorded, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
@@ -14,6 +17,9 @@ MOST_MODELS = 50
 """So many models are counted one by one: their names come from outside, and a monitor keeps each for long."""
 
 OTHER_MODELS = "other"
+
+MOST_WAITING = 1_000
+"""So many turns that ended may wait for their account."""
 
 
 @attrs.define
@@ -31,6 +37,8 @@ class RecordTally:
     failed_appends: int = 0
     events: int = 0
     bytes: int = 0
+    _terms: Lru[tuple[UUID, str, int, int], Terms] = attrs.field(factory=lambda: Lru(MOST_WAITING), eq=False)
+    """Of turns that ended and have no account yet."""
 
     def note(self, append: Append, size: int, error: LogFailed | None) -> None:
         """Count an append of ``size`` bytes whose outcome is known."""
@@ -41,9 +49,11 @@ class RecordTally:
         self.events += len(append.envelopes)
         self.bytes += size
         for envelope in append.envelopes:
-            self._note_event(envelope.event)
+            self._note_event(append.stream, envelope.event)
 
-    def _note_event(self, event: object) -> None:
+    def _note_event(self, stream: UUID, event: object) -> None:
+        if isinstance(event, TurnFinished | TurnInterrupted):
+            self._terms.put((stream, event.branch, event.turn, event.attempt), terms_of(event.usage))
         match event:
             case TurnFinished():
                 self.turns["finished" if event.status < 400 else "refused"] += 1
@@ -54,7 +64,8 @@ class RecordTally:
             case TurnAccounted():
                 self.rounds += event.rounds
                 model = self._row_of(event.model or "unknown")
-                self.balances[model] = self.balances.get(model, Balance()) + balance_of_turn(event)
+                terms = self._terms.pop((stream, event.branch, event.turn, event.attempt)) or Terms()
+                self.balances[model] = self.balances.get(model, Balance()) + balance_of_turn(event, terms)
             case _:
                 pass
 

@@ -84,19 +84,41 @@ def _grouping(by: Grouping, zone: tzinfo | None) -> Callable[[Mapping[str, Any]]
 def consumption_of(row: Mapping[str, Any]) -> Consumption:
     """What one row of the queries ``used`` or ``used_by_turn`` says, and costs."""
     tokens = Tokens(*(row[name] for name in ("input", "output", "read", "write_5m", "write_1h")))
-    terms = Terms(tier=row["service_tier"], geo=row["inference_geo"], speed=row["speed"], searches=row["web_searches"])
-    amount = cost(tokens, row["model"], prompt=row["size"], terms=terms)
+    amount = price_tokens(row, tokens, row["size"])
     if amount is None:
-        name = _name_missing_price(row["model"], terms)
+        name = name_missing_price(row)
         return Consumption(replies=row["replies"], tokens=tokens, unpriced=row["replies"], unknown=frozenset({name}))
     return Consumption(replies=row["replies"], tokens=tokens, nanodollars=amount)
 
 
-def _name_missing_price(model: str | None, terms: Terms) -> str:
-    """What has no known price: a model, or one that has a price but not on these terms."""
+def price_tokens(row: Mapping[str, Any], tokens: Tokens, prompt: int) -> int | None:
+    """Nanodollars for tokens, and for the searches of the web, by the model and the terms that a row of a read model
+    names; None without a known price. For ``prompt`` see ``Price.nanodollars``.
+    """
+    return cost(tokens, row["model"], prompt=prompt, terms=_terms_in(row))
+
+
+def name_missing_price(row: Mapping[str, Any]) -> str:
+    """The model of a row without a known price, with its terms where it has a price on others."""
+    model, terms = row["model"], _terms_in(row)
     if price_of(model) is None:
         return model or "(none named)"
     return f"{model} ({', '.join(filter(None, (terms.speed, terms.tier, terms.geo)))})"
+
+
+def columns_of_terms(terms: Terms) -> Mapping[str, Any]:
+    """The columns of a row that hold the terms."""
+    return {
+        "service_tier": terms.tier,
+        "inference_geo": terms.geo,
+        "speed": terms.speed,
+        "web_searches": terms.searches,
+    }
+
+
+def _terms_in(row: Mapping[str, Any]) -> Terms:
+    tier, geo, speed = row["service_tier"], row["inference_geo"], row["speed"]
+    return Terms(tier=tier, geo=geo, speed=speed, searches=row["web_searches"])
 
 
 def add_up(

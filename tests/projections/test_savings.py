@@ -10,9 +10,12 @@ from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode, RoundBegan
-from mnemosyne.projections.savings import SAVED, SAVED_BY_TURN, SAVINGS
+from mnemosyne.projections.savings import SAVED, SAVED_BY_TURN, SAVED_OF, SAVINGS
+from mnemosyne.projections.usage import USAGE, USED, USED_BY_TURN
+from mnemosyne.services import usage
 from mnemosyne.services.savings import Balance, add_up, balance_of, find_rewrites
 from tests.adapters.log_support import stream
 from tests.projections.support import POSTGRES, open_world
@@ -91,6 +94,67 @@ async def test_where_nothing_was_changed_nothing_is_saved_whatever_the_simulatio
     assert (found.managed, found.nanodollars_saved) == (0, 0)
     assert found.unmanaged == found.billed
     assert found.turns == 1
+
+
+TERMS: dict[str, tuple[dict[str, Any], int | None]] = {
+    "plain": ({}, 1_000 * 6_250 + 25_000),
+    "in the us": ({"inference_geo": "us"}, (1_000 * 6_250 + 25_000) * 11 // 10),
+    "batch": ({"service_tier": "batch"}, (1_000 * 6_250 + 25_000) // 2),
+    "two searches": ({"server_tool_use": {"web_search_requests": 2}}, 1_000 * 6_250 + 25_000 + 20_000_000),
+    "fast, which this model has no price for": ({"speed": "fast"}, None),
+    "a tier without a known price": ({"service_tier": "priority"}, None),
+}
+
+
+def finished(turn: int, tokens: int, terms: dict[str, Any]) -> TurnFinished:
+    return TurnFinished(
+        at=turn * 10 + 1,
+        branch="main",
+        turn=turn,
+        attempt=1,
+        status=200,
+        reply=b"",
+        message_id="m",
+        model="claude-opus-4-5",
+        stop_reason="end_turn",
+        error_type=None,
+        usage={"input_tokens": 0, "output_tokens": 1, "cache_creation_input_tokens": tokens, **terms},
+    )
+
+
+@pytest.mark.parametrize(("terms", "price"), TERMS.values(), ids=TERMS)
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
+async def test_savings_prices_the_terms_of_a_turn_as_usage_does(
+    dsn: str, mode: Mode, terms: dict[str, Any], price: int | None
+) -> None:
+    events = finished(1, 1_000, terms), accounted(1, 1_000, 3_000, mode)
+    async with open_world(POSTGRES, dsn, event_codec()) as world:
+        await world.journal.append(Append(STREAM, 0, tuple(Envelope(event, "c") for event in events)))
+        for projection in (SAVINGS, USAGE):
+            await world.projector(projection).catch_up()
+        assert isinstance(world.store, PostgresProjections)
+        about = {"stream": STREAM}
+        saved = (SAVED, {"since": 0}), (SAVED_OF, {"streams": [STREAM]}), (SAVED_BY_TURN, about)
+        rows = await world.store.select((SAVINGS, USAGE), (*saved, (USED, {}), (USED_BY_TURN, about)))
+    balances = [sum(map(balance_of, found), Balance()) for found in rows[:3]]
+    used = [usage.add_up(found, lambda _: 0)[0] for found in rows[3:]]
+    assert balances[0] == balances[1] == balances[2]
+    assert {(each.nanodollars, each.unpriced, each.unknown) for each in balances} == {
+        (each.nanodollars, each.unpriced, each.unknown) for each in used
+    }
+    assert balances[0].nanodollars == (price or 0)
+    assert balances[0].unpriced == (price is None)
+
+
+async def test_what_a_turn_saved_is_priced_on_its_terms_and_searches_are_on_both_sides(dsn: str) -> None:
+    terms = {"inference_geo": "us", "server_tool_use": {"web_search_requests": 3}}
+    rows, _ = await rows_of(dsn, finished(1, 1_000, terms), accounted(1, 1_000, 3_000))
+    assert add_up(rows)[STREAM].nanodollars_saved == 2_000 * 6_250 * 11 // 10
+
+
+async def test_the_price_of_a_long_prompt_follows_the_size_that_the_provider_counted(dsn: str) -> None:
+    rows, turns = await rows_of(dsn, accounted(1, 272_000, 1, model="gpt-5.5", estimated=280_000))
+    assert [each["size"] for each in (*rows, *turns)] == [100_001, 100_001]
 
 
 async def test_only_turns_since_then_are_counted(dsn: str) -> None:

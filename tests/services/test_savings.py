@@ -21,7 +21,9 @@ def row(stream: UUID, mode: str, sent: int, unmanaged: int) -> dict[str, Any]:
     counted = {f"{side}_input": tokens for side, tokens in sides.items()}
     nothing = {f"{side}_{part}": 0 for side in sides for part in parts}
     flags = {"size": 0, "shadow_size": 0, "assumed": 0, "compacted": 0, "deviates": False}
-    return {"stream": stream, "mode": mode, "model": "claude-opus-4-5", "turns": 1, **counted, **nothing, **flags}
+    terms = {"service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
+    about = {"stream": stream, "mode": mode, "model": "claude-opus-4-5", "turns": 1}
+    return {**about, **counted, **nothing, **flags, **terms}
 
 
 async def test_each_session_has_its_balance_and_the_total_is_their_sum() -> None:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+import attrs
+
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import GapRecorded, TurnFinished, TurnInterrupted
@@ -67,3 +69,11 @@ def test_names_of_models_come_from_outside_and_do_not_grow_without_bound() -> No
         tally.note(append(accounted(f"model-{number}", actual=1, shadow=1)), 0, None)
     assert len(tally.balances) == MOST_MODELS + 1
     assert tally.balances[OTHER_MODELS].turns == 2
+
+
+def test_a_turn_is_priced_on_the_terms_of_its_reply() -> None:
+    tally = RecordTally()
+    fast = attrs.evolve(finished(200), usage={"inference_geo": "us", "server_tool_use": {"web_search_requests": 1}})
+    tally.note(append(fast), 0, None)
+    tally.note(append(accounted("claude-opus-4-5", actual=10, shadow=30)), 0, None)
+    assert tally.balances["claude-opus-4-5"].nanodollars == 10 * 5_500 + 10_000_000

@@ -16,7 +16,7 @@ PARALLEL := -n $(CORES) $(SPREAD)
 # Most tests wait as long as they work: for a process that starts, or for a database.
 WAITING := -n $(shell expr 2 \* $(CORES)) $(SPREAD)
 
-.PHONY: changelog install serve test lint types imports unit clients llama aider browser soak pictures mutants fuzz coverage bench audit lock format clean help
+.PHONY: baseline changelog install serve test lint types imports unit clients llama aider browser soak pictures mutants fuzz coverage bench audit lock format clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -96,6 +96,9 @@ coverage: install  ## which lines of the objects' life their own tests run; fail
 
 bench: install  ## measurements; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
+
+baseline: install  ## compare what goes upstream, reports and rebuilt logs with before (ALL=1: every public session; UPDATE=1)
+	$(BIN)/python -m tests.baseline $(if $(ALL),--all) $(if $(UPDATE),--update)
 
 audit:  ## known faults in what is pinned (needs pip-audit on the PATH); skipped where nobody can say
 	@mkdir -p .cache

@@ -31,10 +31,10 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.tools.memory_tools import MOST_HITS, SEARCH
 from mnemosyne.domain.wire.reply import HiddenCall
-from mnemosyne.lab.replay.session_tapes import tape_of
+from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services import memories
 from tests.domain.recorded import DATA, sessions
-from tests.lab.replay.recordings import played, streams
+from tests.replay.recordings import played, streams
 
 QUICK = 40
 """A quick run takes every so many-th session."""

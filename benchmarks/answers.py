@@ -41,10 +41,10 @@ from mnemosyne.domain.text.passages import Passage, passages
 from mnemosyne.domain.text.words import query_words
 from mnemosyne.domain.tools.memory_tools import QUERY
 from mnemosyne.domain.wire.reply import HiddenCall
-from mnemosyne.lab.replay.session_tapes import tape_of
+from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services import memories
 from tests.domain.recorded import DATA, sessions
-from tests.lab.replay.recordings import played, streams
+from tests.replay.recordings import played, streams
 from tests.services.talking import Plain
 
 BRANCH = "main"

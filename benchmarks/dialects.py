@@ -142,7 +142,7 @@ def _server(mode: str) -> Iterator[tuple[Address, Server]]:
     """The stand-in, and a server of ours in front of it for all dialects."""
     with ExitStack() as stack:
         base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemosyne-benchmark-")))
-        standin = (sys.executable, "-m", "mnemosyne.lab.provider", "--port", "0")
+        standin = (sys.executable, "-m", "mnemosyne_lab.provider", "--port", "0")
         provider, _ = stack.enter_context(serve_process(standin, base / "provider"))
         url, own = f"http://{provider.host}:{provider.port}", base / "ours"
         upstreams = ("--upstream", url, "--upstreams", f"all={url}", "--mode", mode)

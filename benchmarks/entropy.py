@@ -21,8 +21,8 @@ import attrs
 
 from benchmarks.harness import Group, Part, Row, Server, single
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.lab.evaluation.reading import recording, trace_of
-from mnemosyne.lab.evaluation.trace import Item, Trace
+from mnemosyne_lab.evaluation.reading import recording, trace_of
+from mnemosyne_lab.evaluation.trace import Item, Trace
 from tests.domain.recorded import DATA
 
 FILES = ("claude_code.jsonl", "claude_code_more.jsonl")

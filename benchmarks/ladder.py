@@ -14,7 +14,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.window.keeping import Candidate
 from mnemosyne.domain.window.planning import Candidates, Plan, Planner, Situation, planner
-from mnemosyne.lab.evaluation.policy import Policy
+from mnemosyne_lab.evaluation.policy import Policy
 
 Swap = Callable[[Candidate, Fidelity], Fidelity]
 """The fidelity that is planned for an object, turned into the one to try."""

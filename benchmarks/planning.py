@@ -20,16 +20,16 @@ from mnemosyne.domain.tools.memory_tools import TOOLS, tools_json
 from mnemosyne.domain.window.keeping import AGES, Age, Ages
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, Waiting, planner
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.lab.evaluation.demand import Demand, demands
-from mnemosyne.lab.evaluation.driver import simulate
-from mnemosyne.lab.evaluation.policies import NATIVE, POLICIES, UNCOMPACTED, UNMANAGED, hour_after_a_break
-from mnemosyne.lab.evaluation.policy import Policy, Settings, same_ttl
-from mnemosyne.lab.evaluation.reading import read, trace_of
-from mnemosyne.lab.evaluation.results import SessionResult
-from mnemosyne.lab.evaluation.running import own_model
-from mnemosyne.lab.evaluation.sizing import Sized
-from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, JudgedTariff, api
-from mnemosyne.lab.evaluation.trace import Trace
+from mnemosyne_lab.evaluation.demand import Demand, demands
+from mnemosyne_lab.evaluation.driver import simulate
+from mnemosyne_lab.evaluation.policies import NATIVE, POLICIES, UNCOMPACTED, UNMANAGED, hour_after_a_break
+from mnemosyne_lab.evaluation.policy import Policy, Settings, same_ttl
+from mnemosyne_lab.evaluation.reading import read, trace_of
+from mnemosyne_lab.evaluation.results import SessionResult
+from mnemosyne_lab.evaluation.running import own_model
+from mnemosyne_lab.evaluation.sizing import Sized
+from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, JudgedTariff, api
+from mnemosyne_lab.evaluation.trace import Trace
 from tests.domain.recorded import DATA
 
 SESSIONS = DATA / "sessions"

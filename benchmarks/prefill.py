@@ -23,8 +23,8 @@ from benchmarks.harness import Group, Part, Row, Server, serve_process, single
 from benchmarks.load import SESSION_HEADER
 from benchmarks.variants import data_dir
 from mnemosyne.domain.tools.memory_tools import RESTORE
-from mnemosyne.lab.provider import Standin, from_data, open_standin
-from mnemosyne.lab.provider.prefix_cache import LocalServer
+from mnemosyne_lab.provider import Standin, from_data, open_standin
+from mnemosyne_lab.provider.prefix_cache import LocalServer
 from tests.clients.provider import in_a_thread
 
 Body = dict[str, Any]

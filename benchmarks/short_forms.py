@@ -15,7 +15,7 @@ from benchmarks.judge.judging import LINES, RENDITIONS, Render, Verdict, as_reco
 from benchmarks.judge.material import HELD_OUT, TUNING, material
 from benchmarks.renditions import head_and_tail
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.lab.evaluation.trace import Item
+from mnemosyne_lab.evaluation.trace import Item
 from tests.domain.recorded import DATA
 
 SESSIONS = DATA / "sessions"

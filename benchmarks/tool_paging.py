@@ -25,15 +25,15 @@ from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import TOOL, TOOL_JSON
 from mnemosyne.domain.window.planning import planner
 from mnemosyne.domain.wire.reply import as_json
-from mnemosyne.lab.evaluation.demand import Demand, demands
-from mnemosyne.lab.evaluation.driver import simulate
-from mnemosyne.lab.evaluation.policies import UNMANAGED
-from mnemosyne.lab.evaluation.policy import FIXED, Policy, Settings
-from mnemosyne.lab.evaluation.reading import read, trace_of
-from mnemosyne.lab.evaluation.results import SessionResult
-from mnemosyne.lab.evaluation.running import own_model
-from mnemosyne.lab.evaluation.sizing import Sized
-from mnemosyne.lab.evaluation.trace import Trace
+from mnemosyne_lab.evaluation.demand import Demand, demands
+from mnemosyne_lab.evaluation.driver import simulate
+from mnemosyne_lab.evaluation.policies import UNMANAGED
+from mnemosyne_lab.evaluation.policy import FIXED, Policy, Settings
+from mnemosyne_lab.evaluation.reading import read, trace_of
+from mnemosyne_lab.evaluation.results import SessionResult
+from mnemosyne_lab.evaluation.running import own_model
+from mnemosyne_lab.evaluation.sizing import Sized
+from mnemosyne_lab.evaluation.trace import Trace
 from tests.domain.recorded import DATA
 
 SESSIONS = DATA / "sessions" / "claude_code.jsonl"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.entropy import auc, entropy_of, flagged, interval, names_in, points
-from mnemosyne.lab.evaluation.reading import recording, trace_of
+from mnemosyne_lab.evaluation.reading import recording, trace_of
 
 
 def test_the_entropy_counts_what_is_not_among_the_likeliest_as_one() -> None:

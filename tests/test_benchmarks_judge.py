@@ -12,7 +12,7 @@ from benchmarks.judge.material import CHECKED, HELD_OUT, TUNING, Material, Quest
 from benchmarks.judge.material import material as recorded_material
 from benchmarks.judge.sources import Source
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.lab.evaluation.reading import recording, trace_of
+from mnemosyne_lab.evaluation.reading import recording, trace_of
 from tests.domain.recorded import folder
 
 FILE = "".join(f"{number:6}\t{line}\n" for number, line in enumerate(["def parse_all(text, limit):", "    pass"], 41))

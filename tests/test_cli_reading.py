@@ -106,7 +106,7 @@ def _asked(url: str, raw: bytes, session: str) -> Iterator[http.client.HTTPRespo
 def _standin(folder: Path) -> Iterator[str]:
     script = folder / "script.toml"
     script.write_text(SLOW, encoding="utf-8")
-    command = [sys.executable, "-m", "mnemosyne.lab.provider", "--lenient", "--script", str(script)]
+    command = [sys.executable, "-m", "mnemosyne_lab.provider", "--lenient", "--script", str(script)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield line(process.stdout).split()[-1]

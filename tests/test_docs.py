@@ -93,7 +93,7 @@ def _parse_group(group: click.Group, arguments: list[str], parent: click.Context
 
 # What pages and docstrings name is there
 
-SOURCES = sorted((ROOT / "mnemosyne").rglob("*.py"))
+SOURCES = sorted(path for name in ("mnemosyne", "mnemosyne_lab") for path in (ROOT / name).rglob("*.py"))
 NAMING = [*FIRST, *sorted((ROOT / "docs").rglob("*.md")), *SOURCES]
 FOLDERS = (ROOT, ROOT / "mnemosyne", ROOT / "mnemosyne/domain")
 """A path is named from one of these, or from the folder of the file that names it."""

@@ -12,7 +12,10 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from tests.tested_elsewhere import ELSEWHERE
 
 ROOT = Path(__file__).parents[1]
-SOURCES = {path.relative_to(ROOT).as_posix(): path for path in sorted((ROOT / "mnemosyne").rglob("*.py"))}
+PACKAGES = ("mnemosyne", "mnemosyne_lab")
+SOURCES = {
+    path.relative_to(ROOT).as_posix(): path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))
+}
 
 
 @cache
@@ -62,7 +65,7 @@ def _kinds_named(tree: ast.AST) -> Iterator[ast.Attribute]:
 # What a block is, is asked in one place
 
 ASKS_FOR_TYPES = "mnemosyne/domain/wire/blocks.py"
-OWN_EYES = "mnemosyne/lab/provider/"
+OWN_EYES = "mnemosyne_lab/provider/"
 """The strict provider reads requests by rules of its own, or it would share our errors."""
 
 
@@ -154,7 +157,7 @@ def _words_of(path: Path) -> set[str]:
 # Each module has its test
 
 MODULES = {
-    name.removeprefix("mnemosyne/").removesuffix(".py")
+    name.removeprefix("mnemosyne/").replace("mnemosyne_lab/", "lab/").removesuffix(".py")
     for name in SOURCES
     if not name.endswith(("/__init__.py", "/__main__.py"))
 }
@@ -162,13 +165,16 @@ TESTED_ELSEWHERE = {module: test for test, (_, modules) in ELSEWHERE.items() for
 
 
 def test_commands_print_through_one_module_that_lets_nothing_command_a_terminal() -> None:
-    printing = [path.name for path in (ROOT / "mnemosyne/cli").glob("*.py") if "click.echo" in path.read_text("utf-8")]
-    styled = [path.name for path in (ROOT / "mnemosyne/cli").glob("*.py") if "secho" in path.read_text("utf-8")]
+    commands = [path for name, path in SOURCES.items() if name.startswith(("mnemosyne/cli/", "mnemosyne_lab/cli/"))]
+    printing = [path.name for path in commands if "click.echo" in path.read_text("utf-8")]
+    styled = [path.name for path in commands if "secho" in path.read_text("utf-8")]
     assert (printing, styled) == (["printing.py"], [])
 
 
 def test_each_module_has_its_test() -> None:
-    """``mnemosyne/a/b.py`` is tested by ``tests/a/test_b.py``, or ``tests/tested_elsewhere.py`` says where and why."""
+    """``mnemosyne/a/b.py`` is tested by ``tests/a/test_b.py``, ``mnemosyne_lab/a/b.py`` by ``tests/lab/a/test_b.py``;
+    else ``tests/tested_elsewhere.py`` says where and why.
+    """
     without = [module for module in sorted(MODULES - TESTED_ELSEWHERE.keys()) if not _own_test(module).exists()]
     assert not without
 
@@ -184,7 +190,12 @@ def test_a_test_reaches_the_modules_that_it_stands_for(test: str) -> None:
     assert why
     assert modules
     reached = _reached(f"tests.{test.removesuffix('.py').replace('/', '.')}")
-    assert [module for module in modules.split() if f"mnemosyne.{module.replace('/', '.')}" not in reached] == []
+    assert [module for module in modules.split() if _dotted(module) not in reached] == []
+
+
+def _dotted(module: str) -> str:
+    in_lab = module.startswith("lab/")
+    return ("mnemosyne_lab." + module.removeprefix("lab/") if in_lab else "mnemosyne." + module).replace("/", ".")
 
 
 def _own_test(module: str) -> Path:
@@ -203,7 +214,7 @@ def _reached(start: str) -> set[str]:
     return found
 
 
-_PLACE = re.compile("([a-z_]+):[a-z_]+")
+_PLACE = re.compile(r"(\.?[a-z_.]+):[a-z_]+")
 
 
 @cache
@@ -223,8 +234,8 @@ def _imported(name: str) -> tuple[str, ...]:
         elif (
             isinstance(node, ast.Constant) and name == "mnemosyne.cli" and (place := _PLACE.fullmatch(str(node.value)))
         ):
-            found.append(f"mnemosyne.cli.{place[1]}")  # when it is asked for
-    return tuple(each for each in found if each.startswith(("mnemosyne.", "tests.")))
+            found.append(f"mnemosyne.cli{place[1]}" if place[1].startswith(".") else place[1])  # when it is asked for
+    return tuple(each for each in found if each.startswith(("mnemosyne.", "mnemosyne_lab.", "tests.")))
 
 
 # Words

@@ -36,7 +36,8 @@ def test_a_plain_install_brings_every_library_that_is_imported_but_the_one_that_
     owners = metadata.packages_distributions()
     imported = {
         module.partition(".")[0]
-        for path in (ROOT / "mnemosyne").rglob("*.py")
+        for package in ("mnemosyne", "mnemosyne_lab")
+        for path in (ROOT / package).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         for module in (
             [alias.name for alias in node.names]

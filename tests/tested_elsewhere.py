@@ -174,10 +174,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     # The laboratory
     "lab/test_demo.py": (
         "a play is tested by playing it",
-        "cli/demo lab/demo/agent lab/demo/performance lab/demo/play lab/demo/stage lab/demo/story lab/demo/tools"
+        "lab/cli/demo lab/demo/agent lab/demo/performance lab/demo/play lab/demo/stage lab/demo/story lab/demo/tools"
         " lab/demo/tour lab/demo/witness",
     ),
-    "cli/test_evaluate.py": (
+    "lab/cli/test_evaluate.py": (
         "an evaluation from files to reports",
         "lab/evaluation/running lab/evaluation/renditions",
     ),
@@ -208,13 +208,13 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "rules are told by the requests that they refuse",
         "lab/provider/rules_openai lab/provider/sealing",
     ),
-    "lab/replay/test_playing.py": (
+    "replay/test_playing.py": (
         "tapes are read to be played",
-        "lab/replay/capture_tapes lab/replay/messages lab/replay/reading lab/replay/session_tapes lab/replay/tapes",
+        "replay/capture_tapes replay/messages replay/reading replay/session_tapes replay/tapes",
     ),
-    "lab/replay/test_determinism.py": (
+    "replay/test_determinism.py": (
         "a session played twice is the same log",
-        "cli/replay lab/replay/export_tapes lab/replay/logs lab/replay/running",
+        "cli/replay replay/export_tapes replay/logs replay/running",
     ),
 }
 """By the test module: the reason, and the modules, each without ``.py``."""

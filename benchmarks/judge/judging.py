@@ -7,7 +7,7 @@ import attrs
 
 from benchmarks.judge.material import Material, Question, Session
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.lab.evaluation.trace import Item
+from mnemosyne_lab.evaluation.trace import Item
 
 RENDITIONS = (Fidelity.DETAILED, Fidelity.COMPACT)
 LINES = (Fidelity.STUB, Fidelity.EVICTED)

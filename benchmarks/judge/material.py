@@ -16,8 +16,8 @@ import attrs
 from benchmarks.judge import code_rules, prose_rules, record_rules, run_rules, search_rules
 from benchmarks.judge.answers import Pair
 from benchmarks.judge.sources import Source, sources_of
-from mnemosyne.lab.evaluation.reading import recording, trace_of
-from mnemosyne.lab.evaluation.trace import Item, Trace
+from mnemosyne_lab.evaluation.reading import recording, trace_of
+from mnemosyne_lab.evaluation.trace import Item, Trace
 
 CHECKED = Path(__file__).parents[1] / "data" / "short_forms.json"
 TUNING, HELD_OUT = "tuning", "held-out"

@@ -22,7 +22,7 @@ RARELY = 20_000
 
 
 class CommandPlace(NamedTuple):
-    """Where a command stands, as ``module:name`` in this package, and what a list of commands says of it."""
+    """Where a command stands, as ``module:name`` or, in this package, ``.module:name``; and what a list says of it."""
 
     address: str
     summary: str
@@ -43,7 +43,7 @@ class Places(MutableMapping[str, click.Command]):
         if name not in self._read:
             place = self._places[name]
             module, _, attribute = place.address.partition(":")
-            found = getattr(import_module(f"{__package__}.{module}"), attribute)
+            found = getattr(import_module(module, __package__), attribute)
             assert isinstance(found, click.Command)
             found.short_help = place.summary
             self._read[name] = found

@@ -1,6 +1,7 @@
 """``mnemosyne open``: the pages, in a browser."""
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
@@ -121,6 +122,6 @@ def _make_pages(config: "Config", number: int) -> None:
 
 def _simulations() -> "Simulations":
     from mnemosyne.app.simulations import Simulations
-    from mnemosyne.lab.evaluation.simulating import COMMAND, list_policies
 
-    return Simulations(list_policies(), COMMAND)
+    simulating = import_module("mnemosyne_lab.evaluation.simulating")
+    return Simulations(simulating.list_policies(), simulating.COMMAND)

@@ -12,8 +12,8 @@ from mnemosyne.figures import plural
 
 if TYPE_CHECKING:
     from mnemosyne.app.storage import Storage
-    from mnemosyne.lab.replay.deciding import Review
-    from mnemosyne.lab.replay.running import RunOutcome
+    from mnemosyne.replay.deciding import Review
+    from mnemosyne.replay.running import RunOutcome
 
 
 @click.command()
@@ -71,8 +71,8 @@ def replay(
 def _play(files: tuple[Path, ...], log_file: Any, *, manage: bool) -> "RunOutcome":
     from mnemosyne.app.storage import event_codec
     from mnemosyne.domain.session.round_events import Mode
-    from mnemosyne.lab.replay.reading import read_tapes
-    from mnemosyne.lab.replay.running import run
+    from mnemosyne.replay.reading import read_tapes
+    from mnemosyne.replay.running import run
 
     with progress_bar("replaying"):
         return run(read_tapes(files, event_codec()), log_file, Mode.MANAGE if manage else Mode.OBSERVE)
@@ -109,7 +109,7 @@ def _sessions_as_json(outcome: "RunOutcome") -> list[dict[str, Any]]:
 
 
 async def _review(storage: "Storage", session: str, window: int | None) -> "Review":
-    from mnemosyne.lab.replay.deciding import review
+    from mnemosyne.replay.deciding import review
 
     logging.getLogger("mnemosyne").setLevel(logging.ERROR)  # what was late then is no news now
     with progress_bar("deciding again") as progress:

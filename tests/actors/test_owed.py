@@ -19,7 +19,7 @@ from mnemosyne.domain.session.round_events import Mode, RoundFinished
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import LogUnavailable
-from mnemosyne.lab.provider.cache import PromptCache
+from mnemosyne_lab.provider.cache import PromptCache
 from tests.actors.support import CODEC, StoppableLog, Teller, events_of, open_actor, open_process, reply
 from tests.domain import recorded
 from tests.http.managing import Client, look, open_stage, recall, said, text

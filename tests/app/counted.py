@@ -18,8 +18,8 @@ from mnemosyne.app import server, turns
 from mnemosyne.app.supervising import Supervisor
 from mnemosyne.config import load
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.lab.provider import from_data
-from mnemosyne.lab.provider.server import Standin, open_standin
+from mnemosyne_lab.provider import from_data
+from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import PATIENT
 from tests.app.doors import Counts, Doors, open_doors
 from tests.http.managing import Client, Json, said

@@ -19,8 +19,8 @@ from mnemosyne.app.storage import open_storage
 from mnemosyne.config import Config, load
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import Event
-from mnemosyne.lab.provider.server import Standin, open_standin
 from mnemosyne.services import verifying
+from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.cli.support import MNEMOSYNE, environ_for
 from tests.http.managing import look, said, text, think
 from tests.http.raw_client import connect

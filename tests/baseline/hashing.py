@@ -14,17 +14,17 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.lab.evaluation.policies import UNMANAGED
-from mnemosyne.lab.evaluation.policy import Settings
-from mnemosyne.lab.evaluation.reading import recording
-from mnemosyne.lab.evaluation.report_json import report
-from mnemosyne.lab.evaluation.running import RunPlan, evaluate_recordings
-from mnemosyne.lab.evaluation.verdict import OURS
-from mnemosyne.lab.replay.playing import RecordedClock, play
-from mnemosyne.lab.replay.running import MemoryArchive
-from mnemosyne.lab.replay.session_tapes import tape_of
 from mnemosyne.projections.catalog import ALL
+from mnemosyne.replay.playing import RecordedClock, play
+from mnemosyne.replay.running import MemoryArchive
+from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services.verifying import verify
+from mnemosyne_lab.evaluation.policies import UNMANAGED
+from mnemosyne_lab.evaluation.policy import Settings
+from mnemosyne_lab.evaluation.reading import recording
+from mnemosyne_lab.evaluation.report_json import report
+from mnemosyne_lab.evaluation.running import RunPlan, evaluate_recordings
+from mnemosyne_lab.evaluation.verdict import OURS
 from tests.golden.sessions import address, found_in, opened
 from tests.projections.support import rebuilt_dump
 

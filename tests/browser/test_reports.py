@@ -5,7 +5,7 @@ from pathlib import Path
 import attrs
 from playwright.sync_api import Browser, Page, expect
 
-from mnemosyne.lab.evaluation.report_html import report_html
+from mnemosyne_lab.evaluation.report_html import report_html
 from tests.browser.chromium import axe
 from tests.browser.conftest import Shown, find_serious, listen
 from tests.cli.support import mnemosyne

@@ -23,7 +23,7 @@ SLOW = {"trio", "psycopg", "rich", "cattrs", "numpy", "onnxruntime", "importlib.
 """What nobody waits for who only asks for help."""
 
 SERVING = {"quart", "hypercorn", "httpx2", "anthropic", "numpy", "onnxruntime", "tokenizers", "mnemosyne.actors"}
-SERVING |= {"mnemosyne.http", "mnemosyne.lab", "mnemosyne.domain.segmentation", "mnemosyne.domain.window.planning"}
+SERVING |= {"mnemosyne.http", "mnemosyne_lab", "mnemosyne.domain.segmentation", "mnemosyne.domain.window.planning"}
 """What a server needs, and no question to the log."""
 
 DECIDING = {"mnemosyne.domain.session.state", "mnemosyne.domain.objects.decide", "mnemosyne.domain.cost.prompt"}

@@ -29,15 +29,15 @@ from mnemosyne.domain.segmentation.episodes import topics_of
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window.planning import Stay
-from mnemosyne.lab.replay.session_tapes import tape_of
+from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services import windows
 from mnemosyne.services.memories import FoundObject
 from mnemosyne.services.windows import Listing
 from tests.domain.memory_objects import made
 from tests.domain.talks import on_topics
 from tests.golden.sessions import LOGS, append_all, appends
-from tests.lab.replay.recordings import played, session, streams
 from tests.projections.support import POSTGRES, open_world
+from tests.replay.recordings import played, session, streams
 
 
 def at(turn: int) -> Moment:

@@ -24,7 +24,7 @@ import pytest
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.app.discovery import FoundServer
 from mnemosyne.cli.run import list_unrecorded
-from mnemosyne.lab.provider import from_data
+from mnemosyne_lab.provider import from_data
 from tests.cli.support import (
     MNEMOSYNE,
     Provider,

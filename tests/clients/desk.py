@@ -14,8 +14,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from mnemosyne.lab.provider import Standin, from_data
-from mnemosyne.lab.provider.reading import Json
+from mnemosyne_lab.provider import Standin, from_data
+from mnemosyne_lab.provider.reading import Json
 from tests.clients.agents import Agent, Said
 from tests.clients.record import OPEN, Conversation, conversations
 from tests.waiting import DEADLINE, LOOKS, PATIENT

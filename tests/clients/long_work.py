@@ -21,9 +21,9 @@ from mnemosyne.domain.objects.events import ObjectRestored
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.domain.tools.memory_tools import NAMES
-from mnemosyne.lab.provider import from_data
-from mnemosyne.lab.provider.reading import Json
-from mnemosyne.lab.provider.responses import list_tools
+from mnemosyne_lab.provider import from_data
+from mnemosyne_lab.provider.reading import Json
+from mnemosyne_lab.provider.responses import list_tools
 from tests.clients.agents import Block
 from tests.clients.desk import MNEMOSYNE, Server, bare_environment, finished, serving
 from tests.clients.provider import standin_in_a_thread

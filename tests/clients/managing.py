@@ -3,7 +3,7 @@
 import itertools
 import json
 
-from mnemosyne.lab.provider.reading import Body
+from mnemosyne_lab.provider.reading import Body
 from tests.clients.desk import Visit
 from tests.http.managing import prompt_blocks
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import trio
 
-from mnemosyne.lab.provider import Standin, open_standin
+from mnemosyne_lab.provider import Standin, open_standin
 
 T = TypeVar("T")
 

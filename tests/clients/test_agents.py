@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.lab.provider.reading import Json
+from mnemosyne_lab.provider.reading import Json
 from tests.clients.agents import ONE_IN_CI, Block
 from tests.clients.desk import MNEMOSYNE, Desk, bare_environment, finished
 from tests.clients.record import Turn

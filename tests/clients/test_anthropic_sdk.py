@@ -6,7 +6,7 @@ import anthropic
 import pytest
 from anthropic.types import Message, MessageParam, ToolParam
 
-from mnemosyne.lab.provider.reading import Json
+from mnemosyne_lab.provider.reading import Json
 from tests.clients.desk import Server, Visit, serving, visit
 from tests.clients.provider import standin_in_a_thread
 

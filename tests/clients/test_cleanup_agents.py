@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
-from mnemosyne.lab.provider.reading import Json
+from mnemosyne_lab.provider.reading import Json
 from tests.clients.desk import Desk
 from tests.clients.managing import assert_managed
 from tests.clients.test_managed_agents import MANAGE, recall, text, thinking

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.lab.provider.reading import Json
+from mnemosyne_lab.provider.reading import Json
 from tests.clients.desk import CLIENT_SECONDS, MNEMOSYNE, Server, bare_environment, visit
 
 pytestmark = pytest.mark.clients

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from mnemosyne.lab.provider.reading import Json
+from mnemosyne_lab.provider.reading import Json
 from tests.clients.agents import ONE_IN_CI, Block
 from tests.clients.desk import CLIENT_SECONDS, MNEMOSYNE, Desk, finished
 from tests.clients.managing import assert_managed

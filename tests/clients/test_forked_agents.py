@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.lab.provider.reading import Body
+from mnemosyne_lab.provider.reading import Body
 from tests.clients.agents import CLAUDE_CODE
 from tests.clients.desk import MNEMOSYNE, Desk, finished
 from tests.clients.test_managed_agents import MANAGE, recall, text, thinking

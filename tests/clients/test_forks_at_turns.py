@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.domain.session.round_events import EpochBegan
-from mnemosyne.lab.provider.reading import Json
-from mnemosyne.lab.provider.server import HttpExchange
+from mnemosyne_lab.provider.reading import Json
+from mnemosyne_lab.provider.server import HttpExchange
 from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI
 from tests.clients.desk import MNEMOSYNE, Desk, bare_environment, desk, finished, serving, visit
 from tests.clients.long_work import recorded

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.lab.provider.reading import Body, Json
+from mnemosyne_lab.provider.reading import Body, Json
 from tests.clients.agents import ONE_IN_CI
 from tests.clients.desk import MNEMOSYNE, Desk, finished
 from tests.clients.test_managed_agents import MANAGE, recall, text, thinking

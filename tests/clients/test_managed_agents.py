@@ -3,7 +3,7 @@
 import pytest
 
 from mnemosyne.domain.tools.memory_tools import NAMES
-from mnemosyne.lab.provider.reading import Json
+from mnemosyne_lab.provider.reading import Json
 from tests.clients.agents import ONE_IN_CI, Block
 from tests.clients.desk import Desk
 from tests.clients.managing import assert_managed

@@ -7,7 +7,7 @@ import pytest
 from anthropic.types import Message, MessageParam
 
 from mnemosyne.domain.tools.memory_tools import NAMES
-from mnemosyne.lab.provider.reading import Json
+from mnemosyne_lab.provider.reading import Json
 from tests.clients.desk import Server, Visit, visit
 from tests.clients.managing import assert_managed
 from tests.clients.test_anthropic_sdk import MODEL, TOOLS, answered, last_words, typed

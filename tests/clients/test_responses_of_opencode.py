@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.domain.tools.memory_tools import NAMES
-from mnemosyne.lab.provider.reading import Json
+from mnemosyne_lab.provider.reading import Json
 from tests.clients.agents import OPENCODE
 from tests.clients.desk import CLIENT_SECONDS, Server, bare_environment, serving, visit
 from tests.clients.provider import standin_in_a_thread

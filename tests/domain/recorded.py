@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.lab.replay.messages import dumps
-from mnemosyne.lab.replay.session_tapes import MARKER, requests
+from mnemosyne.replay.messages import dumps
+from mnemosyne.replay.session_tapes import MARKER, requests
 
 __all__ = ["DATA", "MARKER", "captures", "dumps", "folder", "reply", "requests", "sessions"]
 

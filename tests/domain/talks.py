@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.lab.replay.recordings import session
+from tests.replay.recordings import session
 
 TURNS = 25
 """Rounds of tool calls on each topic; one more turn ends it."""

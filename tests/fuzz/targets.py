@@ -35,13 +35,13 @@ from mnemosyne.domain.wire.identity import identify, speaker
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.http.passed_reply import PassedStream, PassedWhole
 from mnemosyne.http.rewriters import make_rewriter
-from mnemosyne.lab.evaluation import reading
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import fold
 from mnemosyne.services import conversation_files
 from mnemosyne.services.conversations import conversations
 from mnemosyne.services.export_format import Reader
 from mnemosyne.services.exporting import check, check_own, export
+from mnemosyne_lab.evaluation import reading
 from tests.domain.wire.dialects import TALK, WRITTEN, bodies
 from tests.golden.sessions import LOGS, opened
 from tests.http.rounds import HIDDEN

@@ -28,11 +28,11 @@ from mnemosyne.domain.session.goal_events import GoalChanged
 from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.domain.session.round_events import FallbackSent, Mode
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
-from mnemosyne.lab.provider.server import open_standin
 from mnemosyne.services import memories, switching
 from mnemosyne.services.checkpoints import name
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.pins import pin, release, restore, unpin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.curating import ENOUGH_MONEY, Curated, long_text, open_curator
 from tests.actors.spending import EnoughTurns
 from tests.actors.support import IDENTITY, PATIENT, open_process

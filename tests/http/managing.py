@@ -28,8 +28,8 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.http.reading import reading_of
-from mnemosyne.lab.provider import Script, from_data
-from mnemosyne.lab.provider.server import Standin, open_standin
+from mnemosyne_lab.provider import Script, from_data
+from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import PATIENT, Process, StoppableLog, assembled, events_of, open_process
 from tests.http.proxying import Proxy, open_proxy
 from tests.http.raw_client import RawReply, exchange

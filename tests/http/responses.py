@@ -6,11 +6,11 @@ import attrs
 import orjson
 
 from mnemosyne.domain.tools import memory_tools
-from mnemosyne.lab.provider.composing import OpenAiContext
-from mnemosyne.lab.provider.prefix_cache import PrefixUse
-from mnemosyne.lab.provider.reply_responses import compose_responses
-from mnemosyne.lab.provider.responses import view_responses
-from mnemosyne.lab.provider.script import Pace, ScriptedReply
+from mnemosyne_lab.provider.composing import OpenAiContext
+from mnemosyne_lab.provider.prefix_cache import PrefixUse
+from mnemosyne_lab.provider.reply_responses import compose_responses
+from mnemosyne_lab.provider.responses import view_responses
+from mnemosyne_lab.provider.script import Pace, ScriptedReply
 
 Json = dict[str, Any]
 

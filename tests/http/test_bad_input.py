@@ -9,7 +9,7 @@ import pytest
 
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.round_events import Mode, WindowFilled
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.damaged import chances, damage, damage_bytes
 from tests.domain.wire.dialects import TALK, WRITTEN, Exchange, Said, Written, bodies
 from tests.http.managing import Stage, open_stage

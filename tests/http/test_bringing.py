@@ -29,7 +29,7 @@ from mnemosyne.domain.text.passages import Passage, passages
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.errors import LogFailed
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog, assembled, events_of
 from tests.http.managing import (
     Client,

@@ -14,7 +14,7 @@ from mnemosyne.http.app import Application, callers_of
 from mnemosyne.http.browsers import Callers
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.inspector.status import StatusPages
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.http.proxying import TOKEN, Noted, open_proxy, settings
 from tests.http.raw_client import RawReply, connect, exchange
 from tests.http.test_gateway import WHOLE

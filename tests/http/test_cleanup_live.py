@@ -25,7 +25,7 @@ from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.reply import as_json
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog, assembled
 from tests.http.managing import (
     Client,

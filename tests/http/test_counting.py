@@ -11,7 +11,7 @@ from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.rounds import ManagedRounds
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.epochs import WENT_BACK
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog, of_turns
 from tests.http.managing import (
     LOOK,

@@ -14,8 +14,8 @@ from mnemosyne.domain.session.round_events import FallbackSent, Mode
 from mnemosyne.domain.window.rounds import NO_ROOM
 from mnemosyne.errors import TooMuchAtOnce
 from mnemosyne.http.decoded_room import DecodedRoom
-from mnemosyne.lab.provider.server import open_standin
 from mnemosyne.zstd import ZstdCompressor
+from mnemosyne_lab.provider.server import open_standin
 from tests.http.managing import Client, open_stage, said, text, think
 from tests.http.proxying import Noted, open_proxy
 from tests.http.raw_client import exchange

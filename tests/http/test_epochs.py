@@ -23,7 +23,7 @@ from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.assembly import LONG_GONE
 from mnemosyne.domain.window.window_size import WINDOW
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog, assembled
 from tests.http.managing import (
     Client,

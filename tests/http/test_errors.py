@@ -12,8 +12,8 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.errors import UpstreamFailed
 from mnemosyne.http.errors import complete_error, cut_error, error_body_for
-from mnemosyne.lab.provider.server import open_standin
 from mnemosyne.upstreams import NamedUpstream
+from mnemosyne_lab.provider.server import open_standin
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import exchange
 

@@ -16,7 +16,7 @@ import trio
 from mnemosyne.domain.session.events import BranchKind, BranchOpened
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.tools.memory_tools import NAMES
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import (
     Client,

@@ -15,7 +15,7 @@ from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, TurnBegan
 from mnemosyne.domain.session.round_events import FallbackSent, Mode
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog, events_of
 from tests.http.managing import (
     Client,

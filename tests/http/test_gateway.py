@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from mnemosyne.http.headers import HOP_BY_HOP
-from mnemosyne.lab.provider.server import Standin, open_standin
+from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import RawReply, connect, exchange
 from tests.lab.provider.building import body, result, user

@@ -23,8 +23,8 @@ from mnemosyne.domain.recall.composing import PASSAGE_TOKENS
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.domain.session.round_events import RoundFinished
-from mnemosyne.lab.replay.deciding import review
-from mnemosyne.lab.replay.running import MemoryArchive
+from mnemosyne.replay.deciding import review
+from mnemosyne.replay.running import MemoryArchive
 from mnemosyne.services import memories
 from tests.actors.curating import ENOUGH_MONEY
 from tests.actors.spending import EnoughTurns, LoggedSpending

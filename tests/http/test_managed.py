@@ -22,8 +22,8 @@ from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import json_spans, transcript
 from mnemosyne.errors import VersionConflict
-from mnemosyne.lab.provider.server import open_standin
 from mnemosyne.services.forgetting import forget
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import PATIENT, STREAM, StoppableLog, assembled
 from tests.http.managing import (
     LOOK,

@@ -11,7 +11,7 @@ from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.domain.wire.chat_reply import ChatReply
 from mnemosyne.http.sse import FrameReader, event_of
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import Json, Stage, open_stage, recall, said, script, text, think
 from tests.http.raw_client import RawReply, exchange

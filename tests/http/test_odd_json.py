@@ -12,7 +12,7 @@ from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.wire import json_values
-from mnemosyne.lab.provider.server import Standin
+from mnemosyne_lab.provider.server import Standin
 from tests.actors.support import StoppableLog, open_process
 from tests.domain.wire.dialects import WRITTEN, Call, Exchange, Said, Written
 from tests.http.managing import Stage

@@ -21,7 +21,7 @@ from mnemosyne.domain.objects.events import ObjectCreated, ObjectRestored
 from mnemosyne.domain.recall.memory_results import IMAGES_NOT_SHOWN
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, bare, open_stage, text, think
 from tests.http.test_epochs import Clock, answer, epochs_of, restore, violations

@@ -10,7 +10,7 @@ import trio
 from mnemosyne.http import gateway, serving
 from mnemosyne.http.plain_http import PlainHttp
 from mnemosyne.http.unfinished import Unfinished
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import connect, exchange
 from tests.http.test_gateway import WHOLE

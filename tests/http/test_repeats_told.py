@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.http.managing import Client, Json, look, open_stage, said, text
-from tests.lab.replay.test_managed import reviewed
+from tests.replay.test_managed import reviewed
 
 LINE = "[Not the user's words: Look was called 3 times with the same answer.]"
 ASKS: Json = {"replies": [*[said(look(at="it"))] * 4, said(text("There."))]}

@@ -19,7 +19,7 @@ from mnemosyne.config import load
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.serving import KEEP_ALIVE_SECONDS, bind, url_of, watch_drain
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import connect, exchange
 from tests.http.test_gateway import STREAMED, WHOLE

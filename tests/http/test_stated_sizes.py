@@ -11,13 +11,13 @@ from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, TurnA
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ground_events import SettingsTaken
 from mnemosyne.errors import BadEntry
-from mnemosyne.lab.provider import reading
-from mnemosyne.lab.replay.running import MemoryArchive
+from mnemosyne.replay.running import MemoryArchive
 from mnemosyne.services import pins, windows
 from mnemosyne.services.read_models import ReadModels
+from mnemosyne_lab.provider import reading
 from tests.http.managing import Client, Json, Stage, look_for, open_stage, restore, think
 from tests.http.test_epochs import LARGE, MINUTES, Clock, answer, client_of, explore, read, reads, results_of
-from tests.lab.replay.test_managed import reviewed, told, told_again
+from tests.replay.test_managed import reviewed, told, told_again
 
 
 @pytest.fixture(params=[0.7, 1.4], ids=["counts-fewer", "counts-more"])

@@ -14,10 +14,10 @@ from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import EpochBegan, Mode, WindowStated
-from mnemosyne.lab.provider import from_data
-from mnemosyne.lab.provider.server import Standin, open_standin
-from mnemosyne.lab.replay.deciding import review
-from mnemosyne.lab.replay.running import MemoryArchive
+from mnemosyne.replay.deciding import review
+from mnemosyne.replay.running import MemoryArchive
+from mnemosyne_lab.provider import from_data
+from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, open_stage, said, text, think
 from tests.http.test_epochs import TOOLS, WRITTEN, read, results_of

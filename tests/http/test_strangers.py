@@ -10,7 +10,7 @@ import pytest
 
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.session.directory import operator_stream
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog, events_of
 from tests.http.managing import Client, Json, Stage, open_stage, recall, results, text
 from tests.http.managing import look_for as search

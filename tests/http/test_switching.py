@@ -18,7 +18,7 @@ from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, Turn
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import STREAM, StoppableLog, events_of
 from tests.http.managing import (
     LOOK,

@@ -11,7 +11,7 @@ from mnemosyne.domain.tools.memory_tools import TOOL
 from mnemosyne.domain.tools.tool_paging import tools_of
 from mnemosyne.domain.window.rounds import ITS_CLIENT_PAGES
 from mnemosyne.domain.wire import transcript
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.domain.recorded import captures
 from tests.http.managing import (

@@ -7,8 +7,8 @@ import trio
 
 from mnemosyne.errors import BodyTooLarge
 from mnemosyne.http.traffic import FIRST_BYTE_BOUNDS, Traffic, Waits
-from mnemosyne.lab.provider import from_data
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider import from_data
+from mnemosyne_lab.provider.server import open_standin
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import exchange
 from tests.lab.provider.building import body, user

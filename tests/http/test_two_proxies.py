@@ -10,7 +10,7 @@ import trio
 
 from mnemosyne.actors.rounds import ManagedRounds, Planned
 from mnemosyne.domain.session.events import GapRecorded, TurnBegan, TurnFinished
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import STREAM, StoppableLog
 from tests.http.managing import (
     Client,

@@ -9,7 +9,7 @@ import pytest
 
 from mnemosyne.domain.session.directory import operator_stream
 from mnemosyne.domain.session.events import SessionStarted, TurnBegan
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog, events_of
 from tests.http.managing import Client, Json, Stage, open_stage, recall, script, text
 from tests.http.test_epochs import TOOLS, answer

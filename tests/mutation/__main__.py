@@ -20,7 +20,7 @@ TESTS: Mapping[str, str] = {
     "mnemosyne/domain/history/verification.py": "tests/services/test_verifying.py",
     "mnemosyne/domain/session/redaction.py": "tests/domain/session/test_redaction.py",
     "mnemosyne/domain/wire/echoed_keys.py": "tests/domain/wire/test_echoed_keys.py",
-    "mnemosyne/domain/history/replay.py": "tests/domain/history/test_replay.py tests/lab/replay/test_deciding.py",
+    "mnemosyne/domain/history/replay.py": "tests/domain/history/test_replay.py tests/replay/test_deciding.py",
 }
 """The modules that are changed, and the tests that have to notice."""
 

@@ -14,7 +14,7 @@ import attrs
 
 from mnemosyne.domain.objects.ids import NOTE
 from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE, SEARCH
-from mnemosyne.lab.provider.script import ScriptedReply
+from mnemosyne_lab.provider.script import ScriptedReply
 from tests.northstar.conversation import MEASURED
 
 Json = dict[str, Any]

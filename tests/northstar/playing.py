@@ -19,8 +19,8 @@ from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
-from mnemosyne.lab.provider.server import Standin
 from mnemosyne.services.memories import fold
+from mnemosyne_lab.provider.server import Standin
 from tests.actors.support import assembled
 from tests.http.managing import Client, Json, text
 from tests.northstar import conversation, model

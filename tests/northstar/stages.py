@@ -11,8 +11,8 @@ import trio
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
 from mnemosyne.domain.session.directory import stream_of
-from mnemosyne.lab.provider.script import Script
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.script import Script
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import STREAM
 from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne
 from tests.http.managing import Client, open_stage

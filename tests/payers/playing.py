@@ -17,15 +17,15 @@ from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.lab.evaluation import tariffs
-from mnemosyne.lab.evaluation.driver import simulate
-from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED
-from mnemosyne.lab.evaluation.policy import Settings
-from mnemosyne.lab.evaluation.reading import recording, trace_of
-from mnemosyne.lab.evaluation.running import own_model
-from mnemosyne.lab.evaluation.sizing import Sized
-from mnemosyne.lab.evaluation.tariffs import JudgedTariff
-from mnemosyne.lab.provider.prefix_cache import LocalServer
+from mnemosyne_lab.evaluation import tariffs
+from mnemosyne_lab.evaluation.driver import simulate
+from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED
+from mnemosyne_lab.evaluation.policy import Settings
+from mnemosyne_lab.evaluation.reading import recording, trace_of
+from mnemosyne_lab.evaluation.running import own_model
+from mnemosyne_lab.evaluation.sizing import Sized
+from mnemosyne_lab.evaluation.tariffs import JudgedTariff
+from mnemosyne_lab.provider.prefix_cache import LocalServer
 from tests.scenarios.agent import Agent, says, tool
 from tests.scenarios.messages import bare, read_reply
 from tests.scenarios.scene import Scene, in_memory

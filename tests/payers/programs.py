@@ -17,8 +17,8 @@ from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.lab.provider.script import Script, ScriptedReply
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.script import Script, ScriptedReply
+from mnemosyne_lab.provider.server import open_standin
 from tests.actors.curating import open_curator
 from tests.actors.support import StoppableLog
 from tests.http.managing import open_stage

@@ -11,8 +11,8 @@ from itertools import islice
 
 import pytest
 
-from mnemosyne.lab.evaluation import tariffs
-from mnemosyne.lab.evaluation.tariffs import JudgedTariff
+from mnemosyne_lab.evaluation import tariffs
+from mnemosyne_lab.evaluation.tariffs import JudgedTariff
 from tests.domain.recorded import folder
 from tests.payers.playing import PAYERS, WITHIN, Payer, hold
 from tests.payers.story import long_work

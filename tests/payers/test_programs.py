@@ -4,10 +4,10 @@ import attrs
 
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.lab.evaluation import tariffs
-from mnemosyne.lab.replay.deciding import review
-from mnemosyne.lab.replay.running import MemoryArchive
+from mnemosyne.replay.deciding import review
+from mnemosyne.replay.running import MemoryArchive
 from mnemosyne.services.verifying import verify
+from mnemosyne_lab.evaluation import tariffs
 from tests.actors.support import StoppableLog
 from tests.payers.playing import PAYERS, WITHIN, Payer
 from tests.payers.programs import SESSION, Program, dearest, run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from mnemosyne.lab.provider.script import ScriptedReply, from_data
+from mnemosyne_lab.provider.script import ScriptedReply, from_data
 from tests.http.raw_client import RawReply, connect
 from tests.scenarios.messages import Json, ReadReply, bare
 from tests.scenarios.spoken import MESSAGES, Spoken

@@ -18,9 +18,9 @@ from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
 from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode, RoundBegan
-from mnemosyne.lab.provider.cache import PromptCache
-from mnemosyne.lab.provider.server import HttpExchange, Standin
 from mnemosyne.services import contexts, verifying, windows
+from mnemosyne_lab.provider.cache import PromptCache
+from mnemosyne_lab.provider.server import HttpExchange, Standin
 from tests.scenarios import wire
 from tests.scenarios.messages import (
     MEMORY_TOOLS,

@@ -2,7 +2,7 @@
 
 import json
 
-from mnemosyne.lab.provider.script import ScriptedReply
+from mnemosyne_lab.provider.script import ScriptedReply
 from tests.scenarios.agent import (
     says,
 )

@@ -17,10 +17,10 @@ from mnemosyne.config import load
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.lab.provider.prefix_cache import LocalServer
-from mnemosyne.lab.provider.script import Script, ScriptedReply
-from mnemosyne.lab.provider.server import Standin, open_standin
 from mnemosyne.services import switching
+from mnemosyne_lab.provider.prefix_cache import LocalServer
+from mnemosyne_lab.provider.script import Script, ScriptedReply
+from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.curating import Curated, open_curator
 from tests.actors.support import StoppableLog
 from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne

@@ -14,7 +14,7 @@ import trio
 from mnemosyne.app.mcp import open_tools
 from mnemosyne.config import load
 from mnemosyne.domain.session.round_events import KnowledgeTold
-from mnemosyne.lab.provider import from_data
+from mnemosyne_lab.provider import from_data
 from tests.app.home import Home, at_home
 from tests.http.managing import Client, Json, said, text
 from tests.waiting import DEADLINE

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import NotFound
-from mnemosyne.lab.provider.script import ScriptedReply
+from mnemosyne_lab.provider.script import ScriptedReply
 from tests.scenarios.agent import (
     TOOLS,
     Agent,

@@ -11,10 +11,10 @@ import attrs
 from mnemosyne import Session
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
-from mnemosyne.lab.provider.server import Standin, open_standin
 from mnemosyne.sdk import Context
 from mnemosyne.services import contexts, sessions, verifying
 from mnemosyne.services.verifying import Verification
+from mnemosyne_lab.provider.server import Standin, open_standin
 
 MODEL = "claude-opus-5-5"
 LOOK = {"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}

@@ -14,7 +14,7 @@ import trio
 
 from mnemosyne import SyncSession
 from mnemosyne.errors import BadConfiguration, BadTurn
-from mnemosyne.lab.provider.server import open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.http.managing import said, text
 from tests.sdk.talking import MODEL, verify
 from tests.waiting import DEADLINE

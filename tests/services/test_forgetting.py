@@ -12,7 +12,7 @@ from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import GapRecorded, SessionForgotten
 from mnemosyne.domain.session.redaction import redact
 from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
-from mnemosyne.lab.replay.deciding import review
+from mnemosyne.replay.deciding import review
 from mnemosyne.services import contexts, memories, sessions
 from mnemosyne.services.exporting import export
 from mnemosyne.services.footprints import Report

@@ -22,7 +22,7 @@ from mnemosyne.services.manifests import manifest_as_json, manifest_of, read_man
 from mnemosyne.services.sessions import Archive
 from tests.domain.memory_objects import made
 from tests.golden.sessions import FOLDERS, LOGS, opened
-from tests.lab.replay import stories
+from tests.replay import stories
 from tests.services.manifest_checks import check_manifest
 from tests.services.talking import Plain, rich_session, talking
 

@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 import trio
 
-from mnemosyne.lab.provider.script import ScriptedReply
-from mnemosyne.lab.provider.wire_steps import Framing
+from mnemosyne_lab.provider.script import ScriptedReply
+from mnemosyne_lab.provider.wire_steps import Framing
 from tests.http.raw_client import RawReply
 from tests.scenarios import walks
 from tests.scenarios.agent import Agent, fails, says, text, think

@@ -9,7 +9,7 @@ import pytest
 from trio.testing import MockClock
 
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.lab.provider.server import HttpExchange
+from mnemosyne_lab.provider.server import HttpExchange
 from tests.actors.support import rebuilt
 from tests.http.managing import (
     Client,

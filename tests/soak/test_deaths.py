@@ -18,7 +18,7 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
-from mnemosyne.lab.provider import from_data
+from mnemosyne_lab.provider import from_data
 from tests.actors.support import rebuilt
 from tests.app.home import Home, at_home
 from tests.cli.support import MNEMOSYNE

@@ -203,7 +203,7 @@ def standin(home: Path) -> Iterator[str]:
     """A provider as a process of its own; its URL."""
     script = home / "script.json"
     script.write_text(json.dumps(SCRIPT))
-    command = [sys.executable, "-m", "mnemosyne.lab.provider", "--lenient", "--script", str(script)]
+    command = [sys.executable, "-m", "mnemosyne_lab.provider", "--lenient", "--script", str(script)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

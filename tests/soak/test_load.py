@@ -18,8 +18,8 @@ import pytest
 import trio
 
 from mnemosyne.app.storage import open_storage
-from mnemosyne.lab.provider import from_data
 from mnemosyne.services.verifying import verify_sessions
+from mnemosyne_lab.provider import from_data
 from tests.app.home import Home, Served, at_home
 from tests.http.managing import Client, Json, look, recall, said, text, think
 from tests.http.raw_client import RawConnection, RawReply

@@ -23,8 +23,8 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan
-from mnemosyne.lab.provider import from_data
 from mnemosyne.services.verifying import verify_sessions
+from mnemosyne_lab.provider import from_data
 from tests.actors.support import rebuilt
 from tests.app.home import Home, Served, at_home
 from tests.clients.agents import CLAUDE_CODE

@@ -10,7 +10,7 @@ import trio
 
 from mnemosyne.app.storage import open_storage
 from mnemosyne.domain.session.events import BranchOpened, GapRecorded
-from mnemosyne.lab.provider import from_data
+from mnemosyne_lab.provider import from_data
 from tests.app.home import Home, at_home
 from tests.http.managing import Client, look, recall, said, text, think
 from tests.scenarios.judge import Archive, Record

@@ -8,7 +8,7 @@ from mnemosyne.domain.history.excess import UNFORESEEN, Excess, excesses
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.session.round_events import EpochBegan, Mode, RoundBegan, WindowFilled
 from mnemosyne.domain.window.epochs import REST_STAYS, UNPLANNED
-from mnemosyne.lab.provider.cache import steps
+from mnemosyne_lab.provider.cache import steps
 from tests.actors.support import PATIENT
 from tests.http.managing import Stage, open_stage, text
 from tests.http.test_epochs import SMALL, answer, client_of, read, reads, results_of, starved

@@ -15,12 +15,12 @@ from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session, evolve
-from mnemosyne.lab.replay.session_tapes import tape_of
+from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services.forgetting import forget
 from tests.domain.memory_objects import histories, made
 from tests.domain.recorded import sessions
 from tests.domain.stories import Story
-from tests.lab.replay.recordings import played, streams
+from tests.replay.recordings import played, streams
 from tests.services.talking import body, rich_session, talking, user
 
 LOG = PlainLog(event_codec())

@@ -15,13 +15,13 @@ from mnemosyne.domain.segmentation.episodes import FIRST_TURN, TAG, over, topics
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.state import evolve
-from mnemosyne.lab.replay.deciding import review
-from mnemosyne.lab.replay.session_tapes import tape_of
+from mnemosyne.replay.deciding import review
+from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services import memories
 from tests.domain.remembered import BRANCH, created, remembered
 from tests.domain.talks import TURNS, on_topics
-from tests.lab.replay.recordings import played, streams
 from tests.profiles import examples
+from tests.replay.recordings import played, streams
 from tests.services.talking import Plain
 
 TOPICS = ("parser", "billing", "parser")

@@ -12,10 +12,10 @@ from mnemosyne.domain.objects.aggregate import is_claim
 from mnemosyne.domain.objects.events import BlockPlace, ObjectCreated, Supersession, TurnAssessed
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.segmentation.ingest import ID_LENGTH, ID_LETTERS, object_id
-from mnemosyne.lab.replay.session_tapes import tape_of
+from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services import contexts, memories
 from tests.domain.recorded import sessions
-from tests.lab.replay.recordings import played, session, streams
+from tests.replay.recordings import played, session, streams
 from tests.services.talking import Plain, assistant, body, rich_session, talking, user
 
 Request = Mapping[str, Any]

@@ -19,8 +19,8 @@ from mnemosyne.domain.session.ledger import Account, AccountTurn, Ledger, Sent, 
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import transcript
-from mnemosyne.lab.evaluation.driver import simulate
-from mnemosyne.lab.evaluation.policies import UNMANAGED
+from mnemosyne_lab.evaluation.driver import simulate
+from mnemosyne_lab.evaluation.policies import UNMANAGED
 from tests.domain.recorded import dumps
 from tests.lab.evaluation.recordings import STEPS, Step, sized, traced
 from tests.profiles import examples

@@ -25,7 +25,7 @@ from mnemosyne.domain.window.assembly import (
     shape,
     shorten,
 )
-from mnemosyne.lab.provider.rules import violations
+from mnemosyne_lab.provider.rules import violations
 from tests.profiles import examples
 
 FIDELITIES = st.sampled_from(list(Fidelity))

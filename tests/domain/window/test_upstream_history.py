@@ -17,8 +17,8 @@ from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.messages_history import sendable, write_result
 from mnemosyne.domain.wire.responses import RESPONSES
-from mnemosyne.lab.provider.rules import violations
-from mnemosyne.lab.provider.signatures import check
+from mnemosyne_lab.provider.rules import violations
+from mnemosyne_lab.provider.signatures import check
 from tests.domain.recorded import dumps
 from tests.http.managing import LOOK, SYSTEM, assert_prefixes, bare
 from tests.profiles import examples

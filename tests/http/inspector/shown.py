@@ -19,10 +19,10 @@ from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
-from mnemosyne.lab.evaluation.simulating import COMMAND, list_policies
-from mnemosyne.lab.replay.playing import RecordedClock, play
-from mnemosyne.lab.replay.session_tapes import tape_of
 from mnemosyne.page_links import PageLinks, PageRole
+from mnemosyne.replay.playing import RecordedClock, play
+from mnemosyne.replay.session_tapes import tape_of
+from mnemosyne_lab.evaluation.simulating import COMMAND, list_policies
 from tests.golden.sessions import append_all
 from tests.waiting import until
 

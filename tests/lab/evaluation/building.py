@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import attrs
 
-from mnemosyne.lab.evaluation.results import (
+from mnemosyne_lab.evaluation.results import (
     Epoch,
     Evaluation,
     PolicyResult,

@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prompt import Ttl
-from mnemosyne.lab.evaluation.policy import MODEL, Settings
-from mnemosyne.lab.evaluation.reading import recording, trace_of
-from mnemosyne.lab.evaluation.sizing import Sized
-from mnemosyne.lab.evaluation.tariffs import api
-from mnemosyne.lab.evaluation.trace import Trace
+from mnemosyne_lab.evaluation.policy import MODEL, Settings
+from mnemosyne_lab.evaluation.reading import recording, trace_of
+from mnemosyne_lab.evaluation.sizing import Sized
+from mnemosyne_lab.evaluation.tariffs import api
+from mnemosyne_lab.evaluation.trace import Trace
 
 Json = dict[str, Any]
 Step = tuple[str, int, int]

@@ -8,10 +8,10 @@ import pytest
 import trio
 
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.lab.evaluation.policy import MODEL, Settings
-from mnemosyne.lab.evaluation.running import RunPlan, evaluate
 from mnemosyne.services.conversations import conversations
 from mnemosyne.services.exporting import export
+from mnemosyne_lab.evaluation.policy import MODEL, Settings
+from mnemosyne_lab.evaluation.running import RunPlan, evaluate
 from tests.actors.support import CODEC, StoppableLog, open_process
 from tests.actors.test_recorded import EXPECTED, reply_of, runs
 from tests.domain.recorded import dumps

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.errors import BadOption
-from mnemosyne.lab.evaluation.choosing import choose_policies, import_policy
-from mnemosyne.lab.evaluation.policies import POLICIES
+from mnemosyne_lab.evaluation.choosing import choose_policies, import_policy
+from mnemosyne_lab.evaluation.policies import POLICIES
 
 OWN = '''
-from mnemosyne.lab.evaluation.policy import Policy
+from mnemosyne_lab.evaluation.policy import Policy
 
 def never(situation, candidates):
     """Plans nothing. Ever."""

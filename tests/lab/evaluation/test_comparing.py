@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import attrs
 
-from mnemosyne.lab.evaluation.comparing import compare, ends_of
-from mnemosyne.lab.evaluation.results import Epoch, SessionResult
+from mnemosyne_lab.evaluation.comparing import compare, ends_of
+from mnemosyne_lab.evaluation.results import Epoch, SessionResult
 from tests.lab.evaluation.building import session
 
 

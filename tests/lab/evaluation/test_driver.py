@@ -16,16 +16,16 @@ from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window.assembly import Message, Sights
 from mnemosyne.domain.window.keeping import Candidate
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Situation, price_of_rewrite
-from mnemosyne.lab.evaluation.comparing import ends_of
-from mnemosyne.lab.evaluation.demand import ShownObject, demands
-from mnemosyne.lab.evaluation.driver import CALL_TOKENS, SUMMARY_REQUEST, simulate
-from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of
-from mnemosyne.lab.evaluation.policy import MODEL, Policy, Settings
-from mnemosyne.lab.evaluation.reading import recording, trace_of
-from mnemosyne.lab.evaluation.results import SessionResult
-from mnemosyne.lab.evaluation.sizing import Sized
-from mnemosyne.lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, JudgedTariff
-from mnemosyne.lab.evaluation.trace import Trace, TraceRequest
+from mnemosyne_lab.evaluation.comparing import ends_of
+from mnemosyne_lab.evaluation.demand import ShownObject, demands
+from mnemosyne_lab.evaluation.driver import CALL_TOKENS, SUMMARY_REQUEST, simulate
+from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of
+from mnemosyne_lab.evaluation.policy import MODEL, Policy, Settings
+from mnemosyne_lab.evaluation.reading import recording, trace_of
+from mnemosyne_lab.evaluation.results import SessionResult
+from mnemosyne_lab.evaluation.sizing import Sized
+from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, JudgedTariff
+from mnemosyne_lab.evaluation.trace import Trace, TraceRequest
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, sized, traced
 from tests.profiles import examples
 

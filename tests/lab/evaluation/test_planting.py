@@ -2,8 +2,8 @@
 
 import attrs
 
-from mnemosyne.lab.evaluation.planting import FACTS, plant
-from mnemosyne.lab.evaluation.reading import recording
+from mnemosyne_lab.evaluation.planting import FACTS, plant
+from mnemosyne_lab.evaluation.reading import recording
 from tests.lab.evaluation.recordings import LONG, session
 
 

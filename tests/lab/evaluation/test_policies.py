@@ -8,12 +8,12 @@ from hypothesis import given
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.window.assembly import Sight
-from mnemosyne.lab.evaluation.demand import demands
-from mnemosyne.lab.evaluation.driver import simulate
-from mnemosyne.lab.evaluation.policies import CLEARED, POLICIES, UNMANAGED, clear
-from mnemosyne.lab.evaluation.reading import recording, trace_of
-from mnemosyne.lab.evaluation.results import SessionResult
-from mnemosyne.lab.evaluation.trace import Trace
+from mnemosyne_lab.evaluation.demand import demands
+from mnemosyne_lab.evaluation.driver import simulate
+from mnemosyne_lab.evaluation.policies import CLEARED, POLICIES, UNMANAGED, clear
+from mnemosyne_lab.evaluation.reading import recording, trace_of
+from mnemosyne_lab.evaluation.results import SessionResult
+from mnemosyne_lab.evaluation.trace import Trace
 from tests.domain.recorded import sessions
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, sized, traced
 from tests.profiles import examples

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.lab.evaluation.demand import plain, texts_of
-from mnemosyne.lab.evaluation.probes import FAILURES, LONGEST, SHORTEST, Past, Probe, ProbeClass
+from mnemosyne_lab.evaluation.demand import plain, texts_of
+from mnemosyne_lab.evaluation.probes import FAILURES, LONGEST, SHORTEST, Past, Probe, ProbeClass
 from tests.lab.evaluation.recordings import LONG, session
 
 Json = dict[str, Any]

@@ -6,13 +6,13 @@ import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.window.planning import Candidates, Plan, Situation
-from mnemosyne.lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of
-from mnemosyne.lab.evaluation.policy import Policy, Settings
-from mnemosyne.lab.evaluation.probes import Probe, ProbeClass
-from mnemosyne.lab.evaluation.probing import LATER, MOST_SEARCHED, _Memory, probe_session, sum_tallies
-from mnemosyne.lab.evaluation.reading import recording, trace_of
-from mnemosyne.lab.evaluation.results import ProbeTally
-from mnemosyne.lab.evaluation.sizing import Sized
+from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of
+from mnemosyne_lab.evaluation.policy import Policy, Settings
+from mnemosyne_lab.evaluation.probes import Probe, ProbeClass
+from mnemosyne_lab.evaluation.probing import LATER, MOST_SEARCHED, _Memory, probe_session, sum_tallies
+from mnemosyne_lab.evaluation.reading import recording, trace_of
+from mnemosyne_lab.evaluation.results import ProbeTally
+from mnemosyne_lab.evaluation.sizing import Sized
 from tests.lab.evaluation.recordings import LONG, session
 
 SETTINGS = Settings(fixed=20_000)

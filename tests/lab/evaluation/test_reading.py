@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.lab.evaluation.policies import UNMANAGED
-from mnemosyne.lab.evaluation.policy import Settings
-from mnemosyne.lab.evaluation.reading import GAP, RecordedSession, Unreadable, read, recording, trace_of
-from mnemosyne.lab.evaluation.running import RunPlan, evaluate_recordings
-from mnemosyne.lab.evaluation.tariffs import API_5M
-from mnemosyne.lab.evaluation.transcripts import lines_of
+from mnemosyne_lab.evaluation.policies import UNMANAGED
+from mnemosyne_lab.evaluation.policy import Settings
+from mnemosyne_lab.evaluation.reading import GAP, RecordedSession, Unreadable, read, recording, trace_of
+from mnemosyne_lab.evaluation.running import RunPlan, evaluate_recordings
+from mnemosyne_lab.evaluation.tariffs import API_5M
+from mnemosyne_lab.evaluation.transcripts import lines_of
 from tests.damaged import chances, damage_lines
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, traced
 from tests.profiles import examples

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.lab.evaluation.report_charts import distance_counts, find_undominated
-from mnemosyne.lab.evaluation.report_figures import BEST, COLUMNS
-from mnemosyne.lab.evaluation.report_html import report_html
-from mnemosyne.lab.evaluation.report_json import report
-from mnemosyne.lab.evaluation.report_series import DRAWN, LAYERS, session_series
-from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult
-from mnemosyne.lab.evaluation.session_charts import bill_chart, context_chart
+from mnemosyne_lab.evaluation.report_charts import distance_counts, find_undominated
+from mnemosyne_lab.evaluation.report_figures import BEST, COLUMNS
+from mnemosyne_lab.evaluation.report_html import report_html
+from mnemosyne_lab.evaluation.report_json import report
+from mnemosyne_lab.evaluation.report_series import DRAWN, LAYERS, session_series
+from mnemosyne_lab.evaluation.results import Evaluation, PolicyResult
+from mnemosyne_lab.evaluation.session_charts import bill_chart, context_chart
 from tests.lab.evaluation.building import evaluation, policy, probed, session
 from tests.profiles import examples
 
@@ -112,7 +112,7 @@ def test_the_page_is_well_formed_and_loads_nothing(told: Evaluation) -> None:
 def test_no_name_becomes_markup_script_or_an_attribute() -> None:
     page = Page(report_html(hostile()))
     (script,) = page.scripts
-    assert script == files("mnemosyne.lab.evaluation").joinpath("report_page.js").read_text(encoding="utf-8")
+    assert script == files("mnemosyne_lab.evaluation").joinpath("report_page.js").read_text(encoding="utf-8")
     assert not {"onerror", "b"} & {name for _, attributes in page.elements for name in attributes}
     assert any(row[0].startswith("</script><script>alert(1)") for row in page.rows)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.lab.evaluation.report_json import report, report_json
-from mnemosyne.lab.evaluation.results import Evaluation
+from mnemosyne_lab.evaluation.report_json import report, report_json
+from mnemosyne_lab.evaluation.results import Evaluation
 from tests.lab.evaluation.building import evaluation, policy, session
 
 SESSION_KEYS = [

@@ -7,8 +7,8 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.lab.evaluation.report_series import DRAWN, DrawnEpoch, choose_turns, payback, session_series
-from mnemosyne.lab.evaluation.results import Epoch, TurnPoint
+from mnemosyne_lab.evaluation.report_series import DRAWN, DrawnEpoch, choose_turns, payback, session_series
+from mnemosyne_lab.evaluation.results import Epoch, TurnPoint
 from tests.lab.evaluation.building import session
 
 

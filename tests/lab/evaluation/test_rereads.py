@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from mnemosyne.lab.evaluation.rereads import ReadAgain, compare_rereads, list_read_again
+from mnemosyne_lab.evaluation.rereads import ReadAgain, compare_rereads, list_read_again
 from tests.lab.evaluation.recordings import Step, sized, traced
 
 STEPS: list[Step] = [

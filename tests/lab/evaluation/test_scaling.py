@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.lab.evaluation.scaling import LEAST, MOST, scales_of
-from mnemosyne.lab.evaluation.trace import TraceRequest
+from mnemosyne_lab.evaluation.scaling import LEAST, MOST, scales_of
+from mnemosyne_lab.evaluation.trace import TraceRequest
 from tests.profiles import examples
 
 OVERHEAD = 4

@@ -6,9 +6,9 @@ import pytest
 
 from mnemosyne.app.storage import event_codec
 from mnemosyne.errors import NotFound
-from mnemosyne.lab.evaluation.simulating import list_policies, main, simulate_branch
 from mnemosyne.services.exporting import write_session
 from mnemosyne.services.simulated import SimulatedBranch, read_told
+from mnemosyne_lab.evaluation.simulating import list_policies, main, simulate_branch
 from tests.services.talking import rich_session, talking
 
 

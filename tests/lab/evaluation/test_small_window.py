@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import attrs
 import pytest
 
-from mnemosyne.lab.evaluation.results import PolicyResult, SessionResult
-from mnemosyne.lab.evaluation.small_window import (
+from mnemosyne_lab.evaluation.results import PolicyResult, SessionResult
+from mnemosyne_lab.evaluation.small_window import (
     list_refused,
     render_too_small,
     render_window,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.lab.evaluation.reading import recording
-from mnemosyne.lab.evaluation.transcripts import ToldConversation, TranscriptLine, conversations_of, lines_of
+from mnemosyne_lab.evaluation.reading import recording
+from mnemosyne_lab.evaluation.transcripts import ToldConversation, TranscriptLine, conversations_of, lines_of
 from tests.lab.evaluation.transcripts_made import Transcript
 
 TEXT = {"type": "text", "text": "Done."}

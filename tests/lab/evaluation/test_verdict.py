@@ -5,8 +5,8 @@ from fractions import Fraction
 import attrs
 import pytest
 
-from mnemosyne.lab.evaluation.results import Evaluation, PolicyResult
-from mnemosyne.lab.evaluation.verdict import dollars, find_judged, verdict
+from mnemosyne_lab.evaluation.results import Evaluation, PolicyResult
+from mnemosyne_lab.evaluation.verdict import dollars, find_judged, verdict
 from tests.lab.evaluation.building import evaluation, policy, session
 
 OURS = "mnemosyne"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.lab.evaluation.tariffs import LOCAL
-from mnemosyne.lab.evaluation.what_if import WhatIf, what_if
+from mnemosyne_lab.evaluation.tariffs import LOCAL
+from mnemosyne_lab.evaluation.what_if import WhatIf, what_if
 from tests.damaged import chances, damage_lines
 from tests.lab.evaluation.transcripts_made import Transcript
 

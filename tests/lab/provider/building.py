@@ -5,8 +5,8 @@ from typing import Any
 
 import httpx2
 
-from mnemosyne.lab.provider import open_standin
-from mnemosyne.lab.provider.server import HttpExchange
+from mnemosyne_lab.provider import open_standin
+from mnemosyne_lab.provider.server import HttpExchange
 
 Json = dict[str, Any]
 

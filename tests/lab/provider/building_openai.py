@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx2
 
-from mnemosyne.lab.provider.server import HttpExchange, Standin
+from mnemosyne_lab.provider.server import HttpExchange, Standin
 from tests.lab.provider.building import Json
 
 KEY = {"authorization": "Bearer any"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.lab.provider.cache import CacheUse, PromptCache, steps
+from mnemosyne_lab.provider.cache import CacheUse, PromptCache, steps
 from tests.lab.provider.building import TOOL, Json, assistant, body, call, result, user
 
 MARK = {"type": "ephemeral"}

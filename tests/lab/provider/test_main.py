@@ -11,7 +11,7 @@ import trio
 from tests.lab.provider.building import HEADERS, body
 from tests.lab.provider.building_openai import CHAT, KEY, chat
 
-COMMAND = [sys.executable, "-m", "mnemosyne.lab.provider"]
+COMMAND = [sys.executable, "-m", "mnemosyne_lab.provider"]
 
 
 async def test_it_says_where_it_listens_and_answers_from_its_script(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mnemosyne.lab.provider import LocalServer, open_standin
+from mnemosyne_lab.provider import LocalServer, open_standin
 from tests.lab.provider.building import HEADERS, Json, always, body, post
 from tests.lab.provider.building_openai import (
     CHAT,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mnemosyne.lab.provider.prefix_cache import LEAST, LIFETIME, UNIT, AutomaticCache, LocalServer, Slots
-from mnemosyne.lab.provider.reading import tokens
+from mnemosyne_lab.provider.prefix_cache import LEAST, LIFETIME, UNIT, AutomaticCache, LocalServer, Slots
+from mnemosyne_lab.provider.reading import tokens
 
 LONG = "".join(f"line {number}\n" for number in range(2000))
 

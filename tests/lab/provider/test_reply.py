@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mnemosyne.lab.provider import open_standin
+from mnemosyne_lab.provider import open_standin
 from tests.lab.provider.building import (
     LOOK,
     TWO_BLOCKS,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.lab.provider import open_standin
+from mnemosyne_lab.provider import open_standin
 from tests.lab.provider.building import Json, always
 from tests.lab.provider.building_openai import CHAT, LOOK, SAY, THINK, chat, chunks, send
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.lab.provider import open_standin
+from mnemosyne_lab.provider import open_standin
 from tests.lab.provider.building import Json, always, events
 from tests.lab.provider.building_openai import LOOK, RESPONSES, SAY, THINK, asked, chunks, item_result, send
 

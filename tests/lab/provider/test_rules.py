@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.lab.provider.rules import LARGEST_BODY, too_large, violations
+from mnemosyne_lab.provider.rules import LARGEST_BODY, too_large, violations
 from tests.lab.provider.building import TOOL, Json, assistant, body, call, result, user
 
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -245,7 +245,7 @@ def test_every_recorded_request_of_real_clients_is_within_the_rules() -> None:
 
 
 def test_each_rule_named_in_the_module_is_broken_by_a_test_here() -> None:
-    import mnemosyne.lab.provider.rules as module
+    import mnemosyne_lab.provider.rules as module
 
     named = set(re.findall(r"^(R\d)\b", module.__doc__ or "", re.MULTILINE))
     assert named == {rule for rule, _ in BROKEN.values()} | {"R8"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.lab.provider.script import Script, ScriptedReply, WireFault, from_data, load
+from mnemosyne_lab.provider.script import Script, ScriptedReply, WireFault, from_data, load
 
 TOML = """
 window = 5000

@@ -7,7 +7,7 @@ import pytest
 import trio
 from anthropic.types import MessageParam, ToolParam
 
-from mnemosyne.lab.provider import open_standin
+from mnemosyne_lab.provider import open_standin
 from tests.lab.provider.building import result
 
 MODEL = "claude-opus-5-5"

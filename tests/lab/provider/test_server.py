@@ -10,8 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mnemosyne.lab.provider import from_data, open_standin
-from mnemosyne.lab.provider.script import ScriptedReply
+from mnemosyne_lab.provider import from_data, open_standin
+from mnemosyne_lab.provider.script import ScriptedReply
 from tests.lab.provider.building import (
     HEADERS,
     LOOK,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.lab.provider.signatures import CONTROLS, check, without
+from mnemosyne_lab.provider.signatures import CONTROLS, check, without
 from tests.lab.provider.building import TOOL, Json, assistant, body, call, result, user
 
 SECRET = b"test"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.lab.trial.record import RunResult, TrialRecord, TrialTerms, count_pairs
-from mnemosyne.lab.trial.statistics import PairCounts
+from mnemosyne_lab.trial.record import RunResult, TrialRecord, TrialTerms, count_pairs
+from mnemosyne_lab.trial.statistics import PairCounts
 
 TERMS = TrialTerms(tasks="d", seed=1, urls={"with": "http://a", "without": "http://b"})
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from mnemosyne.lab.trial.statistics import (
+from mnemosyne_lab.trial.statistics import (
     LEVEL,
     PairCounts,
     count_needed,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.lab.trial.tasks import order_runs, read_tasks
+from mnemosyne_lab.trial.tasks import order_runs, read_tasks
 
 GOOD = '[[task]]\nname = "a"\ncommand = "true"\ncheck = "true"\n'
 

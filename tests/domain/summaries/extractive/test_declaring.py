@@ -14,7 +14,7 @@ from mnemosyne.domain.objects.work import SHARE, SHORTEST_COMPACT
 from mnemosyne.domain.segmentation.segment import Draft
 from mnemosyne.domain.summaries.extractive import summarize
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest
-from mnemosyne.lab.evaluation.reading import drafts_of, recording
+from mnemosyne_lab.evaluation.reading import drafts_of, recording
 from tests.domain.recorded import sessions
 from tests.domain.summaries.extractive.test_extractive import KINDS, LINES, asked
 

@@ -1,0 +1,179 @@
+"""Plays tapes: each step goes where a server's request would go, on a clock that stands at the time of the recording.
+
+Nothing here waits for the world: the log is in memory and commits inline, and time passes only from step to step. So
+what is recorded depends on the tapes alone, not on how fast or on how many processors this runs.
+"""
+
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+
+import attrs
+import trio
+
+from mnemosyne.actors.awake import AwakeSessions
+from mnemosyne.actors.budget import HelperBudget
+from mnemosyne.actors.curator import Curator
+from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.actors.session_finder import SessionFinder
+from mnemosyne.actors.summarizing import Summarizer
+from mnemosyne.actors.turn import Turn, TurnOpener
+from mnemosyne.adapters.plain.directory import PlainDirectory
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.domain.session.budget import Budget, DaySpending
+from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.session.events import TurnBegan
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
+from mnemosyne.http.client_reply import RelayProgress
+from mnemosyne.http.relay import Relay
+from mnemosyne.replay.tapes import Arrives, Broken, Missed, Step, Tape, TapedReply
+
+_NEVER = 86_400.0
+
+
+class RecordedClock(trio.abc.Clock):
+    """Trio's clock and the application's: it stands at ``at`` (µs of UTC) until somebody moves it."""
+
+    def __init__(self) -> None:
+        self.at = 0
+
+    def start_clock(self) -> None:
+        """There is nothing to start."""
+
+    def current_time(self) -> float:
+        return self.at / 1_000_000
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        return 0.0 if deadline <= self.current_time() else _NEVER
+
+
+@attrs.frozen
+class Played:
+    """What came of a tape: of ``turns`` requests, how many are not in the log as they were sent."""
+
+    tape: str
+    turns: int
+    unlike: int
+
+
+@attrs.frozen
+class _NothingSpent:
+    """No helper costs anything here (domain.session.budget.Spending)."""
+
+    async def on_day(self, day: int) -> DaySpending:
+        return DaySpending(day)
+
+
+async def play(log: PlainLog, tape: Tape, clock: RecordedClock, mode: Mode = Mode.OBSERVE) -> Played:
+    """Let the application record a tape, as a server in this mode would."""
+    before = log.committed.position
+    sent: list[bytes] = []
+    numbers = count(1)
+    async with trio.open_nursery() as actors:
+        registry = SessionRegistry(actors, event_log=log, contents=log, journal=log, new_salt=lambda: tape.salt)
+        async with trio.open_nursery() as turns:
+            new_id = _ids(tape.name, numbers)
+            finder = SessionFinder(registry, PlainDirectory(log), tape.tenant)
+            opener = TurnOpener(registry, finder, turns, lambda: clock.at, new_id)
+            budget = HelperBudget(_NothingSpent(), Budget(0, 0.0), lambda: clock.at)
+            curator = Curator(AwakeSessions(registry), log, Summarizer(None, budget), budget, lambda: clock.at, new_id)
+            player = _Player(opener, clock, sent, mode, curator)
+            for step in tape.steps():
+                await player.take(step)
+        actors.cancel_scope.cancel()
+    began = [each.envelope.event for each in await log.tail(after=before, limit=log.committed.position)]
+    logged = [event.sha256 for event in began if isinstance(event, TurnBegan)]
+    return Played(tape.name, len(sent), _unlike(sent, logged))
+
+
+def _ids(name: str, numbers: "count[int]") -> Callable[[], str]:
+    return lambda: f"{name}/{next(numbers)}"
+
+
+def _unlike(sent: list[bytes], logged: list[bytes]) -> int:
+    return sum(a != b for a, b in zip(sent, logged, strict=False)) + abs(len(sent) - len(logged))
+
+
+@attrs.define
+class _Player:
+    """Takes the steps of one tape."""
+
+    opener: TurnOpener
+    clock: RecordedClock
+    sent: list[bytes]
+    mode: Mode
+    curator: Curator
+    turns: dict[str, tuple[Turn, Dialect]] = attrs.field(factory=dict)
+
+    async def take(self, step: Step) -> None:
+        match step:
+            case Missed():
+                stream = stream_of(self.opener.finder.tenant, step.external_id)
+                self.opener.registry.note_gap(stream, step.gap)
+            case Arrives():
+                self.clock.at = step.at
+                self.sent.append(hashlib.sha256(step.body).digest())
+                self.turns[step.key] = await self._arrives(step), step.dialect
+            case TapedReply():
+                self.clock.at = step.at
+                turn, dialect = self.turns.pop(step.key)
+                await play_answer(turn, dialect, step)
+                if self.mode is not Mode.OBSERVE:
+                    await self.curator.finish(await turn.identity())
+            case Broken():
+                self.clock.at = step.at
+                await play_break(*self.turns.pop(step.key), step)
+
+    async def _arrives(self, step: Arrives) -> Turn:
+        turn = self.opener.open_turn(step.headers, step.body, step.dialect, None, self.mode)
+        await turn.prepare()
+        await turn.note_begun()
+        return turn
+
+
+async def play_answer(turn: Turn, dialect: Dialect, step: TapedReply) -> None:
+    """Let the server's own relay end the turn, with the tape as the provider and a client that reads everything."""
+    relay = Relay(_Provider(step), _REQUEST, turn, RelayProgress(), dialect)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(relay.run)
+        async for _ in relay.client.body():
+            pass
+
+
+_REQUEST = UpstreamRequest("POST", b"/v1/messages", (), b"")
+"""The turn has been opened with the real one; nobody looks at this."""
+
+
+@attrs.frozen
+class _Provider:
+    """Gives the recorded answer (exchange.Upstream and exchange.UpstreamReply)."""
+
+    step: TapedReply
+
+    @asynccontextmanager
+    async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator["_Provider"]:
+        sent()
+        await trio.lowlevel.checkpoint()
+        yield self
+
+    @property
+    def head(self) -> ReplyHead:
+        return self.step.head
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        await trio.lowlevel.checkpoint()
+        yield self.step.payload
+
+
+async def play_break(turn: Turn, dialect: Dialect, step: Broken) -> None:
+    """A turn that was interrupted once is so again."""
+    reply = None
+    if step.body is not None:
+        reader = dialect.reader()
+        reader.take_raw(step.body)
+        reply = reader.result()
+    head = ReplyHead(step.status, ()) if step.status is not None else None
+    await turn.note_interrupted(head, reply, step.reason)

@@ -1,0 +1,103 @@
+"""Finds out what a file or a folder holds, and reads its tapes."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from mnemosyne.replay import capture_tapes, export_tapes, session_tapes
+from mnemosyne.replay.tapes import NotATape, Tape, Unplayable
+from mnemosyne.services.export_format import FORMAT, DamagedFile, ExportCodec, Reader
+
+Found = Tape | NotATape
+
+
+def read_tapes(paths: Sequence[Path], codec: ExportCodec) -> Iterator[Found]:
+    """The tapes in files and folders, in the order in which they are named; what is none is said, and the rest goes
+    on. Captures that are named one after the other and lie in one folder are one tape.
+    """
+    files = [file for path in paths for file in _files_of(path)]
+    for folder, group in groupby(files, key=_folder_of_capture):
+        if folder is not None:
+            yield from _captures(list(group))
+        else:
+            for file in group:
+                yield from _of_file(file, codec)
+
+
+def _files_of(path: Path) -> list[Path]:
+    """A folder stands for the captures in it, or for what its files and folders hold."""
+    if not path.is_dir():
+        return [path]
+    captures = capture_tapes.captures_in(path)
+    if captures:
+        return captures
+    inside = [each for each in sorted(path.iterdir()) if each.is_dir() or each.suffix == ".jsonl"]
+    return [file for each in inside for file in _files_of(each)] or [path]
+
+
+def _folder_of_capture(path: Path) -> Path | None:
+    return path.parent if path.suffix == ".json" and path.match(capture_tapes.PATTERN) else None
+
+
+def _captures(paths: list[Path]) -> Iterator[Found]:
+    good = []
+    for path in paths:
+        try:
+            capture_tapes.check(path)
+            good.append(path)
+        except Unplayable as error:
+            yield NotATape(path, 1, str(error))
+    if good:
+        yield capture_tapes.tape_of(good)
+
+
+def _of_file(path: Path, codec: ExportCodec) -> Iterator[Found]:
+    try:
+        with path.open("rb") as file:
+            first = _parse(file.readline())
+            if isinstance(first, dict) and first.get("format") == FORMAT:
+                yield _export(path, codec)
+                return
+            file.seek(0)
+            yield from _sessions(path, file)
+    except OSError as error:
+        yield NotATape(path, None, f"it cannot be read: {error.strerror or error}")
+
+
+def _sessions(path: Path, lines: Iterator[bytes]) -> Iterator[Found]:
+    empty = True
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            empty = False
+            try:
+                yield session_tapes.tape_of(_parse(line))
+            except Unplayable as error:
+                yield NotATape(path, number, str(error))
+    if empty:
+        yield NotATape(path, 1, "it is empty")
+
+
+def _export(path: Path, codec: ExportCodec) -> Found:
+    try:
+        return export_tapes.tape_of(Reader(path, codec))
+    except DamagedFile as error:
+        return _make_error(path, str(error))
+    except Unplayable as error:
+        return NotATape(path, 1, str(error))
+
+
+def _make_error(path: Path, said: str) -> NotATape:
+    """What the reader of exports says, which names the file and mostly the line itself."""
+    what = said.removesuffix(" Nothing was imported.").rstrip(".").removeprefix(str(path)).strip()
+    place = re.fullmatch(r", line (\d+): (.*)", what, re.DOTALL)
+    return NotATape(path, int(place[1]), place[2]) if place else NotATape(path, None, f"it {what}")
+
+
+def _parse(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,188 @@
+"""Sessions as JSON Lines, one a line: ``{name, agent, model, system, tools, messages, turns, resets}``.
+
+``messages`` is the whole history, as if the client had never shortened it; request ``k`` holds the first
+``turns[k]["msg"]`` of them, and the next message is its answer. ``resets`` says where the client dropped its history:
+from there on, a request begins with the summary that the client wrote and goes on with what came after.
+
+The requests are built as Claude Code 2.1.329 sends them: the last message marked for the cache, and a message of one
+text before it as a string.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.replay import messages as wire
+from mnemosyne.replay.messages import STREAM, Json, dumps
+from mnemosyne.replay.tapes import Arrives, Headers, Step, Tape, TapedReply, Unplayable, tape
+
+MARKER = {"type": "ephemeral"}
+MODEL = "claude-opus-5-5"
+SYSTEM = "You are an agent. " * 300
+"""Stands in where the recording holds no system prompt."""
+
+SECOND = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def tape_of(session: Any) -> Tape:
+    """The tape of one session. Raises Unplayable."""
+    _check(session)
+    return tape(session["name"], partial(_steps, session))
+
+
+def requests(session: Mapping[str, Any], limit: int | None = None, *, resets: bool = False) -> Iterator[bytes]:
+    """The bodies of a session's requests; with ``resets``, shortened where the client shortened its history."""
+    windows = _windows(session) if resets else [_Window(0, list(session["messages"]))]
+    system = dumps([{"type": "text", "text": session["system"] or SYSTEM, "cache_control": MARKER}])
+    rest = b'],"system":' + system + b',"tools":' + dumps(session["tools"]) + b',"max_tokens":128000,"stream":true}'
+    start = b'{"model":' + dumps(MODEL) + b',"messages":['
+    for turn in session["turns"][:limit]:
+        if turn["msg"]:
+            window = next(window for window in reversed(windows) if turn["msg"] >= window.since)
+            yield start + window.render(turn["msg"]) + rest
+
+
+class _Window:
+    """The history between two resets; ``since`` is the first number of messages that a request in it has."""
+
+    def __init__(self, since: int, messages: Sequence[Json], dropped: int = 0) -> None:
+        self.since = since
+        self._messages = messages
+        self._dropped = dropped
+        self._plain = [dumps(_as_string(message)) for message in messages]
+
+    def render(self, count: int) -> bytes:
+        """The messages of a request, where the whole history has ``count``."""
+        last = count - self._dropped - 1
+        return b",".join([*self._plain[:last], dumps(_mark(self._messages[last]))])
+
+
+def _windows(session: Mapping[str, Any]) -> list[_Window]:
+    messages = session["messages"]
+    windows = [_Window(0, messages)]
+    for reset in session["resets"]:
+        at = reset["before_msg"]
+        if reset["kind"] != "compact" or not reset["summary"]:
+            continue  # what a microcompact took away is not on record
+        summary = [{"type": "text", "text": reset["summary"]}]
+        if messages[at]["role"] == "user":  # roles alternate: the summary and what the user says are one message
+            first = {"role": "user", "content": [*summary, *_blocks(messages[at])]}
+            windows.append(_Window(at + 1, [first, *messages[at + 1 :]], at))
+        else:
+            windows.append(_Window(at, [{"role": "user", "content": summary}, *messages[at:]], at - 1))
+    return windows
+
+
+def _steps(session: Json) -> Iterator[Step]:
+    turns = [turn for turn in session["turns"] if turn["msg"]]
+    headers = _headers(session)
+    for number, (turn, body) in enumerate(zip(turns, requests(session, resets=True), strict=True)):
+        at = _time(turn.get("ts"), number)
+        key = str(number + 1)
+        yield Arrives(key, at, MESSAGES, headers, body)
+        if turn["msg"] < len(session["messages"]):
+            message = _answer(session, turn, number)
+            yield TapedReply(key, at, STREAM, wire.stream_of_message(message))
+
+
+def _headers(session: Json) -> Headers:
+    """How the client would name its session: Claude Code in its own way, another one in ours."""
+    if session.get("agent", "").startswith("claude-code"):
+        return (("User-Agent", "claude-cli/2.1.329"), ("X-Claude-Code-Session-Id", session["name"]))
+    return (("User-Agent", session.get("agent", "")), ("X-Mnemosyne-Session", session["name"]))
+
+
+def _time(stamp: str | None, number: int) -> int:
+    """µs of UTC; a session without times takes a second for each turn, from 0."""
+    if stamp is None:
+        return number * SECOND
+    return (datetime.fromisoformat(stamp).astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _answer(session: Json, turn: Json, number: int) -> Json:
+    content = _blocks(session["messages"][turn["msg"]])
+    calls = any(map(is_call, content))
+    return {
+        "id": f"msg_{session['name']}_{number + 1}",
+        "type": "message",
+        "role": "assistant",
+        "model": session.get("model") or MODEL,
+        "content": content,
+        "stop_reason": "tool_use" if calls else "end_turn",
+        "usage": _usage(turn.get("usage") or {}),
+    }
+
+
+_USAGE = {
+    "input": "input_tokens",
+    "cache_write": "cache_creation_input_tokens",
+    "cache_read": "cache_read_input_tokens",
+}
+
+
+def _usage(recorded: Json) -> Json:
+    """Without the output: what is on record of it is where the stream stood, not where it ended."""
+    return {name: recorded[ours] for ours, name in _USAGE.items() if isinstance(recorded.get(ours), int)}
+
+
+def _blocks(message: Json) -> list[Json]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _as_string(message: Json) -> Json:
+    match message:
+        case {"role": "user", "content": [{"type": "text", "text": str(text)}]}:
+            return {**message, "content": text}
+        case _:
+            return message
+
+
+def _mark(message: Json) -> Json:
+    blocks = _blocks(message)
+    return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": MARKER}]} if blocks else message
+
+
+# What a line must be
+
+
+def _check(session: Any) -> None:
+    if not isinstance(session, dict) or not isinstance(session.get("name"), str) or not session["name"]:
+        raise Unplayable("it is no recorded session: a JSON object with a name, messages and turns")
+    for member in ("messages", "turns", "tools", "resets"):
+        if not _is_list_of_objects(session.setdefault(member, [])):
+            raise Unplayable(f"the session's {member!r} is no list of objects")
+    if not isinstance(session.setdefault("system", None), str | None) or not isinstance(session.get("agent", ""), str):
+        raise Unplayable("the session's system prompt or agent is no text")
+    if not session["turns"] or not all(_is_message(message) for message in session["messages"]):
+        raise Unplayable("the session has no turns, or a message without role and content")
+    count = len(session["messages"])
+    for number, turn in enumerate(session["turns"], 1):
+        if type(turn.get("msg")) is not int or not 0 <= turn["msg"] <= count:
+            raise Unplayable(f"turn {number} does not say how many of the {count} messages its request holds")
+        _check_time(turn.get("ts"), number)
+    for reset in session["resets"]:
+        if type(reset.get("before_msg")) is not int or not 0 < reset["before_msg"] < count:
+            raise Unplayable("a reset does not say before which message it was")
+        if not isinstance(reset.setdefault("summary", None), str | None) or "kind" not in reset:
+            raise Unplayable("a reset has no kind, or a summary that is no text")
+
+
+def _check_time(stamp: Any, number: int) -> None:
+    try:
+        _time(stamp, 0)
+    except (TypeError, ValueError, OverflowError):
+        raise Unplayable(f"the time of turn {number} is none") from None
+
+
+def _is_message(message: Json) -> bool:
+    content = message.get("content")
+    return message.get("role") in ("user", "assistant") and (isinstance(content, str) or _is_list_of_objects(content))
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)

@@ -1,0 +1,1 @@
+"""The commands of the laboratory: what tries and shows, and records nothing of a user's own."""

@@ -1,0 +1,191 @@
+"""``mnemosyne evaluate``: policies compared on recorded sessions, without a model."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mnemosyne.cli.printing import progress_bar, say, show
+from mnemosyne.cli.private_files import write_private
+from mnemosyne.figures import printable
+from mnemosyne_lab.cli.evaluation import render_evaluation
+
+if TYPE_CHECKING:
+    from mnemosyne.domain.cost.prompt import Ttl
+    from mnemosyne_lab.evaluation.results import Evaluation
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
+@click.option(
+    "--policy",
+    "names",
+    multiple=True,
+    metavar="NAME[,NAME…]",
+    help="Compare these policies only; MODULE:NAME is one of your own.  [default: all of ours]",
+)
+@click.option("--ttl", type=click.Choice(("5m", "1h")), default="5m", show_default=True, help="Life of a cache entry.")
+@click.option(
+    "--tariffs",
+    multiple=True,
+    metavar="NAME[,NAME…]",
+    help="Compare under these tariffs with what could have been without us: api-5m, api-1h, quota, openai, "
+    "openai-before-5.6, local, or all. "
+    "Policies are then ours alone, unless --policy names others.  [default: that of --ttl]",
+)
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="Whose prices and cache count.  [default: the session's own; claude-opus-4-5 where its price is not known]",
+)
+@click.option(
+    "--fixed-tokens",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Size of system prompt and tools.  [default: the session's own, and 41000 where the file does not have them]",
+)
+@click.option(
+    "--memory-tools",
+    is_flag=True,
+    help="Count the definitions of the memory tools in every request that is managed, as the server sends them.",
+)
+@click.option(
+    "--window",
+    type=click.IntRange(min=1_000),
+    metavar="N",
+    help="As if the model's window held a prompt of so many tokens, replies aside: what a client without us would do "
+    "when it is full, and what we do. Policies are then native and ours, unless --policy names others, and the memory "
+    "tools are counted.  [default: the models' own]",
+)
+@click.option(
+    "--min-turns", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Leave shorter ones out."
+)
+@click.option(
+    "--probes",
+    is_flag=True,
+    help="Also ask, before and after each rewrite, what an agent needs to know of its past; twice the time.",
+)
+@click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    metavar="OUT.{json,html}",
+    help="Write the report here too; may be given more than once.",
+)
+@click.pass_context
+def evaluate(
+    ctx: click.Context,
+    /,
+    files: tuple[Path, ...],
+    names: tuple[str, ...],
+    ttl: "Ttl",
+    tariffs: tuple[str, ...],
+    model: str | None,
+    fixed_tokens: int | None,
+    memory_tools: bool,
+    window: int | None,
+    min_turns: int,
+    probes: bool,
+    reports: tuple[Path, ...],
+) -> None:
+    """Drive recorded sessions through every policy: what it would have sent, what that would have cost, and what the
+    agent could not have seen when it needed it. FILE is a session of your own that `mnemosyne export` wrote, or JSON
+    Lines of recorded sessions; `docs/evaluation.md` has their form.
+
+    What it came to stands first, in one sentence. The same files give the same report, byte for byte. What cannot be
+    read is named, with its line, and the rest goes on; the exit code is 2 if nothing could be read.
+    `docs/evaluation.md` says what is measured, and how to compare a policy of your own.
+    """
+    for path in reports:
+        if path.suffix not in (".json", ".html"):
+            raise click.UsageError(f"A report is OUT.json or OUT.html, not {path}.")
+        if not path.parent.is_dir():  # said before the work begins
+            raise click.ClickException(f"{path} cannot be written: there is no folder {path.parent}.")
+    found = _evaluate(
+        files,
+        names,
+        ttl,
+        tariffs,
+        model,
+        fixed_tokens,
+        min_turns,
+        memory_tools=memory_tools,
+        window=window,
+        probes=probes,
+    )
+    if not any(policy.sessions for policy in found.policies):
+        for sentence in found.window:
+            say(sentence, err=True)
+        if not found.skipped:  # else it has been said why there is none
+            say("No session to evaluate.", err=True)
+        ctx.exit(2)
+    show(render_evaluation(found))
+    for path in reports:
+        _write(path, found)
+
+
+def _evaluate(
+    files: tuple[Path, ...],
+    names: tuple[str, ...],
+    ttl: "Ttl",
+    tariffs: tuple[str, ...],
+    model: str | None,
+    fixed: int | None,
+    min_turns: int,
+    *,
+    memory_tools: bool,
+    window: int | None,
+    probes: bool,
+) -> "Evaluation":
+    from mnemosyne.app.storage import event_codec
+    from mnemosyne.services.conversations import conversations
+    from mnemosyne_lab.evaluation.policies import NATIVE, UNMANAGED
+    from mnemosyne_lab.evaluation.policy import MODEL, Settings
+    from mnemosyne_lab.evaluation.running import RunPlan, evaluate
+    from mnemosyne_lab.evaluation.tariffs import api, choose_tariffs
+    from mnemosyne_lab.evaluation.verdict import OURS
+
+    settings = Settings(
+        tariff=api(ttl),
+        model=model or MODEL,
+        fixed=fixed,
+        memory_tools=memory_tools or window is not None,
+        window=window,
+    )
+    settings.price  # noqa: B018 -- an unknown model is said before the work begins
+    compared = choose_tariffs(_split_names(tariffs))
+    few = [UNMANAGED.name, OURS] if window is None else [NATIVE.name, OURS]
+    wanted = _split_names(names) or (few if compared or window is not None else [])
+    asked = RunPlan(
+        policies=wanted,
+        settings=settings,
+        model=model,
+        min_turns=min_turns,
+        tariffs=compared or [settings.tariff],
+        probes=probes,
+    )
+    with progress_bar("evaluating") as progress:
+        return evaluate(
+            files,
+            asked,
+            exported=partial(conversations, codec=event_codec()),
+            say=lambda sentence: say(printable(sentence), err=True),
+            progress=progress,
+        )
+
+
+def _split_names(given: tuple[str, ...]) -> list[str]:
+    return [name.strip() for each in given for name in each.split(",") if name.strip()]
+
+
+def _write(path: Path, found: "Evaluation") -> None:
+    from mnemosyne_lab.evaluation.report_html import report_html
+    from mnemosyne_lab.evaluation.report_json import report_json
+
+    text = report_json(found) if path.suffix == ".json" else report_html(found)
+    try:
+        write_private(path, text)
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written: {error.strerror or error}.") from None

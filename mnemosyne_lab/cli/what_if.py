@@ -1,0 +1,196 @@
+"""``mnemosyne what-if``: what the client's own transcripts say that it cost, and what it would have cost with us."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mnemosyne.cli.printing import print_json, progress_bar, say, show, table_of
+from mnemosyne.cli.reading import json_option
+from mnemosyne.figures import NANODOLLARS, count_text, dollars, plural, printable
+from mnemosyne.times import utc
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from rich.console import RenderableType
+
+    from mnemosyne_lab.evaluation.results import Evaluation, PolicyComparison
+    from mnemosyne_lab.evaluation.what_if import WhatIf
+
+HEADERS = ("tariff", "without us", "with us", "change", "native", "dearest", "ends>1.02")
+
+
+@click.command("what-if")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]…")
+@click.option(
+    "--since",
+    default="30d",
+    show_default=True,
+    metavar="WHEN",
+    help="Sessions that were used since then: 2026-11-21, or 12h, 7d, 2w ago.",
+)
+@click.option(
+    "--tariffs",
+    multiple=True,
+    metavar="NAME[,NAME…]",
+    help="Under these: api-5m, api-1h, quota, openai, openai-before-5.6, local, or all.  "
+    "[default: what the record shows, and quota]",
+)
+@json_option
+@click.pass_context
+def what_if(
+    ctx: click.Context, /, paths: tuple[Path, ...], since: str, tariffs: tuple[str, ...], as_json: bool
+) -> None:
+    """Read the transcripts that Claude Code keeps of its sessions, and say what they cost and what they would have cost
+    with us. It needs no proxy and no key, and sends nothing anywhere. PATH is a transcript or a folder of them, by
+    default `projects` in ~/.claude, or in $CLAUDE_CONFIG_DIR.
+
+    A session counts whole if it was gone on with in that time. What was recorded is what the provider counted, at list
+    prices. What would have been is simulated, as `mnemosyne evaluate` does (`docs/evaluation.md`): first without us,
+    which shows how good the simulation is, then with us. What cannot be known from a transcript is said. A line that is
+    no JSON is named on stderr, and the rest goes on; the exit code is 2 if there was nothing to tell.
+    """
+    from mnemosyne.cli.since import start_of
+    from mnemosyne_lab.evaluation.tariffs import choose_tariffs
+    from mnemosyne_lab.evaluation.what_if import what_if as told
+
+    start = utc(start_of(since)).strftime("%Y-%m-%dT%H:%M:%S")
+    names = [name.strip() for each in tariffs for name in each.split(",") if name.strip()]
+    places = paths or _default_places()
+    with progress_bar("simulating") as progress:
+        found = told(
+            places,
+            since=start,
+            tariffs=choose_tariffs(names),
+            say=lambda sentence: say(printable(sentence), err=True),
+            progress=progress,
+        )
+    if not found.replies:
+        for words in found.unknown or [f"No session since {start[:10]} in {', '.join(map(str, places))}."]:
+            say(printable(words), err=True)
+        ctx.exit(2)
+    if as_json:
+        print_json(_as_json(found, start))
+    else:
+        show(render(found, start))
+
+
+def _default_places() -> tuple[Path, ...]:
+    from mnemosyne.adapters.claude_transcripts import list_folders
+
+    return list_folders(os.environ)
+
+
+def render(found: "WhatIf", since: str, *, width: int | None = None) -> "RenderableType":
+    """The sentence, the table, and what could not be known."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(sentence(found, since), style="bold")]
+    if found.evaluation is not None:
+        rows = [_row(found.evaluation, tariff) for tariff in _tariffs(found.evaluation)]
+        parts += [Text(""), table_of(HEADERS, rows, right=HEADERS[1:], width=width), Text("")]
+    paragraphs = Table.grid()
+    paragraphs.add_column()  # a table is broken into lines where a text in a file would not be
+    for words in _words(found):
+        paragraphs.add_row(Text(words))
+    return Group(*parts, paragraphs)
+
+
+def _words(found: "WhatIf") -> Iterator[str]:
+    if found.evaluation is not None:
+        yield _closeness(found)
+        yield WORDS
+    if found.unpriced:
+        yield f"Not in the money: {found.unpriced:,} replies of models without a known price, or on terms without one."
+    yield from map(printable, found.unknown)
+
+
+WORDS = (
+    "Without us is the simulation of what really happened, native that of Claude Code of autumn 2026; dearest is the"
+    " session that fares worst against what really happened, ends>1.02 the share of requests after which a session, had"
+    " it ended there, would have cost more than 1.02 times as much. In a quota every token of a prompt counts alike,"
+    " from the cache or not, and one that is produced five times: nobody publishes that. Local is what a server of one"
+    " slot would have had to read."
+)
+
+
+def sentence(found: "WhatIf", since: str) -> str:
+    """What it came to."""
+    from mnemosyne_lab.evaluation.verdict import dollars as told
+
+    which = f"{plural(found.sessions, 'session')} used since {since[:10]} cost"
+    cost = f"{which} {told(found.recorded / NANODOLLARS)} at list prices"
+    main = _against(found.evaluation, found.tariff.name, "unmanaged")
+    if main is None or main.ratio is None:
+        return f"{cost}. What they would have cost with Mnemosyne cannot be told."
+    saved = round(found.judged * (1 - main.ratio))
+    share = 100 * saved / found.recorded if found.recorded else 0
+    change = f"{abs(share):.0f} % {'less' if saved >= 0 else 'more'}"
+    return f"{cost}; with Mnemosyne, about {told((found.recorded - saved) / NANODOLLARS)} ({change})."
+
+
+def _closeness(found: "WhatIf") -> str:
+    main = _against(found.evaluation, found.tariff.name, "unmanaged")
+    if main is None or not found.listed:
+        return "How good the simulation is cannot be told: no model of these sessions has a known price."
+    off = 100 * (main.nanodollars_against - found.listed) / found.listed
+    way = "more" if off >= 0 else "less"
+    return f"The simulation of what really happened comes to {abs(off):.1f} % {way} than what was recorded."
+
+
+def _tariffs(evaluation: "Evaluation") -> list[str]:
+    return list(dict.fromkeys(each.tariff for each in evaluation.comparisons))
+
+
+def _against(evaluation: "Evaluation | None", tariff: str, against: str) -> "PolicyComparison | None":
+    found = evaluation.comparisons if evaluation is not None else ()
+    return next((each for each in found if (each.tariff, each.against) == (tariff, against)), None)
+
+
+def _row(evaluation: "Evaluation", tariff: str) -> list[str]:
+    real, native = (_against(evaluation, tariff, name) for name in ("unmanaged", "native"))
+    assert real is not None
+    assert native is not None
+    in_money = tariff.startswith("api")
+
+    def amount(nanodollars: int, billed: "Fraction") -> str:
+        return f"${nanodollars / NANODOLLARS:,.2f}" if in_money else count_text(round(billed))
+
+    return [
+        tariff,
+        amount(real.nanodollars_against, real.billed_against),
+        amount(real.nanodollars, real.billed),
+        "-" if real.ratio is None else f"{100 * float(real.ratio - 1):+.0f} %",
+        amount(native.nanodollars_against, native.billed_against),
+        "-" if real.dearest is None else f"{float(real.dearest):.3f}",
+        f"{100 * real.ends_dearer / max(1, real.ends):.1f} %",
+    ]
+
+
+def _as_json(found: "WhatIf", since: str) -> dict[str, Any]:
+    from mnemosyne_lab.evaluation.report_json import report
+
+    return {
+        "since": since,
+        "sentence": sentence(found, since),
+        "sessions": found.sessions,
+        "agents": found.agents,
+        "replies": found.replies,
+        "unpriced_replies": found.unpriced,
+        "input_tokens": found.used.input,
+        "cache_read_tokens": found.used.read,
+        "cache_write_5m_tokens": found.used.write_5m,
+        "cache_write_1h_tokens": found.used.write_1h,
+        "output_tokens": found.used.output,
+        "dollars": dollars(found.recorded),
+        "dollars_judged": dollars(found.judged),
+        "tariff": found.tariff.name,
+        "unknown": list(found.unknown),
+        "skipped": list(found.skipped),
+        "evaluation": None if found.evaluation is None else report(found.evaluation),
+    }

@@ -1,0 +1,96 @@
+"""One policy against everything that a session could have been without it, under every tariff that was asked for.
+
+That a policy saves on the whole says little to the one whose session ended early: so each session is also judged as if
+it had ended after every one of its requests.
+"""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import accumulate, groupby
+
+from mnemosyne_lab.evaluation.results import DEARER, DearerStretch, PolicyComparison, SessionResult
+
+SMALLER = Fraction(98, 100)
+"""A prompt that is so much smaller than another one is that of a client that has dropped some of its history."""
+
+
+def compare(
+    tariff: str,
+    policy: str,
+    against: str,
+    managed: Sequence[SessionResult],
+    others: Sequence[SessionResult],
+) -> PolicyComparison:
+    """The same sessions, in the same order, under a policy and under another one."""
+    pairs = list(zip(managed, others, strict=True))
+    billed, whole = (sum((each.billed for each in results), Fraction(0)) for results in (managed, others))
+    ratios = [(one.billed / other.billed, one.name) for one, other in pairs if other.billed]
+    worst, name = max(ratios, key=lambda each: each[0], default=(None, ""))
+    ends = [(end, one.name) for one, other in pairs for end in ends_of(one, other)]
+    worst_end, end_name = max(ends, key=lambda each: each[0], default=(None, ""))
+    return PolicyComparison(
+        tariff=tariff,
+        policy=policy,
+        against=against,
+        billed=billed,
+        billed_against=whole,
+        nanodollars=sum(each.nanodollars for each in managed),
+        nanodollars_against=sum(each.nanodollars for each in others),
+        ratio=billed / whole if whole else None,
+        dearest=worst,
+        dearest_session=name,
+        ends=len(ends),
+        ends_dearer=sum(end > DEARER for end, _ in ends),
+        dearest_end=worst_end,
+        dearest_end_session=end_name,
+        dearer=[each for one, other in pairs for each in find_dearer(one, other)],
+    )
+
+
+def ends_of(managed: SessionResult, other: SessionResult) -> list[Fraction]:
+    """What the session cost under one policy over the other, had it ended after each of its requests."""
+    sums = zip(
+        accumulate(point.billed for point in managed.points),
+        accumulate(point.billed for point in other.points),
+        strict=True,
+    )
+    return [billed / without for billed, without in sums if without]
+
+
+def find_dearer(managed: SessionResult, other: SessionResult) -> Iterator[DearerStretch]:
+    """Each stretch of requests after which a session had cost more than 1.02 times as much, with what made it so: the
+    request that cost most above the other since the session was last no dearer.
+    """
+    more = [one.billed - without.billed for one, without in zip(managed.points, other.points, strict=True)]
+    sums = list(accumulate(more))
+    ends = ends_of(managed, other)
+    if len(ends) < len(more):  # nothing is dearer than what was free
+        return
+    for is_dearer, group in groupby(range(len(ends)), lambda number: ends[number] > DEARER):
+        stretch = list(group)
+        if is_dearer:
+            first = stretch[0]
+            since = max((number + 1 for number in range(first) if sums[number] <= 0), default=0)
+            turn = max(range(since, first + 1), key=more.__getitem__)
+            yield DearerStretch(
+                session=managed.name,
+                first=managed.points[first].turn,
+                last=managed.points[stretch[-1]].turn,
+                worst=max(ends[number] for number in stretch),
+                turn=managed.points[turn].turn,
+                more=more[turn],
+                why=_explain(managed, other, turn),
+            )
+
+
+def _explain(managed: SessionResult, other: SessionResult, number: int) -> str:
+    """Why a request cost more than without the policy."""
+    point = managed.points[number]
+    for epoch in managed.epochs:
+        if epoch.turn == point.turn:
+            return f"rewritten: {epoch.reason}"
+    if point.restored:
+        return f"{point.restored:,} tokens that had left were needed"
+    if other.points[number].prompt < SMALLER * point.prompt:
+        return "the other client had dropped some of its history"
+    return "its prompt was larger, or less of it was in the cache"

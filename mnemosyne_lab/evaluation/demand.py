@@ -1,0 +1,216 @@
+"""What the agent needed: what each recorded reply took, letter by letter, from earlier context.
+
+An *exact text* is the old text of an edit; a *specific* is a path, an identifier, a number, a quoted string … that
+occurs in the history and not in the newest input. The recorded agent had all of it before its eyes; whether a managed
+agent would have had it too is the question.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.text.entities import specifics
+from mnemosyne.domain.window.assembly import REPLACED
+from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne_lab.evaluation.trace import Item, Trace, TracePart, TraceRequest
+
+EXACT = "exact text"
+SHORTEST_EXACT = 12
+"""Characters without white space; shorter old texts are found everywhere."""
+
+MOST_SOURCES = 40
+"""So many of the latest objects that hold a specific are looked at."""
+
+_LINE_NUMBERS = re.compile(r"^ {0,8}\d{1,7}[→\t]", re.MULTILINE)
+
+
+class Outcome(Enum):
+    """Whether what was needed was in the window."""
+
+    RESIDENT = "resident"
+    DECLARED = "declared"
+    """It was not, but what was there names its source, or says that such specifics were dropped: one restore finds
+    it.
+    """
+    SILENT = "silent"
+
+
+@attrs.frozen(kw_only=True)
+class Demand:
+    """``text`` was needed for the reply to request ``turn``. ``kind`` is EXACT or a specific's kind; ``sources`` are
+    the objects that hold it, latest first; ``distance`` counts turns since it was last said.
+    """
+
+    turn: int
+    text: str
+    kind: str
+    sources: tuple[str, ...]
+    distance: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is the old text of an edit, without which the edit fails."""
+        return self.kind == EXACT
+
+
+@attrs.frozen(kw_only=True)
+class ShownObject:
+    """What a window shows of an object: all of it, or a ``text``. ``lost`` is what is said to be missing; ``parts`` are
+    those of the object.
+    """
+
+    full: bool
+    text: str = ""
+    lost: str = ""
+    parts: tuple[TracePart, ...] = ()
+
+
+def plain(text: str) -> str:
+    """A text without the line numbers that a reader puts before its lines: an edit quotes the file, not the reader."""
+    return _LINE_NUMBERS.sub("", text)
+
+
+def demands(trace: Trace) -> tuple[Demand, ...]:
+    """Everything that the recorded replies took from earlier context, in order. What the user had the client drop is
+    no context any more.
+    """
+    held = _Held(trace.items)
+    found: list[Demand] = []
+    before = 0
+    for request in trace.requests:
+        reply = trace.messages[request.messages] if request.messages < len(trace.messages) else None
+        if reply is not None and reply["role"] == "assistant":
+            newest = "\n".join(texts_of(trace.messages[before : request.messages]))
+            ordered = [reset.kept_from for reset in trace.resets if reset.by_user and reset.turn <= request.turn]
+            found += _of_reply(request, reply, newest, held.between(max(ordered, default=0), request.messages))
+        before = request.messages + 1
+    return tuple(found)
+
+
+def _of_reply(request: TraceRequest, reply: Mapping[str, Any], newest: str, held: "_Range") -> Iterator[Demand]:
+    shown = plain(newest)
+    for old in dict.fromkeys(map(plain, _exact_texts(reply))):
+        if old not in shown:
+            yield from _demand(request, old, EXACT, held.with_text(old))
+    present = {each.text for each in specifics(newest)}
+    taken = {each.text: each.kind.value for each in specifics("\n".join(_list_said(reply)))}
+    for text in sorted(taken.keys() - present):
+        if text not in newest:
+            yield from _demand(request, text, taken[text], held.with_specific(text))
+
+
+def _demand(request: TraceRequest, text: str, kind: str, sources: Sequence[Item]) -> Iterator[Demand]:
+    """The demand for a text, if anything before the newest input holds it."""
+    if sources:
+        distance = max(0, request.turn - sources[0].born)
+        ids = tuple(item.id for item in sources[:MOST_SOURCES])
+        yield Demand(turn=request.turn, text=text, kind=kind, sources=ids, distance=distance)
+
+
+class _Held:
+    """Which object holds what, the latest first."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = sorted((item for item in items if item.places), key=lambda item: item.places[-1], reverse=True)
+        self.plain = {item.id: plain(item.text) for item in self.items}
+        self.by_specific: dict[str, list[Item]] = {}
+        for item in self.items:
+            for text in {each.text for each in specifics(item.text)}:
+                self.by_specific.setdefault(text, []).append(item)
+
+    def between(self, first: int, last: int) -> "_Range":
+        """Those that begin in these messages."""
+        return _Range(self, range(first, last))
+
+
+@attrs.frozen
+class _Range:
+    held: _Held
+    messages: range
+
+    def with_specific(self, text: str) -> list[Item]:
+        return [item for item in self.held.by_specific.get(text, ()) if item.places[0].message in self.messages]
+
+    def with_text(self, text: str) -> list[Item]:
+        there = (item for item in self.held.items if item.places[0].message in self.messages)
+        return [item for item in there if text in self.held.plain[item.id]]
+
+
+def outcome(demand: Demand, shown: Callable[[str], ShownObject], window: Callable[[], Iterable[str]]) -> Outcome:
+    """Whether a demand was met by what a window showed of its sources, or by anything else in the ``window``, whose
+    texts (``plain``) are asked for only if need be.
+    """
+    sights = [shown(source) for source in demand.sources]
+    if any(sight.full for sight in sights) or any(demand.text in text for text in window()):
+        return Outcome.RESIDENT
+    return Outcome.DECLARED if any(_declares(sight, demand) for sight in sights) else Outcome.SILENT
+
+
+def _declares(sight: ShownObject, demand: Demand) -> bool:
+    """Whether it names the very call that would bring it back, or says that such specifics are missing."""
+    if demand.kind in sight.lost:
+        return True
+    holding = (part for part in sight.parts if demand.text in plain(part.text))
+    return any(name in sight.text for part in holding for name in part.names)
+
+
+# Reading messages
+
+
+def _exact_texts(reply: Mapping[str, Any]) -> Iterator[str]:
+    for block in _blocks(reply):
+        if is_call(block) and isinstance(block.get("input"), dict):
+            yield from _old_texts(block["input"])
+
+
+def _old_texts(arguments: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in arguments.items():
+        if key in REPLACED and isinstance(value, str) and len("".join(value.split())) >= SHORTEST_EXACT:
+            yield value
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, dict):
+                    yield from _old_texts(each)
+
+
+def _list_said(reply: Mapping[str, Any]) -> Iterator[str]:
+    """What the reply says and asks for; what it only thinks is no demand that can be checked."""
+    for block in _blocks(reply):
+        match block:
+            case {"type": "text", "text": str(text)}:
+                yield text
+            case {"type": "tool_use", "input": dict(arguments)}:
+                yield from _strings(arguments)
+
+
+def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """All that a reader of messages sees, thinking aside."""
+    for message in messages:
+        for block in _blocks(message):
+            match block:
+                case {"type": "tool_result", "content": content}:
+                    yield from _strings(content)
+                case {"type": "text", "text": str(text)}:
+                    yield text
+                case {"type": "tool_use", "input": arguments}:
+                    yield from _strings(arguments)
+
+
+def _blocks(message: Mapping[str, Any]) -> list[Any]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+
+
+def _strings(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for each in value.values():
+                yield from _strings(each)
+        case list():
+            for each in value:
+                yield from _strings(each)

@@ -1,0 +1,553 @@
+"""Drives one recorded session under one policy: what goes upstream, what that costs, what the agent could not see.
+
+Requests come at the recorded times and get the recorded answers; the agent does not react. An exact text that the next
+reply takes from what is not in the window is restored first: that costs another round, and the object's tokens at the
+tail until the next epoch, as it would in life.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost import prompt_cache
+from mnemosyne.domain.cost.catalogue import model_of
+from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, PromptStep, Tier, Ttl, check_markers, client_markers
+from mnemosyne.domain.cost.prompt_cache import Cache, CacheEntry
+from mnemosyne.domain.cost.tariffs import LIFETIME, PaidIn, weights_at
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.followed_plan import LARGEST, find_followed_plan
+from mnemosyne.domain.objects.kinds import is_operators
+from mnemosyne.domain.objects.protection import Now, why_recent
+from mnemosyne.domain.segmentation.ingest import LAST_TYPED
+from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS
+from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.tools.memory_tools import TOOLS
+from mnemosyne.domain.window import assembly
+from mnemosyne.domain.window.assembly import Message, Sights
+from mnemosyne.domain.window.keeping import Candidate, Later, later_of
+from mnemosyne.domain.window.planning import CostSoFar, Plan, Situation
+from mnemosyne.domain.window.situation import find_limit
+from mnemosyne.domain.window.window_size import choose_window
+from mnemosyne.domain.wire.blocks import has_results
+from mnemosyne.domain.wire.normal_form import THINKING
+from mnemosyne_lab.evaluation.demand import Demand, Outcome, ShownObject, outcome
+from mnemosyne_lab.evaluation.policy import Policy
+from mnemosyne_lab.evaluation.results import Epoch, SessionResult, TurnPoint
+from mnemosyne_lab.evaluation.sizing import Sized, SizedItem, sight_of
+from mnemosyne_lab.evaluation.tariffs import as_slot
+from mnemosyne_lab.evaluation.trace import Reset, Step, TraceRequest, pass_on
+from mnemosyne_lab.provider.rules import violations
+
+CALL_TOKENS = 80
+"""What the model writes to ask for a restore."""
+
+SUMMARY_REQUEST = PromptBlock(b"summarize", 1_500, Tier.MESSAGES, "text")
+"""What a client says when it asks for a summary of its history."""
+
+ROUNDING = Fraction(102, 100)
+"""A part of the head that is estimated at so many times what was read of it was read."""
+
+SUMMARY_NOT_KNOWN = "(The client's own summary of what came before.)"
+
+IN_FULL = ShownObject(full=True)
+GONE = ShownObject(full=False)
+
+BETAS = (("anthropic-beta", "per-turn-control-2026-07-01"),)
+"""What the judge of the wire's rules must allow: recorded clients change the effort in mid-history."""
+
+
+Watch = Callable[
+    [TraceRequest, int, Sequence[Message] | None, Sequence[Message], Callable[[str], ShownObject]],
+    None,
+]
+"""Told of each request that is sent: how many messages the one before held; where the history was rewritten or dropped
+with it, what was sent of that before; what is sent now; and what the window shows of an object by its id.
+"""
+
+
+def simulate(
+    sized: Sized,
+    demands: Sequence[Demand],
+    policy: Policy,
+    unmanaged: SessionResult | None = None,
+    watch: Watch | None = None,
+    step: Step = pass_on,
+) -> SessionResult:
+    """One session under one policy. ``unmanaged`` is what the same session really was; None while that is driven."""
+    if policy.for_trace is not None:
+        policy = policy.for_trace(sized.trace, demands)
+    run = _Run(sized, policy, unmanaged, watch)
+    wanted: dict[int, list[Demand]] = {}
+    for demand in demands:
+        wanted.setdefault(demand.turn, []).append(demand)
+    for request in sized.trace.requests:
+        run.send(request)
+        run.answer(request, wanted.get(request.turn, ()))
+        step()
+    return run.result()
+
+
+class _Run:
+    """One session on its way. It alone changes; what it holds at the end is the result."""
+
+    def __init__(
+        self, sized: Sized, policy: Policy, unmanaged: SessionResult | None, watch: Watch | None = None
+    ) -> None:
+        self._sized = sized
+        self._watch = watch
+        self._policy = policy
+        self._unmanaged = unmanaged
+        self._settings = sized.settings
+        self._price = sized.settings.price
+        self._read = sized.settings.tariff.weights_at(self._price).read
+        self._write = sized.settings.tariff.write_at(self._price)
+        self._minimum = model_of(sized.settings.model).cache_minimum
+        self._rules = prompt_cache.rules_of(sized.settings.tariff.tariff)
+        self._resets = _resets(sized.trace.resets, policy)
+        self._typed = [
+            number
+            for number, message in enumerate(sized.messages)
+            if message["role"] == "user" and not has_results(message["content"])
+        ]
+        # The window
+        self._window = choose_window(sized.settings.window, sized.settings.model)
+        self._limit = find_limit(sized.settings.window, sized.settings.model, Session())
+        sends_tools = sized.settings.memory_tools and policy.has_memory
+        self._fixed = sized.head_with(TOOLS) if sends_tools else sized.head
+        self._prompt = self._fixed
+        self._wire: list[Message] = []
+        self._since = 0
+        self._sent = 0
+        self._reset: Reset | None = None
+        self._visible: list[SizedItem] = []
+        self._fidelity: dict[str, Fidelity] = {}
+        self._restored: dict[str, int] = {}
+        self._plan: frozenset[str] = frozenset()
+        self._uses: dict[str, int] = {}
+        # The cache
+        self._cache = _cache_of_others(sized)
+        self._slot = Prompt()
+        self._head: Ttl = sized.settings.ttl
+        self._last_at: int | None = None
+        # The account
+        self._billed = self._shadow = Fraction(0)
+        self._nanodollars = self._unmanaged_nanodollars = self._tokens_sent = 0
+        self._evictions = self._violations = self._exact_faults = self._compactions = 0
+        self._outcomes = dict.fromkeys(Outcome, 0)
+        self._distances: list[int] = []
+        self._epochs: list[Epoch] = []
+        self._points: list[TurnPoint] = []
+
+    # One request
+
+    def send(self, request: TraceRequest) -> None:
+        """Send a request, rewritten if the policy says so."""
+        known, shown = self._sent, tuple(self._wire) if self._watch is not None else ()
+        reset = self._resets.get(request.turn) or self._compaction(request)
+        compacting, spent = Fraction(0), self._nanodollars
+        if reset is not None:
+            self._compactions += 1
+            compacting = self._ask_for_summary(reset, request)
+            self._start_over(reset)
+        before = self._prompt
+        self._append(self._new(request, before))
+        appended = self._prompt
+        situation = self._situation(request, before, appended)
+        plan = self._policy.planner(situation, lambda: self._candidates(request)) if self._policy.planner else None
+        if plan is not None:
+            self._rewrite(request, plan, situation)
+        self._sent = request.messages
+        tokens = (
+            self._as_if_free(request, situation, appended[len(before) :])
+            if self._policy.free
+            else self._bill(self._prompt, request.at)
+        )
+        self._tokens_sent += tokens.prompt
+        billed = self._pay(attrs.evolve(tokens, output=request.output or 0))
+        if plan is not None:
+            self._note_epoch(request, plan, situation, billed, appended)
+        self._last_at = request.at
+        self._points.append(self._point(request, compacting + billed, self._nanodollars - spent))
+        if self._watch is not None:
+            is_new = plan is not None or reset is not None
+            self._watch(request, known, shown if is_new else None, self._wire, self._show)
+
+    def _compaction(self, request: TraceRequest) -> Reset | None:
+        """What another client than the recorded one would drop before this request: all that it has sent so far."""
+        if self._policy.compacts is None or not self._sent:
+            return None
+        new = sum(block.tokens for block in self._sized.blocks(self._sized.messages[self._sent : request.messages]))
+        before = self._prompt.tokens
+        found = self._policy.compacts(self._settings, before, before + new, request.at, self._last_at)
+        if found is None:
+            return None
+        return Reset(
+            turn=request.turn,
+            kept_from=self._sent,
+            summary=SUMMARY_NOT_KNOWN,
+            by_user=False,
+            at=found.at,
+            tokens=found.tokens,
+        )
+
+    def _ask_for_summary(self, reset: Reset, request: TraceRequest) -> Fraction:
+        """What the client's own compaction costs: the prompt once more, of which what was not sent before is written to
+        no cache (seen in Claude Code 2.1.329), and the summary.
+        """
+        dropped = self._sized.messages[self._sent : reset.kept_from]
+        asked = self._prompt.extend([*self._sized.blocks(dropped), SUMMARY_REQUEST])
+        tokens = self._bill(asked, request.at if reset.at is None else reset.at, marked=self._prompt)
+        known = self._sized.text_tokens(reset.summary) if reset.tokens is None else None
+        output = SUMMARY_TOKENS * (reset.tokens or 0) // COMPACTED_TOKENS if known is None else known
+        self._last_at = self._last_at if reset.at is None else reset.at
+        return self._pay(attrs.evolve(tokens, output=output))
+
+    def _start_over(self, reset: Reset) -> None:
+        """The client dropped its history: the window begins with its summary."""
+        self._since = self._sent = reset.kept_from
+        self._reset = reset
+        self._begin(self._preface())
+        self._visible = [each for each in self._visible if each.item.places[0].message >= self._since]
+        self._restored.clear()
+
+    def _append(self, messages: Sequence[Message]) -> None:
+        self._wire += messages
+        self._prompt = self._prompt.extend(self._sized.blocks(messages))
+
+    def _begin(self, messages: Sequence[Message]) -> None:
+        """A window of these messages, of which the first is the client's summary, if there is one."""
+        preface = messages[:1] if self._reset is not None else []
+        self._prompt, self._wire = self._fixed, list(preface)
+        if self._reset is not None and self._reset.tokens is not None:
+            name = f"summary before turn {self._reset.turn}".encode()
+            self._prompt = self._prompt.extend([PromptBlock(name, self._reset.tokens, Tier.MESSAGES, "text")])
+        else:
+            self._prompt = self._prompt.extend(self._sized.blocks(preface))
+        self._append(messages[len(preface) :])
+
+    def _preface(self) -> list[Message]:
+        if self._reset is None:
+            return []
+        return [{"role": "user", "content": [{"type": "text", "text": self._reset.summary}]}]
+
+    def _new(self, request: TraceRequest, before: Prompt) -> list[Message]:
+        """The new messages as they are sent for the first time, and the objects that are whole with them."""
+        born = [each for each in self._sized.list_born(request.turn) if each.item.places[0].message >= self._since]
+        self._visible += born
+        situation = self._situation(request, before, before)
+        for each in born:
+            if each.item.places[0].message >= self._sent:  # else a part of it was sent in full already
+                fidelity = self._policy.at_birth(situation, self._candidate(each, request))
+                if fidelity is not Fidelity.FULL:
+                    self._set(each, fidelity)
+        sights = self._sights(born)
+        messages = self._sized.messages[self._sent : request.messages]
+        return [assembly.shape(message, number, sights) for number, message in enumerate(messages, self._sent)]
+
+    def _situation(self, request: TraceRequest, before: Prompt, appended: Prompt) -> Situation:
+        return Situation(
+            turn=request.turn,
+            prompt=appended.tokens,
+            fixed=self._fixed.tokens,
+            new=appended.tokens - before.tokens,
+            idle=None if self._last_at is None else request.at - self._last_at,
+            ttl=self._settings.tariff.forgets_after,
+            write=self._write,
+            read=self._read,
+            window=self._window,
+            limit=self._limit,
+            billed=self._billed,
+            shadow=self._shadow,
+            last_epoch=self._epochs[-1].turn if self._epochs else None,
+            exchange=request.exchange,
+            also=self._dollars_so_far() if PaidIn.DOLLARS in self._settings.tariff.tariff.units[1:] else (),
+        )
+
+    def _dollars_so_far(self) -> tuple[CostSoFar]:
+        """What else than the unit that is weighed in must not become dearer."""
+        weights = weights_at(self._price)
+        cost = CostSoFar(
+            read=weights.read,
+            write=weights.write_5m if self._settings.ttl == "5m" else weights.write_1h,
+            billed=Fraction(self._nanodollars, self._price.input),
+            shadow=Fraction(self._unmanaged_nanodollars, self._price.input),
+        )
+        return (cost,)
+
+    def _candidates(self, request: TraceRequest) -> list[Candidate]:
+        known = [each for each in self._visible if each.item.born <= self._count_known(request)]
+        items = sorted((each.item for each in known), key=lambda item: item.places[0])
+        later = later_of((item.id, item.source_key, item.tags) for item in items)
+        self._plan = find_followed_plan(each.item for each in known)
+        return [self._candidate(each, request, later.get(each.item.id, Later.NOTHING)) for each in known]
+
+    def _count_known(self, request: TraceRequest) -> int:
+        """The last turn of whose objects a planner knows. The server makes objects of what a request brought once that
+        has left: a plan knows neither them nor what they say of others.
+        """
+        return request.turn - 1 if self._policy.has_memory else request.turn
+
+    def _candidate(self, each: SizedItem, request: TraceRequest, later: Later = Later.NOTHING) -> Candidate:
+        item = each.item
+        told = self._count_known(request)
+        used = (use.turn for use in item.uses if use.known <= told)
+        return Candidate(
+            key=item.id,
+            kind=item.kind,
+            role=item.role,
+            tags=item.tags,
+            source_key=item.source_key,
+            fidelity=Fidelity.FULL if item.id in self._restored else self._fidelity.get(item.id, Fidelity.FULL),
+            tokens=each.tokens,
+            thinking=each.thinking,
+            born=item.last_turn,
+            last_use=max(item.last_turn, self._uses.get(item.id, 0), *used),
+            last_fault=self._uses.get(item.id),
+            stale=item.superseded is not None and item.superseded <= told,
+            kept=item.born >= request.turn or is_operators(item.tags) or self._is_protected(each, request),
+            later=later,
+        )
+
+    def _is_protected(self, each: SizedItem, request: TraceRequest) -> bool:
+        """Whether the server would let nobody take it, as one whose policy has its memory."""
+        if not self._policy.has_memory:
+            return False
+        typed = self._typed[: bisect_left(self._typed, request.messages)]
+        latest = LAST_TYPED + (typed[-1] >= self._sent) if typed else 0
+        now = Now(
+            turn=request.turn,
+            message_count=request.messages,
+            exchange_first_message=typed[-1] if typed else 0,
+            last_user_messages=tuple(typed[-latest:]),
+        )
+        followed = each.item.id in self._plan and each.tokens[0] <= LARGEST
+        return followed or why_recent(each.item.places, now) is not None
+
+    # An epoch
+
+    def _rewrite(self, request: TraceRequest, plan: Plan, situation: Situation) -> None:
+        there = {each.item.id: each for each in self._visible}
+        for key in self._restored:  # it stands in its place again, in full unless the plan says otherwise
+            self._fidelity.pop(key, None)
+        self._restored.clear()
+        for key, fidelity in plan.fidelities.items():
+            self._set(there[key], fidelity)
+        if self._policy.offers:
+            self._fixed = self._sized.head_with(self._policy.offers)
+        preface = self._preface()
+        messages = [*preface, *self._sized.messages[self._since : request.messages]]
+        rendered = self._policy.assemble(
+            messages, self._sights(self._visible), request.messages, self._since - len(preface)
+        )
+        self._begin(rendered)
+        if not self._policy.free:  # what pays for its rewrites would be sent
+            self._judge()
+        if self._head == "5m":
+            self._head = self._policy.head(self._settings, situation, situation.prompt - self._prompt.tokens)
+
+    def _judge(self) -> None:
+        self._violations += len(violations(_body(self._wire), BETAS))
+
+    def _set(self, each: SizedItem, fidelity: Fidelity) -> None:
+        if each.tokens[fidelity] is None:
+            raise ValueError(
+                f"{self._policy.name} wants {each.item.id} at {fidelity.label}, and it has no such rendition"
+            )
+        if fidelity is Fidelity.FULL:
+            self._fidelity.pop(each.item.id, None)
+            return
+        self._evictions += each.item.id not in self._fidelity
+        self._fidelity[each.item.id] = fidelity
+
+    def _sights(self, objects: Sequence[SizedItem]) -> Sights:
+        return {
+            place: sight_of(each.item, self._fidelity[each.item.id])
+            for each in objects
+            if each.item.id in self._fidelity
+            for place in each.item.places
+        }
+
+    def _note_epoch(
+        self, request: TraceRequest, plan: Plan, situation: Situation, billed: Fraction, appended: Prompt
+    ) -> None:
+        """The price of a rewrite is what this request cost more than if nothing had been rewritten."""
+        if situation.cold or situation.idle is None:
+            unchanged = appended.tokens * situation.write
+        else:
+            unchanged = (appended.tokens - situation.new) * situation.read + situation.new * situation.write
+        price = billed - unchanged
+        self._epochs.append(
+            Epoch(
+                turn=request.turn,
+                reason=plan.reason,
+                price=price,
+                expected_price=plan.price,
+                expected_payback=plan.payback,
+            )
+        )
+
+    # The bill
+
+    def _bill(self, prompt: Prompt, at: int, *, marked: Prompt | None = None) -> Tokens:
+        """What a request costs; its markers are those of a prompt that it goes on from, if one is ``marked``."""
+        if self._settings.tariff.has_slot:
+            tokens = as_slot(self._slot, prompt)
+            self._slot = prompt
+            return tokens
+        markers = client_markers(marked or prompt, head=self._head, tail=self._settings.ttl)
+        check_markers(prompt, markers)
+        self._cache, billed = prompt_cache.bill(
+            self._cache, prompt, markers, started_at=at, minimum=self._minimum, readable_at=at, rules=self._rules
+        )
+        return billed.tokens
+
+    def _as_if_free(self, request: TraceRequest, situation: Situation, added: Sequence[PromptStep]) -> Tokens:
+        """As if every rewrite had been in the cache, and that always chosen to last for an hour: only what is new is
+        written, without its thinking.
+        """
+        if situation.idle is None or situation.idle >= LIFETIME["1h"]:
+            self._cache = Cache()
+            return self._bill(self._prompt, request.at)
+        whole = self._prompt.tokens
+        new = min(sum(step.block.tokens for step in added if step.block.kind not in THINKING), whole)
+        if self._settings.ttl == "1h":
+            return Tokens(read=whole - new, write_1h=new)
+        return Tokens(read=whole - new, write_5m=new)
+
+    def _pay(self, tokens: Tokens) -> Fraction:
+        equivalents = self._settings.tariff.equivalents(tokens, self._price)
+        self._billed += equivalents
+        self._nanodollars += 0 if self._settings.tariff.has_slot else self._price.nanodollars(tokens)
+        return equivalents
+
+    def _point(self, request: TraceRequest, billed: Fraction, nanodollars: int) -> TurnPoint:
+        fixed = self._fixed.tokens
+        detailed, compact, stubs = (
+            sum(each.tokens[fidelity] or 0 for each in self._visible if self._fidelity.get(each.item.id) is fidelity)
+            for fidelity in (Fidelity.DETAILED, Fidelity.COMPACT, Fidelity.STUB)
+        )
+        number = len(self._points)
+        real = self._unmanaged.points[number] if self._unmanaged is not None else None
+        shadow = real.shadow if real else billed
+        self._shadow += shadow
+        self._unmanaged_nanodollars += real.nanodollars if real else nanodollars
+        return TurnPoint(
+            turn=request.turn,
+            at=(request.at - self._sized.trace.requests[0].at) / 1e6,
+            resident=(self._prompt.tokens - fixed - detailed - compact - stubs, detailed, compact, stubs),
+            fixed=fixed,
+            unmanaged_tokens=real.unmanaged_tokens if real else self._prompt.tokens,
+            billed=billed,
+            shadow=shadow,
+            nanodollars=nanodollars,
+        )
+
+    # What the reply needed
+
+    def answer(self, request: TraceRequest, demands: Sequence[Demand]) -> None:
+        """Judge what the recorded reply took from earlier context; restore an exact text that is not there."""
+        if self._settings.tariff.has_slot:  # what the server wrote itself it need not read
+            self._slot = self._prompt.extend(
+                self._sized.blocks(self._sized.messages[request.messages : request.messages + 1])
+            )
+        for demand in demands:
+            found = outcome(demand, self._show, lambda: self._sized.list_texts(self._wire))
+            self._outcomes[found] += 1
+            if found is Outcome.RESIDENT:
+                continue
+            self._distances.append(demand.distance)
+            if demand.exact:
+                self._exact_faults += 1
+                self._restore(request, demand)
+
+    def _show(self, key: str) -> ShownObject:
+        each = self._sized.by_id[key]
+        if each.item.places[0].message < self._since:
+            return GONE
+        fidelity = self._fidelity.get(key, Fidelity.FULL)
+        if fidelity is Fidelity.FULL or key in self._restored:
+            return IN_FULL
+        return self._sized.show(key, fidelity)
+
+    def _restore(self, request: TraceRequest, demand: Demand) -> None:
+        """Another round: the model asks, and the object is appended. A client that dropped it reads the file again;
+        that is in the recording.
+        """
+        there = [key for key in demand.sources if self._sized.by_id[key].item.places[0].message >= self._since]
+        if not there or self._policy.planner is None:
+            return
+        each = self._sized.by_id[there[0]]
+        self._restored[each.item.id] = request.turn
+        self._uses[each.item.id] = request.turn
+        self._append(_round(each, request.turn))
+        tokens = self._bill(self._prompt, request.at)
+        self._tokens_sent += tokens.prompt
+        before = self._nanodollars
+        billed = self._pay(attrs.evolve(tokens, output=CALL_TOKENS))
+        last, spent = self._points[-1], self._nanodollars - before
+        self._points[-1] = attrs.evolve(
+            last,
+            billed=last.billed + billed,
+            nanodollars=last.nanodollars + spent,
+            restored=last.restored + each.tokens[0],
+        )
+
+    # The result
+
+    def result(self) -> SessionResult:
+        """What the session came to."""
+        self._judge()
+        unmanaged = sum(point.unmanaged_tokens for point in self._points)
+        shadow = sum((point.shadow for point in self._points), Fraction(0))
+        return SessionResult(
+            name=self._sized.trace.name,
+            turns=len(self._points),
+            tokens_sent=self._tokens_sent,
+            tokens_unmanaged=unmanaged,
+            billed=self._billed,
+            billed_unmanaged=shadow,
+            nanodollars=self._nanodollars,
+            nanodollars_unmanaged=self._nanodollars if self._unmanaged is None else self._unmanaged.nanodollars,
+            compactions=self._compactions,
+            evictions=self._evictions,
+            exact_faults=self._exact_faults,
+            demands=sum(self._outcomes.values()),
+            resident=self._outcomes[Outcome.RESIDENT],
+            declared=self._outcomes[Outcome.DECLARED],
+            silent=self._outcomes[Outcome.SILENT],
+            wire_violations=self._violations,
+            epochs=tuple(self._epochs),
+            fault_distances=tuple(self._distances),
+            points=tuple(self._points),
+        )
+
+
+def _cache_of_others(sized: Sized) -> Cache:
+    """What the provider held when the session began: as much of tools and system prompt as its first request read. Of a
+    session whose head is assumed nothing is known.
+    """
+    found, first = sized.trace.found_cached, sized.trace.requests[0].at
+    held = [step for step in sized.head if step.tokens <= ROUNDING * found] if sized.trace.head is not None else []
+    return Cache({held[-1].digest: CacheEntry(sized.settings.ttl, first + 1, first)} if held else {})
+
+
+def _resets(resets: Sequence[Reset], policy: Policy) -> Mapping[int, Reset]:
+    """Those that happen under a policy: to the client's own history all, else those that its user wanted."""
+    return {reset.turn: reset for reset in resets if policy.history == "client" or reset.by_user}
+
+
+def _round(each: SizedItem, turn: int) -> list[Message]:
+    """The model asks for an object, and gets it."""
+    key = f"restore_{each.item.id}_{turn}"
+    call = {"type": "tool_use", "id": key, "name": "memory_restore", "input": {"id": each.item.id}}
+    result = {"type": "tool_result", "tool_use_id": key, "content": each.item.text}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+
+
+def _body(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A request around a history, for the judge of the wire's rules."""
+    return {"model": "claude-opus-5-5", "max_tokens": 1024, "messages": list(messages)}

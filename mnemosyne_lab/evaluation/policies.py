@@ -1,0 +1,446 @@
+"""The policies that are compared: reality, what others do, what the papers propose, and the limits.
+
+To add one, write a planner (``domain/window/planning.py``) and a line in ``POLICIES``; `docs/evaluation.md` shows how.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.catalogue import model_of
+from mnemosyne.domain.cost.prompt import Ttl
+from mnemosyne.domain.cost.tariffs import LIFETIME
+from mnemosyne.domain.objects.events import BlockPlace
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import KINDS
+from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
+from mnemosyne.domain.window.assembly import Sights
+from mnemosyne.domain.window.keeping import Candidate
+from mnemosyne.domain.window.planning import (
+    Candidates,
+    Plan,
+    Planner,
+    Situation,
+    head_lasts_an_hour,
+    planner,
+    price_of_rewrite,
+)
+from mnemosyne.domain.wire.blocks import is_result
+from mnemosyne.domain.wire.normal_form import THINKING
+from mnemosyne_lab.evaluation.demand import Demand
+from mnemosyne_lab.evaluation.policy import Compaction, Policy, Settings
+from mnemosyne_lab.evaluation.trace import Trace
+
+Chosen = Callable[[Situation, Candidate], Fidelity]
+"""The fidelity at which a rewrite would show an object."""
+
+
+def plan_of(situation: Situation, candidates: Candidates, chosen: Chosen, reason: str) -> Plan | None:
+    """The epoch that shows every object as chosen; None if nothing would change."""
+    fidelities = {}
+    for each in candidates():
+        fidelity = each.fidelity if each.kept else chosen(situation, each)
+        if fidelity is not each.fidelity:
+            fidelities[each.key] = fidelity
+    return Plan(fidelities=fidelities, reason=reason) if fidelities else None
+
+
+def is_said(candidate: Candidate) -> bool:
+    """Whether it is what user and assistant said, which is small and carries the thread."""
+    return KINDS[candidate.kind].is_said or "user" in candidate.tags
+
+
+def age(situation: Situation, candidate: Candidate) -> int:
+    """Turns since it was sent first."""
+    return situation.turn - candidate.born
+
+
+def lower(candidate: Candidate, fidelity: Fidelity) -> Fidelity:
+    """Not above where it stands, and never larger than it is."""
+    tokens = candidate.at(fidelity)
+    here = candidate.at(candidate.fidelity)
+    if tokens is None or here is None or tokens >= here:
+        return candidate.fidelity
+    return max(fidelity, candidate.fidelity)
+
+
+def older_than(turns: int, fidelity: Fidelity = Fidelity.STUB) -> Chosen:
+    """Everything but what was said goes to a fidelity once it is so old."""
+
+    def choose(situation: Situation, candidate: Candidate) -> Fidelity:
+        if is_said(candidate) or age(situation, candidate) <= turns:
+            return candidate.fidelity
+        return lower(candidate, fidelity)
+
+    return choose
+
+
+# What others do
+
+CLEARED = "[Old tool result content cleared]"
+TRIGGER, KEEP = 100_000, 3
+
+
+def clearing(situation: Situation, candidates: Candidates) -> Plan | None:
+    """The provider's own clearing of tool results, with its defaults."""
+    if situation.prompt <= TRIGGER:
+        return None
+    tools = [each for each in candidates() if not is_said(each)]
+    fidelities = {
+        each.key: Fidelity.STUB
+        for each in tools[:-KEEP]
+        if each.fidelity is Fidelity.FULL and not each.kept and lower(each, Fidelity.STUB) is Fidelity.STUB
+    }
+    return Plan(fidelities=fidelities, reason="more than 100,000 tokens") if fidelities else None
+
+
+def clear(messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int) -> list[dict[str, Any]]:
+    """What the provider makes of it: results replaced, calls and thinking left alone."""
+    return [
+        {
+            **message,
+            "content": [_clear(block, BlockPlace(number, index) in sights) for index, block in enumerate(blocks)],
+        }
+        for number, message in enumerate(messages, first)
+        for blocks in [message["content"]]
+    ]
+
+
+def _clear(block: dict[str, Any], degraded: bool) -> dict[str, Any]:
+    return {**block, "content": CLEARED} if degraded and is_result(block) else block
+
+
+# The client itself, without us
+
+AUTOCOMPACT = 33_000
+"""What Claude Code keeps free of the model's window before it compacts."""
+
+USUAL_WINDOW = 200_000
+"""The window that both are meant for."""
+
+IDLE_LEAST, IDLE_BEFORE = 200_000, 60_000_000
+"""From so many tokens on it compacts when its user is away, so many µs before an entry of an hour expires (that moment
+is assumed)."""
+
+CLEARED_AFTER, CLEARED_KEEPS, CLEARED_NEEDS, CLEARED_FREES = 3_900_000_000, 12, 27, 20_000
+"""After so many µs it clears tool results but the last ones, if there are so many and that frees so many tokens."""
+
+
+def native(settings: Settings, before: int, upcoming: int, at: int, last_at: int | None) -> Compaction | None:
+    """Claude Code 2.1.329: before the window is full, and with entries of an hour while its user is away. In a
+    window of another size it is a client of that kind: what it keeps free and what it goes on with are as much less.
+    """
+    hour = LIFETIME["1h"]
+    if last_at is not None and settings.ttl == "1h" and at - last_at >= hour and before >= IDLE_LEAST:
+        return Compaction(last_at + hour - IDLE_BEFORE)
+    if settings.window is None:
+        full = upcoming > model_of(settings.model).window - AUTOCOMPACT
+        return Compaction(at) if full else None
+    share = Fraction(settings.window, USUAL_WINDOW)
+    full = upcoming > settings.window - int(AUTOCOMPACT * share)
+    return Compaction(at, int(COMPACTED_TOKENS * share)) if full else None
+
+
+def clearing_after_idleness(situation: Situation, candidates: Candidates) -> Plan | None:
+    """Claude Code's clearing of old tool results once its user was away, which a flag of its server decides on."""
+    if situation.idle is None or situation.idle < CLEARED_AFTER:
+        return None
+    tools = [each for each in candidates() if not is_said(each)]
+    gone = [
+        each
+        for each in tools[:-CLEARED_KEEPS]
+        if each.fidelity is Fidelity.FULL and not each.kept and lower(each, Fidelity.STUB) is Fidelity.STUB
+    ]
+    freed = sum(each.tokens[0] - (each.tokens[Fidelity.STUB] or 0) for each in gone)
+    if len(tools) < CLEARED_NEEDS or freed < CLEARED_FREES:
+        return None
+    return Plan(fidelities=dict.fromkeys((each.key for each in gone), Fidelity.STUB), reason="the user was away")
+
+
+def clear_without_thinking(
+    messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int
+) -> list[dict[str, Any]]:
+    """What that makes of a history: results replaced, thinking gone."""
+    return [
+        {**message, "content": [block for block in message["content"] if block.get("type") not in THINKING]}
+        for message in clear(messages, sights, thinking_from, first)
+    ]
+
+
+def rolling(situation: Situation, candidates: Candidates) -> Plan | None:
+    """Results older than twenty requests leave with every request."""
+    return plan_of(situation, candidates, older_than(20), "every request")
+
+
+def when_cold(chosen: Chosen) -> Planner:
+    """A rewrite whenever the provider's cache has forgotten the session."""
+
+    def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
+        return plan_of(situation, candidates, chosen, "cold cache") if situation.cold else None
+
+    return rewrite
+
+
+def degrade_superseded(situation: Situation, candidate: Candidate) -> Fidelity:
+    """Stale reads and duplicates to their stubs."""
+    return lower(candidate, Fidelity.STUB) if candidate.stale else candidate.fidelity
+
+
+def batch(situation: Situation, candidates: Candidates) -> Plan | None:
+    """Everything older than ten requests at once, when the prompt reaches 140,000 tokens."""
+    if situation.prompt < 140_000:
+        return None
+    return plan_of(situation, candidates, older_than(10), "more than 140,000 tokens")
+
+
+def compress(situation: Situation, candidate: Candidate) -> Fidelity:
+    """At birth: a result of more than 2,000 tokens as its detailed summary."""
+    if is_said(candidate) or candidate.tokens[0] <= 2_000:
+        return Fidelity.FULL
+    return lower(candidate, Fidelity.DETAILED)
+
+
+# The ladder as the first design describes it
+
+
+def ladder(situation: Situation, candidates: Candidates) -> Plan | None:
+    """By zone of pressure, on every request: one rung down for what was not used in the last three turns."""
+    percent = 100 * situation.prompt // situation.window
+    if percent < 50:
+        return None
+
+    def choose(situation: Situation, candidate: Candidate) -> Fidelity:
+        if is_said(candidate) or situation.turn - candidate.last_use <= 3:
+            return candidate.fidelity
+        return _next_rung(candidate, percent)
+
+    return plan_of(situation, candidates, choose, f"{percent} % of the window")
+
+
+def _next_rung(candidate: Candidate, percent: int) -> Fidelity:
+    here = candidate.fidelity
+    if here is Fidelity.FULL:
+        wanted = Fidelity.DETAILED
+    elif here is Fidelity.DETAILED and percent >= 70:
+        wanted = Fidelity.COMPACT
+    elif here is Fidelity.COMPACT and percent >= 70:
+        wanted = Fidelity.STUB
+    elif here is Fidelity.STUB and percent >= 85:
+        wanted = Fidelity.EVICTED
+    else:
+        wanted = here
+    return lower(candidate, wanted)
+
+
+# Paying rules
+
+
+def simple(situation: Situation, candidates: Candidates) -> Plan | None:
+    """Cold, or above 130,000 tokens: stub what is older than ten requests, drop what is older than twenty, and keep
+    what belongs to files edited within eight.
+    """
+    if not situation.cold and situation.prompt <= 130_000:
+        return None
+    recent = {
+        each.source_key
+        for each in candidates()
+        if each.source_key is not None and "edit" in each.tags and age(situation, each) <= 8
+    }
+
+    def choose(situation: Situation, candidate: Candidate) -> Fidelity:
+        old = age(situation, candidate)
+        if is_said(candidate) or old <= 10 or candidate.source_key in recent:
+            return candidate.fidelity
+        return lower(candidate, Fidelity.EVICTED if old > 20 else Fidelity.STUB)
+
+    return plan_of(situation, candidates, choose, "cold cache" if situation.cold else "more than 130,000 tokens")
+
+
+def rent_or_buy(situation: Situation, candidates: Candidates) -> Plan | None:
+    """A warm rewrite once what it would have saved since the last one equals its price."""
+    plan = plan_of(situation, candidates, older_than(10), "regret has reached the price")
+    if plan is None:
+        return None
+    there = {each.key: each for each in candidates()}
+    changed = [there[key] for key in plan.fidelities]
+    regret = sum((_regret(situation, each, plan.fidelities[each.key]) for each in changed), Fraction(0))
+    return plan if regret >= price_of_rewrite(situation, candidates(), plan.fidelities) else None
+
+
+def _regret(situation: Situation, each: Candidate, after: Fidelity) -> Fraction:
+    since = max(each.born + 10, situation.last_epoch or 0)
+    freed = (each.at(each.fidelity) or 0) - (each.at(after) or 0)
+    return freed * situation.read * max(0, situation.turn - since)
+
+
+# The limits: they know the future
+
+
+def oracle(trace: Trace, demands: Sequence[Demand]) -> Policy:
+    """Belady with free rewriting: an object leaves right after its last use as the source of an exact text."""
+    return _knowing(last_uses(demand for demand in demands if demand.exact), free=True)
+
+
+def oracle_specifics(trace: Trace, demands: Sequence[Demand]) -> Policy:
+    """The same, keeping every specific that will be asked for."""
+    return _knowing(last_uses(demands), free=True)
+
+
+def oracle_with_cost(trace: Trace, demands: Sequence[Demand]) -> Policy:
+    """Belady, legal and paid: a rewrite when the cache is cold, or when what it saves until then exceeds its price."""
+    uses = last_uses(demand for demand in demands if demand.exact)
+    policy = _knowing(uses, free=False)
+    every = policy.planner
+    assert every is not None
+
+    def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
+        plan = every(situation, candidates)
+        if plan is None or situation.cold:
+            return plan
+        there = {each.key: each for each in candidates()}
+        freed = sum(
+            (there[key].at(there[key].fidelity) or 0) - (there[key].at(after) or 0)
+            for key, after in plan.fidelities.items()
+        )
+        left = _requests_until_cold(trace, situation)
+        price = price_of_rewrite(situation, candidates(), plan.fidelities)
+        return plan if freed * situation.read * left > price else None
+
+    return attrs.evolve(policy, planner=rewrite)
+
+
+def _requests_until_cold(trace: Trace, situation: Situation) -> int:
+    left = 0
+    requests = trace.requests[situation.turn - 1 :]
+    for before, after in pairwise(requests):
+        if after.at - before.at >= situation.ttl:
+            break
+        left += 1
+    return left
+
+
+def last_uses(demands: Iterable[Demand]) -> dict[str, int]:
+    """For each object the last turn in whose reply it was the latest source of a demand."""
+    uses: dict[str, int] = {}
+    for demand in demands:
+        uses[demand.sources[0]] = max(uses.get(demand.sources[0], 0), demand.turn)
+    return uses
+
+
+def _knowing(uses: Mapping[str, int], *, free: bool) -> Policy:
+    def choose(situation: Situation, candidate: Candidate) -> Fidelity:
+        if is_said(candidate) or uses.get(candidate.key, 0) >= situation.turn:
+            return candidate.fidelity
+        return lower(candidate, Fidelity.EVICTED)
+
+    def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
+        plan = plan_of(situation, candidates, choose, "not needed any more")
+        # Where rewriting costs nothing, thinking leaves with every request, whether or not anything else does.
+        return Plan(fidelities={}, reason="thinking") if plan is None and free else plan
+
+    return Policy(name="oracle", about="", planner=rewrite, free=free)
+
+
+# Ours
+
+
+def hour_after_a_break(settings: Settings, situation: Situation, freed: int) -> Ttl:
+    """System prompt and tools are held for an hour where the user has shown to take breaks."""
+    return "1h" if head_lasts_an_hour(situation, freed) else settings.ttl
+
+
+UNMANAGED = Policy(
+    name="unmanaged", about="What really happened, the client's own compactions included.", history="client"
+)
+
+UNCOMPACTED = Policy(name="uncompacted", about="Nothing is ever taken out: a window of a million tokens.")
+
+NATIVE = Policy(
+    name="native",
+    about="Claude Code of autumn 2026 without us: compacts 33,000 tokens before the model's window is full, and from"
+    " 200,000 on while its user is away, where the cache lasts an hour.",
+    compacts=native,
+    guess="what it goes on with after a compaction (20,000 tokens), the moment of the idle one, and that nothing which"
+    " it dropped is read again",
+)
+
+NATIVE_CLEARING = Policy(
+    name="native-clearing",
+    about="The same, and old tool results cleared after 65 minutes without a request, which a flag of its server"
+    " decides on.",
+    compacts=native,
+    planner=clearing_after_idleness,
+    assemble=clear_without_thinking,
+    guess=f"{NATIVE.guess}; that an object is a result",
+)
+
+DENOMINATORS: tuple[Policy, ...] = (UNMANAGED, UNCOMPACTED, NATIVE, NATIVE_CLEARING)
+"""What a session could have been without us: each policy is compared with all of them."""
+
+POLICIES: tuple[Policy, ...] = (
+    UNMANAGED,
+    UNCOMPACTED,
+    NATIVE,
+    NATIVE_CLEARING,
+    Policy(
+        name="clearing",
+        about="The provider clears tool results above 100,000 tokens and keeps the last three.",
+        planner=clearing,
+        assemble=clear,
+    ),
+    Policy(name="rolling", about="Results older than 20 requests are stubbed with every request.", planner=rolling),
+    Policy(
+        name="superseded",
+        about="Stale reads and duplicates are stubbed when the cache is cold.",
+        planner=when_cold(degrade_superseded),
+    ),
+    Policy(
+        name="cold",
+        about="Results older than 10 requests are stubbed when the cache is cold.",
+        planner=when_cold(older_than(10)),
+    ),
+    Policy(name="batch", about="Results older than 10 requests are stubbed above 140,000 tokens.", planner=batch),
+    Policy(
+        name="birth",
+        about="Results of more than 2,000 tokens are sent as their detailed summary from the start.",
+        at_birth=compress,
+    ),
+    Policy(name="ladder", about="One rung down by zone of pressure, on every request.", planner=ladder),
+    Policy(name="rent-or-buy", about="A rewrite when its regret has reached its price.", planner=rent_or_buy),
+    Policy(
+        name="simple",
+        about="When cold or above 130,000 tokens: stubs after 10 requests, gone after 20, edited files stay.",
+        planner=simple,
+    ),
+    Policy(
+        name="mnemosyne",
+        about="What the server plans (`docs/planning.md`); the head is held for an hour once the user took a break.",
+        planner=planner,
+        head=hour_after_a_break,
+        has_memory=True,
+    ),
+    Policy(
+        name="mnemosyne-one-ttl",
+        about="The same, with every cache marker living as long as the client wants.",
+        planner=planner,
+        has_memory=True,
+    ),
+    Policy(
+        name="oracle",
+        about="Knows which exact texts will be needed, and rewrites for nothing: the limit.",
+        for_trace=oracle,
+    ),
+    Policy(
+        name="oracle-specifics",
+        about="Knows every specific that will be needed, and rewrites for nothing.",
+        for_trace=oracle_specifics,
+    ),
+    Policy(
+        name="oracle-paid",
+        about="Knows which exact texts will be needed; rewrites legally and pays.",
+        for_trace=oracle_with_cost,
+    ),
+)

@@ -1,0 +1,68 @@
+"""What an object of a trace shows below full fidelity: the extractive summaries, its stub and its line in the index."""
+
+from collections.abc import Mapping
+
+from mnemosyne.domain.objects.aggregate import WORTH_SUMMARIZING
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.ids import REPLACED_TEXT
+from mnemosyne.domain.objects.kinds import is_its_own_detail
+from mnemosyne.domain.objects.losses import LOST_WORDS, measure, render_losses, render_need
+from mnemosyne.domain.objects.units import Description
+from mnemosyne.domain.objects.work import SHARE, SHORTEST_COMPACT
+from mnemosyne.domain.segmentation.lines import LINE, NAMED, last_part, path_of, without_facts
+from mnemosyne.domain.segmentation.segment import Draft
+from mnemosyne.domain.summaries import renditions
+from mnemosyne.domain.summaries.extractive import summarize
+from mnemosyne.domain.text.stubs import plain
+from mnemosyne_lab.evaluation.trace import TracePart
+
+_TELLING = ("command", "pattern", "query", "url", "description", "prompt")
+"""The inputs of a call that a reader knows it by; they are there as long as the object is not evicted."""
+
+
+ByFidelity = Mapping[Fidelity, str]
+
+
+def list_renditions(draft: Draft) -> tuple[ByFidelity, ByFidelity, ByFidelity]:
+    """What an object shows at L1 to L4, what L1 and L2 say that they lack, and what they are not enough for."""
+    texts = {Fidelity.STUB: draft.stub, Fidelity.EVICTED: draft.line}
+    lost: dict[Fidelity, str] = {}
+    asks: dict[Fidelity, str] = {}
+    if is_its_own_detail(draft.tags):
+        texts[Fidelity.DETAILED], lost[Fidelity.DETAILED] = draft.stub, REPLACED_TEXT
+    elif draft.places and len(draft.text) >= WORTH_SUMMARIZING:
+        detailed = _cut(draft, int(SHARE[Fidelity.DETAILED] * len(draft.text)))
+        compact = _cut(draft, max(SHORTEST_COMPACT, int(SHARE[Fidelity.COMPACT] * len(draft.text))))
+        chain: tuple[str, ...] = ()
+        for fidelity, made in ((Fidelity.DETAILED, detailed), (Fidelity.COMPACT, compact)):
+            chain = (*chain, made.text)
+            if made.text:
+                texts[fidelity] = made.text
+                measured = measure(draft.text, *chain)
+                lost[fidelity] = render_losses(measured, LOST_WORDS).removeprefix("lost: ") if measured.lost else ""
+                asks[fidelity] = render_need(made.declared.fault_when)
+    return texts, lost, asks
+
+
+def _cut(draft: Draft, target: int) -> renditions.ProposedRendition:
+    asked = renditions.RenditionRequest(
+        kind=draft.kind,
+        source_tool=draft.source_tool,
+        source_key=draft.source_key,
+        text=draft.text,
+        parts=draft.parts,
+        target_chars=target,
+    )
+    return summarize(asked)
+
+
+def part_of(part: Description) -> TracePart:
+    """One of an object's parts, and what names it."""
+    path = path_of(part)
+    if path is not None:
+        return TracePart((plain(last_part(path), LINE),), part.text)
+    what = without_facts(part).removeprefix(f"{part.tool} ")
+    asked = [line.partition(": ") for line in part.text.split("\n", 8)[:8]]
+    told = [value for name, _, value in asked if name in _TELLING]
+    names = [plain(each, LINE).rstrip("…")[:NAMED].strip() for each in (what, *told)]
+    return TracePart(tuple(dict.fromkeys(name for name in names if len(name) > 1)), part.text)

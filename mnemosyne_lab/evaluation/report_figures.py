@@ -1,0 +1,218 @@
+"""The columns by which policies are compared, once: the terminal and the page show the same ones in the same words."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+
+from mnemosyne.figures import printable
+from mnemosyne_lab.evaluation.results import STRETCH
+
+Totals = Mapping[str, Any]
+"""The ``totals`` of one policy in the JSON report."""
+
+NOTHING = "–"  # noqa: RUF001 - a dash, where there is no number
+BEST = "*"
+
+
+@attrs.frozen
+class Column:
+    """``value`` is what is compared, None where there is nothing to compare; ``words`` explain it in a legend."""
+
+    title: str
+    words: str
+    value: Callable[[Totals], float | None]
+    form: str
+    better: Literal["low", "high"] | None = None
+
+    def text(self, totals: Totals) -> str:
+        """The cell of a policy, for people."""
+        value = self.value(totals)
+        return NOTHING if value is None else self.form.format(value)
+
+
+COLUMNS: Sequence[Column] = (
+    Column(
+        "billed",
+        "what all sessions cost together, in input-token equivalents, over what the same sessions cost unmanaged",
+        lambda totals: totals["billed_ratio"],
+        "{:.3f}",
+        "low",
+    ),
+    Column(
+        "nominal",
+        "tokens sent over tokens sent unmanaged; the cache makes this another number than the bill",
+        lambda totals: totals["nominal_ratio"],
+        "{:.3f}",
+        "low",
+    ),
+    Column(
+        "dearest",
+        "the billed ratio of the session that fared worst (its name is given beside it or below)",
+        lambda totals: totals["dearest_session"] and totals["dearest_session"]["ratio"],
+        "{:.3f}",
+        "low",
+    ),
+    Column(
+        ">1.02",
+        "share of sessions that cost more than 1.02 times the unmanaged one",
+        lambda totals: totals["share_of_sessions_dearer"],
+        "{:.0%}",
+        "low",
+    ),
+    Column(
+        "faults/evict",
+        "exact texts needed that were no longer there, over evictions",
+        lambda totals: totals["exact_faults_per_eviction"],
+        "{:.2%}",
+        "low",
+    ),
+    Column(
+        "resident",
+        "share of demands (exact texts and specifics that the next reply took from earlier) still in what was sent",
+        lambda totals: totals["share_resident"],
+        "{:.1%}",
+        "high",
+    ),
+    Column(
+        "silent",
+        "demands that were absent and that nothing resident named: each one is a defect",
+        lambda totals: totals["silent"],
+        "{:d}",
+        "low",
+    ),
+    Column("epochs", "rewrites for each session", lambda totals: totals["epochs_per_session"], "{:.1f}"),
+    Column("$", "dollars for all sessions, input side only", lambda totals: totals["dollars"], "{:.2f}", "low"),
+)
+
+
+def denominator(told: Mapping[str, Any]) -> str:
+    """What the ratios of a JSON report are against."""
+    return _IN_A_WINDOW if told["window"] else _DENOMINATOR
+
+
+def managing(policies: Mapping[str, Any]) -> list[str]:
+    """The names of the policies that evicted something and do not know the future: those it is fair to compare."""
+    return [name for name, policy in policies.items() if policy["totals"]["evictions"] and not policy["bound"]]
+
+
+def best(column: Column, policies: Mapping[str, Any]) -> set[str]:
+    """Who is best in a column, of those that manage; all of them where several are equal as shown."""
+    values = {name: column.value(policies[name]["totals"]) for name in managing(policies)}
+    known = [value for value in values.values() if value is not None]
+    if not known or column.better is None:
+        return set()
+    target = column.form.format(min(known) if column.better == "low" else max(known))
+    return {name for name in values if column.text(policies[name]["totals"]) == target}
+
+
+def wire_sentence(policies: Mapping[str, Any]) -> str:
+    """Which policies sent requests that break a rule of the wire, and how many."""
+    broken = {name: policy["totals"]["wire_violations"] for name, policy in policies.items()}
+    told = ", ".join(f"{printable(name)} {count}" for name, count in broken.items() if count)
+    return f"Requests that break a rule of the wire: {told or 'none, under any policy'}."
+
+
+_DENOMINATOR = "Each ratio is against what the same client really paid, its own compactions and cache hits included."
+_IN_A_WINDOW = "Each ratio is against a client that compacts by itself in this window (native)."
+LIMITS = (
+    "The agent is a recording: it does not react to what it is sent. What it would have done otherwise, and whether it"
+    " would have asked for what was missing, is not in these numbers."
+)
+
+AGAINST: Sequence[tuple[str, str, Callable[[Mapping[str, Any]], str]]] = (
+    ("billed", "what all sessions cost together over what they would have cost", lambda row: _ratio(row["ratio"])),
+    ("dearest", "the same of the session that fared worst", lambda row: _ratio(row["dearest"])),
+    (
+        "ends>1.02",
+        "share of requests after which the session, had it ended there, would have cost more than 1.02 times as much",
+        lambda row: NOTHING if row["share_of_ends_dearer"] is None else f"{row['share_of_ends_dearer']:.1%}",
+    ),
+    ("worst end", "the worst of these", lambda row: _ratio(row["dearest_end"])),
+)
+"""The columns of a comparison with what could have been: title, words, and the cell of a row of the JSON report."""
+
+
+def _ratio(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3f}"
+
+
+def rows_of_comparisons(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The comparisons that are shown, of a JSON report: of the policy that its first sentence is about."""
+    return [row for row in told["comparisons"] if row["policy"] == told["judged"]]
+
+
+STRETCHES_SHOWN = 12
+"""Stretches of requests; the report as JSON has all."""
+
+STRETCHES: Sequence[tuple[str, str]] = (
+    ("session", ""),
+    ("after requests", ""),
+    ("worst end", ""),
+    ("for request", "the one that cost most above the other since the session was last no dearer"),
+    ("tokens", "what that cost more, in tokens of plain input"),
+    ("why", ""),
+)
+"""The columns of what made ends dearer: title and words."""
+
+
+def rows_of_dearer(told: Mapping[str, Any]) -> list[list[str]]:
+    """Of a JSON report, a row for each stretch of dearer ends under a tariff, most first: the tariff, and the cells of
+    STRETCHES. Only against what really happened, or what stands for that in a window.
+    """
+    rows = rows_of_comparisons(told)
+    against = rows[0]["against"] if rows else ""
+    found = [(row["tariff"], each) for row in rows if row["against"] == against for each in row["dearer"]]
+    found.sort(key=lambda each: each[1]["first"] - each[1]["last"])
+    return [
+        [
+            tariff,
+            printable(each["session"]),
+            f"{each['first']}-{each['last']}" if each["first"] < each["last"] else str(each["first"]),
+            _ratio(each["worst"]),
+            str(each["turn"]),
+            f"{each['more']:,.0f}",
+            each["why"],
+        ]
+        for tariff, each in found
+    ]
+
+
+PROBED: Sequence[tuple[str, str]] = (
+    (
+        "asked",
+        "probes: at each rewrite the last errors (recall), the files changed last and what was written to them"
+        " (artifact), what the user said last (decision), and what is open (continuation), word for word; planted facts"
+        " by how long ago they came",
+    ),
+    ("before", "of these stood in the window before the rewrite"),
+    ("resident", "stand in it afterwards"),
+    ("one answer away", "do not, and an answer of memory to the probe's question quotes it"),
+    ("named", "neither, but what is there names what holds it: to be restored, or to be read or run again"),
+    ("lost", "none of these"),
+)
+"""The columns of what can still be told after a rewrite: title and words."""
+
+_OUTCOMES = ("before", "resident", "answered", "named", "lost")
+
+
+def rows_of_probes(told: Mapping[str, Any]) -> list[list[str]]:
+    """Of a JSON report, a row for each policy and each thing that was asked about: both, and the cells of PROBED."""
+    return [
+        [name, each["about"], str(each["asked"]), *(f"{each[key] / each['asked']:.1%}" for key in _OUTCOMES)]
+        for name, found in told["probes"].items()
+        for each in found
+    ]
+
+
+def rereads_sentence(told: Mapping[str, Any]) -> str:
+    """What recorded compactions cost; empty where none is known."""
+    found = told["rereads"]
+    if found is None:
+        return ""
+    return (
+        f"In the {STRETCH} requests after {found['compactions']} recorded compactions {found['files']:.1f} files were"
+        f" read again ({found['tokens']:,.0f} tokens), in as many elsewhere in the same sessions"
+        f" {found['files_elsewhere']:.1f} ({found['tokens_elsewhere']:,.0f}): {found['least']:+.1f} to"
+        f" {found['most']:+.1f} files, with each session left out once."
+    )

@@ -1,0 +1,124 @@
+"""An evaluation as JSON: for each policy every session's figures, their sums, and the ratios that are judged.
+
+The other reports are made of this value, so that no two of them can say different things. The same evaluation gives
+the same bytes: nothing in it is of the day or the machine, and exact amounts are rounded once, here.
+"""
+
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, Rereads, SessionResult
+
+
+def report_json(evaluation: Evaluation) -> str:
+    """The report as a text that ends in a newline; pure ASCII, whatever the sessions are called."""
+    return json.dumps(report(evaluation), indent=2, allow_nan=False) + "\n"
+
+
+def report(evaluation: Evaluation) -> dict[str, Any]:
+    """``{"verdict", "verdicts", "judged", "settings", "skipped", "comparisons", "legend", "policies", "probes",
+    "rereads", "window"}``, of which ``policies`` is ``{NAME: {"about", "bound", "totals", "sessions"}}``.
+
+    Billed amounts are in input-token equivalents. A ratio whose denominator is zero is None. Raises ``ValueError`` if
+    two policies share a name, since one would hide the other.
+    """
+    names = [policy.name for policy in evaluation.policies]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"Two policies are called {name!r}; give each a name of its own.")
+    return {
+        "verdict": evaluation.verdict,
+        "verdicts": dict(evaluation.verdicts),
+        "judged": evaluation.judged,
+        "settings": dict(evaluation.settings),
+        "skipped": list(evaluation.skipped),
+        "comparisons": [_comparison(each) for each in evaluation.comparisons],
+        "legend": dict(evaluation.legend),
+        "policies": {policy.name: _policy(policy) for policy in evaluation.policies},
+        "probes": {name: [attrs.asdict(each) for each in found] for name, found in evaluation.probes.items()},
+        "rereads": None if evaluation.rereads is None else _rereads(evaluation.rereads),
+        "window": list(evaluation.window),
+    }
+
+
+def _rereads(found: Rereads) -> dict[str, Any]:
+    means = {name: round_amount(value, 3) for name, value in attrs.asdict(found).items() if name != "compactions"}
+    return {"compactions": found.compactions, **means}
+
+
+def _comparison(found: PolicyComparison) -> dict[str, Any]:
+    ratios = {name: getattr(found, name) for name in ("ratio", "dearest", "dearest_end")}
+    return {
+        **attrs.asdict(found),
+        **{name: round_amount(getattr(found, name), 3) for name in ("billed", "billed_against")},
+        **{name: None if value is None else round_amount(value, 4) for name, value in ratios.items()},
+        "share_of_ends_dearer": _ratio(found.ends_dearer, found.ends, digits=6),
+        "dearer": [
+            {**attrs.asdict(each), "worst": round_amount(each.worst, 4), "more": round_amount(each.more, 3)}
+            for each in found.dearer
+        ],
+    }
+
+
+def _policy(policy: PolicyResult) -> dict[str, Any]:
+    return {
+        "about": policy.about,
+        "bound": policy.bound,
+        "totals": _totals(policy.sessions),
+        "sessions": [{"name": session.name, **_sums([session])} for session in policy.sessions],
+    }
+
+
+def _sums(sessions: Sequence[SessionResult]) -> dict[str, Any]:
+    return {
+        "turns": sum(session.turns for session in sessions),
+        "tokens_sent": sum(session.tokens_sent for session in sessions),
+        "tokens_unmanaged": sum(session.tokens_unmanaged for session in sessions),
+        "billed": round_amount(sum(session.billed for session in sessions), 3),
+        "billed_unmanaged": round_amount(sum(session.billed_unmanaged for session in sessions), 3),
+        "dollars": sum(session.nanodollars for session in sessions) / NANODOLLARS,
+        "dollars_unmanaged": sum(session.nanodollars_unmanaged for session in sessions) / NANODOLLARS,
+        "epochs": sum(len(session.epochs) for session in sessions),
+        "evictions": sum(session.evictions for session in sessions),
+        "exact_faults": sum(session.exact_faults for session in sessions),
+        "demands": sum(session.demands for session in sessions),
+        "resident": sum(session.resident for session in sessions),
+        "declared": sum(session.declared for session in sessions),
+        "silent": sum(session.silent for session in sessions),
+        "wire_violations": sum(session.wire_violations for session in sessions),
+    }
+
+
+def _totals(sessions: Sequence[SessionResult]) -> dict[str, Any]:
+    sums = _sums(sessions)
+    billed = sum((session.billed for session in sessions), Fraction(0))
+    unmanaged = sum((session.billed_unmanaged for session in sessions), Fraction(0))
+    dearest = max(sessions, key=lambda session: session.ratio, default=None)
+    dearer = sum(session.ratio > DEARER for session in sessions)
+    return {
+        **sums,
+        "sessions": len(sessions),
+        "billed_ratio": _ratio(billed, unmanaged),
+        "nominal_ratio": _ratio(sums["tokens_sent"], sums["tokens_unmanaged"]),
+        "dearest_session": dearest and {"name": dearest.name, "ratio": round_amount(dearest.ratio, 4)},
+        "share_of_sessions_dearer": _ratio(dearer, len(sessions)),
+        "exact_faults_per_eviction": _ratio(sums["exact_faults"], sums["evictions"], digits=6),
+        "share_resident": _ratio(sums["resident"], sums["demands"], digits=6),
+        "faults_per_thousand_demands": _ratio(1000 * (sums["declared"] + sums["silent"]), sums["demands"]),
+        "silent_per_thousand_demands": _ratio(1000 * sums["silent"], sums["demands"]),
+        "epochs_per_session": _ratio(sums["epochs"], len(sessions)),
+    }
+
+
+def _ratio(part: Fraction | int, whole: Fraction | int, *, digits: int = 4) -> float | None:
+    return round_amount(Fraction(part) / whole, digits) if whole else None
+
+
+def round_amount(value: Fraction | int, digits: int) -> float:
+    """The exact amount as a decimal number. Rounding is exact too: no sum of floats comes before it."""
+    return float(round(Fraction(value), digits))

@@ -1,0 +1,316 @@
+"""Runs policies over recorded sessions, on all cores, and puts what they found together."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import attrs
+
+from mnemosyne.domain.cost.catalogue import price_of
+from mnemosyne.errors import BadOption
+from mnemosyne_lab.evaluation.choosing import choose_policies, render_error
+from mnemosyne_lab.evaluation.comparing import compare
+from mnemosyne_lab.evaluation.demand import Demand, demands
+from mnemosyne_lab.evaluation.driver import simulate
+from mnemosyne_lab.evaluation.policies import DENOMINATORS, NATIVE, POLICIES, UNCOMPACTED, UNMANAGED
+from mnemosyne_lab.evaluation.policy import MODEL, Policy, Settings
+from mnemosyne_lab.evaluation.probing import SessionProbes, probe_session, sum_tallies
+from mnemosyne_lab.evaluation.reading import Exported, RecordedSession, read, trace_of
+from mnemosyne_lab.evaluation.rereads import compare_rereads
+from mnemosyne_lab.evaluation.results import Evaluation, PolicyComparison, PolicyResult, SessionResult
+from mnemosyne_lab.evaluation.sizing import Sized
+from mnemosyne_lab.evaluation.small_window import Driven, render_too_small, render_window, split_too_small
+from mnemosyne_lab.evaluation.tariffs import API_5M, JudgedTariff
+from mnemosyne_lab.evaluation.trace import Step, pass_on
+from mnemosyne_lab.evaluation.verdict import find_judged, verdict, verdicts
+
+
+@attrs.frozen(kw_only=True)
+class RunPlan:
+    """A run: the names of policies, under which ``settings``, on sessions of how many turns. Without a ``model``, each
+    session's own stands if its price is known. Under each of ``tariffs`` the policies are compared with what could have
+    been without them. With ``probes`` it is asked what can still be told after each rewrite. It goes to other
+    processes, and what a policy is does not.
+    """
+
+    policies: Sequence[str]
+    settings: Settings
+    model: str | None
+    min_turns: int = 1
+    tariffs: Sequence[JudgedTariff] = (API_5M,)
+    probes: bool = False
+
+
+NOTES = 3
+"""Of so many sessions the same that is assumed of them is said with their names."""
+
+T = TypeVar("T")
+
+
+def evaluate(
+    paths: Sequence[Path],
+    asked: RunPlan,
+    *,
+    exported: Exported,
+    say: Callable[[str], None],
+    progress: Callable[[int, int], None],
+    workers: int | None = None,
+) -> Evaluation:
+    """Everything that is in the files under every policy. ``say`` is told what was skipped or assumed, as it is found,
+    ``progress`` how many requests are done, and of how many. Raises BadOption for a policy that there is not, or that
+    fails.
+
+    The same files and settings give the same evaluation, on any machine and number of ``workers``.
+    """
+    choose_policies(asked.policies)  # what is wrong with one is said before anything is read
+    recordings, skipped = _choose(read(paths, exported), asked.min_turns, say)
+    return evaluate_recordings(recordings, asked, skipped=skipped, progress=progress, workers=workers)
+
+
+def evaluate_recordings(
+    recordings: Sequence[RecordedSession],
+    asked: RunPlan,
+    *,
+    skipped: Sequence[str] = (),
+    progress: Callable[[int, int], None],
+    workers: int | None = None,
+) -> Evaluation:
+    """The same of sessions that were read already."""
+    policies = choose_policies(asked.policies)
+    runs = 2 if asked.probes else 1
+    cores = workers or os.cpu_count() or 1
+    driving = _Run(partial(_session, asked), 1 + len(_list_tariffs(asked)) * len(_list_driven(policies)))
+    results = _results(driving, recordings, cores, lambda done, whole: progress(done, runs * whole))
+    main = asked.settings.tariff.name
+    too_small, results = split_too_small(results, asked.settings.window, (main, baseline_of(asked.settings).name))
+    results_of = {
+        policy.name: PolicyResult(
+            name=policy.name,
+            about=policy.about,
+            sessions=[found[main, policy.name] for found in results],
+            bound=policy.for_trace is not None,
+        )
+        for policy in policies
+    }
+    settings: dict[str, str | int | float] = {
+        "tariff": asked.settings.tariff.name,
+        "model": asked.model or f"the session's own, else {MODEL}",
+        "fixed tokens": "the session's own" if asked.settings.fixed is None else asked.settings.fixed,
+        "memory tools": "counted" if asked.settings.memory_tools else "not counted",
+        "min turns": asked.min_turns,
+    }
+    window = asked.settings.window
+    if window is not None:
+        settings["window"] = window
+    found = Evaluation(
+        settings=settings,
+        policies=list(results_of.values()),
+        skipped=skipped,
+        comparisons=list(_comparisons(asked, policies, results)),
+        legend=_legend(asked),
+    )
+    about = find_judged(found)
+    judged = about.name if about is not None else None
+    found = attrs.evolve(
+        found,
+        verdict=verdict(found),
+        verdicts=verdicts([each for each in found.comparisons if each.policy == judged]),
+        judged=judged,
+        window=[]
+        if window is None
+        else [
+            *render_too_small(too_small, window),
+            *render_window(
+                window,
+                [found[main, UNCOMPACTED.name] for found in results],
+                [found[main, NATIVE.name] for found in results],
+                about,
+            ),
+        ],
+    )
+    if not asked.probes:
+        return found
+    probing = _Run(partial(_probe, asked), 2 + len(_list_probed(policies)))
+    probed = _results(probing, recordings, cores, lambda done, whole: progress(whole + done, runs * whole))
+    return attrs.evolve(
+        found,
+        probes={
+            policy.name: sum_tallies(each for session in probed for each in session.tallies[policy.name])
+            for policy in _list_probed(policies)
+        },
+        rereads=compare_rereads([session.read_again for session in probed]),
+    )
+
+
+def _probe(asked: RunPlan, recorded: RecordedSession, step: Step) -> SessionProbes:
+    """What can still be told in one session, under each policy that does not know the future."""
+    settings = attrs.evolve(asked.settings, model=asked.model or own_model(recorded.model))
+    return probe_session(recorded, settings, _list_probed(choose_policies(asked.policies)), step)
+
+
+def _list_probed(policies: Sequence[Policy]) -> list[Policy]:
+    return [policy for policy in policies if policy.for_trace is None]
+
+
+def _choose(
+    sessions: Iterable[RecordedSession | str], min_turns: int, say: Callable[[str], None]
+) -> tuple[list[RecordedSession], list[str]]:
+    recordings: list[RecordedSession] = []
+    skipped: list[str] = []
+    assumed: dict[str, list[str]] = {}
+    for found in sessions:
+        if isinstance(found, str):
+            skipped.append(found)
+            say(f"Skipped: {found}")
+        elif len(found.requests) >= min_turns:
+            recordings.append(found)
+            for note in found.notes:
+                assumed.setdefault(note.lstrip("0123456789 "), []).append(f"{found.where} ({found.name}): {note}.")
+    for what, notes in assumed.items():
+        for each in notes[:NOTES]:
+            say(each)
+        if len(notes) > NOTES:
+            say(f"The same of {len(notes) - NOTES} more of the sessions: {what}.")
+    return recordings, skipped
+
+
+@attrs.frozen
+class _Run(Generic[T]):
+    """What is done with each recording; it goes through its requests ``passes`` times."""
+
+    do: Callable[[RecordedSession, Step], T]
+    passes: int
+
+
+def _results(
+    run: _Run[T],
+    recordings: Sequence[RecordedSession],
+    workers: int,
+    progress: Callable[[int, int], None],
+) -> list[T]:
+    """In the order of the recordings, whichever is ready first. The longest begin first, so that no core is left with
+    one when the others are done.
+    """
+    results: dict[int, T] = {}
+    whole = sum(len(each.requests) for each in recordings)
+    done = steps = 0
+    progress(0, whole)
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        if steps % run.passes == 0:
+            progress(done + steps // run.passes, whole)
+
+    for number, found in _ready(run.do, recordings, workers, step):
+        results[number] = found
+        done, steps = done + len(recordings[number].requests), 0
+        progress(done, whole)
+    return [results[number] for number in range(len(recordings))]
+
+
+def _ready(
+    do: Callable[[RecordedSession, Step], T], recordings: Sequence[RecordedSession], workers: int, step: Step
+) -> Iterator[tuple[int, T]]:
+    """The result of each recording, with its number, as it is ready. Steps are told of what is done in this process."""
+    if workers == 1 or len(recordings) <= 1:
+        yield from enumerate(do(each, step) for each in recordings)
+        return
+    longest = sorted(range(len(recordings)), key=lambda number: -len(recordings[number].requests))
+    with ProcessPoolExecutor(min(workers, len(recordings))) as pool:
+        futures = {pool.submit(do, recordings[number], pass_on): number for number in longest}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _session(asked: RunPlan, recorded: RecordedSession, step: Step) -> Driven:
+    """One session under every policy that was asked for, and what it could have been without one. Reality is always
+    driven, because everything is judged beside it; in a window of a certain size that is a client that compacts in it.
+    """
+    baseline = baseline_of(asked.settings)
+    trace = trace_of(recorded, step)
+    sized = Sized(trace, attrs.evolve(asked.settings, model=asked.model or own_model(recorded.model)))
+    wanted = demands(trace)
+    policies = choose_policies(asked.policies)
+    window = asked.settings.window
+    if window is not None and sized.head.tokens >= window:  # nothing can be done, and one run says so
+        settings = sized.settings
+        return {(settings.tariff.name, baseline.name): simulate(sized, (), attrs.evolve(baseline, compacts=None))}
+    found: dict[tuple[str, str], SessionResult] = {}
+    for tariff in _list_tariffs(asked):
+        under = sized.under(attrs.evolve(sized.settings, tariff=tariff))
+        is_main = tariff == asked.settings.tariff
+        reality = simulate(under, wanted if is_main else (), baseline, step=step)
+        for policy in _list_driven(policies):
+            # What was needed is asked of a policy that is judged, or that has to bring it back.
+            needed = wanted if (is_main and policy in policies) or policy.planner or policy.for_trace else ()
+            driven = reality if policy is baseline else _drive(under, needed, policy, reality, step)
+            found[tariff.name, policy.name] = driven
+    return found
+
+
+def _list_tariffs(asked: RunPlan) -> Sequence[JudgedTariff]:
+    """Those under which sessions are driven, the main one first."""
+    return list(dict.fromkeys((asked.settings.tariff, *asked.tariffs)))
+
+
+def _list_driven(policies: Sequence[Policy]) -> Sequence[Policy]:
+    """The policies under which sessions are driven, reality among them."""
+    return list({each.name: each for each in (*DENOMINATORS, *policies)}.values())
+
+
+def _comparisons(asked: RunPlan, policies: Sequence[Policy], results: Sequence[Driven]) -> Iterator[PolicyComparison]:
+    for tariff in asked.tariffs:
+        for policy in policies:
+            for other in _list_denominators(asked):
+                if policy not in DENOMINATORS:
+                    managed, without = (
+                        [found[tariff.name, name] for found in results] for name in (policy.name, other.name)
+                    )
+                    yield compare(tariff.name, policy.name, other.name, managed, without)
+
+
+def _legend(asked: RunPlan) -> dict[str, str]:
+    """What the tariffs and what policies are compared with are, and what of that is a guess."""
+    return {
+        **{tariff.name: tariff.about for tariff in asked.tariffs},
+        **{
+            policy.name: policy.about + (f" A guess: {policy.guess}." if policy.guess else "")
+            for policy in _list_denominators(asked)
+        },
+    }
+
+
+def _list_denominators(asked: RunPlan) -> Sequence[Policy]:
+    """What a session could have been without us: in a window of a certain size only a client that compacts in it."""
+    if asked.settings.window is None:
+        return DENOMINATORS
+    scaled = "In another window than 200,000 tokens all of these numbers are as much smaller or larger."
+    return (attrs.evolve(NATIVE, about=f"{NATIVE.about} {scaled}"),)
+
+
+def _drive(sized: Sized, wanted: Sequence[Demand], policy: Policy, reality: SessionResult, step: Step) -> SessionResult:
+    """Raises BadOption where a policy of somebody's own fails; ours do not, and if one does, all of it is told."""
+    try:
+        return simulate(sized, wanted, policy, reality, step=step)
+    except Exception as error:
+        if policy in POLICIES:
+            raise
+        raise BadOption(f"The policy {policy.name} failed on {sized.trace.name}: {render_error(error)}.") from None
+
+
+def baseline_of(settings: Settings) -> Policy:
+    """What a session would have been without us."""
+    return UNMANAGED if settings.window is None else NATIVE
+
+
+def own_model(model: str | None) -> str:
+    """A session's model if its price is known, else MODEL."""
+    return model if model is not None and price_of(model) is not None else MODEL

@@ -1,0 +1,104 @@
+"""What an evaluation came to, in one sentence for people."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne_lab.evaluation.policies import POLICIES
+from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, SessionResult
+
+OURS = "mnemosyne"
+
+
+def find_judged(evaluation: Evaluation) -> PolicyResult | None:
+    """The policy that the sentence is about: the reader's own, else ours, else the cheapest that evicts and does not
+    know the future.
+    """
+    candidates = [each for each in evaluation.policies if not each.bound]
+    own = [each for each in candidates if each.name not in {policy.name for policy in POLICIES}]
+    ours = [each for each in candidates if each.name == OURS]
+    others = [each for each in candidates if any(one.evictions for one in each.sessions)]
+    return next(iter([*own, *ours, *sorted(others, key=_sum_billed)]), None)
+
+
+def _sum_billed(policy: PolicyResult) -> Fraction:
+    return sum((each.billed for each in policy.sessions), Fraction(0))
+
+
+def verdict(evaluation: Evaluation) -> str | None:
+    """The sentence; None where no policy was run that manages anything."""
+    policy = find_judged(evaluation)
+    if policy is None or not policy.sessions:
+        return None
+    sessions = policy.sessions
+    ours = sum(each.nanodollars for each in sessions) / NANODOLLARS
+    unmanaged = sum(each.nanodollars_unmanaged for each in sessions) / NANODOLLARS
+    which = "This session" if len(sessions) == 1 else f"These {len(sessions)} sessions"
+    name = "" if policy.name == OURS else f" under {policy.name}"
+    bill = _render_bill(ours, unmanaged)
+    return f"{which} would have cost {bill}{name}; {_dearer(sessions)}; {_render_misses(sessions)}."
+
+
+def _render_bill(bill: float, unmanaged: float) -> str:
+    told, without = dollars(bill), dollars(unmanaged)
+    return f"{told} either way" if told == without else f"{told} instead of {without}"
+
+
+WITHOUT = {
+    "unmanaged": "what really happened",
+    "uncompacted": "never compacting",
+    "native": "the client of today",
+}
+"""What a tariff's sentence says of what sessions could have been, by name."""
+
+
+def verdicts(comparisons: Sequence[PolicyComparison]) -> dict[str, str]:
+    """A sentence for each tariff, from the comparisons of one policy."""
+    return {
+        tariff: _sentence([each for each in comparisons if each.tariff == tariff])
+        for tariff in dict.fromkeys(each.tariff for each in comparisons)
+    }
+
+
+def _sentence(comparisons: Sequence[PolicyComparison]) -> str:
+    told = [
+        f"{_render_change(each.ratio)} {WITHOUT[each.against]}"
+        for each in comparisons
+        if each.ratio is not None and each.against in WITHOUT
+    ]
+    worst = max(comparisons, key=lambda each: Fraction(each.ends_dearer, each.ends or 1))
+    ends = "no end of a session more than 2 % dearer"
+    if worst.ends_dearer and worst.dearest_end is not None:
+        share, most = 100 * worst.ends_dearer / worst.ends, max(each.dearest_end or 0 for each in comparisons)
+        ends = f"{share:.2g} % of the ends more than 2 % dearer, up to {100 * float(most - 1):.0f} %"
+    return f"{', '.join(told)}; {ends}."
+
+
+def _render_change(ratio: Fraction) -> str:
+    percent = round(100 * float(ratio - 1), 1)
+    return f"{abs(percent)} % {'more' if percent > 0 else 'less'} than" if percent else "as much as"
+
+
+def dollars(amount: float) -> str:
+    """An amount for people: as many digits as it takes to tell two of its size apart."""
+    if amount >= 100 or amount == 0:
+        return f"${amount:,.0f}"
+    return f"${amount:.2f}" if amount >= 1 else f"${amount:.2g}"
+
+
+def _dearer(sessions: Sequence[SessionResult]) -> str:
+    worst, count = max(each.ratio for each in sessions), sum(each.ratio > DEARER for each in sessions)
+    if worst <= 1:
+        return "none dearer"
+    if not count:
+        return "none more than 2 % dearer"
+    return f"{count} more than 2 % dearer, the worst by {100 * float(worst - 1):.0f} %"
+
+
+def _render_misses(sessions: Sequence[SessionResult]) -> str:
+    demands, silent = (sum(getattr(each, name) for each in sessions) for name in ("demands", "silent"))
+    if not demands:
+        return "nothing was needed of what came before"
+    asked = demands - sum(each.resident for each in sessions)
+    lost = f", {silent} times without a hint where it is" if silent else ""
+    return f"{100 * asked / demands:.1f} % of what was needed had to be asked for again{lost}"

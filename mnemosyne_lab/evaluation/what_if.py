@@ -1,0 +1,185 @@
+"""What the sessions of a client have cost, and what they would have cost with us: told from its own transcripts,
+without a proxy, a key or a network.
+
+What was recorded is added up as the provider counted it. What would have been is a simulation, which first has to say
+what really happened: how far it is from the record is told beside it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+import attrs
+
+from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.figures import plural
+from mnemosyne_lab.evaluation.policies import UNMANAGED
+from mnemosyne_lab.evaluation.policy import Settings
+from mnemosyne_lab.evaluation.reading import RecordedSession, Unreadable, recording
+from mnemosyne_lab.evaluation.results import Evaluation
+from mnemosyne_lab.evaluation.running import RunPlan, evaluate_recordings
+from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, QUOTA, JudgedTariff
+from mnemosyne_lab.evaluation.transcripts import ToldConversation, ToldReply, TranscriptLine, conversations_of, lines_of
+from mnemosyne_lab.evaluation.verdict import OURS
+
+
+@attrs.frozen(kw_only=True)
+class WhatIf:
+    """``recorded`` is what all replies cost at list prices, in nanodollars; ``judged`` what those that were simulated
+    did, and ``listed`` what these would have cost without surcharges and rebates. ``tariff`` is the one that the record
+    shows; ``evaluation`` has the simulation, None where there was nothing to simulate. ``unknown`` are sentences about
+    what a transcript does not tell, ``skipped`` what could not be read.
+    """
+
+    sessions: int
+    agents: int
+    replies: int
+    used: Tokens
+    recorded: int
+    judged: int
+    listed: int
+    unpriced: int
+    tariff: JudgedTariff
+    evaluation: Evaluation | None
+    unknown: Sequence[str]
+    skipped: Sequence[str]
+
+
+def what_if(
+    paths: Sequence[Path],
+    *,
+    since: str,
+    tariffs: Sequence[JudgedTariff],
+    say: Callable[[str], None],
+    progress: Callable[[int, int], None],
+    workers: int | None = None,
+) -> WhatIf:
+    """Of the transcripts in files and folders, those conversations that were gone on with after ``since`` (ISO 8601, in
+    UTC), whole. Without ``tariffs``, the one that the record shows and a quota.
+    """
+    skipped: list[str] = []
+
+    def skip(sentence: str) -> None:
+        skipped.append(sentence)
+        say(f"Skipped: {sentence}")
+
+    read = list(_conversations(paths, skip))
+    used_since = [each for each in read if each.is_used_since(since)]
+    found = [each for each in used_since if each.replies]
+    replies = [reply for each in found for reply in each.replies]
+    used = sum((reply.used for reply in replies), Tokens())
+    tariff = API_1H if used.write_1h > used.write_5m else API_5M
+    recordings = list(_recordings(found, skip))
+    evaluation = None
+    if recordings:
+        asked = RunPlan(
+            policies=[UNMANAGED.name, OURS],
+            settings=Settings(tariff=tariff),
+            model=None,
+            tariffs=list(dict.fromkeys([tariff, *(tariffs or [QUOTA])])),
+        )
+        evaluation = evaluate_recordings(recordings, asked, skipped=skipped, progress=progress, workers=workers)
+    names = {each.name for each in recordings}
+    simulated = {turn["reply"] for each in found if each.name in names for turn in each.session["turns"]}
+    judged = [reply for reply in replies if reply.id in simulated]
+    return WhatIf(
+        sessions=sum(not each.is_sidechain for each in found),
+        agents=sum(each.is_sidechain for each in found),
+        replies=len(replies),
+        used=used,
+        recorded=sum(reply.nanodollars or 0 for reply in replies),
+        judged=sum(reply.nanodollars or 0 for reply in judged),
+        listed=sum(reply.listed for reply in judged),
+        unpriced=sum(reply.nanodollars is None for reply in replies),
+        tariff=tariff,
+        evaluation=evaluation,
+        unknown=(
+            *_name_left_out(read, used_since),
+            *_name_terms(judged),
+            *_unknown(found, evaluation, len(replies) - len(judged)),
+        ),
+        skipped=skipped,
+    )
+
+
+def _conversations(paths: Sequence[Path], skip: Callable[[str], None]) -> Iterator[ToldConversation]:
+    """Those of all files; of a reply that stands in several, the oldest file has it."""
+    files = {file for path in paths for file in (path.rglob("*.jsonl") if path.is_dir() else [path])}
+    seen: set[str] = set()
+    for file in sorted(files, key=_age):
+        try:
+            lines = list(lines_of(file))
+        except OSError as error:
+            skip(f"{file}: it cannot be read: {error.strerror or error}.")
+            continue
+        for sentence in lines:
+            if isinstance(sentence, str):
+                skip(sentence)
+        yield from conversations_of(file.stem, [line for line in lines if isinstance(line, TranscriptLine)], seen)
+
+
+def _age(path: Path) -> tuple[float, str]:
+    try:
+        return path.stat().st_mtime, str(path)
+    except OSError:
+        return 0.0, str(path)
+
+
+def _recordings(found: Sequence[ToldConversation], skip: Callable[[str], None]) -> Iterator[RecordedSession]:
+    names: Counter[str] = Counter()
+    for each in found:
+        names[each.name] += 1
+        if names[each.name] > 1:  # two files of one name, in folders of their own
+            each.name = each.session["name"] = f"{each.name} ({names[each.name]})"
+        if each.session["turns"]:
+            try:
+                yield recording(each.name, each.session)
+            except Unreadable as error:
+                skip(f"{each.name}: {error}.")
+
+
+def _name_left_out(read: Sequence[ToldConversation], used_since: Sequence[ToldConversation]) -> Iterator[str]:
+    """What is in none of the sums, because a transcript lacks a number or a time."""
+    if untimed := sum(not each.times for each in read):
+        yield (
+            f"{plural(untimed, 'conversation')} left out: the records have no times, so when"
+            f" {'it was' if untimed == 1 else 'they were'} used is not known."
+        )
+    if uncounted := sum(len(each.uncounted) for each in used_since):
+        yield f"{plural(uncounted, 'reply')} left out: the token counts are missing or are not whole numbers."
+
+
+def _name_terms(replies: Sequence[ToldReply]) -> Iterator[str]:
+    """What the money that was recorded holds and the simulation lacks."""
+    count = sum(reply.nanodollars not in (None, reply.listed) for reply in replies)
+    if count:
+        yield (
+            f"{count:,} replies cost more or less than the plain list price (fast mode, place, tier, web searches);"
+            " the simulation takes all at that price."
+        )
+
+
+def _unknown(found: Sequence[ToldConversation], evaluation: Evaluation | None, left: int) -> Iterator[str]:
+    sessions = evaluation.policies[0].sessions if evaluation is not None else ()
+    heads = [session.points[0].fixed for session in sessions if session.points]
+    if heads:
+        yield (
+            "System prompt and tools are in no transcript: what the counted prompts hold beyond the messages is taken"
+            f" for them, {min(heads):,} to {max(heads):,} tokens, {round(median(heads)):,} in the middle. How much of"
+            " that are tools, and what paging would take out of them, only a log tells (`mnemosyne report`)."
+            " What the client adds by itself (reminders, what changed in files) is counted with what stands beside it."
+        )
+    if thinking := sum(each.thinking_removed for each in found):
+        yield f"The text of {thinking:,} blocks of thinking was not kept; their signatures tell their size."
+    if images := sum(each.images for each in found):
+        yield f"{images:,} images are taken for what their size in pixels makes them."
+    if agents := sum(each.is_sidechain for each in found):
+        yield f"{agents:,} conversations of sub-agents are judged like sessions of their own."
+    if resets := sum(len(each.session["resets"]) for each in found):
+        yield (
+            f"What the client spent to compact {resets:,} times is not recorded; the simulation bills the prompt once"
+            " more and the summary."
+        )
+    if left:
+        yield f"{left:,} replies were recorded and are not simulated: their user went back behind them."

@@ -1,0 +1,50 @@
+"""Errors as the Messages API tells them: one JSON shape, a type that belongs to the status.
+
+Source: Messages API documentation (errors).
+"""
+
+import orjson
+
+from mnemosyne_lab.provider.wire_steps import Chunk, Head, HeaderLines, Step
+
+TYPES: dict[int, tuple[str, str]] = {
+    400: ("invalid_request_error", "The request is not valid."),
+    401: ("authentication_error", "invalid x-api-key"),
+    402: ("billing_error", "There is a problem with the billing of this account."),
+    403: ("permission_error", "This key may not use the resource."),
+    404: ("not_found_error", "Not Found"),
+    405: ("invalid_request_error", "Method Not Allowed"),
+    409: ("conflict_error", "The request is in conflict with another one."),
+    413: ("request_too_large", "Request exceeds the maximum size"),
+    429: ("rate_limit_error", "This request would exceed the rate limit of your organization."),
+    500: ("api_error", "Internal server error"),
+    504: ("timeout_error", "The request timed out."),
+    529: ("overloaded_error", "Overloaded"),
+}
+
+
+class ApiFailure(Exception):
+    """The API answers with an error instead of a message."""
+
+    def __init__(
+        self, status: int, message: str | None = None, *, param: str | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.param = param
+        """The place in the body, in the dialects whose errors name one."""
+        self.code = code
+
+
+def error_body(status: int, request_id: str, message: str | None = None, kind: str | None = None) -> bytes:
+    """The JSON body of an error; type and message default to those of the status."""
+    usual = TYPES.get(status, ("api_error", "Something went wrong."))
+    error = {"type": kind or usual[0], "message": message or usual[1]}
+    return orjson.dumps({"type": "error", "error": error, "request_id": request_id})
+
+
+def whole(status: int, headers: HeaderLines, body: bytes) -> list[Step]:
+    """A response with a JSON body of known length."""
+    framing = [("content-type", "application/json"), ("content-length", str(len(body)))]
+    return [Head(status, [*framing, *headers]), Chunk(body)]

@@ -1,0 +1,66 @@
+"""What a reply in either dialect of OpenAI depends on, and what both count alike."""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import orjson
+
+from mnemosyne_lab.provider.delivery import Rendering
+from mnemosyne_lab.provider.openai_errors import openai_error_body
+from mnemosyne_lab.provider.prefix_cache import PrefixUse
+from mnemosyne_lab.provider.reading import Body, Json, as_dict, tokens
+from mnemosyne_lab.provider.script import Failure
+from mnemosyne_lab.provider.view import RequestView
+
+CREATED = 1_767_225_600
+"""Seconds since 1970 in every reply: the stand-in has no wall clock."""
+
+
+@attrs.frozen
+class OpenAiContext:
+    """What a reply depends on besides the script."""
+
+    body: Body
+    view: RequestView
+    number: int
+    """Of this request for a message, from 1."""
+    next_id: Callable[[], str]
+    """Makes the part of an id that tells it from all others."""
+    prefix: PrefixUse
+    secret: bytes
+
+    def is_custom(self, tool: str) -> bool:
+        """Whether the tool of that name takes a text instead of JSON."""
+        return as_dict(self.view.tools.get(tool)).get("type") == "custom"
+
+
+@attrs.frozen
+class Composed:
+    """A finished reply. `text` is what a template makes of it."""
+
+    rendering: Rendering
+    text: str
+
+
+def write_failure(failure: Failure) -> bytes:
+    """The JSON body of a scripted failure."""
+    return openai_error_body(failure.status, failure.message, failure.type)
+
+
+def write_input(block: dict[str, Json], *, custom: bool) -> str:
+    """The arguments of a scripted call: JSON, or the text of a custom tool."""
+    given = block.get("input", {})
+    return str(as_dict(given).get("input", "")) if custom else orjson.dumps(given).decode()
+
+
+def count_output(text: str, blocks: list[dict[str, Any]]) -> tuple[int, int]:
+    """Tokens of a reply, and how many of them are reasoning."""
+    thought = sum(len(str(block.get("thinking", ""))) for block in blocks if block.get("type") == "thinking")
+    return max(1, tokens(len(text))), min(tokens(thought), max(1, tokens(len(text))))
+
+
+def add_timings(made: dict[str, Any], prefix: PrefixUse, output: int) -> dict[str, Any]:
+    """The same with the `timings` that a local server adds."""
+    timings = prefix.report(output)
+    return {**made, "timings": timings} if timings else made

@@ -1,0 +1,99 @@
+"""A reply on its way out: whole or as a stream, then the faults of the script, then the framing. Pure."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import orjson
+
+from mnemosyne_lab.provider.api_errors import whole
+from mnemosyne_lab.provider.faults import apply
+from mnemosyne_lab.provider.reading import Headers, header
+from mnemosyne_lab.provider.script import Failure, Raw, ScriptedReply
+from mnemosyne_lab.provider.stream_events import Event, StreamForm
+from mnemosyne_lab.provider.wire_steps import Chunk, CloseIdle, Cut, Head, HeaderLines, Step, Wait, compress, frame
+
+
+@attrs.frozen
+class Rendering:
+    """One reply in one dialect, in each way in which it may leave."""
+
+    form: StreamForm
+    make_whole: Callable[[], dict[str, Any]]
+    make_events: Callable[[], Sequence[Event]]
+    write_failure: Callable[[Failure], bytes]
+    """The JSON body of a scripted failure."""
+
+
+def deliver(
+    reply: ScriptedReply, rendering: Rendering, *, stream: bool, asked: Headers, headers: HeaderLines
+) -> list[Step]:
+    """Everything that happens on the connection for this reply.
+
+    `asked` are the request's headers, `headers` those of the response that the dialect adds.
+    """
+    if any(fault.kind == "cut_before_reply" for fault in reply.faults):
+        return [*wait_for(reply.pace.first), Cut(any(fault.reset for fault in reply.faults))]
+    if reply.raw is not None:
+        return [*wait_for(reply.pace.first), *raw_steps(reply.raw)]
+    headers = [*headers, *reply.transport.headers]
+    if reply.failure is not None:
+        steps = _fail(reply.failure, rendering.write_failure(reply.failure), headers)
+    elif stream:
+        steps = _stream(reply, rendering, headers)
+    else:
+        steps = _send_whole(reply, rendering, headers)
+    steps = list(frame(steps, reply.transport.framing))
+    if reply.transport.close_after:
+        steps.append(CloseIdle())
+    if reply.transport.gzip and "gzip" in (header(asked, "accept-encoding") or ""):
+        steps = list(compress(steps))
+    return [*wait_for(reply.pace.first), *steps]
+
+
+def wait_for(seconds: float) -> list[Step]:
+    """One wait, or none for no time."""
+    return [Wait(seconds)] if seconds else []
+
+
+def raw_steps(raw: Raw) -> list[Step]:
+    """A literal response."""
+    body = raw.payload()
+    names = {name.lower() for name, _ in raw.headers}
+    headers = list(raw.headers)
+    if not names & {"content-length", "transfer-encoding"}:
+        headers.append(("content-length", str(len(body))))
+    return [Head(raw.status, headers, raw.reason, literal=True), *([Chunk(body)] if body else [])]
+
+
+def _fail(failure: Failure, body: bytes, headers: HeaderLines) -> list[Step]:
+    extra = list(failure.headers)
+    if failure.retry_after is not None:
+        extra.append(("retry-after", f"{failure.retry_after:g}"))
+    return whole(failure.status, [*headers, *extra], body)
+
+
+def _send_whole(reply: ScriptedReply, rendering: Rendering, headers: HeaderLines) -> list[Step]:
+    steps = whole(200, headers, orjson.dumps(rendering.make_whole()))
+    for fault in reply.faults:
+        if fault.kind == "silence":
+            steps.insert(0, Wait(fault.seconds))
+        elif fault.kind == "cut":
+            assert isinstance(steps[-1], Chunk)
+            kept = steps[-1].data[: fault.inside or len(steps[-1].data) // 2]
+            return [*steps[:-1], Chunk(kept), Cut(fault.reset)]
+    return steps
+
+
+def _stream(reply: ScriptedReply, rendering: Rendering, headers: HeaderLines) -> list[Step]:
+    events = list(rendering.make_events())
+    if any(fault.kind == "no_message_stop" for fault in reply.faults):
+        events = [event for event in events if event.name != rendering.form.last]
+    head = Head(200, [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"), *headers])
+    return [head, *apply(reply.faults, events, rendering.form)]
+
+
+def cut(text: str, size: int) -> list[str]:
+    """The text in deltas of so many characters."""
+    size = max(1, size)
+    return [text[start : start + size] for start in range(0, len(text), size)]

@@ -1,0 +1,74 @@
+"""What a Responses body says: its items, and what the rules of a script see."""
+
+from collections.abc import Iterator
+
+from mnemosyne_lab.provider.reading import Body, Headers, Json, as_dict, as_list, text_in, tools
+from mnemosyne_lab.provider.view import RequestView, Utterance, merge
+
+_SYSTEM = {"system", "developer"}
+
+
+def list_items(body: Body) -> list[dict[str, Json]]:
+    """The input items that are objects, in order; a text is one user message."""
+    given = body.get("input")
+    if isinstance(given, str):
+        return [{"type": "message", "role": "user", "content": given}]
+    return [item for item in as_list(given) if isinstance(item, dict)]
+
+
+def list_tools(body: Body) -> Iterator[dict[str, Json]]:
+    """Every tool of the body and of its `additional_tools` items; one of a namespace says which in `namespace`."""
+    offered = list(tools(body))
+    for item in list_items(body):
+        if item_type(item) == "additional_tools":
+            offered += tools(item)
+    for tool in offered:
+        if tool.get("type") == "namespace":
+            yield from ({**inner, "namespace": tool.get("name")} for inner in tools(tool))
+        else:
+            yield tool
+
+
+def item_type(item: dict[str, Json]) -> str:
+    """The type of an item; a message may leave it out."""
+    return str(item.get("type", "message" if "role" in item else ""))
+
+
+def is_output(item: dict[str, Json]) -> bool:
+    """Whether an item is the client's answer to a call."""
+    return item_type(item).endswith("_output")
+
+
+def view_responses(body: Body, headers: Headers) -> RequestView:
+    """The view of a Responses body."""
+    items = list_items(body)
+    system = [text_in(item.get("content")) for item in items if item.get("role") in _SYSTEM]
+    return RequestView(
+        model=str(body.get("model")),
+        stream=body.get("stream") is True,
+        headers=headers,
+        system="\n".join([text_in(body.get("instructions")), *system]),
+        said=merge(_utterances(items)),
+        text="\n".join(map(_text, items)),
+        tools={str(tool.get("name", tool.get("type"))): tool for tool in list_tools(body)},
+        schema=as_dict(as_dict(body.get("text")).get("format")).get("schema"),
+        compacts=bool(items) and item_type(items[-1]) == "compaction_trigger",
+    )
+
+
+def _utterances(items: list[dict[str, Json]]) -> Iterator[Utterance]:
+    for item in items:
+        if item_type(item) == "message":
+            role = item.get("role")
+            if role not in _SYSTEM:
+                yield Utterance("assistant" if role == "assistant" else "user", _text(item))
+        elif item_type(item) == "agent_message":
+            yield Utterance("user", _text(item))
+        elif is_output(item):
+            yield Utterance("user", _text(item), brings_results=True)
+        else:
+            yield Utterance("assistant", _text(item))
+
+
+def _text(item: dict[str, Json]) -> str:
+    return text_in(item.get("output") if is_output(item) else item.get("content"))

@@ -1,0 +1,341 @@
+"""A script: plain data that says what the stand-in answers.
+
+A script is a list of rules, tried in order; the first that fits a request gives the reply, and a request that fits none
+gets a sensible short answer. A rule that lists `replies` plays an agent's loop: the reply is chosen by how many rounds
+of tool results follow the last typed prompt in the request itself, so a repeated request gets the same reply and
+simultaneous clients do not disturb each other. The same data is written in JSON or TOML::
+
+    {"rules": [
+      {"when": {"lane": "main", "prompt": "tests"},
+       "replies": [
+         {"content": [{"type": "thinking", "thinking": "Look first."},
+                      {"type": "tool_use", "name": "Bash", "input": {"command": "ls"}}]},
+         {"text": "All tests pass."}]}]}
+"""
+
+import base64
+import json
+import tomllib
+from functools import partial
+from operator import eq
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import cattrs
+from cattrs.errors import BaseValidationError
+from cattrs.v import format_exception, transform_error
+
+from mnemosyne.errors import BadConfiguration
+from mnemosyne_lab.provider.reading import Json
+
+Place = int | str
+"""Where in the stream: after that many events (negative counts from the end), or before the first event so named."""
+
+
+@attrs.frozen(kw_only=True)
+class When:
+    """Which requests a rule fits: all given conditions hold. Without conditions it fits every request."""
+
+    lane: Literal["main", "agent", "side"] | None = None
+    """`side`: no tools; `agent`: a sub-agent's header; `main`: the rest."""
+    prompt: str | None = None
+    """Occurs in the last user turn that answers no tool."""
+    last: str | None = None
+    """Occurs in the last user turn, tool results included."""
+    system: str | None = None
+    """Occurs in the system prompt."""
+    tools: bool | None = None
+    """Whether the request offers tools."""
+    tool: str | None = None
+    """A tool of that name is offered."""
+    model: str | None = None
+    """Shell pattern for the model, e.g. `claude-haiku-*`."""
+    after_tools: bool | None = None
+    """Whether the last turn brings tool results."""
+    rounds: int | None = None
+    """Exactly that many user turns with tool results follow the last typed prompt."""
+    request: int | None = None
+    """The n-th POST of a message to this server, from 1."""
+    agent: str | None = None
+    """The value of the `x-claude-code-agent-id` header."""
+    stream: bool | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Pace:
+    """How fast a reply arrives, in seconds, and in what pieces. All is instant by default."""
+
+    first: float = 0
+    """Before the head of the response."""
+    between: float = 0
+    """Before each delta."""
+    characters: int = 24
+    """Of text, thinking or tool input in one delta."""
+    ping: bool = True
+    """A `ping` after `message_start`, as the API sends."""
+
+
+@attrs.frozen(kw_only=True)
+class Transport:
+    """How the bytes of a reply travel."""
+
+    framing: Literal["frame", "byte", "whole"] | list[int] = "frame"
+    """One chunk for each event, for each byte, for all; or these sizes in bytes, over and over."""
+    gzip: bool = False
+    """Compress when the client accepts gzip."""
+    close_after: bool = False
+    """Close the idle connection after the response, without having announced it."""
+    headers: list[tuple[str, str]] = attrs.field(factory=list)
+    """Added to the response."""
+
+
+@attrs.frozen(kw_only=True)
+class Failure:
+    """A reply that is an error of the API, with its JSON body."""
+
+    status: int
+    type: str | None = None
+    """The API's name; by default the one that belongs to the status."""
+    message: str | None = None
+    headers: list[tuple[str, str]] = attrs.field(factory=list)
+    retry_after: float | None = None
+    """Seconds."""
+
+
+@attrs.frozen(kw_only=True)
+class Raw:
+    """A literal response; nothing is added but the length, when no header frames the body."""
+
+    status: int = 200
+    reason: str = ""
+    headers: list[tuple[str, str]] = attrs.field(factory=list)
+    body: str = ""
+    base64: str | None = None
+    """The body's bytes, instead of `body`."""
+
+    def payload(self) -> bytes:
+        """The body's bytes. Raises ValueError when `base64` is not base64."""
+        return base64.b64decode(self.base64, validate=True) if self.base64 is not None else self.body.encode()
+
+    def __attrs_post_init__(self) -> None:
+        self.payload()
+
+
+@attrs.frozen(kw_only=True)
+class WireFault:
+    """Something wrong, or only unusual, at a place of the stream.
+
+    `index_gap`, `restart_index` and `duplicate_tool_id` are for the Messages dialect; all others for each.
+
+    ========================  ==================================================================================
+    kind                      what happens
+    ========================  ==================================================================================
+    `index_gap`               block numbers skip one after the first block
+    `restart_index`           every block is number 0
+    `second_message_start`    `message_start` comes again at the place
+    `no_message_stop`         the stream ends in good order without `message_stop` (Chat: `[DONE]`; Responses:
+                              `response.completed`)
+    `duplicate_tool_id`       the first tool call repeats an id of the history, or of the reply's second call
+    `event`                   an event with this `name` and `data` at the place
+    `comment`                 a comment line with this `text` at the place
+    `ping`                    a `ping` at the place; a comment line in the dialects that have none
+    `bytes`                   this `text`, literally, at the place
+    `error_event`             an `error` event with this `error_type` and `text` at the place; the stream ends
+    `silence`                 nothing for `seconds` at the place, but a `ping` each `ping_every` seconds if given
+    `cut`                     the TCP connection breaks at the place, inside the next event if `inside` > 0
+    `cut_before_reply`        the TCP connection breaks before any byte of the response
+    ========================  ==================================================================================
+    """
+
+    kind: Literal[
+        "index_gap",
+        "restart_index",
+        "second_message_start",
+        "no_message_stop",
+        "duplicate_tool_id",
+        "event",
+        "comment",
+        "ping",
+        "bytes",
+        "error_event",
+        "silence",
+        "cut",
+        "cut_before_reply",
+    ]
+    at: Place = -1
+    name: str = "unheard_of"
+    data: dict[str, Any] = attrs.field(factory=dict)
+    text: str = ""
+    error_type: str = "overloaded_error"
+    seconds: float = 0
+    ping_every: float | None = None
+    inside: int = 0
+    """Bytes of the next event that still leave."""
+    reset: bool = False
+    """End with a TCP reset instead of a plain end of stream."""
+
+
+@attrs.frozen(kw_only=True)
+class ScriptedReply:
+    """What the model, or a misfortune, answers. At most one of `failure` and `raw` replaces the message."""
+
+    text: str | None = None
+    """Short for one text block, after those of `content`."""
+    content: list[dict[str, Any]] = attrs.field(factory=list)
+    """Blocks: `text`, `thinking`, `redacted_thinking`, `tool_use` (name and input; the id is made), or any other type,
+    which is sent whole. Each dialect writes them as its own; a tool of type `custom` gets the input's `input`, a text.
+    In a tool's input, `{"$find": "regex"}` becomes what the expression last matched in the request's text (its first
+    group if it has one)."""
+    stop_reason: str | None = None
+    """By default `tool_use` when a tool is called, else `end_turn`; the other dialects say the same in their words."""
+    stop_sequence: str | None = None
+    stop_details: dict[str, Any] | None = None
+    usage: dict[str, Any] = attrs.field(factory=dict)
+    """Overrides fields of the computed usage."""
+    pace: Pace = attrs.field(factory=Pace)
+    transport: Transport = attrs.field(factory=Transport)
+    faults: list[WireFault] = attrs.field(factory=list)
+    failure: Failure | None = None
+    raw: Raw | None = None
+
+    @property
+    def blocks(self) -> list[dict[str, Any]]:
+        """All content, as scripted."""
+        text = [] if self.text is None else [{"type": "text", "text": self.text}]
+        return [*self.content, *text]
+
+    def __attrs_post_init__(self) -> None:
+        needed = {"text": "text", "tool_use": "name"}
+        for number, block in enumerate(self.content):
+            kind = block.get("type")
+            if not isinstance(kind, str):
+                raise ValueError(f"content[{number}] needs a `type`")
+            if kind in needed and not isinstance(block.get(needed[kind]), str):
+                raise ValueError(f"content[{number}] of type {kind} needs `{needed[kind]}`")
+
+
+@attrs.frozen(kw_only=True)
+class ScriptRule:
+    """A condition and what to answer: `reply` always, or `replies[n]` after n rounds of tools."""
+
+    when: When = attrs.field(factory=When)
+    reply: ScriptedReply | None = None
+    replies: list[ScriptedReply] = attrs.field(factory=list)
+    skip: int = 0
+    """Lets that many fitting requests pass first."""
+    times: int | None = None
+    """Answers that many requests, then fits none; for faults that pass."""
+    name: str = ""
+    """For reports."""
+    counting: bool = False
+    """The rule is for count_tokens, and for nothing else; its reply can only be `failure` or `raw`."""
+
+    def __attrs_post_init__(self) -> None:
+        if (self.reply is None) == (not self.replies):
+            raise ValueError("a rule needs either `reply` or `replies`")
+
+    def reply_for(self, rounds: int) -> ScriptedReply | None:
+        """The reply after that many rounds of tools; nothing when its list is at an end."""
+        if self.reply is not None:
+            return self.reply
+        return self.replies[rounds] if rounds < len(self.replies) else None
+
+
+@attrs.frozen(kw_only=True)
+class Script:
+    """All rules, and what the server answers where none fits."""
+
+    rules: list[ScriptRule] = attrs.field(factory=list)
+    default: ScriptedReply | None = None
+    """For requests with tools that fit no rule."""
+    window: int | None = None
+    """Tokens of input accepted, instead of the model's own limit."""
+    routes: dict[str, Raw] = attrs.field(factory=dict)
+    """Literal responses by `METHOD /path`, for anything a test wants; they come before everything else."""
+
+
+_converter = cattrs.Converter(forbid_extra_keys=True)
+
+
+def _place(value: Any, _: Any) -> Place:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("a place is a number of events or the name of one")
+    return value
+
+
+def _framing(value: Any, _: Any) -> Any:
+    if value in ("frame", "byte", "whole"):
+        return value
+    if isinstance(value, list) and value and all(isinstance(size, int) and size > 0 for size in value):
+        return value
+    raise ValueError('framing is "frame", "byte", "whole" or a list of sizes of 1 byte or more')
+
+
+def _header(value: Any, _: Any) -> tuple[str, str]:
+    if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(part, str) for part in value):
+        return value[0], value[1]
+    raise ValueError("a header is a pair of name and value")
+
+
+def _exactly(kind: type) -> Any:
+    """Refuses what cattrs would convert in silence, such as a number where a text is meant."""
+
+    def structure(value: Any, _: Any) -> Any:
+        accepted: tuple[type, ...] = (int, float) if kind is float else (kind,)
+        if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+            raise ValueError(f"expected {kind.__name__}, found {type(value).__name__}")
+        return value
+
+    return structure
+
+
+for _kind in (str, int, float, bool):
+    _converter.register_structure_hook(_kind, _exactly(_kind))
+_FRAMING = Literal["frame", "byte", "whole"] | list[int]
+for _shape, _hook in ((Place, _place), (_FRAMING, _framing), (tuple[str, str], _header)):
+    _converter.register_structure_hook_func(partial(eq, _shape), _hook)
+
+
+def _say(problem: BaseException, expected: type | None) -> str:
+    """Our own words where we have them; cattrs prefixes others with "unknown error"."""
+    if type(problem) is ValueError:
+        return str(problem)
+    return format_exception(problem, expected).removeprefix("unknown error ").replace("typing.Literal", "")
+
+
+def from_data(data: Json) -> Script:
+    """A script from decoded JSON or TOML.
+
+    Raises BadConfiguration, naming each place that does not fit.
+    """
+    if not isinstance(data, dict):
+        raise BadConfiguration("a script is an object with `rules`, not " + type(data).__name__)
+    if not isinstance(data.get("rules", []), list):
+        raise BadConfiguration("script.rules: expected a list of rules")
+    try:
+        return _converter.structure(data, Script)
+    except BaseValidationError as problem:
+        told = transform_error(problem, path="script", format_exception=_say)
+        raise BadConfiguration("; ".join(told)) from problem
+    except (ValueError, TypeError) as problem:
+        raise BadConfiguration(f"script: {problem}") from problem
+
+
+def load(path: Path) -> Script:
+    """A script from a `.toml` file, or from JSON in any other file.
+
+    Raises BadConfiguration when the file cannot be read, is not JSON or TOML, or does not fit.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise BadConfiguration(f"cannot read the script {path}: {problem}") from problem
+    try:
+        data = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except ValueError as problem:
+        raise BadConfiguration(f"the script {path} is not valid: {problem}") from problem
+    try:
+        return from_data(data)
+    except BadConfiguration as problem:
+        raise BadConfiguration(f"in the script {path}: {problem}") from problem

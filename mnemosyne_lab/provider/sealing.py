@@ -1,0 +1,38 @@
+"""Reasoning that only the stand-in can read: a seal over what was thought and over the item that came next.
+
+`encrypted_content` is not encrypted here, but signed, so that any change shows. Pure: the secret is an argument.
+"""
+
+import base64
+import hashlib
+import hmac
+
+from mnemosyne_lab.provider.reading import Json
+
+_SIZE = 16
+
+
+def name_item(item: dict[str, Json]) -> str:
+    """What tells an item from others, however a client echoes it: its type, and of a call its id."""
+    return f"{item.get('type')} {item.get('call_id', '')}".strip()
+
+
+def seal(secret: bytes, following: str, text: str) -> str:
+    """The seal of a text before the item of that name."""
+    held = f"{following}\n{text}".encode()
+    return base64.urlsafe_b64encode(_sign(secret, held) + held).decode()
+
+
+def open_seal(secret: bytes, sealed: str) -> tuple[str, str]:
+    """The name of the item that followed, and the text. Raises ValueError when the seal is not ours as we made it."""
+    held = base64.b64decode(sealed, altchars=b"-_", validate=True)
+    if base64.urlsafe_b64encode(held).decode() != sealed:
+        raise ValueError("the seal is written in another way than ours")
+    if not hmac.compare_digest(held[:_SIZE], _sign(secret, held[_SIZE:])):
+        raise ValueError("the seal does not fit")
+    following, _, text = held[_SIZE:].decode().partition("\n")
+    return following, text
+
+
+def _sign(secret: bytes, held: bytes) -> bytes:
+    return hmac.new(secret, held, hashlib.sha256).digest()[:_SIZE]

@@ -1,0 +1,148 @@
+"""Runs the pairs of a trial, one run after the other, as long as its budget lasts."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+
+from mnemosyne_lab.trial.record import RunResult
+from mnemosyne_lab.trial.tasks import PlannedRun
+
+SHOWN_BYTES = 65_536
+"""So much of the end of what a command said is searched for what it cost."""
+
+_COST = re.compile(r'"total_cost_usd"\s*:\s*([0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)')
+
+
+@attrs.frozen(kw_only=True)
+class Arm:
+    """One way of a trial: the base ``url`` of its provider, and the variables that only its runs get, such as a key."""
+
+    url: str
+    environ: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+
+
+@attrs.frozen
+class Stopped:
+    """Why a trial ended before its last pair."""
+
+    why: str
+
+
+def run_pairs(
+    pairs: Iterable[tuple[PlannedRun, PlannedRun]],
+    done: Iterable[RunResult],
+    run: Callable[[PlannedRun], RunResult],
+    add: Callable[[RunResult], None],
+    budget: float | None,
+) -> Stopped | None:
+    """Run what is not done yet, pair by pair, and ``add`` each result; None once all is.
+
+    A pair is begun only if what was spent and the dearest pair so far fit in the ``budget`` (dollars); one that has
+    begun is finished. Where a run does not say what it cost, nobody could keep a budget, so it ends there.
+    """
+    results = {(each.pair, each.arm): each for each in done}
+    for pair in pairs:
+        missing = [each for each in pair if (each.pair, each.arm) not in results]
+        if missing and budget is not None:
+            stopped = _why_stop(results.values(), budget)
+            if stopped is not None:
+                return stopped
+        for each in missing:
+            result = run(each)
+            add(result)
+            results[each.pair, each.arm] = result
+    return None
+
+
+def _why_stop(results: Iterable[RunResult], budget: float) -> Stopped | None:
+    spent: dict[str, float] = {}
+    for each in results:
+        if each.dollars is None:
+            return Stopped(f"{each.pair} did not say what it cost, so the budget cannot be kept")
+        spent[each.pair] = spent.get(each.pair, 0.0) + each.dollars
+    total, dearest = sum(spent.values()), max(spent.values(), default=0.0)
+    if total + dearest > budget:
+        return Stopped(f"${total:.2f} were spent, and another pair may cost ${dearest:.2f}")
+    return None
+
+
+def run_task(
+    planned: PlannedRun, arms: Mapping[str, Arm], environ: Mapping[str, str], price: float | None
+) -> RunResult:
+    """Run a task's command and then its check, in a fresh copy of its folder that is gone afterwards. ``price`` is what
+    a run costs, in dollars, that does not say so itself.
+    """
+    arm = arms[planned.arm]
+    with tempfile.TemporaryDirectory(prefix="mnemosyne-trial-", ignore_cleanup_errors=True) as place:
+        folder = Path(place) / "work"
+        if planned.task.folder is None:
+            folder.mkdir()
+        else:
+            shutil.copytree(planned.task.folder, folder, symlinks=True)
+        given = {
+            **environ,
+            **_addresses(arm.url),
+            **arm.environ,
+            "MNEMOSYNE_TRIAL_RUN": f"{planned.pair} {planned.arm}",
+        }
+        output = Path(place) / "output"
+        began = time.monotonic()
+        code = _run(planned.task.command, folder, given, planned.task.seconds, output)
+        seconds = time.monotonic() - began
+        dollars = _find_cost(output)
+        check = _run(planned.task.check, folder, dict(environ), planned.task.seconds, Path(place) / "check")
+    return RunResult(
+        pair=planned.pair,
+        arm=planned.arm,
+        first=planned.first,
+        passed=check == 0,
+        exit=code,
+        seconds=round(seconds, 3),
+        dollars=price if dollars is None else dollars,
+        stopped=code is None,
+    )
+
+
+def _addresses(url: str) -> Mapping[str, str]:
+    """How clients are told where their provider is."""
+    base = url.rstrip("/")
+    return {"ANTHROPIC_BASE_URL": base, "OPENAI_BASE_URL": f"{base}/v1"}
+
+
+def _run(command: str, folder: Path, environ: Mapping[str, str], seconds: float, output: Path) -> int | None:
+    """The exit code of a command in a shell; None where it took too long. Nothing of it goes on afterwards."""
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            cwd=folder,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _find_cost(output: Path) -> float | None:
+    """What a command says last that it cost, as Claude Code does with ``--output-format json``."""
+    with output.open("rb") as file:
+        file.seek(max(0, output.stat().st_size - SHOWN_BYTES))
+        found = _COST.findall(file.read().decode(errors="replace"))
+    return float(found[-1]) if found else None

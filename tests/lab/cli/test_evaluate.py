@@ -1,0 +1,294 @@
+"""``mnemosyne evaluate``: the table, the reports, and what it says of files that it cannot use."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from click.testing import CliRunner, Result
+
+from mnemosyne.cli import main
+from mnemosyne.services.exporting import export
+from tests.actors.support import CODEC, StoppableLog
+from tests.adapters.log_support import stream
+from tests.domain.wire.dialects import WRITTEN, Written
+from tests.http.test_dialects import talk
+from tests.lab.evaluation.recordings import LONG, session
+from tests.services.talking import Plain, rich_session, talking
+
+SUMS = {
+    *(
+        "turns",
+        "tokens_sent",
+        "tokens_unmanaged",
+        "billed",
+        "billed_unmanaged",
+        "dollars",
+        "dollars_unmanaged",
+        "epochs",
+    ),
+    *("evictions", "exact_faults", "demands", "resident", "declared", "silent", "wire_violations"),
+}
+
+
+def evaluate(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["evaluate", *map(str, arguments)], catch_exceptions=False)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    path = tmp_path / "sessions.jsonl"
+    lines = [session(LONG, "long"), session(LONG[:6], "short")]
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    return path
+
+
+def _report(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_report_holds_every_policy_with_its_totals_and_sessions(recorded: Path, tmp_path: Path) -> None:
+    result = evaluate(recorded, "--report", tmp_path / "out.json", "--report", tmp_path / "out.html")
+    assert result.exit_code == 0
+    policies = _report(tmp_path / "out.json")["policies"]
+    assert {"unmanaged", "uncompacted", "oracle", "mnemosyne"} <= set(policies)
+    for name, policy in policies.items():
+        assert name in result.output
+        assert set(policy["totals"]) >= SUMS
+        assert [each["name"] for each in policy["sessions"]] == ["long", "short"]
+        for each in policy["sessions"]:
+            assert set(each) == SUMS | {"name"}
+        assert policy["totals"]["billed"] == pytest.approx(sum(each["billed"] for each in policy["sessions"]))
+    assert policies["unmanaged"]["totals"]["billed_ratio"] == 1
+    assert (tmp_path / "out.html").read_text().lower().startswith("<!doctype html>")
+
+
+def test_the_same_files_give_the_same_report_byte_for_byte(recorded: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        evaluate(recorded, "--report", tmp_path / f"{name}.json", "--report", tmp_path / f"{name}.html")
+    for suffix in ("json", "html"):
+        assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
+
+
+def test_policies_are_chosen_by_name_and_compared_with_reality_all_the_same(recorded: Path, tmp_path: Path) -> None:
+    options = ("--policy", "simple,cold", "--policy", "oracle", "--report", tmp_path / "out.json")
+    evaluate(recorded, *options)
+    policies = _report(tmp_path / "out.json")["policies"]
+    assert sorted(policies) == ["cold", "oracle", "simple"]
+    assert policies["simple"]["totals"]["billed_unmanaged"] > 0
+
+
+def test_every_policy_has_one_line_of_the_table_however_narrow_the_terminal(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = evaluate(recorded).output.splitlines()
+    (row,) = (each for each in lines if each.startswith("oracle-specifics (bound)"))
+    assert len(row.split()) > 5
+
+
+def test_what_it_came_to_is_the_first_line_and_stands_in_every_report(recorded: Path, tmp_path: Path) -> None:
+    reports = ("--report", tmp_path / "out.json", "--report", tmp_path / "out.html")
+    first = evaluate(recorded, "--policy", "mnemosyne", *reports).output.splitlines()[0]
+    assert first.startswith("These 2 sessions would have cost $")
+    assert _report(tmp_path / "out.json")["verdict"] == first
+    assert first in (tmp_path / "out.html").read_text()
+
+
+def test_the_example_of_a_policy_of_ones_own_works_as_the_page_tells_it(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[3] / "docs/evaluation.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("largest.py").write_text(code)
+    for place, name in (("largest:LARGEST_FIRST", "largest-first"), ("largest:largest_first", "largest:largest_first")):
+        assert place in page
+        result = evaluate(recorded, "--policy", f"unmanaged,{place}", "--fixed-tokens", 118_000)
+        assert result.exit_code == 0, result.stderr
+        assert f"under {name};" in result.output.splitlines()[0]
+
+
+def test_a_policy_that_fails_is_told_with_the_line_that_did(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("failing.py").write_text("def plan(situation, candidates):\n    return situation.nothing\n")
+    result = evaluate(recorded, "--policy", "failing:plan")
+    assert result.exit_code == 2
+    assert "The policy failing:plan failed on " in result.stderr
+    assert "failing.py, line 2" in result.stderr
+
+
+def test_one_command_compares_under_every_tariff_with_all_that_could_have_been(recorded: Path, tmp_path: Path) -> None:
+    reports = ("--report", tmp_path / "out.json", "--report", tmp_path / "out.html")
+    result = evaluate(recorded, "--tariffs", "all", *reports)
+    lines, page = [line.split() for line in result.output.splitlines()], (tmp_path / "out.html").read_text()
+    told = _report(tmp_path / "out.json")
+    pairs = [(row["tariff"], row["against"]) for row in told["comparisons"]]
+    assert pairs == [
+        (tariff, against)
+        for tariff in ("api-5m", "api-1h", "quota", "openai", "openai-before-5.6", "local")
+        for against in ("unmanaged", "uncompacted", "native", "native-clearing")
+    ]
+    for tariff in dict.fromkeys(tariff for tariff, _ in pairs):
+        rows = [row for row in told["comparisons"] if row["tariff"] == tariff]
+        ratios = [f"{row['ratio']:.3f}" for row in rows]
+        (line,) = (line for line in lines if line[:1] == [tariff] and line[1:5] == ratios)
+        assert line[6] == f"{rows[0]['share_of_ends_dearer']:.1%}"
+        for row, ratio in zip(rows, ratios, strict=True):
+            assert f'<th scope="row">{tariff}</th><td class="text">{row["against"]}</td><td>{ratio}</td>' in page
+    for tariff, sentence in told["verdicts"].items():
+        assert [tariff, *sentence.split()[:3]] in [line[:4] for line in lines]
+        assert sentence.endswith("no end of a session more than 2 % dearer.") or "of the ends" in sentence
+    assert "A guess: what it goes on with after a compaction" in " ".join(result.output.split())
+    assert told["comparisons"][0]["ratio"] == told["policies"]["mnemosyne"]["totals"]["billed_ratio"]
+
+
+def test_what_can_still_be_told_is_asked_where_somebody_wants_to_know(recorded: Path, tmp_path: Path) -> None:
+    out = ("--report", tmp_path / "out.json")
+    result = evaluate(recorded, "--policy", "unmanaged,clearing,oracle", "--probes", *out)
+    told = _report(tmp_path / "out.json")
+    assert list(told["probes"]) == ["unmanaged", "clearing"], "not of what knows the future"
+    for found in told["probes"].values():
+        assert {"planted, 5 turns later", "planted, 20 turns later"} <= {each["about"] for each in found}
+    assert told["rereads"] is None, "nothing was compacted"
+    assert "What can still be told after a rewrite" in result.output
+    assert evaluate(recorded, "--policy", "unmanaged", *out).exit_code == 0
+    assert _report(tmp_path / "out.json")["probes"] == {}
+
+
+def test_the_settings_count(recorded: Path, tmp_path: Path) -> None:
+    def billed(*options: object) -> float:
+        evaluate(recorded, "--policy", "uncompacted", "--report", tmp_path / "out.json", *options)
+        return float(_report(tmp_path / "out.json")["policies"]["uncompacted"]["totals"]["billed"])
+
+    usual = billed()
+    assert billed("--ttl", "1h") > usual, "writing for an hour costs twice the input"
+    assert billed("--model", "claude-opus-5-5") != usual
+    assert billed("--fixed-tokens", "0") < usual
+    assert billed("--memory-tools") == usual, "who manages nothing has no tools"
+    assert billed("--min-turns", "30") < usual, "the short one is left out"
+
+
+def test_what_cannot_be_used_is_named_and_the_rest_goes_on(recorded: Path, tmp_path: Path) -> None:
+    with recorded.open("a") as file:
+        file.write("nonsense\n")
+    result = evaluate(recorded, tmp_path / "none.jsonl", "--policy", "cold", "--report", tmp_path / "out.json")
+    assert result.exit_code == 0
+    skipped = [
+        f"{recorded}, line 3: it is no recorded session: no JSON object stands there.",
+        f"{tmp_path}/none.jsonl: it cannot be read: No such file or directory.",
+    ]
+    assert [line for line in result.stderr.splitlines() if line.startswith("Skipped")] == [
+        f"Skipped: {each}" for each in skipped
+    ]
+    assert _report(tmp_path / "out.json")["skipped"] == skipped
+
+
+def test_the_exit_code_is_2_if_nothing_could_be_read(tmp_path: Path) -> None:
+    result = evaluate(tmp_path / "none.jsonl")
+    assert result.exit_code == 2
+    (sentence,) = result.stderr.splitlines()
+    assert "none.jsonl: it cannot be read" in sentence
+
+
+@pytest.mark.parametrize("line", ["root:x:0:0", "[1]", '{"type": "user", "message": {}}'])
+def test_a_file_of_another_kind_is_named_in_one_line(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_text(f"{line}\n" * 25)
+    result = evaluate(path)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (sentence,) = result.stderr.splitlines()
+    assert sentence.startswith(f"Skipped: {path}, lines 1, 2, 3 and 22 more: it is no recorded session")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--policy", "best"), "There is no policy 'best'; there are unmanaged, uncompacted,"),
+        (("--model", "gpt-9"), "The price of 'gpt-9' is not known"),
+        (("--tariffs", "flat"), "There is no tariff 'flat'; there are api-5m, api-1h, quota, openai,"),
+        (("--report", "out.pdf"), "A report is OUT.json or OUT.html, not out.pdf."),
+    ],
+)
+def test_a_mistaken_option_is_said_before_any_work_is_done(recorded: Path, options: tuple[str, str], said: str) -> None:
+    result = evaluate(recorded, *options)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_report_that_cannot_be_written_is_said_before_any_work_is_done(recorded: Path, tmp_path: Path) -> None:
+    result = evaluate(recorded, "--report", tmp_path / "none" / "out.json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "out.json cannot be written: there is no folder" in result.stderr
+
+
+async def test_a_session_of_ones_own_is_evaluated_from_its_export(tmp_path: Path) -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+        lines = [line async for line in export(talk.archive, talk.stream, CODEC)]
+    file = tmp_path / "t.jsonl"
+    file.write_bytes(b"".join(lines))
+    result = await trio.to_thread.run_sync(lambda: evaluate(file, "--report", tmp_path / "out.json"))
+    assert result.exit_code == 0, result.stderr
+    assert "Skipped" not in result.stderr
+    sessions = _report(tmp_path / "out.json")["policies"]["unmanaged"]["sessions"]
+    named = {each["name"]: each["turns"] for each in sessions}
+    assert {"a client's session main": 5, "a client's session agent-1": 2}.items() <= named.items()
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
+async def test_a_session_in_any_dialect_is_evaluated(written: Written, tmp_path: Path) -> None:
+    log = StoppableLog()
+    await talk(written, log, streamed=True)
+    (stream,) = await log.streams()
+    file = tmp_path / "t.jsonl"
+    file.write_bytes(b"".join([line async for line in export(Plain(log), stream, CODEC)]))
+    result = await trio.to_thread.run_sync(lambda: evaluate(file, "--report", tmp_path / "out.json"))
+    assert result.exit_code == 0, result.stderr
+    assert "Skipped" not in result.stderr
+    policies = _report(tmp_path / "out.json")["policies"]
+    (told,) = policies["unmanaged"]["sessions"]
+    assert told["turns"] == 4
+    assert {each["sessions"][0]["wire_violations"] for each in policies.values()} == {0}
+
+
+def test_an_export_that_is_damaged_is_said_once(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    header = {"format": "mnemosyne-session", "version": 1, "session": str(stream(1)), "events": 9, "contents": 9}
+    file.write_text("".join(json.dumps(each) + "\n" for each in (header, {}, {}, {})))
+    result = evaluate(file)
+    assert (result.exit_code, result.stderr.count("Skipped")) == (2, 1)
+    assert f"{file}, line 2: event 1 should stand here." in result.stderr
+
+
+def test_in_a_small_window_we_keep_what_a_client_that_compacts_loses(recorded: Path, tmp_path: Path) -> None:
+    """The recorded agent edits at the end what it read at the beginning, which by then left the window."""
+    result = evaluate(recorded, "--window", 12_000, "--fixed-tokens", 3_000, "--report", tmp_path / "out.json")
+    assert result.exit_code == 0, result.output
+    found = _report(tmp_path / "out.json")
+    said = " ".join(found["window"])
+    assert "a client that does nothing when it is full is refused in 1 of 2 sessions" in said
+    assert " ".join(result.output.split()).count(said) == 1
+    assert "With mnemosyne: " in said
+    assert said.count("every request fits") == 2
+    assert list(found["policies"]) == ["native", "mnemosyne"]
+    assert {each["against"] for each in found["comparisons"]} == {"native"}
+    native, ours = (found["policies"][name]["totals"] for name in ("native", "mnemosyne"))
+    assert native["billed_ratio"] == 1
+    assert ours["share_resident"] > native["share_resident"]
+    assert ours["silent"] < native["silent"]
+
+
+def test_a_window_that_is_smaller_than_the_head_is_said_to_be_and_nothing_is_compared(recorded: Path) -> None:
+    result = evaluate(recorded, "--window", 16_000)
+    assert result.exit_code == 2
+    said = " ".join(result.output.split())
+    assert "tools of 2 sessions take 41,000 tokens, so no request fits into a window of 16,000" in said

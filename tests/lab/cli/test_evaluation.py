@@ -1,0 +1,102 @@
+"""The table on a terminal says what the JSON says, in 100 columns and without colour."""
+
+import io
+
+import attrs
+import pytest
+from rich.console import Console
+
+from mnemosyne_lab.cli.evaluation import render_evaluation
+from mnemosyne_lab.evaluation.report_figures import BEST, COLUMNS, NOTHING, best
+from mnemosyne_lab.evaluation.report_json import report
+from mnemosyne_lab.evaluation.results import Evaluation
+from tests.lab.evaluation.building import evaluation, policy, probed
+
+
+def printed(told: Evaluation, *, width: int = 100) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=False).print(render_evaluation(told, width=width))
+    return out.getvalue()
+
+
+def row(text: str, name: str) -> list[str]:
+    return next(line for line in text.splitlines() if line.startswith(name)).removeprefix(name).split()
+
+
+def test_every_cell_is_the_number_of_the_json() -> None:
+    text, policies = printed(evaluation()), report(evaluation())["policies"]
+    for name in ("unmanaged", "half", "most"):
+        totals = policies[name]["totals"]
+        assert [cell.rstrip(BEST) for cell in row(text, name)] == [
+            f"{totals['billed_ratio']:.3f}",
+            f"{totals['nominal_ratio']:.3f}",
+            f"{totals['dearest_session']['ratio']:.3f}",
+            f"{totals['share_of_sessions_dearer']:.0%}",
+            NOTHING if name == "unmanaged" else f"{totals['exact_faults_per_eviction']:.2%}",
+            f"{totals['share_resident']:.1%}",
+            str(totals["silent"]),
+            f"{totals['epochs_per_session']:.1f}",
+            f"{totals['dollars']:.2f}",
+        ]
+
+
+def test_the_best_is_marked_among_those_that_evict_and_do_not_know_the_future() -> None:
+    policies = report(evaluation())["policies"]
+    billed = next(column for column in COLUMNS if column.title == "billed")
+    resident = next(column for column in COLUMNS if column.title == "resident")
+    assert best(billed, policies) == {"most"}
+    assert best(resident, policies) == {"half"}
+    text = printed(evaluation())
+    assert row(text, "most")[0].endswith(BEST)
+    assert not row(text, "half")[0].endswith(BEST)
+
+
+def test_where_nothing_is_managed_nothing_is_best() -> None:
+    assert all(best(column, report(evaluation(policy("p", 0)))["policies"]) == set() for column in COLUMNS)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_it_fits_the_terminal_with_no_number_cut_short(width: int) -> None:
+    long = policy("a policy with quite a long name that says what it does", 0.5, ["a session/with a long name " * 9])
+    text = printed(evaluation(long, policy("unmanaged", 0)), width=width)
+    assert all(len(line) <= width for line in text.splitlines())
+    head, first, _ = text.splitlines()[:3]
+    assert first.startswith("a policy")
+    assert "\N{HORIZONTAL ELLIPSIS}" in first
+    assert [cell for cell in first.split()[-6:] if "\N{HORIZONTAL ELLIPSIS}" in cell] == []
+    assert ("epochs" in head.split()) == (width > 80)
+
+
+def test_each_column_is_explained_and_each_dearest_session_named() -> None:
+    text = " ".join(printed(evaluation()).split())
+    assert all(" ".join(column.words.split()) in text for column in COLUMNS)
+    assert "half: short at" in text
+
+
+def test_a_hostile_name_commands_neither_the_terminal_nor_the_markup() -> None:
+    text = printed(evaluation(policy("[red]p\x1b[2J", 0.5, ["\x1b]0;title\x07[link=x]"])))
+    assert "\x1b" not in text
+    assert "[red]p" in text
+    assert "[link=x]" in text
+
+
+def test_nothing_evaluated_is_said_and_what_was_skipped_still_told() -> None:
+    text = printed(attrs.evolve(evaluation(), policies=[]))
+    assert text == "No policy was evaluated.\nSkipped: sessions.jsonl, line 7: no messages; leave it out.\n"
+
+
+def test_requests_that_break_the_wire_are_told_with_the_policy_that_sent_them() -> None:
+    broken = policy("half", 0.5)
+    broken = attrs.evolve(broken, sessions=[attrs.evolve(each, wire_violations=2) for each in broken.sessions])
+    assert "rule of the wire: half 4." in " ".join(printed(evaluation(policy("unmanaged", 0), broken)).split())
+    assert "rule of the wire: none, under any policy." in " ".join(printed(evaluation()).split())
+
+
+def test_what_can_still_be_told_is_a_table_below_with_what_compactions_cost() -> None:
+    text = printed(probed(evaluation()))
+    line = next(line for line in text.splitlines() if "recall" in line and "%" in line)
+    assert line.split() == ["unmanaged", "recall", "8", "100.0%", "25.0%", "50.0%", "12.5%", "12.5%"]
+    told = " ".join(text.split())
+    assert "In the 10 requests after 3 recorded compactions 2.5 files were read again (9,000 tokens)" in told
+    assert "+1.0 to +3.0 files, with each session left out once." in told
+    assert "recall" not in printed(evaluation())

@@ -1,0 +1,107 @@
+"""Small recordings of every format, and what plays them."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.ports import Envelope
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.replay.playing import Played, RecordedClock, play
+from mnemosyne.replay.tapes import Tape
+from mnemosyne.services.exporting import export
+from tests.services.talking import Plain
+
+LONG = "A long text that is a content of its own, whoever says it. " * 20
+
+
+def session(name: str = "a-session", turns: int = 3, size: int = 1, **members: Any) -> dict[str, Any]:
+    """A recorded session of JSON Lines: each turn calls a tool, the last one says something. ``size`` says how long the
+    results are.
+    """
+    messages: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": "Begin. " + LONG}]}]
+    for number in range(1, turns + 1):
+        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": f"ls {number}"}}
+        thought = {"type": "thinking", "thinking": f"Thought {number}. ", "signature": "c2ln"}
+        result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": f"{number}: {LONG * size}"}
+        messages += [{"role": "assistant", "content": [thought, call]}, {"role": "user", "content": [result]}]
+    return {
+        "name": name,
+        "agent": "claude-code 2.1.22",
+        "model": None,
+        "system": None,
+        "tools": [{"name": "Bash", "input_schema": {"type": "object"}}],
+        "messages": messages[:-1],
+        "turns": [{"msg": 2 * number + 1, "ts": None, "usage": None} for number in range(turns)],
+        "resets": [],
+        **members,
+    }
+
+
+def write_lines(path: Path, *sessions: object) -> Path:
+    """A file of sessions."""
+    path.write_text("".join(json.dumps(each) + "\n" for each in sessions), encoding="utf-8")
+    return path
+
+
+def write_captures(folder: Path, texts: Sequence[str], **members: Any) -> Path:
+    """A folder of captured requests, each with one message more than the one before, and what was answered."""
+    folder.mkdir(parents=True, exist_ok=True)
+    messages: list[dict[str, Any]] = []
+    for number, text in enumerate(texts, 2):
+        messages.append({"role": "user", "content": text})
+        headers = [["User-Agent", "claude-cli/2.1.329"], ["X-Claude-Code-Session-Id", folder.name]]
+        body = {"model": "m", "tools": [{"name": "n"}], "messages": list(messages), "stream": False}
+        capture = {"method": "POST", "path": "/v1/messages?beta=true", "headers": headers, "body": body, **members}
+        path = folder / f"{number:04}-POST-v1_messages.json"
+        path.write_text(json.dumps(capture), encoding="utf-8")
+        said = {"id": f"msg_{number}", "type": "message", "content": [{"type": "text", "text": f"Said {number}"}]}
+        path.with_name(path.stem + ".reply.txt").write_text(json.dumps(said), encoding="utf-8")
+        messages.append({"role": "assistant", "content": said["content"]})
+    return folder
+
+
+async def write_export(archive: Plain, stream: UUID, path: Path) -> Path:
+    """Our own export."""
+    await trio.Path(path).write_bytes(b"".join([line async for line in export(archive, stream, event_codec())]))
+    return path
+
+
+def played(*tapes: Tape, mode: Mode = Mode.OBSERVE) -> tuple[PlainLog, list[Played]]:
+    """The tapes in one log, each in a run of its own on the recorded clock."""
+    log, clock = PlainLog(event_codec()), RecordedClock()
+
+    async def run() -> list[Played]:
+        return [await play(log, tape, clock, mode) for tape in tapes]
+
+    return log, trio.run(run, clock=clock)
+
+
+def read(log: PlainLog, stream: UUID) -> list[Envelope[Event]]:
+    """What a session's log holds."""
+
+    async def run() -> list[Envelope[Event]]:
+        return [each.envelope for each in await log.read(stream)]
+
+    return trio.run(run)
+
+
+def streams(log: PlainLog) -> list[UUID]:
+    """The sessions of a log."""
+
+    async def run() -> list[UUID]:
+        return list(await log.streams())
+
+    return trio.run(run)
+
+
+def without_ids(envelopes: Sequence[Envelope[Event]]) -> list[Envelope[Event]]:
+    """Without the correlation ids, which each run makes for itself."""
+    return [attrs.evolve(envelope, correlation_id="") for envelope in envelopes]

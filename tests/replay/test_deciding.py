@@ -1,0 +1,147 @@
+"""A stored session against today's code: the same decisions, and what shows when they are not."""
+
+import attrs
+import pytest
+
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
+from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
+from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan, TurnRelation
+from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.wire import recipe
+from mnemosyne.replay.deciding import review
+from mnemosyne.services.forgetting import forget
+from tests.services.talking import Plain, Talk, body, plain, rich_session, talking, user
+
+
+async def told_again(talk: Talk, **at: object) -> Plain:
+    """The session copied into another log, with some fields of one event changed."""
+    archive = plain()
+    events = await talk.archive.log.read(talk.stream)
+    contents = talk.archive.log._contents[talk.stream]
+    stored = tuple(Content(digest, data) for digest, data in contents.items() if data is not None)
+    version = at.pop("version")
+    envelopes = tuple(
+        attrs.evolve(each.envelope, event=attrs.evolve(each.envelope.event, **at))
+        if each.version == version
+        else each.envelope
+        for each in events
+    )
+    await archive.journal.append(Append(talk.stream, 0, envelopes, stored))
+    return archive
+
+
+async def test_a_session_of_everything_would_be_decided_the_same_today() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    found = await review(talk.archive, str(talk.stream))
+    assert (found.differences, found.skipped) == ([], [])
+    assert found.decisions > 20
+
+
+async def test_a_decision_that_would_be_another_one_today_is_shown_with_both_sides() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One")]))
+        await talk.ask(body([user("One")]))
+    began = [each for each in await talk.archive.log.read(talk.stream) if isinstance(each.envelope.event, TurnBegan)]
+    other = await told_again(talk, version=began[1].version, relation=TurnRelation.CONTINUES, model="another")
+    found = await review(other, str(talk.stream))
+    first, second, *account = found.differences
+    assert (first.version, first.event, first.field) == (began[1].version, "TurnBegan", "relation")
+    assert (first.recorded, first.today) == ("continues", "repeats")
+    assert (second.field, second.recorded, second.today) == ("model", "another", "claude-opus-5-5")
+    assert [each.event for each in account] == ["TurnAccounted"]  # whose model was not changed
+
+
+async def test_how_a_body_is_stored_is_no_difference() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One " * 500)]))
+        await talk.ask(body([user("One " * 500), {"role": "assistant", "content": "ok"}, user("Two")]))
+    events = await talk.archive.log.read(talk.stream)
+    last = [each for each in events if isinstance(each.envelope.event, TurnBegan)][-1]
+    state = Session()
+    for each in events:
+        state = evolve(state, each.envelope.event)
+    whole = recipe.encode(recipe.change_of(0, state.branches["main"].body.pieces, 0))
+    other = await told_again(talk, version=last.version, base=0, body=whole)
+    assert (await review(other, str(talk.stream))).differences == []
+
+
+async def test_a_branch_that_would_not_be_opened_is_shown_as_a_whole() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One")]))
+    opened = BranchOpened(
+        at=1,
+        branch="side-1",
+        kind=BranchKind.SIDE,
+        lane="side",
+        parent=None,
+        forked_at=0,
+        inherits=False,
+        kept=0,
+        agent_id=None,
+    )
+    version = len(await talk.archive.log.read(talk.stream))
+    await talk.archive.journal.append(Append(talk.stream, version, (Envelope(opened, "c", None),)))
+    found = await review(talk.archive, str(talk.stream))
+    assert [each.sentence for each in found.skipped] == [
+        f"Event {version + 1} is skipped: the request that it belongs to is not in the log."
+    ]
+
+
+async def test_what_was_forgotten_is_said_and_skipped_and_what_came_after_is_decided() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One")]))
+    await forget(talk.archive, talk.stream, lambda: 7, "c")
+    async with talking(talk.archive) as again:
+        await again.ask(body([user("One"), {"role": "assistant", "content": "Done."}, user("Two")]))
+    found = await review(talk.archive, str(talk.stream))
+    asked, remembered, *ended = found.skipped
+    assert (asked.version, remembered.version) == (3, 4)
+    assert all("forgotten" in each.sentence for each in (asked, *ended))
+    assert "request that it tells of" in remembered.sentence
+    assert found.differences == []
+
+
+async def test_a_log_from_before_speakers_were_recorded_is_said_and_skipped() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("One")]))
+    old = await told_again(talk, version=3, speaker=None)
+    asked, remembered = (await review(old, str(talk.stream))).skipped
+    assert "does not say who spoke" in asked.sentence
+    assert "request that it tells of" in remembered.sentence
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+async def test_repeated_requests_and_their_ends_are_decided_again(attempts: int) -> None:
+    async with talking() as talk:
+        addresses = [await talk.ask(body([user("One")]), reply=None) for _ in range(attempts)]
+        for address in reversed(addresses):
+            await talk.finish(address, "ok")
+    found = await review(talk.archive, str(talk.stream))
+    remembered = 1  # the first attempt alone brings something new
+    assert (found.decisions, found.differences, found.skipped) == (3 * attempts + remembered, [], [])
+
+
+async def test_an_object_that_would_be_another_one_today_is_shown_with_both_sides() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    (made, *_) = (each for each in await talk.archive.log.read(talk.stream) if is_made(each))
+    other = await told_again(talk, version=made.version, stub="another")
+    (difference,) = (await review(other, str(talk.stream))).differences
+    assert (difference.version, difference.event, difference.field) == (made.version, "ObjectCreated", "stub")
+    assert difference.recorded == "another"
+
+
+def is_made(recorded: Recorded[Event]) -> bool:
+    return isinstance(recorded.envelope.event, ObjectCreated)
+
+
+async def test_what_people_and_helpers_said_of_an_object_is_taken_over() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    events = await talk.archive.log.read(talk.stream)
+    (made, *_) = (each.envelope.event for each in events if isinstance(each.envelope.event, ObjectCreated))
+    pinned = ObjectPinned(at=1, object=made.object, reason="a spec", until_turn=None)
+    before = await review(talk.archive, str(talk.stream))
+    await talk.archive.journal.append(Append(talk.stream, len(events), (Envelope(pinned, "c", None),)))
+    assert await review(talk.archive, str(talk.stream)) == before

@@ -1,0 +1,54 @@
+"""The code stays small: each room has a budget of lines. `pytest -s tests/test_budgets.py` prints the table.
+
+Where a room is above its target, its ceiling is about what it held when the budget was set. A ceiling is lowered as the
+room shrinks, and raised only by an ADR that gives the reason.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+
+
+class Budget(NamedTuple):
+    """The folders of a room, relative to the repository, and its lines of Python."""
+
+    folders: str
+    ceiling: int
+    target: int
+
+
+BUDGETS = {
+    "domain": Budget("mnemosyne/domain", 34_500, 27_000),
+    "actors": Budget("mnemosyne/actors", 6_800, 5_400),
+    "projections": Budget("mnemosyne/projections", 2_600, 2_300),
+    "services": Budget("mnemosyne/services", 7_700, 6_000),
+    "adapters": Budget("mnemosyne/adapters", 9_400, 7_600),
+    "http": Budget("mnemosyne/http", 7_000, 5_900),
+    "app": Budget("mnemosyne/app", 4_900, 3_700),
+    "cli": Budget("mnemosyne/cli", 8_100, 5_600),
+    "replay": Budget("mnemosyne/replay", 1_800, 1_600),
+    "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_200, 2_300),
+    "mnemosyne": Budget("mnemosyne", 84_600, 65_800),
+    "mnemosyne_lab": Budget("mnemosyne_lab", 12_200, 11_000),
+    "tests": Budget("tests", 95_000, 50_000),
+    "benchmarks": Budget("benchmarks", 10_000, 6_000),
+}
+
+
+def test_each_room_keeps_to_its_budget_of_lines() -> None:
+    sizes = {room: sum(map(_count_lines, budget.folders.split())) for room, budget in BUDGETS.items()}
+    rows = [f"{room:<14}{sizes[room]:>8,}{ceiling:>9,}{target:>8,}" for room, (_, ceiling, target) in BUDGETS.items()]
+    table = "\n".join([f"{'room':<14}{'lines':>8}{'ceiling':>9}{'target':>8}", *rows])
+    print(f"\n{table}")  # noqa: T201 -- shown by pytest -s, or where it fails
+    assert [room for room, budget in BUDGETS.items() if sizes[room] > budget.ceiling] == [], table
+
+
+def test_no_folder_of_the_product_is_without_a_budget() -> None:
+    rooms = {path.parent.name for path in (ROOT / "mnemosyne").glob("*/__init__.py")}
+    assert rooms - {"sdk"} <= BUDGETS.keys()
+
+
+def _count_lines(place: str) -> int:
+    paths = ROOT.glob(place) if place.endswith(".py") else (ROOT / place).rglob("*.py")
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)

@@ -51,8 +51,11 @@ class Loaded:
         self._callers = callers or KnownCallers()
         self._replies = Replies(self.bodies)
         self._seen_from = self.state
-        self._foreseen: list[tuple[Event, Session]] = []
-        """The events that were looked ahead to last from there, each with the state after it."""
+        self._foreseen: tuple[Event, ...] = ()
+        """The events that ``foresee`` applied last, from that state on."""
+        self._foreseen_states = [(0, self.state)]
+        """How many of those events were applied, and the state after them: one for each call, not one for each event,
+        since a turn may create thousands of objects and every state holds a table of all of them."""
 
     @property
     def known(self) -> set[bytes]:
@@ -76,7 +79,7 @@ class Loaded:
         other = copy(self)
         other.bodies = self.bodies.apart()
         other.histories, other._replies = Histories(other.bodies), Replies(other.bodies)
-        other._foreseen = []
+        other._forget_foreseen()
         return other
 
     def foresee(self, events: Sequence[Event]) -> Session:
@@ -84,13 +87,17 @@ class Loaded:
         evolved once more.
         """
         if self._seen_from is not self.state:
-            self._seen_from, self._foreseen = self.state, []
-        line = self._foreseen
-        shared = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1][0], zip(events, line, strict=False)))
-        del line[shared:]
-        for event in events[shared:]:
-            line.append((event, evolve(line[-1][1] if line else self.state, event)))
-        return line[-1][1] if line else self.state
+            self._forget_foreseen()
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(events, self._foreseen, strict=False)))
+        states = [kept for kept in self._foreseen_states if kept[0] <= shared]
+        count, state = states[-1]
+        for event in events[count:]:
+            state = evolve(state, event)
+        self._foreseen, self._foreseen_states = tuple(events), [*states, (len(events), state)]
+        return state
+
+    def _forget_foreseen(self) -> None:
+        self._seen_from, self._foreseen, self._foreseen_states = self.state, (), [(0, self.state)]
 
     def note(self, event: Event) -> None:
         """Let an event change the state."""
@@ -101,7 +108,7 @@ class Loaded:
         """Let events change the state; many of them at once, and beside the loop."""
         is_long = len(events) >= MANY or _count_places(self.state, events) >= MANY_PLACES
         self.state = await make_beside(lambda: self.foresee(events), in_thread=is_long)
-        self._seen_from, self._foreseen = self.state, []
+        self._forget_foreseen()
         for event in events:
             self._learn(event)
 

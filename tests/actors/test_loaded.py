@@ -1,5 +1,7 @@
 """A session that is loaded is the fold of its events, and reads the next request against what it holds of them."""
 
+import gc
+
 import attrs
 import pytest
 
@@ -67,6 +69,14 @@ async def test_what_was_foreseen_is_not_worked_out_again_and_what_was_not_is_non
     assert session.foresee(other) == evolve_all(foreseen, events[2:4])
     await session.note_all(events[2:])
     assert session.state == evolve_all(Session(), events)
+
+
+async def test_looking_ahead_keeps_no_state_for_each_event(log: StoppableLog) -> None:
+    session, events = fresh(log), await events_of(log)
+    before = sum(isinstance(held, Session) for held in gc.get_objects())
+    session.foresee([*events, *events[-1:] * 200])
+    gc.collect()
+    assert sum(isinstance(held, Session) for held in gc.get_objects()) <= before + 2
 
 
 async def test_the_contents_that_events_name_are_known_and_none_after_forgetting(log: StoppableLog) -> None:

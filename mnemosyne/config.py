@@ -31,7 +31,7 @@ OPENAI = NamedUpstream(
 )
 """Only its own models: what Anthropic serves in another dialect comes with a key that is nobody else's business."""
 
-REMOVED_SETTINGS: Mapping[str, str | None] = {}
+REMOVED_SETTINGS: Mapping[str, str | None] = {"memory_learning": None}
 """Settings of earlier versions that a file may still name: each with the setting to use instead, or None where it is
 no longer needed. Such a file gets one warning, and what it says of them has no effect.
 """
@@ -203,13 +203,6 @@ SETTINGS: tuple[Setting, ...] = (
         "nothing.",
         values.parse_count,
         "TOKENS",
-    ),
-    Setting(
-        "memory_learning",
-        True,
-        "Learn what users settle in their sessions, in words of their own, for sessions to come.",
-        values.parse_boolean,
-        "true|false",
     ),
     Setting(
         "grounding",
@@ -449,7 +442,6 @@ class Config:
     manage_small: bool
     manage_tool_budget: int | None
     memory_tokens: int
-    memory_learning: bool
     grounding: str
     tell_repeats: bool
     tenant: str

@@ -17,7 +17,7 @@ from mnemosyne.actors.beside import read_beside
 from mnemosyne.actors.callers import KnownCallers
 from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.cleanup import CleanupTexts
-from mnemosyne.actors.librarian import Ear, Librarian
+from mnemosyne.actors.librarian import Librarian, SessionClients
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.mailbox import Ask, Mailbox
 from mnemosyne.actors.messages import (
@@ -136,7 +136,7 @@ class SessionActor:
         texts = CleanupTexts(self._memory, outside.patience)
         self._owed = OwedWork(self._memory, texts, settings)
         self._changes = changes or Changes()
-        self._ear = Ear(identity, librarian)
+        self._clients = SessionClients(identity, librarian)
         self._last: Ticket | None = None
         self._gathered: dict[str, _Gathered] = {}
         self._correlation = ""
@@ -212,7 +212,6 @@ class SessionActor:
     async def _do_owed(self) -> None:
         if await self._owed.do(self._append_owed):
             self._changes.note(self.identity)
-        self._ear.hear(self.state, self._memory.bodies.find_held)
 
     # Messages
 
@@ -452,7 +451,7 @@ class SessionActor:
     def _hold(self, began: TurnBegan, read: Transcript, version: int, request: ArrivedRequest) -> None:
         """Keep the client's body, which the event of a version recorded, and from whom it came."""
         self._memory.hold(began, read, request.credential)
-        self._ear.note(began.branch, began.turn, request.client)
+        self._clients.observe(request.client)
         self._owed.keep_sent(version, read)
 
     def _keep_sent(self, address: Address, sent: Transcript) -> None:

@@ -40,7 +40,7 @@ def open_desk_of(
 def open_librarian(events: EventLog[object], journal: Journal, config: Config) -> Librarian:
     """What tells the sessions of a server what is known, and learns from them."""
     book = KnowledgeBook(events, journal)
-    return Librarian(book, limit_folders(), now, new_id, tokens=config.memory_tokens, learns=config.memory_learning)
+    return Librarian(book, limit_folders(), now, new_id, tokens=config.memory_tokens)
 
 
 FOLDER_SECONDS = 2.0

@@ -229,28 +229,6 @@ def block(prompt: str, as_json: bool, **options: Any) -> None:
     say(found.text if found else "Nothing: no entry holds here that a session would be told unasked.")
 
 
-@memory.command(short_help="Look a session through for what you settled.")
-@click.argument("session", metavar="SESSION")
-@knowledge_options
-@json_option
-def learn(session: str, as_json: bool, **options: Any) -> None:
-    """Look a recorded session through for what its user settled in words of their own. Nothing that a tool brought,
-    that was pasted or quoted, or that the model said becomes an entry. A running server does this by itself.
-    """
-    from mnemosyne.services import sessions
-    from mnemosyne.services.knowledge import describe_write
-
-    async def work(desk: "KnowledgeDesk", storage: "Storage") -> Any:
-        return await desk.learn(storage, await sessions.find(storage, session), moment())
-
-    done = with_desk(options, work)
-    if as_json:
-        print_json([describe_write(each) for each in done])
-        return
-    for each in done:
-        say(f"{each.scope.value}: {each.what}{f' {each.why}' if each.why else ''}")
-
-
 @memory.command(short_help="Propose what the project says of itself.")
 @click.option("--yes", is_flag=True, help="Remember what is proposed.")
 @knowledge_options

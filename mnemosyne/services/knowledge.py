@@ -16,7 +16,6 @@ from mnemosyne.domain.knowledge.decide import (
     EraseEntries,
     ForgetEntry,
     KnowledgeCommand,
-    LearnSession,
     LinkEntries,
     Place,
     RememberEntry,
@@ -27,12 +26,10 @@ from mnemosyne.domain.knowledge.decide import (
     places_of,
 )
 from mnemosyne.domain.knowledge.events import CredentialAdmitted, Provenance
-from mnemosyne.domain.knowledge.extraction import FoundDraft, extract, list_typed_branches
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, OwnerProof, Scope
 from mnemosyne.domain.knowledge.recalling import Nearness, PlacedEntry, RecalledEntry
 from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold_up_to
 from mnemosyne.errors import BadEntry, NotFound
-from mnemosyne.services.memories import fold
 from mnemosyne.services.sessions import Archive
 
 Member = TypeVar("Member", EntryKind, Scope, EntrySource)
@@ -263,24 +260,6 @@ class KnowledgeDesk:
         known = await self.book.read_all(self.places)
         related = (await self.book.index(self.places)).relate(prompt, at, MOST_RELEVANT) if prompt.strip() else []
         return compose(known, related, at, render_date, most_tokens)
-
-    # Sessions
-
-    async def learn(self, archive: Archive, session: UUID, moment: WriteMoment) -> list[WriteReport]:
-        """Look a session through for what its user settled; what was looked at before is not looked at again."""
-        events = await archive.events.read(session)
-        state = fold(events)
-        typed = list_typed_branches(state.branches.values())
-        return await self.learn_drafts(list(extract(state.memory.objects.values(), session, typed)), moment)
-
-    async def learn_drafts(self, found: Sequence[FoundDraft], moment: WriteMoment) -> list[WriteReport]:
-        """Write down what was found to be settled, each where it holds."""
-        done = []
-        for scope in (Scope.PROJECT, Scope.USER):
-            drafts = tuple(each.draft for each in found if each.scope is scope)
-            command = LearnSession(at=moment.at, write=f"{moment.id}-{scope.value}", drafts=drafts)
-            done.append(await self._write(self.place_of(scope), command))
-        return done
 
     # Files
 

@@ -8,10 +8,8 @@ import attrs
 
 from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.events import Provenance
-from mnemosyne.domain.knowledge.extraction import extract_messages
 from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, Scope
 from mnemosyne.errors import BadOption, NotFound
-from mnemosyne.services import sessions
 from mnemosyne.services.agent_tools import Arguments
 from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, WriteReport, describe, describe_write, parse_member
 from mnemosyne.services.provenance import find_provenance
@@ -85,11 +83,7 @@ async def show_entry(call: ApiCall) -> Any:
 
 
 async def add_entries(call: ApiCall) -> Any:
-    """Have something known: a sentence, or what the user settled in the messages of a conversation."""
-    if ("content" in call.given) == ("messages" in call.given):
-        raise BadOption("addMemory needs either content, a sentence, or messages, a conversation.")
-    if "messages" in call.given:
-        return await _learn_messages(call)
+    """Save a sentence."""
     kind = call.find_kind() or EntryKind.FACT
     return await _add(call, kind, call.find_scope() or Scope.PROJECT)
 
@@ -100,18 +94,6 @@ async def add_preference(call: ApiCall) -> Any:
     if kind not in PREFERENCES:
         raise BadOption(f"{call.given['kind']!r} is no kind of preference; there are {PREFERENCE_KINDS}.")
     return await _add(call, kind, call.find_scope() or Scope.USER)
-
-
-async def _learn_messages(call: ApiCall) -> Any:
-    unused = [name for name in call.given if name not in ("messages", "project", "session", "turn")]
-    if unused:
-        raise BadOption(f"{unused[0]} cannot be said of `messages`: what is found in them says it.")
-    messages = call.given["messages"]
-    wrong = next((number for number, each in enumerate(messages, 1) if not isinstance(each, dict)), None)
-    if wrong is not None:
-        raise BadOption(f"Message {wrong} is no JSON object with `role` and `content`.")
-    found = list(extract_messages(messages, await call.find_provenance()))
-    return {"writes": [_tell(each) for each in await call.desk.learn_drafts(found, call.moment)]}
 
 
 async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
@@ -195,12 +177,6 @@ async def undo_write(call: ApiCall) -> Any:
 async def erase_entries(call: ApiCall) -> Any:
     """Take the words of entries out of the log for good."""
     return {"erased": await call.desk.erase(call.given["matching"], call.moment)}
-
-
-async def learn_session(call: ApiCall) -> Any:
-    """Look a recorded session through for what its user settled."""
-    session = await sessions.find(call.archive, call.given["session"])
-    return {"writes": [_tell(each) for each in await call.desk.learn(call.archive, session, call.moment)]}
 
 
 def _tell(done: WriteReport) -> Any:

@@ -64,11 +64,6 @@ _SOURCE = {
     "session": {"type": "string", "description": "The session that it is from, if it is on record."},
     "turn": {"type": "integer", "minimum": 1, "description": "Which turn of that; by default the last one."},
 }
-_MESSAGES = {
-    "type": "array",
-    "items": {"type": "object"},
-    "description": "Messages with `role` and `content`, instead of a content: what their user settled is learned.",
-}
 _WRITING = {**WRITER, **_SOURCE, "content": _TEXT, "detail": {**_TEXT, "description": "More, told only to who asks."}}
 _ADDING = {
     **_WRITING,
@@ -106,10 +101,10 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         "POST",
         "/memories",
         "addMemory",
-        "Have the next sessions know something: a content, or what the user settled in messages. What is known already"
-        " is skipped.",
+        "Save a sentence for future sessions. One that is known already is skipped.",
         api.add_entries,
-        properties={**_ADDING, "kind": _KIND, "messages": _MESSAGES},
+        properties={**_ADDING, "kind": _KIND},
+        required=("content",),
     ),
     _operation(
         "POST",
@@ -247,15 +242,6 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         api.erase_entries,
         properties={"matching": _TEXT},
         required=("matching",),
-    ),
-    _operation(
-        "POST",
-        "/learn",
-        "learnSession",
-        "Look a recorded session through for what its user settled; a running server does this by itself.",
-        api.learn_session,
-        properties={"session": _TEXT},
-        required=("session",),
     ),
 )
 """Export and import are not among them: their bodies are lines of JSON."""

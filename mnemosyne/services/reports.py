@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TypeGuard
 from uuid import UUID
 
 import attrs
@@ -13,9 +12,7 @@ from mnemosyne.domain.history.time_travel import History, history_of
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectFaulted
 from mnemosyne.domain.objects.faults import thrash
-from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.segmentation.settling import ClaimKind
 from mnemosyne.domain.session.events import Event, TurnFinished
 from mnemosyne.domain.tools.tool_paging import PagingForecast, forecast_paging
 from mnemosyne.domain.wire import transcript
@@ -45,7 +42,7 @@ class ThrashIndex:
 @attrs.frozen
 class Questions:
     """How many questions memory ``answered``, and for how many of them that was ``enough``: within ``ENOUGH_TURNS``,
-    nothing that was quoted was restored or fetched again, and the user corrected nothing. What found no answer is in no
+    nothing that was quoted was restored or fetched again. What found no answer is in no
     event.
     """
 
@@ -159,22 +156,11 @@ def count_questions(recorded: Sequence[Recorded[Event]]) -> Questions:
             quoted.setdefault((each.branch, each.turn, each.reason), set()).add(each.object)
         else:
             later.setdefault((each.branch, each.object), []).append(each.turn)
-    corrected = [(event.branch, event.turn) for event in map(_event_of, recorded) if _is_correction(event)]
     failed = sum(
         any(turn <= again <= turn + ENOUGH_TURNS for each in objects for again in later.get((branch, each), ()))
-        or any(where == branch and turn < again <= turn + ENOUGH_TURNS for where, again in corrected)
         for (branch, turn, _), objects in quoted.items()
     )
     return Questions(len(quoted), len(quoted) - failed)
-
-
-def _event_of(recorded: Recorded[Event]) -> Event:
-    return recorded.envelope.event
-
-
-def _is_correction(event: Event) -> TypeGuard[ObjectCreated]:
-    """Whether an event says that the user called something wrong."""
-    return isinstance(event, ObjectCreated) and {ClaimKind.CORRECTION.value, Speaker.USER.value} <= {*event.tags}
 
 
 def find_thrash(recorded: Sequence[Recorded[Event]], turns: Sequence[Row]) -> ThrashIndex | None:

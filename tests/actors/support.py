@@ -288,9 +288,7 @@ def librarian_of(log: ProcessLog, journal: GroupJournal, tokens: int, clock: Ite
         return folder.rpartition("/")[2]
 
     book = KnowledgeBook(log, journal)
-    return Librarian(
-        book, find_project, lambda: next(clock), lambda: f"w{next(WRITES)}", tokens=tokens, learns=True, share=1.0
-    )
+    return Librarian(book, find_project, lambda: next(clock), lambda: f"w{next(WRITES)}", tokens=tokens, share=1.0)
 
 
 async def events_of(log: EventLog[Event], stream: UUID = STREAM) -> list[Event]:

@@ -22,10 +22,8 @@ from mnemosyne.adapters.postgres.event_views import EventViews
 from mnemosyne.app.storage import ALL_NAMES, event_codec
 from mnemosyne.domain.cost.catalogue import catalogue_of, load_shipped, overlay, read_tables
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
-from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.segmentation.segment import SeenMessage, segment
-from mnemosyne.domain.segmentation.statements import read_own
 from mnemosyne.domain.session.events import EVENT_UPCASTS
 from mnemosyne.domain.tools import cleanup_tags, memory_tools
 from mnemosyne.domain.wire import recipe, transcript
@@ -133,11 +131,8 @@ def _reply_seeds(dialect: Dialect) -> list[bytes]:
 
 
 def _read_text(data: bytes) -> None:
-    """Whose words they are is asked of any text; tags are found wherever it is cut."""
+    """Tags are found wherever a text is cut."""
     text = data.decode("utf-8", "surrogatepass" if data[:1] == b"\x00" else "replace")
-    for who in Speaker:
-        for each in read_own(text, who):
-            assert 0 <= each.start <= each.end <= len(text)
     cleanup_tags.parse(text)
     whole, cut = cleanup_tags.TagFilter(), cleanup_tags.TagFilter()
     pieces = [*whole.feed(text), *whole.end()]

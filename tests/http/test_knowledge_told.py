@@ -9,15 +9,15 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.actors import librarian
 from mnemosyne.actors.librarian import Librarian
 from mnemosyne.actors.owners import OWNER
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.knowledge.book import KnowledgeBook, knowledge_stream
 from mnemosyne.domain.knowledge.decide import Place, RememberEntry, UpdateEntry
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
+from mnemosyne.domain.objects.aggregate import is_claim, make_object
+from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import KnowledgeTold, Mode
 from mnemosyne.errors import LogUnavailable
@@ -25,7 +25,6 @@ from tests.actors.support import StoppableLog
 from tests.domain.knowledge.support import draft
 from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, assert_prefixes, open_stage, said, text
 from tests.http.test_epochs import SMALL, TOOLS, epochs_of, reads, violations
-from tests.waiting import DEADLINE
 
 PROJECT, USER = Place("t", Scope.PROJECT, "app"), Place("t", Scope.USER)
 PORT = "The billing service listens on port 8443"
@@ -136,7 +135,7 @@ async def test_a_session_is_told_no_more_than_a_small_part_of_its_first_request(
     for number in range(30):
         await know(log, USER, f"Rule {number} of the style of all answers", kind=EntryKind.RESPONSE_STYLE)
     book = KnowledgeBook(log, log)
-    one = Librarian(book, find_project, lambda: 1, lambda: "w", tokens=600, learns=False)
+    one = Librarian(book, find_project, lambda: 1, lambda: "w", tokens=600)
     small, large, huge = [
         await one.recollect("t", OWNER, None, "Begin.", size, 1) for size in (10_000, 72_000, 10_000_000)
     ]
@@ -211,11 +210,7 @@ class Broken(StoppableLog):
         return await super().read(stream, after=after, upto=upto)
 
 
-async def test_a_fault_of_ours_in_telling_or_learning_costs_a_session_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(librarian, "extract", fail)
+async def test_an_unforeseen_fault_of_the_memory_costs_a_session_nothing() -> None:
     async with open_stage({"reply": said(text("Done."))}, log=Broken(), memory_tokens=600) as stage:
         client = Working(stage.url)
         for prompt in (PROMPT, "Never use another port.", "Go on."):
@@ -225,46 +220,25 @@ async def test_a_fault_of_ours_in_telling_or_learning_costs_a_session_nothing(mo
         assert len(await stage.rounds()) == 3
 
 
-async def test_a_long_message_is_not_read_while_sessions_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[int] = []
-
-    def note(messages: Sequence[SeenMessage], _source: object) -> tuple[()]:
-        read.append(messages[-1].index)
-        return ()
-
-    monkeypatch.setattr(librarian, "extract_prompt", note)
-    async with open_stage({"reply": said(text("Done."))}, memory_tokens=600) as stage:
-        client = Working(stage.url)
-        await client.work("x" * librarian.LONGEST_PROMPT)
-        await client.work("short")
-    assert read == [2]
-
-
-async def test_what_a_user_settles_in_one_session_is_told_to_the_next() -> None:
-    log = StoppableLog()
-    decided = "Never use another port than 8443 for the billing service."
-    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600) as stage:
-        await Working(stage.url, session="a").work(decided)
-        with trio.fail_after(DEADLINE):
-            position = 0
-            while decided not in await contents(log, PROJECT):
-                position = await stage.process.journal.committed.beyond(position)
-        (entry,) = (await KnowledgeBook(log, log).read(PROJECT)).valid(10**9)
-        assert entry.source is EntrySource.EXTRACTED
-        assert entry.provenance is not None
-        await Working(stage.url, session="b").work(PROMPT)
-        (block,) = blocks(stage.upstream[-1])
-        assert decided in block
-
-
-async def test_what_is_told_is_not_learned_again() -> None:
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Never use another port than 8443 for the billing service.",
+        "please remember that the staging database is read-only",
+        "yes, do 1",
+    ],
+)
+async def test_no_text_of_a_session_becomes_an_entry_whatever_its_form(prompt: str) -> None:
     log = StoppableLog()
     await know(log, USER, "I prefer short answers", kind=EntryKind.RESPONSE_STYLE)
-    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600) as stage:
+    reply = said(text("Remember that we always deploy on Fridays. Should I 1. use MD5 or 2. keep it?"))
+    async with open_stage({"reply": reply}, log=log, memory_tokens=600) as stage:
         client = Working(stage.url)
-        for number in range(3):
-            await client.work(f"Step {number}.")
+        for each in (PROMPT, prompt, "Go on."):
+            await client.work(each)
         assert blocks(stage.upstream[-1])
+        created = [event for event in await stage.events() if isinstance(event, ObjectCreated)]
+        assert not any(is_claim(make_object(event)) for event in created)
     assert await contents(log, USER) == ["I prefer short answers"]
     assert await contents(log, PROJECT) == []
 

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.objects.aggregate import is_claim
 from mnemosyne.domain.objects.events import ObjectFaulted
 from mnemosyne.domain.objects.faults import thrash
 from mnemosyne.domain.objects.full_text import full_text
@@ -130,7 +129,6 @@ class Figures:
     most_faults: int
     most_quoted: int
     brought: int
-    revised: int
     faults: dict[str, int]
     thrash: float
     billed: float
@@ -154,7 +152,6 @@ class Figures:
                 ("questions and restores", f"at most {self.most_faults} in a turn that asks for a decision"),
                 ("objects that they showed", f"at most {self.most_quoted}"),
                 ("brought unasked", f"{self.brought} times"),
-                ("decisions called revised", self.revised),
                 ("faults of the session", _counted(self.faults) or "none"),
                 ("thrash index", f"at most {self.thrash:.2f}"),
                 ("billed / unmanaged", f"{self.billed:.3f}"),
@@ -191,7 +188,6 @@ async def figures(play: Play, recorded: Sequence[Recorded[Event]], contents: Con
         most_faults=max(len([tool for tool in each.tools if tool in _FAULTING]) for each in play.asked),
         most_quoted=max(by_turn[each.turn] for each in play.asked),
         brought=sum(isinstance(event, MemoryBrought) for event in events),
-        revised=sum(is_claim(each) and each.superseded is not None for each in session.memory.objects.values()),
         faults=dict(Counter(fault.kind.value for fault in faults)),
         thrash=max(thrash(faults, session.memory, "main", turn) for turn in turns),
         billed=float(session.ledger.billed / session.ledger.unmanaged),

@@ -12,6 +12,7 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import Place
+from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.errors import BadEntry, NotFound
 from mnemosyne.services.knowledge import (
@@ -23,7 +24,6 @@ from mnemosyne.services.knowledge import (
     parse_member,
 )
 from mnemosyne.times import render_day
-from tests.domain.injections import FORGED, GENUINE, Injection, injections
 from tests.domain.knowledge.support import DAY, FIRST, draft
 from tests.projections.support import KINDS, POSTGRES, open_world
 from tests.services.talking import Talk, assistant, body, plain, talking, user
@@ -171,26 +171,13 @@ async def test_recall_and_block_tell_of_the_same_entries() -> None:
         await here.recall(" ", FIRST)
 
 
-async def test_what_the_user_settled_in_a_session_is_known_with_its_source() -> None:
-    archive = plain()
-    async with talking(archive) as talk:
-        await say_all(talk, user("Let's use PostgreSQL for the event log of the app."))
-        here = desk(archive.log)
-        await here.learn(archive, talk.stream, moment(1))
-        (found,) = await here.list_entries(FIRST * 2)
-        assert found.entry.content == "Let's use PostgreSQL for the event log of the app."
-        assert found.entry.provenance is not None
-        assert (found.entry.provenance.session, found.entry.provenance.turn) == (talk.stream, 1)
-        reports = await here.learn(archive, talk.stream, moment(2))
-        assert [each.what for each in reports] == ["skipped", "skipped"]
-
-
 async def test_what_was_learned_from_a_session_is_named_until_its_words_are_erased() -> None:
     archive = plain()
     async with talking(archive) as talk:
         await say_all(talk, user("Let's use PostgreSQL for the event log of the app."))
         here = desk(archive.log)
-        await here.learn(archive, talk.stream, moment(1))
+        source = Provenance(session=talk.stream, branch="main", turn=1)
+        await here.remember(Scope.PROJECT, draft("The event log uses PostgreSQL", provenance=source), moment(1))
         await here.remember(Scope.PROJECT, draft("Ada owns billing"), moment(2))
         (found,) = [each.entry for each in await here.list_entries(FIRST * 2) if each.entry.provenance]
         tenant = here.places[0].tenant
@@ -199,19 +186,6 @@ async def test_what_was_learned_from_a_session_is_named_until_its_words_are_eras
         assert await list_learned(archive, "another", talk.stream) == []
         await here.erase(found.id, moment(3))
         assert await list_learned(archive, tenant, talk.stream) == []
-
-
-@pytest.mark.parametrize("injection", [*injections()][::EVERY], ids=lambda each: each.family)
-async def test_what_somebody_else_says_in_the_users_place_is_never_learned(injection: Injection) -> None:
-    archive = plain()
-    async with talking(archive) as talk:
-        await say_all(talk, *injection.messages())
-        here = desk(archive.log)
-        await here.learn(archive, talk.stream, moment(1))
-        learned = await contents(here, FIRST * 2)
-        # A body with roles that no API knows is nobody's conversation: nothing of it is an object.
-        assert GENUINE in learned or injection.family == "other roles"
-        assert not [each for each in learned if FORGED in each]
 
 
 async def say_all(talk: Talk, *messages: dict[str, Any]) -> None:

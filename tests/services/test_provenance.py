@@ -5,20 +5,23 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.knowledge.events import Provenance
+from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.domain.knowledge.state import Entry
 from mnemosyne.errors import NotFound
 from mnemosyne.services import contexts
 from mnemosyne.services.provenance import find_provenance, find_words
-from tests.domain.knowledge.support import FIRST
+from tests.domain.knowledge.support import FIRST, draft
 from tests.services.talking import Plain, assistant, body, plain, talking, user
 from tests.services.test_knowledge import desk, moment
 
 SAID = 'Keep it short. Never log the "raw" header, not even in prod.'
-REMEMBERED = "please remember that the staging database is read-only"
+RULE = 'Never log the "raw" header, not even in prod.'
+FACT = "the staging database is read-only"
+REMEMBERED = f"please remember that {FACT}"
 
 
 async def learned(archive: Plain, *said: str) -> list[Entry]:
-    """The entries that a conversation of one user gives, and each request of it."""
+    """The entries of a conversation, each saved with the turn that it is from."""
     async with talking(archive) as talk:
         messages = []
         for each in (*said, "Go on."):
@@ -26,7 +29,9 @@ async def learned(archive: Plain, *said: str) -> list[Entry]:
             await talk.ask(body(messages))
             messages += [assistant("Noted.")]
         here = desk(archive.log)
-        await here.learn(archive, talk.stream, moment(1))
+        for turn, content in ((1, RULE), (2, FACT)):
+            source = Provenance(session=talk.stream, branch="main", turn=turn)
+            await here.remember(Scope.PROJECT, draft(content, provenance=source), moment(turn))
         return [each.entry for each in await here.list_entries(FIRST * 2)]
 
 

@@ -3,19 +3,16 @@
 from typing import Any
 from uuid import UUID
 
-import attrs
 import pytest
 
 from mnemosyne.actors.messages import Finish
 from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
-from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import NotFound
 from mnemosyne.services.reports import ENOUGH_TURNS, Questions, count_questions, read_report
 from mnemosyne.services.savings import Balance
-from tests.domain.memory_objects import made
 from tests.services.answers import Answers
 from tests.services.talking import body, plain, talking, user
 
@@ -68,19 +65,6 @@ def test_an_answer_was_enough_unless_what_it_quoted_was_needed_again_soon_after(
     ]
     assert count_questions(recorded) == Questions(answered=2, enough=1)
     assert count_questions([]) == Questions(0, 0)
-
-
-def test_an_answer_after_which_the_user_corrects_something_was_not_enough() -> None:
-    asked = [fault("a", 3, FaultKind.MICRO, "which port?"), fault("b", 3, FaultKind.MICRO, "why?", branch="fork-1")]
-
-    def said(turn: int, *tags: str) -> Recorded[Event]:
-        event = attrs.evolve(made("c", turn, role=Role.CLAIM, tags=tags), turn=turn)
-        return Recorded(stream=STREAM, version=turn, position=turn, envelope=Envelope(event, "c"))
-
-    for turn, tags in ((4, ("decision", "user")), (4, ("correction", "assistant")), (3, ("correction", "user"))):
-        assert count_questions([*asked, said(turn, *tags)]) == Questions(2, 2), (turn, tags)
-    assert count_questions([*asked, said(3 + ENOUGH_TURNS, "correction", "user")]) == Questions(2, 1)
-    assert count_questions([*asked, said(4 + ENOUGH_TURNS, "correction", "user")]) == Questions(2, 2)
 
 
 async def test_a_report_says_what_paging_does_to_the_tools_of_its_longest_conversation() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.objects.events import ObjectFaulted, TurnAssessed
+from mnemosyne.domain.objects.retired import find_retired, is_retired
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.segmentation.ingest import Remember
 from mnemosyne.domain.session.decide import BeginTurn, FinishTurn
@@ -37,6 +38,10 @@ NO_DECISIONS: Mapping[type, frozenset[str]] = {
     ObjectFaulted: frozenset({"latency"}),
 }
 """Fields that say what was not decided: how something is stored, how long it took."""
+
+
+FEATURE_REMOVED = "feature removed"
+"""Why today's code makes no event that an earlier version made."""
 
 
 @attrs.frozen
@@ -153,6 +158,7 @@ def differences(decision: ReplayedDecision, today: Sequence[Event]) -> list[Deci
     """What is otherwise today. The settings are no part of it: they are given, not decided."""
     found: list[DecisionDifference] = []
     left = [event for event in today if not isinstance(event, SettingsTaken)]
+    retired = find_retired(each.envelope.event for each in decision.events)
     for each in decision.events:
         event = each.envelope.event
         if isinstance(event, SettingsTaken):
@@ -160,9 +166,8 @@ def differences(decision: ReplayedDecision, today: Sequence[Event]) -> list[Deci
         match = next((other for other in left if _key_of(other) == _key_of(event)), None)
         name = type(event).__name__
         if match is None:
-            found.append(
-                DecisionDifference(each.version, decision.turn, name, None, f"decided{_why(event)}", "not decided")
-            )
+            now = f"not decided: {FEATURE_REMOVED}" if is_retired(event, retired) else "not decided"
+            found.append(DecisionDifference(each.version, decision.turn, name, None, f"decided{_why(event)}", now))
             continue
         left.remove(match)
         found += _fields(each.version, decision.turn, event, match)

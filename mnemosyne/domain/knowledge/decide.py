@@ -5,7 +5,7 @@ takes the place of what somebody said outright.
 """
 
 from base64 import b32encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
@@ -25,9 +25,8 @@ from mnemosyne.domain.knowledge.events import (
     WriteUndone,
 )
 from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, OwnerProof, Scope
-from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold
+from mnemosyne.domain.knowledge.state import Entry, Knowledge
 from mnemosyne.domain.knowledge.words import clean_content, clean_detail, content_words, is_same, likeness
-from mnemosyne.domain.segmentation.revisions import find_revised
 from mnemosyne.errors import BadEntry, NotFound
 
 MOST_ENTRIES = 10_000
@@ -140,15 +139,6 @@ class EraseEntries:
 
 
 @attrs.frozen(kw_only=True)
-class LearnSession:
-    """These ``drafts`` were found in a session."""
-
-    at: int
-    write: str
-    drafts: tuple[EntryDraft, ...]
-
-
-@attrs.frozen(kw_only=True)
 class AdmitCredential:
     """The credential of this fingerprint belongs to the owner of the memory. As the ``FIRST`` it counts only where
     nothing is recorded in this place.
@@ -177,7 +167,6 @@ KnowledgeCommand = (
     | LinkEntries
     | UndoWrite
     | EraseEntries
-    | LearnSession
     | AdmitCredential
     | DismissCredential
 )
@@ -186,7 +175,7 @@ KnowledgeCommand = (
 @attrs.frozen
 class WriteOutcome:
     """What a command leads to: events, the entry that it is about, and ``what`` was done with it: ``added``,
-    ``updated``, ``skipped``, ``forgotten``, ``confirmed``, ``linked``, ``undone``, ``erased``, ``learned``,
+    ``updated``, ``skipped``, ``forgotten``, ``confirmed``, ``linked``, ``undone``, ``erased``,
     ``admitted`` or ``dismissed``.
     """
 
@@ -226,8 +215,6 @@ def _decide(command: KnowledgeCommand, known: Knowledge) -> WriteOutcome:
             return _undo(command, known)
         case EraseEntries():
             return _erase(command, known)
-        case LearnSession():
-            return _learn(command, known)
         case AdmitCredential():
             return _admit(command, known)
         case DismissCredential():
@@ -392,48 +379,6 @@ def _erase(command: EraseEntries, known: Knowledge) -> WriteOutcome:
     left = [each for each in command.entries if not known.entries[each].erased]
     erased = tuple(EntryErased(at=command.at, write=command.write, entry=each) for each in left)
     return WriteOutcome("erased", erased, why=f"{len(left)} of {len(command.entries)}")
-
-
-# What was found in a session
-
-
-def _learn(command: LearnSession, known: Knowledge) -> WriteOutcome:
-    """One pass: each draft is added, takes the place of an extracted entry, or is skipped. What was learned once is not
-    learned again, whatever became of it.
-    """
-    events: list[KnowledgeEvent] = []
-    now = known
-    for number, draft in enumerate(command.drafts):
-        made = _reconcile(draft, now, command.at, command.write, number)
-        events += made
-        now = fold(made, now)
-    if not events:
-        return WriteOutcome("skipped", why="nothing is new in it")
-    count = sum(isinstance(each, EntryWritten) for each in events)
-    return WriteOutcome("learned", tuple(events), why=f"{count} {'entry' if count == 1 else 'entries'}")
-
-
-def _reconcile(draft: EntryDraft, known: Knowledge, at: int, write: str, number: int) -> Sequence[KnowledgeEvent]:
-    try:
-        draft = _clean(draft, at)
-    except BadEntry:
-        return ()
-    if draft.provenance is not None and (draft.provenance.session, draft.content) in known.learned:
-        return ()
-    standing = known.standing(at)
-    about = _find_revised(draft, standing) or _find_alike(draft, standing)
-    if about is None:
-        return (_write(draft, write, at, number),) if len(standing) < MOST_ENTRIES else ()
-    if about.is_explicit or is_same(about.content, draft.content):
-        return ()  # what somebody said outright stands
-    return _replace(about, draft, at, write, number).events
-
-
-def _find_revised(draft: EntryDraft, entries: Iterable[Entry]) -> Entry | None:
-    """The decision that a draft says to be changed, if it says so."""
-    decided = {each.id: each for each in entries if each.kind is EntryKind.DECISION}
-    revised = find_revised(draft.content, {name: each.content for name, each in decided.items()})
-    return decided[revised[-1]] if revised else None
 
 
 def _find_alike(draft: EntryDraft, entries: Iterable[Entry]) -> Entry | None:

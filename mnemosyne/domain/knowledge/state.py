@@ -6,7 +6,6 @@ knew it: from the event that recorded it. So "what was true then" and "what did 
 
 from collections.abc import Iterable, Mapping
 from typing import Any
-from uuid import UUID
 
 import attrs
 
@@ -96,16 +95,13 @@ class WriteRecord:
 
 @attrs.frozen(kw_only=True)
 class Knowledge:
-    """The state of one stream. ``entries`` are by id, in the order in which they were recorded; ``learned`` is
-    what sessions gave, word for word, also what was taken back since.
-    """
+    """The state of one stream. ``entries`` are by id, in the order in which they were recorded."""
 
     opened: KnowledgeOpened | None = None
     version: int = 0
     last_at: int = 0
     entries: Mapping[str, Entry] = attrs.field(factory=dict)
     writes: Mapping[str, WriteRecord] = attrs.field(factory=dict)
-    learned: frozenset[tuple[UUID, str]] = frozenset()
     admitted: Mapping[str, CredentialAdmitted] = attrs.field(factory=dict)
     """By fingerprint, the oldest first; of those that were only presented, the last ``MOST_PRESENTED``."""
     has_owner: bool = False
@@ -152,7 +148,6 @@ class _Folding:
         self._last_at = known.last_at
         self._entries = dict(known.entries)
         self._writes = dict(known.writes)
-        self._learned = set(known.learned)
         self._admitted = dict(known.admitted)
         self._has_owner = known.has_owner
         self._has_links = any(each.links for each in known.entries.values())
@@ -164,7 +159,6 @@ class _Folding:
             last_at=self._last_at,
             entries=self._entries,
             writes=self._writes,
-            learned=frozenset(self._learned),
             admitted=self._admitted,
             has_owner=self._has_owner,
         )
@@ -217,8 +211,6 @@ class _Folding:
             replaces=event.replaces,
             provenance=event.provenance,
         )
-        if event.provenance is not None:
-            self._learned.add((event.provenance.session, event.content))
         if event.replaces is not None:
             self._change(event.replaces, replaced_by=event.entry)
             self._hand_over_links(event.replaces, event.entry)

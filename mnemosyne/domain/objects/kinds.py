@@ -43,9 +43,9 @@ class Traits:
     is_said: bool = False
     """It is what user and assistant said: small, and it carries the thread."""
     is_settled: bool = False
-    """It says what is to be: a claim, which a later one of the same source revises, and which stays for long."""
+    """It says what is to be done, and stays for long."""
     holds_statements: bool = False
-    """Its text is prose, whose sentences may be claims of their own."""
+    """Its text is prose."""
     is_fetched: bool = False
     """A tool brought it and can bring it again; what is done about an error consists of such objects."""
     is_file: bool = False

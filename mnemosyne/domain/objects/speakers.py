@@ -16,17 +16,6 @@ class Speaker(Enum):
     OTHER = "other"
     """Anybody else: what a tool brought, what was pasted, quoted or shown."""
 
-    @property
-    def claims(self) -> bool:
-        """Whether what they say can settle anything. What others say is data."""
-        return self in (Speaker.USER, Speaker.ASSISTANT)
-
-    def may_revise(self, other: "Speaker") -> bool:
-        """Whether their word takes the place of another's: of nobody's who is trusted more."""
-        return _TRUST.index(self) <= _TRUST.index(other)
-
-
-_TRUST = tuple(Speaker)
 
 AGREED = "agreed"
 """Tag of a claim in the assistant's words that the user agreed to."""

@@ -24,24 +24,19 @@ from mnemosyne.domain.cost.tokens import (
     features_of_tools,
 )
 from mnemosyne.domain.objects import admission
-from mnemosyne.domain.objects.aggregate import is_claim
 from mnemosyne.domain.objects.decide import Create, Supersede, decide_all
 from mnemosyne.domain.objects.events import (
     BlockPlace,
     Link,
     LinkRelation,
     ObjectEvent,
-    Supersession,
     TurnAssessed,
 )
 from mnemosyne.domain.objects.faults import implicit
-from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED, ObjectKind, Role
+from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED
 from mnemosyne.domain.objects.memory import BranchView, Memory
 from mnemosyne.domain.objects.pressure import Window, zone
-from mnemosyne.domain.objects.speakers import AGREED, Speaker
 from mnemosyne.domain.segmentation import episodes
-from mnemosyne.domain.segmentation.claiming import SaidClaim, Voices, find_claims
-from mnemosyne.domain.segmentation.revisions import Settled, revisions
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment_in_steps
 from mnemosyne.domain.session.events import BranchKind, TurnBegan, TurnRelation
 from mnemosyne.domain.session.round_events import Mode
@@ -73,7 +68,6 @@ class Remember:
     gives the slice of the body's recipe for one of their blocks. ``content`` are the features of all ``message_count``
     messages, ``head`` those of system prompt and tools; ``max_tokens`` is what the client asks for at most.
     ``window`` is the most tokens that a prompt of a managed branch may hold; None where the client's own goes up.
-    ``before`` is the message before the first of ``messages``, which that may answer. ``is_typed``: by a person.
     """
 
     at: int
@@ -87,8 +81,6 @@ class Remember:
     content: Features
     head: Features
     window: int | None = None
-    before: SeenMessage | None = None
-    is_typed: bool = True
 
 
 def is_owed(branch: Branch, memory: Memory) -> bool:
@@ -123,8 +115,6 @@ def remember_of(
         content=_content(began, read, shown),
         head=head,
         window=window if branch.mode is Mode.MANAGE else None,
-        before=_read_message(read, first - 1, branch) if first else None,
-        is_typed=branch.is_typed,
     )
 
 
@@ -185,8 +175,7 @@ def remember_in_steps(command: Remember, session: Session) -> Steps[tuple[Object
     faults = implicit(
         events, session.memory, session.eviction_turns, at=command.at, branch=command.branch, turn=command.turn
     )
-    claimed = yield from _create_claims(command, session, found, created)
-    more, after = decide_all((*faults, *claimed, *_revise(command, session.memory, claimed)), after)
+    more, after = decide_all(faults, after)
     over = episodes.over(session.memory, after, command.branch, command.turn)
     grouped, after = decide_all(_create(command, session, over, estimator), after)
     return (*events, *more, *grouped, _assess(command, after, found.open, estimator))
@@ -315,79 +304,6 @@ def _supersede(command: Remember, found: Segmented, made: Sequence[str]) -> Iter
             by=None if each.by is None else made[each.by],
             how=each.how,
         )
-
-
-# Claims
-
-
-def _create_claims(
-    command: Remember, session: Session, found: Segmented, created: Sequence[Create]
-) -> Steps[tuple[Create, ...]]:
-    """What was settled in what was said: each claim an object of its own, which names the one that its words stand in,
-    and the one in which the user agreed to it.
-    """
-    read = (command.before, *command.messages) if command.before is not None else command.messages
-    by_index = {message.index: message for message in read}
-    owners = {place: source.object for source in created for place in source.places}
-    said = Voices(by_index)
-    claimed: list[Create] = []
-    for draft, source in zip(found.drafts, created, strict=True):
-        if KINDS[draft.kind].holds_statements:
-            for place in draft.places:
-                for claim in find_claims(place, said):
-                    if claim.speaker is Speaker.USER and not command.is_typed:
-                        continue  # a model wrote the prompt of an agent
-                    holder = owners.get(claim.place) or _holder(session.memory, command.branch, claim.place)
-                    claimed.append(_claim(command, session, source, claim, holder or source.object))
-                yield
-    return tuple(claimed)
-
-
-def _holder(state: Memory, branch: str, place: BlockPlace) -> str | None:
-    newest_first = map(state.objects.__getitem__, reversed(state.view_of(branch).objects))
-    return next((each.id for each in newest_first if place in each.places), None)
-
-
-def _revise(command: Remember, state: Memory, claimed: Sequence[Create]) -> Iterator[Supersede]:
-    """The earlier decisions that new ones take the place of."""
-    standings = state.standings(command.branch) if claimed else ()
-    standing = (Settled(each.id, each.stub, each.tags) for each, _ in standings if is_claim(each) and not each.stale)
-    for old, by in revisions((Settled(each.object, each.stub, each.tags) for each in claimed), standing):
-        yield Supersede(at=command.at, object=old, branch=command.branch, by=by, how=Supersession.REVISED)
-
-
-def _claim(command: Remember, session: Session, source: Create, said: SaidClaim, holder: str) -> Create:
-    assert session.salt is not None
-    claim, place = said.claim, said.place
-    tokens = _estimator(command, session.memory).tokens(features_of_text(claim.sentence))
-    origin = f"{source.object} {place.message} {place.block} {claim.start}"
-    return Create(
-        at=command.at,
-        object=object_id(session.salt, b"claim", command.branch.encode(), origin.encode()),
-        branch=command.branch,
-        turn=command.turn,
-        kind=ObjectKind.DESIGN_DECISION,
-        role=Role.CLAIM,
-        source_tool=None,
-        source_key=None,
-        tags=(claim.kind.value, said.speaker.value, *([AGREED] if said.agreed else [])),
-        first_turn=source.last_turn,
-        last_turn=source.last_turn,
-        places=(),
-        content=recipe.encode(recipe.change_of(0, (), 0)),
-        size=len(claim.sentence),
-        tokens=tokens,
-        stub=claim.sentence,
-        stub_tokens=tokens,
-        line=claim.sentence,
-        key_entities=key_entities(claim.sentence, KEY_ENTITIES),
-        links=tuple(Link(LinkRelation.REFERENCES, each) for each in dict.fromkeys((holder, source.object))),
-        admission=admission.admit(
-            admission.AdmissionCandidate(
-                kind=ObjectKind.DESIGN_DECISION, role=Role.CLAIM, tokens=tokens, text=claim.sentence
-            )
-        ),
-    )
 
 
 # Pressure

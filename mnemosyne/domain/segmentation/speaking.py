@@ -1,16 +1,24 @@
 """Who says each block of a message: the role that it came under covers much that nobody typed."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.own_words import attaches_from
 from mnemosyne.domain.segmentation.prose import is_clients
 from mnemosyne.domain.wire import blocks
 
 _INVISIBLE = "".join(
     map(chr, [*range(0x21), 0x85, 0xA0, *range(0x200B, 0x2010), *range(0x2028, 0x202F), 0x2060, 0xFEFF])
 )
+
+
+_ATTACHES = re.compile(
+    r"^[^\S\n]*\W{0,4}(?:called the \w{1,40} tool\b|result of calling\b|reading mcp resource\b|\w{1,40} tool failed "
+    r"to\b|contents? of \S+:?[^\S\n]*$|file: \S+\]?[^\S\n]*$)",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""How clients introduce what they attach."""
 
 
 def speakers(role: str, content: Sequence[Mapping[str, Any]]) -> tuple[Speaker, ...]:
@@ -24,8 +32,8 @@ def speakers(role: str, content: Sequence[Mapping[str, Any]]) -> tuple[Speaker, 
     for block in content:
         speaker = _speaker(role, block)
         if speaker is Speaker.USER:
-            note = attaches_from(str(block["text"]))
-            speaker = Speaker.OTHER if attached or note == 0 else speaker
+            note = _ATTACHES.search(str(block["text"]))
+            speaker = Speaker.OTHER if attached or (note is not None and note.start() == 0) else speaker
             attached = attached or note is not None
         found.append(speaker)
     return tuple(found)

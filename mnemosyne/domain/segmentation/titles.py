@@ -1,11 +1,10 @@
-"""What a session is called: the first words that its user typed."""
+"""The title of a session: the first paragraph of its first prompt."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.own_words import paragraphs
 from mnemosyne.domain.segmentation.speaking import speakers
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import content_blocks
@@ -19,6 +18,9 @@ _FIRST_MESSAGES = 8
 
 _TAGGED = re.compile(r"\s*<([\w.:-]{1,60})>[^\S\n]*\n(.*?\S.*?)(?:</\1>|\Z)", re.DOTALL)
 """What stands below a tag on a line of its own, as mini-swe-agent's ``<pr_description>``."""
+
+
+_BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 
 
 def title_of(request: Mapping[str, Any], dialect: Dialect) -> str | None:
@@ -39,8 +41,7 @@ def title_of(request: Mapping[str, Any], dialect: Dialect) -> str | None:
 def _first_words(text: str) -> str:
     tagged = _TAGGED.match(text)
     text = tagged[2] if tagged else text
-    own = paragraphs(text)
-    line = " ".join((text[own[0].start : own[0].end] if own else text[: 4 * LONGEST]).split())
+    line = " ".join(_BLANK_LINE.split(text.strip(), maxsplit=1)[0][: 4 * LONGEST].split())
     if len(line) > 1 and line[0] == line[-1] == '"':
         line = line[1:-1]  # as opencode hands on what was typed on its command line
     return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"

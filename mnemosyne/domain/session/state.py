@@ -187,11 +187,6 @@ class Branch:
         return len(self.counts)
 
     @property
-    def is_typed(self) -> bool:
-        """Whether a person types in it: the prompt of an agent that another one calls, a model wrote."""
-        return self.kind.is_talked_to and self.agent_id is None
-
-    @property
     def header_lane(self) -> str:
         """The lane that the headers of its requests name."""
         return header_lane(self.lane, self.agent_id)

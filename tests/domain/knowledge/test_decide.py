@@ -12,31 +12,20 @@ from mnemosyne.domain.knowledge import decide as deciding
 from mnemosyne.domain.knowledge.decide import (
     AdmitCredential,
     DismissCredential,
-    EntryDraft,
     EraseEntries,
     ForgetEntry,
-    LearnSession,
     LinkEntries,
     RememberEntry,
     UndoWrite,
     find_entry,
 )
-from mnemosyne.domain.knowledge.events import EntryEnded, EntryWritten, KnowledgeOpened, Provenance
-from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, OwnerProof
-from mnemosyne.domain.knowledge.state import MOST_PRESENTED, fold
+from mnemosyne.domain.knowledge.events import EntryEnded, EntryWritten, KnowledgeOpened
+from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, OwnerProof
+from mnemosyne.domain.knowledge.state import MOST_PRESENTED
 from mnemosyne.errors import BadEntry, NotFound
-from tests.domain.knowledge.support import DAY, FIRST, Shelf, Step, draft, entry, extracted, follow, held, steps
+from tests.domain.knowledge.support import DAY, FIRST, Shelf, Step, draft, follow, held, steps
 
 SESSION = UUID(int=7)
-
-
-def learn(shelf: Shelf, *contents: str, at: int = FIRST) -> list[str]:
-    """Have these found in a session, each in an object of its own; what holds then."""
-    drafts = tuple(
-        extracted(each, provenance=Provenance(session=SESSION, branch="main", turn=1, object=each)) for each in contents
-    )
-    shelf.take(LearnSession(at=at, write=shelf.write(), drafts=drafts))
-    return shelf.lines(shelf.known.last_at)
 
 
 def test_a_place_is_opened_once_with_the_first_entry() -> None:
@@ -113,59 +102,6 @@ def test_what_is_known_already_is_not_written_twice(again: str) -> None:
     count = len(shelf.events)
     assert shelf.remember(again, at=FIRST + DAY) == first
     assert len(shelf.events) == count
-
-
-def test_what_somebody_says_outright_takes_the_place_of_what_we_found() -> None:
-    shelf = Shelf()
-    assert learn(shelf, "we use npm here") == ["we use npm here"]
-    shelf.remember("we use npm here", at=FIRST + DAY)
-    (found,) = shelf.known.valid(FIRST + DAY)
-    assert found.is_explicit
-    assert found.source is EntrySource.USER
-
-
-def test_what_we_find_never_takes_the_place_of_what_somebody_said() -> None:
-    shelf = Shelf()
-    shelf.remember("we use npm for all packages of the app")
-    assert learn(shelf, "we use MD5, not npm, for all packages of the app") == [
-        "we use npm for all packages of the app"
-    ]
-
-
-def test_what_we_find_later_about_the_same_takes_the_place_of_what_we_found() -> None:
-    shelf = Shelf()
-    learn(shelf, "keep the port of the parser service at 8443")
-    after = learn(shelf, "keep the port of the parser service at 9000", at=FIRST + DAY)
-    assert after == ["keep the port of the parser service at 9000"]
-
-
-def test_a_decision_that_is_thought_over_takes_the_place_of_the_one_before_in_few_common_words() -> None:
-    shelf = Shelf()
-    first, again = 'let us make the "entire start" command hidden', "On second thought we remove the start command"
-    shelf.take(learning(extracted(first, kind=EntryKind.DECISION), at=FIRST))
-    shelf.take(learning(extracted(again, kind=EntryKind.DECISION), at=FIRST + DAY))
-    assert shelf.lines(FIRST + DAY) == [again]
-    shelf.remember("the port is 8443 for billing", kind=EntryKind.DECISION, at=FIRST + DAY)
-    shelf.take(learning(extracted("scratch that, billing has port 9000"), at=FIRST + DAY))
-    assert shelf.lines(FIRST + DAY) == [again, "the port is 8443 for billing"]
-
-
-def learning(found: EntryDraft, at: int) -> LearnSession:
-    return LearnSession(at=at, write=f"w{at}{len(found.content)}", drafts=(found,))
-
-
-def test_what_was_learned_once_is_not_learned_again_whatever_became_of_it() -> None:
-    shelf = Shelf()
-    learn(shelf, "use trio for all tasks")
-    write = entry(shelf.known, "use trio for all tasks").write
-    assert learn(shelf, "use trio for all tasks", "drop the old parser") == [
-        "use trio for all tasks",
-        "drop the old parser",
-    ]
-    shelf.take(UndoWrite(at=FIRST, write="u", undone=write))
-    assert learn(shelf, "use trio for all tasks") == ["drop the old parser"]
-    shelf.take(ForgetEntry(at=FIRST, write="f", wanted="parser"))
-    assert learn(shelf, "drop the old parser") == []
 
 
 def test_a_clock_that_goes_back_does_not_rewrite_what_was_known_when() -> None:
@@ -246,13 +182,6 @@ def test_a_place_holds_so_many_entries_and_says_so(monkeypatch: pytest.MonkeyPat
     shelf.remember("two")
     with pytest.raises(BadEntry, match="2 entries hold here"):
         shelf.remember("three")
-    assert learn(shelf, "a third thing altogether") == ["one", "two"]
-
-
-def test_what_is_found_twice_in_one_session_is_written_once() -> None:
-    shelf = Shelf()
-    learn(shelf, "use trio for all tasks", "use trio for all tasks")
-    assert fold(shelf.events).valid(FIRST) == [entry(shelf.known, "use trio for all tasks")]
 
 
 def admit(shelf: Shelf, fingerprint: str, how: OwnerProof) -> str:

@@ -8,15 +8,14 @@ import pytest
 import trio
 
 from mnemosyne.domain.history.time_travel import history_of, place_of
-from mnemosyne.domain.objects.aggregate import is_claim
-from mnemosyne.domain.objects.events import BlockPlace, ObjectCreated, Supersession, TurnAssessed
+from mnemosyne.domain.objects.events import BlockPlace, ObjectCreated, TurnAssessed
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.segmentation.ingest import ID_LENGTH, ID_LETTERS, object_id
 from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services import contexts, memories
 from tests.domain.recorded import sessions
 from tests.replay.recordings import played, session, streams
-from tests.services.talking import Plain, assistant, body, rich_session, talking, user
+from tests.services.talking import Plain, body, rich_session, talking, user
 
 Request = Mapping[str, Any]
 
@@ -117,26 +116,6 @@ async def test_what_takes_the_place_of_something_in_the_index_is_in_it_too_and_m
     assert [(each.admission.admitted, each.stale) for each in again] == [(True, True), (True, True), (True, False)]
     (routine,) = [each for each in objects.values() if each.source_key == "Bash ls docs"]
     assert not routine.admission.admitted
-
-
-async def test_a_decision_that_was_revised_is_out_of_date_and_names_the_newer_one() -> None:
-    messages = [
-        user("Let's use 8 MiB as the part size of the upload client."),
-        assistant("Done."),
-        user("Let's use 4 MiB as the part size of the download client."),
-        assistant("Done."),
-        user("Let's use 1 MiB as the part size of the upload client from now on."),
-        assistant("Done."),
-        user("Thanks."),
-    ]
-    async with talking() as talk:
-        for count in (1, 3, 5, 7):
-            await talk.ask(body(messages[:count]))
-        objects = memories.fold(await talk.archive.log.read(talk.stream)).memory.objects
-    old, other, new = [each for each in objects.values() if is_claim(each)]
-    assert (old.superseded, old.superseded_by) == (Supersession.REVISED, new.id)
-    assert not other.stale
-    assert not new.stale
 
 
 async def test_blocks_of_one_message_are_not_each_compared_with_all_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,30 +162,13 @@ async def test_an_agent_says_that_it_is_one_and_nobody_says_that_it_was_extracte
     assert (status, told["error"]) == (400, "source of addMemory is to be one of user, agent, not 'extracted'.")
 
 
-async def test_what_the_user_settled_in_messages_is_learned_once_and_nothing_that_others_say(api: Api) -> None:
-    messages = [
-        {"role": "user", "content": "Let's use port 8443 for the billing service."},
-        {"role": "assistant", "content": "We will always deploy on Fridays."},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "Never use tabs here."}]},
-        {"role": "assistant", "content": "I see."},
-        {"role": "user", "content": [{"type": "text", "text": "I prefer short answers."}, 5]},
-        {},
-    ]
-    for what in ("learned", "skipped"):
-        told = await api.ask("POST", "/memories", {"messages": messages})
-        assert [(each["scope"], each["what"]) for each in told["writes"]] == [("project", what), ("user", what)]
-    known = {each["content"]: each["source"] for each in (await api.ask("GET", "/memories"))["entries"]}
-    decided, wished = "Let's use port 8443 for the billing service.", "I prefer short answers."
-    assert known == {decided: "extracted", wished: "extracted"}
-
-
 async def test_a_write_names_the_session_and_the_turn_that_it_is_from(shown: ShownLog, pages: Pages) -> None:
     api = Api(pages, Path("/work/app"))
     for turn in ({}, {"turn": 1}):
         given = {"content": f"Known since {turn}", "source": "agent", "session": shown.other, **turn}
         source = (await api.ask("POST", "/memories", given))["entry"]["provenance"]
         assert (source["session"], source["turn"]) == (shown.other, turn.get("turn", source["turn"]))
-    given = {"messages": [{"role": "user", "content": "Never push to main."}], "session": shown.other, "turn": 99}
+    given = {"content": "Never push to main.", "session": shown.other, "turn": 99}
     assert (await api.try_to("POST", "/memories", given, project=str(api.folder)))[0] == 404
 
 
@@ -200,22 +183,12 @@ async def test_another_tenant_s_entries_are_not_seen_nor_written(api: Api, datab
     assert [each["id"] for each in (await api.ask("GET", "/memories"))["entries"]] == [entry]
 
 
-async def test_a_recorded_session_is_learned_from(shown: ShownLog, pages: Pages) -> None:
-    api = Api(pages, Path("/work/app"))
-    writes = (await api.ask("POST", "/learn", {"session": shown.other}))["writes"]
-    assert [each["scope"] for each in writes] == ["project", "user"]
-    assert (await api.try_to("POST", "/learn", {"session": "nobody"}))[0] == 404
-
-
 @pytest.mark.parametrize(
     ("method", "path", "given", "query", "status", "sentence"),
     [
-        ("POST", "/memories", {}, {}, 400, "addMemory needs either content, a sentence, or messages"),
-        ("POST", "/memories", {"content": "x", "messages": []}, {}, 400, "addMemory needs either content"),
-        ("POST", "/memories", {"messages": "x"}, {}, 400, "messages of addMemory is to be of type array, not 'x'."),
-        ("POST", "/memories", {"messages": ["x"]}, {}, 400, "Message 1 is no JSON object"),
-        ("POST", "/memories", {"messages": [], "kind": "fact"}, {}, 400, "kind cannot be said of `messages`"),
-        ("POST", "/memories", {"messages": [{}], "session": "nobody"}, {}, 404, "There is no session 'nobody'"),
+        ("POST", "/memories", {}, {}, 400, "addMemory needs content."),
+        ("POST", "/memories", {"content": "x", "messages": []}, {}, 400, "addMemory knows no 'messages'"),
+        ("POST", "/memories", {"content": "x", "session": "nobody"}, {}, 404, "There is no session 'nobody'"),
         ("POST", "/memories", {"content": "x", "turn": 3}, {}, 400, "turn: say of which `session` it is turn 3."),
         ("POST", "/memories", {"content": "x"}, {}, 400, "There is no project here: name the folder"),
         ("POST", "/memories", {"content": 5}, {}, 400, "content of addMemory is to be of type string, not 5."),
@@ -232,7 +205,6 @@ async def test_a_recorded_session_is_learned_from(shown: ShownLog, pages: Pages)
         ("GET", "/export", None, {"project": "/a\0b"}, 400, "'project' holds a NUL"),
         ("GET", "/export", None, {"kind": "fact"}, 400, "There is no argument 'kind' here"),
         ("GET", "/memories/nothing", None, {}, 404, "No entry has the id 'nothing'."),
-        ("POST", "/learn", {"session": "a\0b"}, {}, 400, "'session' holds a NUL"),
         ("POST", "/memories", {"content": "x", "session": "\ud800"}, {}, 404, "There is no session '\\ud800'"),
         ("POST", "/undo", {}, {}, 404, "There is no write to be taken back."),
         ("GET", "/nothing", None, {}, 404, "There is no such"),

@@ -1,1 +1,0 @@
-"""Forged decisions, drawn by a seed: words of an attacker's, in whatever may carry them into a conversation."""

@@ -1,0 +1,16 @@
+"""Events of objects that only earlier versions made."""
+
+from mnemosyne.domain.objects.events import ObjectSuperseded, Supersession
+from mnemosyne.domain.objects.kinds import Role
+from mnemosyne.domain.objects.retired import find_retired, is_retired
+from tests.domain.memory_objects import made
+
+
+def test_a_claim_and_what_it_superseded_are_retired_and_nothing_else_is() -> None:
+    claim, other = made("c", 1, role=Role.CLAIM, places=()), made("o", 1)
+    revised = [
+        ObjectSuperseded(at=1, object="x", branch="main", by=by, how=Supersession.REVISED) for by in ("c", "o", None)
+    ]
+    retired = find_retired([claim, other, *revised])
+    assert retired == {"c"}
+    assert [is_retired(each, retired) for each in (claim, other, *revised)] == [True, False, True, False, False]

@@ -214,6 +214,7 @@ def _reached(start: str) -> set[str]:
     return found
 
 
+COMMAND_TABLES = ("mnemosyne.cli", "mnemosyne_lab.cli")
 _PLACE = re.compile(r"(\.?[a-z_.]+):[a-z_]+")
 
 
@@ -230,10 +231,8 @@ def _imported(name: str) -> tuple[str, ...]:
         elif isinstance(node, ast.Import):
             found += [each.name for each in node.names]
         elif isinstance(node, ast.Constant) and node.value in ("-m", "mnemosyne"):
-            found.append("mnemosyne.cli")  # as a process of its own
-        elif (
-            isinstance(node, ast.Constant) and name == "mnemosyne.cli" and (place := _PLACE.fullmatch(str(node.value)))
-        ):
+            found += COMMAND_TABLES  # as a process of its own
+        elif isinstance(node, ast.Constant) and name in COMMAND_TABLES and (place := _PLACE.fullmatch(str(node.value))):
             found.append(f"mnemosyne.cli{place[1]}" if place[1].startswith(".") else place[1])  # when it is asked for
     return tuple(each for each in found if each.startswith(("mnemosyne.", "mnemosyne_lab.", "tests.")))
 

@@ -62,7 +62,6 @@ _PLACES = {
     "off": CommandPlace(".off:off", "Stop managing a session, or all."),
     "worker": CommandPlace(".worker:worker", "Keep read models and the index, without a server."),
     "nodes": CommandPlace(".nodes:nodes", "Show the servers and workers that share the database."),
-    "demo": CommandPlace("mnemosyne_lab.cli.demo:demo", "See it work, in half a minute, without a key or a network."),
     **_READING,
     **_READ_MODELS,
     **_MEMORY,
@@ -70,15 +69,6 @@ _PLACES = {
     "search": CommandPlace(".search:search", "Find what a session remembers, or messages of a conversation."),
     "replay": CommandPlace(
         ".replay:replay", "Feed recorded sessions through the application, or a log to today's code."
-    ),
-    "evaluate": CommandPlace(
-        "mnemosyne_lab.cli.evaluate:evaluate", "Compare ways of managing a context on recorded sessions."
-    ),
-    "what-if": CommandPlace(
-        "mnemosyne_lab.cli.what_if:what_if", "Say what your Claude Code sessions cost, and would have cost with us."
-    ),
-    "trial": CommandPlace(
-        "mnemosyne_lab.cli.trial:trial", "Run paired tasks with and without memory, and say whether it is as good."
     ),
     "model": CommandPlace(
         ".model:model", "Install the model that search by meaning needs, or see whether it is there."
@@ -88,7 +78,7 @@ _PLACES = {
     "config": CommandPlace(".config:config", "Show every setting and where its value comes from; change one."),
     "completion": CommandPlace(".completion:completion", "Print the script for completion in your shell."),
 }
-"""Every command, in the order of the help."""
+"""Every command of the product, in the order of the help."""
 
 
 @click.group(cls=Program, commands=Places(_PLACES), context_settings={"help_option_names": ["-h", "--help"]})

@@ -28,18 +28,36 @@ class CommandPlace(NamedTuple):
     summary: str
 
 
+PLUGINS = "mnemosyne.commands"
+"""The group of entry points by which other packages add commands: each is a mapping of names to ``CommandPlace``."""
+
+
 class Places(MutableMapping[str, click.Command]):
-    """Commands by name, each imported when it is asked for."""
+    """Commands by name, each imported when it is asked for. Commands of other packages are looked up only to list all
+    commands and for a name that is not ours: reading the installed entry points takes some milliseconds.
+    """
 
     def __init__(self, places: Mapping[str, CommandPlace]) -> None:
         self._places = dict(places)
         self._read: dict[str, click.Command] = {}
+        self._has_plugins = False
+
+    def _add_plugins(self) -> None:
+        if not self._has_plugins:
+            from importlib.metadata import entry_points
+
+            self._has_plugins = True
+            for plugin in entry_points(group=PLUGINS):
+                self._places |= {name: place for name, place in plugin.load().items() if name not in self._places}
 
     def summaries(self) -> list[tuple[str, str]]:
         """The name of each command and what is said of it; none is read for that."""
+        self._add_plugins()
         return [(name, place.summary) for name, place in self._places.items()]
 
     def __getitem__(self, name: str) -> click.Command:
+        if name not in self._places:
+            self._add_plugins()
         if name not in self._read:
             place = self._places[name]
             module, _, attribute = place.address.partition(":")
@@ -57,9 +75,11 @@ class Places(MutableMapping[str, click.Command]):
         del self._places[name]
 
     def __iter__(self) -> Iterator[str]:
+        self._add_plugins()
         return iter(self._places)
 
     def __len__(self) -> int:
+        self._add_plugins()
         return len(self._places)
 
 

@@ -1,7 +1,6 @@
 """``mnemosyne open``: the pages, in a browser."""
 
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
@@ -121,7 +120,11 @@ def _make_pages(config: "Config", number: int) -> None:
 
 
 def _simulations() -> "Simulations":
+    from importlib.metadata import entry_points
+
     from mnemosyne.app.simulations import Simulations
 
-    simulating = import_module("mnemosyne_lab.evaluation.simulating")
-    return Simulations(simulating.list_policies(), simulating.COMMAND)
+    for plugin in entry_points(group="mnemosyne.simulations"):
+        simulating = plugin.load()
+        return Simulations(simulating.list_policies(), simulating.COMMAND)
+    return Simulations({}, ())

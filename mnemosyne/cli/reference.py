@@ -11,7 +11,9 @@ WIDTH = 100
 
 
 def commands_page() -> str:
-    """The --help of every command, as Markdown."""
+    """The --help of every command, as Markdown. Raises LookupError without the commands that the wheel adds."""
+    if "evaluate" not in main.commands:
+        raise LookupError("the commands of mnemosyne_lab are not installed: run make install")
     return "\n".join(
         f"## {ctx.command_path}\n\n```text\n{ctx.command.get_help(ctx)}\n```\n" for ctx in _contexts(main, None)
     )

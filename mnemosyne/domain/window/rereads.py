@@ -161,14 +161,17 @@ def _list_new(read: Transcript, kept: int) -> Iterator[_Exchange]:
 
 
 def _may_refer(text: str) -> bool:
-    return (
-        rereads.find_reference(text) is not None or rereads.claims_own_change(text) or rereads.resembles_reference(text)
-    )
+    return rereads.find_reference(text) is not None or rereads.claims_own_change(text) or rereads.may_be_reference(text)
 
 
 def _refers(new: _Exchange) -> bool:
     """Whether a tool for files answered so; of the output of a command nothing is ever taken for a reference."""
-    if UNCHANGED in new.about.tags or (new.is_read and rereads.resembles_reference(new.given.said)):
+    return _is_captured(new) or (new.is_read and not new.given.failed and rereads.may_be_reference(new.given.said))
+
+
+def _is_captured(new: _Exchange) -> bool:
+    """Whether a tool for files answered in a wording that a client was captured sending."""
+    if UNCHANGED in new.about.tags:
         return True
     return new.is_change and "write" not in new.about.tags and rereads.claims_own_change(new.given.said)
 
@@ -198,6 +201,8 @@ def _make_exchange(call: Block, place: BlockPlace, result: Block) -> _Exchange |
 
 def _find_earlier(new: _Exchange, asked: PendingRequest, session: Session, memory: Memory) -> _Earlier | None:
     """The evicted content that a text refers to; None where the branch shows it, or there is none."""
+    if not _is_captured(new):
+        return _find_listing(new, asked, memory)
     shown = memory.view_of(asked.branch)
     changed, other = False, None
     for before in _list_before(new, asked.read):
@@ -223,6 +228,18 @@ def _find_earlier(new: _Exchange, asked: PendingRequest, session: Session, memor
         if shown.fidelity_of(each) is not Fidelity.FULL and _is_version(memory.objects[each], new.path)
     ]
     return _Earlier(object=max(dropped, key=lambda each: (each.last_turn, each.id))) if dropped else None
+
+
+def _find_listing(new: _Exchange, asked: PendingRequest, memory: Memory) -> _Earlier | None:
+    """The evicted listing that the same call brought, where nothing has changed the file since: an answer in another
+    form is then likely to refer to it.
+    """
+    for before in _list_before(new, asked.read):
+        if before.is_change:
+            return None
+        if before.is_read and before.asks_same(new) and rereads.is_listing(before.given.said):
+            return _find_evicted(_find_owner(before.place, asked.branch, memory), asked.branch, memory)
+    return None
 
 
 def _is_same_result(new: _Exchange) -> bool:

@@ -105,25 +105,19 @@ def claims_own_change(text: str) -> bool:
     return any(text.rstrip().endswith(wording.text) for wording in WORDINGS if wording.refers_to is RefersTo.OWN_CHANGE)
 
 
-_WORD = re.compile(r"<[^<>]*>|([^\W\d_]+)")
-
-
-def _words(text: str) -> frozenset[str]:
-    """The words of a text without those in tags."""
-    return frozenset(word for word in _WORD.findall(text.casefold()) if word)
-
-
-_KNOWN_WORDS = frozenset[str]().union(*(_words(wording.text) for wording in WORDINGS))
 _NUMBERED = re.compile(r"\s{0,8}\d{1,7}(?:→|\t|:|\|)")
-_LONGEST_RESEMBLING, _FEWEST_WORDS, _LEAST_SHARE = 400, 5, 0.6
+_ONLY_REMINDERS = re.compile(_REMINDERS, re.DOTALL)
+_LONGEST_UNLISTED = 400
 
 
-def resembles_reference(text: str) -> bool:
-    """Whether a result may be a reference in a wording that was not captured: one short paragraph, no numbered listing,
-    most of whose words the captured wordings consist of. Only good enough to add something to such a text.
+def is_listing(text: str) -> bool:
+    """Whether a file's content is given as a listing whose lines begin with their numbers."""
+    return _NUMBERED.match(text) is not None
+
+
+def may_be_reference(text: str) -> bool:
+    """Whether a result may be a reference in a wording that was not captured: it is short, it is no listing, and it is
+    more than reminders. Only where the same call brought a listing before is that a sign of a reference, and only good
+    enough to add something to the text.
     """
-    said = text.strip()
-    if not said or len(said) > _LONGEST_RESEMBLING or "\n\n" in said or _NUMBERED.match(text):
-        return False
-    words = _words(said)
-    return len(words) >= _FEWEST_WORDS and len(words & _KNOWN_WORDS) >= _LEAST_SHARE * len(words)
+    return len(text) <= _LONGEST_UNLISTED and not is_listing(text) and not _ONLY_REMINDERS.fullmatch(text)

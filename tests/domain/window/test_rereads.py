@@ -204,6 +204,32 @@ def test_a_part_is_answered_with_the_same_part_and_else_with_a_line() -> None:
     assert events == ()
 
 
+@pytest.mark.parametrize("answer", ["Same as before: see call 1.", "Unverändert.", "{}"])
+def test_a_read_that_no_longer_brings_a_listing_gets_a_line(answer: str) -> None:
+    content, events = answered(ask([reading(CONTENT), reading(answer)]))
+    assert content == f"{answer}\n\n{render_pointer('abc2345')}"
+    assert events == ()
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [reading(CONTENT), reading("     1\tline 1\n")],
+        [reading("line 1\nline 2\n"), reading("line 1\n")],
+        [reading(CONTENT), reading("line 7", offset=7, limit=1)],
+        [
+            reading(CONTENT),
+            Step("Edit", {"file_path": PATH, "old_string": "a", "new_string": "b"}, "Done."),
+            reading("b"),
+        ],
+        [reading(CONTENT), Step("Bash", {"command": f"cat {PATH}"}, "line 1")],
+    ],
+    ids=["shorter listing", "never a listing", "other lines", "changed", "command"],
+)
+def test_a_shorter_new_content_is_not_taken_for_a_reference(steps: list[Step]) -> None:
+    assert answered(ask(steps)) == (steps[-1].result, ())
+
+
 def test_after_a_change_a_line_names_the_text_before_it() -> None:
     change = Step("Edit", {"file_path": PATH, "old_string": "a", "new_string": "b"}, "Done.")
     content, events = answered(ask([reading(CONTENT), change, reading(STUB)]))

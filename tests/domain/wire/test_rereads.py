@@ -10,7 +10,7 @@ from mnemosyne.domain.wire.rereads import (
     Wording,
     claims_own_change,
     find_reference,
-    resembles_reference,
+    may_be_reference,
 )
 
 REMINDER = "<system-reminder>\nBe brief.\n</system-reminder>"
@@ -41,29 +41,27 @@ def test_a_wording_inside_other_text_is_no_reference(wording: Wording, before: s
     [
         "",
         "     1\tFile unchanged since last read.\n",
-        "x = 1\n",
-        "It is empty now.",
+        "12→Wasted call",
         "<system-reminder>Warning: the file exists but the contents are empty.</system-reminder>",
-        "Wasted call",
-        "def unchanged(file, last):\n    return file.read() == last\n\nread = unchanged\n",
+        "x = 1\n" * 100,
     ],
 )
-def test_a_short_file_neither_is_a_reference_nor_looks_like_one(text: str) -> None:
+def test_listings_reminders_and_long_texts_cannot_be_references(text: str) -> None:
     assert find_reference(text) is None
-    assert not resembles_reference(text)
+    assert not may_be_reference(text)
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "File content unchanged since the earlier Read; refer to that result.",
-        "This file has not changed since your last read. Refer to the earlier result in this conversation.",
-        "Wasted call — the file is unchanged since your last Read.",
+        "Die Datei hat sich nicht verändert.",
+        "[same as call 3]",
     ],
 )
-def test_another_wording_of_the_same_looks_like_a_reference(text: str) -> None:
+def test_a_short_text_that_is_no_listing_may_be_a_reference_in_any_language(text: str) -> None:
     assert find_reference(text) is None
-    assert resembles_reference(text)
+    assert may_be_reference(text)
 
 
 def test_only_the_end_of_a_changes_result_says_that_the_file_is_current() -> None:

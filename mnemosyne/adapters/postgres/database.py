@@ -1,6 +1,6 @@
 """PostgreSQL from trio: sync connections behind worker threads, each call one transaction, each with a deadline.
 
-This is the only module that imports psycopg. A database that is away, hung or full surfaces as LogUnavailable, one that
+Only this module runs psycopg. A database that is away, hung or full surfaces as LogUnavailable, one that
 can never serve as DatabaseUnfit. Nothing here waits for ever: the server bounds its statements and locks, the kernel
 its packets, and where both fail (a stopped server, a dead network) the deadline of ``Database.run`` closes the socket
 under the waiting thread, so that the thread ends too.

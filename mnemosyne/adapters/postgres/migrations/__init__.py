@@ -15,7 +15,8 @@ import attrs
 from mnemosyne.errors import DatabaseUnfit
 
 if TYPE_CHECKING:
-    from mnemosyne.adapters.postgres.database import Connection
+    from psycopg import Connection
+    from psycopg.rows import TupleRow
 
 # An arbitrary number that all versions of Mnemosyne share: "MNEM".
 _LOCK = 0x4D4E454D
@@ -58,7 +59,7 @@ def list_migrations() -> tuple[Migration, ...]:
     return tuple(sorted(found, key=lambda migration: migration.version))
 
 
-def migrate(connection: "Connection", migrations: Sequence[Migration]) -> int:
+def migrate(connection: "Connection[TupleRow]", migrations: Sequence[Migration]) -> int:
     """Bring the schema up to the last of ``migrations``; return how many were applied.
 
     Runs inside the caller's transaction: all of it happens, or nothing. Several processes may do this at once; one

@@ -2,13 +2,13 @@
 clock and no network has a part in it, so the count repeats itself, whatever else the machine does.
 
 What is counted is from a request's arrival until all that its turn owes is done: what is read of it, what is planned
-for it where it is managed, its objects, its account. Summaries are made between two turns, and the appends that bring
-them are not counted. HTTP, the database and the worker's questions are not in it: ``instructions`` has these.
+for it where it is managed, its objects, its account. HTTP, the database and the worker's questions are not in it:
+``instructions`` has these.
 """
 
 import cProfile
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
 import attrs
 import trio
@@ -17,29 +17,20 @@ from benchmarks.harness import Group, Part, Row, Server, single
 from benchmarks.history import QUICK_KIND, SYNTHETIC_KIND, History, history
 from benchmarks.load import CLAUDE_CODE, SESSION_HEADER
 from benchmarks.replies import reply_of
-from mnemosyne.actors.budget import HelperBudget
-from mnemosyne.actors.curator import Curator
 from mnemosyne.actors.messages import (
     ArrivedRequest,
     Begin,
     Begun,
-    Due,
+    CompleteDeferred,
     Finish,
-    Identity,
-    Owed,
     Prepare,
     RoundEnd,
-    SummaryMade,
     UpstreamPlan,
 )
 from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.actors.summarizing import Summarizer
-from mnemosyne.domain.objects.work import OwedSummary, Target
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
-from tests.actors.curating import ENOUGH_MONEY
-from tests.actors.spending import EnoughTurns
 from tests.actors.support import IDENTITY, PATIENT
 from tests.app.grown import KeepingLog
 
@@ -90,13 +81,10 @@ async def _play(played: Played, whole: History, first: int, count: int) -> Playe
         new_salt=lambda: bytes(16),
         outside=Outside(patience=PATIENT),
     )
-    budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
-    curator = Curator(OneSession(actor), log, Summarizer(None, budget), budget, lambda: 1, lambda: "summary")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(actor.run)
         for turn in range(1, first + count):
             await _turn(played, actor, whole, turn, measured=turn >= first)
-            await curator.finish(IDENTITY)
         actor.stop()
     return played
 
@@ -120,29 +108,11 @@ async def _turn(played: Played, actor: SessionActor, whole: History, turn: int, 
     assert isinstance(begun, Begun)
     finish = Finish(at=at + 1, address=begun.address, status=200, reply=reply, correlation_id=f"{turn}", last=last)
     await actor.mailbox.post(finish).wait()
-    await actor.mailbox.post(Owed(limit=0, given_up=frozenset())).wait()  # it has done what it owed
+    await actor.mailbox.post(CompleteDeferred()).wait()  # it has done what it owed
     if measured and played.profile is not None:
         played.profile.disable()
     if measured:
         played.seconds += time.thread_time() - started
-
-
-@attrs.frozen
-class OneSession:
-    """An actor as a curator sees its session (curator.CuratedSessions)."""
-
-    actor: SessionActor
-
-    async def wait_for_change(self) -> Identity:
-        raise NotImplementedError("it is curated when it is told to be")
-
-    async def due(self, identity: Identity, limit: int, given_up: Set[Target]) -> Sequence[OwedSummary]:
-        due = await self.actor.mailbox.post(Owed(limit=limit, given_up=given_up)).wait()
-        assert isinstance(due, Due)
-        return due.summaries
-
-    async def tell(self, identity: Identity, made: SummaryMade) -> bool:
-        return await self.actor.mailbox.post(made).wait() is not None
 
 
 GROUP = Group("calls", (), (Part("turns", turns),), by_default=False)

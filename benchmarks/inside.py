@@ -21,7 +21,6 @@ from mnemosyne.actors.messages import (
     ArrivedRequest,
     Begin,
     Begun,
-    Due,
     Finish,
     Identity,
     Passages,
@@ -100,7 +99,7 @@ async def record(log: Log, history: History, session: str, first: int, last: int
         finish = Finish(at=_now(), address=begun.address, status=200, reply=reply, correlation_id=name)
         _, asked = log.registry.ask(identity, finish)
         ended = await asked.wait()
-        assert not isinstance(ended, Begun | UpstreamPlan | Recognized | Passages | Due | None)
+        assert not isinstance(ended, Begun | UpstreamPlan | Recognized | Passages | None)
         tickets.append(ended)
         if len(tickets) >= TURNS_IN_FLIGHT:
             await tickets[-TURNS_IN_FLIGHT].durable()

@@ -1,17 +1,17 @@
-"""The awake sessions of a registry as a curator sees them (``curator.CuratedSessions``), and the questions of their
-turns as a helper does (``composing.WaitingQuestions``).
+"""The awake sessions of a registry as a helper model serves them: the summaries that they want
+(``summarizing.WaitingSummaries``) and the questions of their turns (``composing.WaitingQuestions``).
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
 
 import trio
 
-from mnemosyne.actors.messages import Due, Identity, Owed, SummaryMade
+from mnemosyne.actors.messages import CompleteDeferred, Identity, SummaryMade
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.domain.objects.work import OwedSummary, Target
+from mnemosyne.actors.summary_queue import SummaryRequest
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.grounds import HelperAnswer
@@ -19,33 +19,28 @@ from mnemosyne.errors import ActorStopped, VersionConflict
 
 
 class AwakeSessions:
-    """See CuratedSessions and WaitingQuestions. A summary reaches its session as a command to its actor, who alone
+    """See WaitingSummaries and WaitingQuestions. A summary reaches its session as a command to its actor, who alone
     decides and appends.
     """
 
     def __init__(self, registry: SessionRegistry) -> None:
         self._registry = registry
 
-    def again(self) -> None:
-        """Let every session be looked at again: whoever took one off the list may not have come to it."""
-        self._registry.note_all()
-
-    async def wait_for_change(self) -> Identity:
-        return await self._registry.changes.next()
-
-    async def due(self, identity: Identity, limit: int, given_up: Set[Target]) -> Sequence[OwedSummary]:
-        if not self._registry.is_awake(identity.stream):
-            return ()
-        actor, asked = self._registry.ask_behind(identity, Owed(limit=limit, given_up=given_up))
-        with self._discarding(identity, actor):
-            due = await asked.wait()
-            assert isinstance(due, Due)
-            if due.ticket is not None:
-                await due.ticket.durable()  # only then are the contents there
-            return due.summaries
+    async def wait_for_summary(self) -> SummaryRequest:
+        if self._registry.summaries is None:
+            await trio.sleep_forever()
+        return await self._registry.summaries.take()
 
     async def tell(self, identity: Identity, made: SummaryMade) -> bool:
-        actor, asked = self._registry.ask_behind(identity, made)
+        return await self._say(identity, made)
+
+    async def flush(self, identity: Identity) -> None:
+        """Wait until the deferred work of a session is done and durable. Raises ActorStopped where it sleeps."""
+        await self._say(identity, CompleteDeferred())
+
+    async def _say(self, identity: Identity, message: SummaryMade | CompleteDeferred) -> bool:
+        """Give a session a message; whether an append came of it, which is durable then."""
+        actor, asked = self._registry.ask_behind(identity, message)
         with self._discarding(identity, actor):
             ticket = cast("Ticket | None", await asked.wait())
             if ticket is not None:

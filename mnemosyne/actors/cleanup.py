@@ -15,7 +15,6 @@ import trio
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import Contents
 from mnemosyne.actors.patience import Patience
-from mnemosyne.actors.summarizing import Written, measure_losses, request_of
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import memory, work
 from mnemosyne.domain.objects.aggregate import MemoryObject
@@ -28,6 +27,7 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode, RoundFinished
 from mnemosyne.domain.session.state import Branch, Session
+from mnemosyne.domain.summaries.forms import Written, measure_losses, request_of
 from mnemosyne.domain.summaries.renditions import ProposedRendition, Rejected, accept
 from mnemosyne.domain.tools import cleanup_tags
 from mnemosyne.domain.tools.cleanup_tags import Directive, Ignored

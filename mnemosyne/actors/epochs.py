@@ -19,7 +19,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs, rereads
-from mnemosyne.domain.window.epochs import Decision, Rewritten
+from mnemosyne.domain.window.epochs import Decision, Forms, Rewritten
 from mnemosyne.domain.window.planning import Stay
 from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
@@ -101,26 +101,34 @@ class Epochs:
             return None
 
     async def _rewrite(self, decision: Decision, asked: PendingRequest, session: Session) -> Rewritten | None:
-        texts = await self._texts(epochs.texts_of(decision, asked, session))
-        return await _calmly(asked, lambda: epochs.rewrite(decision, asked, session, texts, self._sizes))
+        texts = epochs.texts_of(decision, asked, session)
+        forms = await self._read_forms(texts, epochs.list_to_extract(decision, asked, session))
+        return await _calmly(asked, lambda: epochs.rewrite(decision, asked, session, forms, self._sizes))
 
-    async def _texts(self, wanted: Mapping[str, bytes]) -> Mapping[str, str]:
-        """The renditions by object, as far as they can be had in time."""
-        if not wanted:
-            return {}
+    async def _read_forms(self, texts: Mapping[str, bytes], contents: Mapping[str, bytes]) -> Forms:
+        """The recorded renditions, and the contents of which others are made, as far as they are read in time."""
+        count = len(texts) + len(contents)
+        if not count:
+            return Forms()
+
+        async def read() -> Forms:
+            found = await self._bodies.contents(texts.values()) if texts else {}
+            stored = await self._bodies.read_all_stored(contents.values())
+            return Forms(
+                texts={key: found[digest].decode() for key, digest in texts.items()},
+                contents={key: stored[change] for key, change in contents.items()},
+            )
+
         until = trio.current_time() + self._outside.patience.summaries
         try:
-            found = await self._outside.in_time(
-                Awaited.SUMMARIES, until, lambda: self._bodies.contents(wanted.values())
-            )
+            forms = await self._outside.in_time(Awaited.SUMMARIES, until, read)
         except (ContentForgotten, LogFailed) as error:
-            log.warning("%d summaries cannot be read, and stubs stand for them: %s", len(wanted), error)
+            log.warning("%d short forms cannot be read or made, and stubs stand for them: %s", count, error)
             self._outside.note_late(Awaited.SUMMARIES)
-            return {}
-        if found is None:
-            log.warning("%d summaries did not come in time, and stubs stand for them", len(wanted))
-            return {}
-        return {key: found[digest].decode() for key, digest in wanted.items()}
+            return Forms()
+        if forms is None:
+            log.warning("%d short forms did not come in time, and stubs stand for them", count)
+        return forms or Forms()
 
 
 async def _calmly(asked: PendingRequest, work: Callable[[], T]) -> T:

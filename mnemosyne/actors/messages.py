@@ -1,11 +1,11 @@
 """What is said to a session's actor, and what it answers.
 
-A question (``Prepare``, ``Recognize``, ``FindPassages``, ``Owed``) changes nothing. Everything else is a command: it
+A question (``Prepare``, ``Recognize``, ``FindPassages``) changes nothing. Everything else is a command: it
 says what happened, or what leaves now, and is recorded as said. So what is on record is what left, however long the
 answer took and whoever stopped waiting for it.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping
 from functools import cached_property
 from uuid import UUID
 
@@ -17,7 +17,6 @@ from mnemosyne.actors.beside import ReadAlone
 from mnemosyne.actors.owners import OWNER, MemoryClient
 from mnemosyne.actors.under_way import TurnUnderWay
 from mnemosyne.domain.objects.decide import Summarize
-from mnemosyne.domain.objects.work import OwedSummary, Target
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.address import Address
@@ -250,17 +249,14 @@ class Interrupt:
     limits: Mapping[str, str] = attrs.field(factory=dict)
 
 
-@attrs.frozen(kw_only=True)
-class Owed:
-    """The curator asks what is owed: at most ``limit`` summaries, and none that was ``given_up``. Answered by Due."""
-
-    limit: int
-    given_up: Set[Target]
+@attrs.frozen
+class CompleteDeferred:
+    """Complete the session's deferred work. Answered by the ticket of the last append, None where there was none."""
 
 
 @attrs.frozen(kw_only=True)
 class SummaryMade:
-    """The curator made a rendition; ``data`` are its bytes."""
+    """A helper model wrote a rendition; ``data`` are its bytes."""
 
     command: Summarize
     data: bytes = attrs.field(repr=False)
@@ -277,7 +273,7 @@ Message = (
     | NextRound
     | Finish
     | Interrupt
-    | Owed
+    | CompleteDeferred
     | SummaryMade
 )
 
@@ -333,13 +329,5 @@ class Passages:
     questions: Mapping[str, HelperQuestion]
 
 
-@attrs.frozen
-class Due:
-    """What is owed, and the promise that all it is made of becomes durable; None if it is."""
-
-    summaries: Sequence[OwedSummary]
-    ticket: Ticket | None
-
-
-Answer = UpstreamPlan | Recognized | Begun | Passages | Due | Ticket | None
+Answer = UpstreamPlan | Recognized | Begun | Passages | Ticket | None
 """To a question what it asks for; to a command the promise of durability, None if there was nothing to record."""

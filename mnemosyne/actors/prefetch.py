@@ -13,13 +13,15 @@ import trio
 
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.outside import Outside
+from mnemosyne.domain.objects.decide import decide_all
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall import prefetch
 from mnemosyne.domain.recall.prefetch import Wanted
-from mnemosyne.domain.recall.prefetch_steps import Asking, Brought, Search, grow, make_search
+from mnemosyne.domain.recall.prefetch_steps import Asking, Prefetched, Search, grow, make_search
 from mnemosyne.domain.session.events import BranchKind, Event, TurnBegan
 from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.summaries.forms import Extract, extract
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.transcript import Transcript
@@ -58,24 +60,24 @@ class Prefetch:
         history: UpstreamHistory,
         *,
         strict: bool,
-    ) -> Brought:
+    ) -> Prefetched:
         """The history with what is brought for it; as it was where there is nothing to bring, or no time for it.
 
         ``events`` are those that precede the request, not yet in the ``state``. ``strict`` as in ``FromMemory``.
         """
         branch = state.branches[began.branch]
         if began.attempt > 1 or began.turn < branch.turns or branch.kind in _NEVER:
-            return history, ()
+            return Prefetched(history=history)
         asking = Asking(at=at, began=began, read=read, history=history, state=state)
         until = trio.current_time() + self._outside.patience.bringing
         known: tuple[Event, ...] = ()
-        brought: Brought | None = None
+        brought: Prefetched | None = None
         try:
             search = await self._outside.in_time(Awaited.GOAL, until, lambda: _make_search(asking, events))
             if search is not None:
                 known = search.events
                 if search.why is None:
-                    return history, known
+                    return Prefetched(history=history, events=known)
                 found = search
                 brought = await self._outside.in_time(
                     Awaited.BRINGING, until, lambda: self._bring(found, strict=strict)
@@ -85,15 +87,15 @@ class Prefetch:
             log.warning("what memory would bring for turn %d of branch %s: %s", began.turn, began.branch, error)
         except Exception:
             log.exception("turn %d of branch %s goes on without what memory could bring", began.turn, began.branch)
-            return history, known
+            return Prefetched(history=history, events=known)
         if brought is None:
             log.info("turn %d of branch %s goes on without what memory could bring", began.turn, began.branch)
-        return brought or (history, known)
+        return brought or Prefetched(history=history, events=known)
 
-    async def _bring(self, search: Search, *, strict: bool) -> Brought:
+    async def _bring(self, search: Search, *, strict: bool) -> Prefetched:
         wanted = search.wanted or await self._choose(search)
         contents = [(each, await self._content(each)) for each in wanted]
-        return await _in_thread(lambda: grow(search, contents, strict=strict))
+        return await _in_thread(lambda: _grow(search, contents, strict=strict))
 
     async def _choose(self, search: Search) -> Sequence[Wanted]:
         """What to bring of the objects among which to look."""
@@ -113,11 +115,34 @@ class Prefetch:
         each = wanted.object
         if wanted.after is Fidelity.FULL:
             return await self._bodies.read_stored(each.content)
-        if wanted.after is not None:
+        if wanted.after is not None and wanted.after in each.renditions:
             return await self._bodies.content(each.renditions[wanted.after].text)
+        if wanted.after is not None:
+            return await self._bodies.read_stored(each.content)
         if wanted.is_claim or (wanted.passage is None and each.size > LARGEST):
             return b""
         return await self._bodies.read_stored(each.content)
+
+
+def _grow(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: bool) -> Prefetched:
+    """See ``grow``. An L1 that is shown and not made yet is made of the content."""
+    asking = search.asking
+    made: list[Extract] = []
+    shown: list[tuple[Wanted, bytes]] = []
+    for wanted, content in contents:
+        if wanted.after is Fidelity.DETAILED and wanted.after not in wanted.object.renditions:
+            each = asking.state.memory.objects[wanted.object.id]
+            form = extract(each, asking.state.memory, content, asking.at)
+            if form is not None:
+                made.append(form)
+                shown.append((wanted, form.text.encode()))
+        else:
+            shown.append((wanted, content))
+    events, _ = decide_all((form.command for form in made), asking.state.memory)
+    grown = grow(search, shown, strict=strict)
+    return Prefetched(
+        history=grown.history, events=(*events, *grown.events), contents=tuple(form.content for form in made)
+    )
 
 
 async def _make_search(asking: Asking, events: Sequence[Event]) -> Search:

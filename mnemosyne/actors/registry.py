@@ -8,7 +8,6 @@ import attrs
 import trio
 
 from mnemosyne.actors.callers import KnownCallers
-from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.librarian import Librarian
 from mnemosyne.actors.mailbox import Ask
 from mnemosyne.actors.messages import Answer, ArrivedRequest, Identity, Message, Proposal
@@ -16,6 +15,7 @@ from mnemosyne.actors.outside import Outside, Recollect
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.session import SessionActor
+from mnemosyne.actors.summary_queue import SummaryQueue
 from mnemosyne.actors.tellings import Tellings
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.recall.object_search import ObjectIndex
@@ -78,8 +78,8 @@ class SessionRegistry:
         self.patience = patience
         self.questions = questions
         """What turns ask a helper model; None where there is none."""
-        self.changes = Changes()
-        """The sessions in which something happened: the curator's to-do list."""
+        self.summaries = SummaryQueue() if questions is not None else None
+        """The summaries that sessions want from a helper model; None where there is none."""
         self.callers = KnownCallers()
         """Who has spoken in which branch."""
         self.retired = 0
@@ -93,11 +93,6 @@ class SessionRegistry:
     def awake(self) -> int:
         """How many actors there are."""
         return len(self._awake)
-
-    def note_all(self) -> None:
-        """Put every session on the curator's list."""
-        for awake in self._awake.values():
-            self.changes.note(awake.actor.identity)
 
     def ask(self, identity: Identity, message: Message) -> tuple[SessionActor, Ask[Message, Answer]]:
         """Put a question to a session's actor, started if need be; return both.
@@ -120,10 +115,6 @@ class SessionRegistry:
         if awake is None:
             raise ActorStopped(f"session {identity.stream} sleeps")
         return _post(identity, awake.actor, message)
-
-    def is_awake(self, stream: UUID) -> bool:
-        """Whether a session has an actor."""
-        return stream in self._awake
 
     @property
     def database_patience(self) -> float:
@@ -252,7 +243,7 @@ class SessionRegistry:
             journal=self._journal,
             new_salt=self._new_salt,
             settings=self.settings,
-            changes=self.changes,
+            summaries=self.summaries,
             outside=Outside(find, self.patience, self._recollect(identity)),
             callers=self.callers,
             librarian=self._librarian,

@@ -65,8 +65,8 @@ MOST_ANSWERED = 5
 
 @attrs.frozen(kw_only=True)
 class Planned:
-    """What a request leads to beyond the ``events`` with which its turn begins: ``more`` events, and a ``turn`` of
-    ours; None where the client's own bytes go. ``noted`` is what this stood on.
+    """What a request leads to beyond the ``events`` with which its turn begins: ``more`` events with the ``contents``
+    that they name, and a ``turn`` of ours; None where the client's own bytes go. ``noted`` is what this stood on.
     """
 
     mode: Mode
@@ -75,6 +75,7 @@ class Planned:
     turn: TurnUnderWay | None = None
     body: bytes = attrs.field(default=b"", repr=False)
     noted: GroundsSoFar = attrs.field(factory=GroundsSoFar)
+    contents: Contents = attrs.field(default=(), repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -127,13 +128,14 @@ class ManagedRounds:
         if mode is Mode.OBSERVE:
             return await self._join(opening) or Planned(mode=mode, events=opening.events, more=switched)
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
-        history, hour, more = await self._history(opening, prior, mode, switched=command is not None)
+        history, hour, more, contents = await self._history(opening, prior, mode, switched=command is not None)
         if prior is None and mode is Mode.MANAGE:
             history, told = await self._tell_knowledge(opening, history, client)
             more += told
         happened = (*switched, *more) if opening.is_last else ()
         budget = command.tool_budget if command is not None else opening.branch.tool_budget
-        return await self._plan_turn(opening, mode, history, happened, prior, hour=hour, tool_budget=budget)
+        planned = await self._plan_turn(opening, mode, history, happened, prior, hour=hour, tool_budget=budget)
+        return attrs.evolve(planned, contents=(*contents, *planned.contents) if opening.is_last else planned.contents)
 
     async def _join(self, opening: Opening) -> Planned | None:
         """What goes upstream where the memory tools come into a conversation that waited for them."""
@@ -145,7 +147,7 @@ class ManagedRounds:
             return None
         branch = opening.branch
         sent = attrs.evolve(opening.read, recipe=branch.body)
-        return await self._plan_turn(
+        planned = await self._plan_turn(
             opening,
             Mode.MANAGE,
             late.asked.history if rewritten is None else rewritten.history,
@@ -158,6 +160,8 @@ class ManagedRounds:
             hour=rewritten is not None and rewritten.hour,
             tool_budget=late.command.tool_budget,
         )
+        made = rewritten.contents if rewritten is not None else ()
+        return attrs.evolve(planned, contents=(*made, *planned.contents))
 
     async def _plan_turn(
         self,
@@ -171,14 +175,16 @@ class ManagedRounds:
         tool_budget: int | None,
     ) -> Planned:
         """The turn that this history begins, and what is brought unasked for it."""
+        contents: Contents = ()
         if mode is Mode.MANAGE:
             history, restored = self._answer_rereads(opening, history, happened)
             happened += restored
             after = self._loaded.foresee((*opening.events, *happened))
-            history, brought = await self._prefetch.bring(
+            brought = await self._prefetch.bring(
                 after, (), opening.at, opening.began, opening.read, history, strict=self._settings.strict
             )
-            happened += brought
+            history, contents = brought.history, brought.contents
+            happened += brought.events
             if self._settings.tell_repeats and opening.is_last and opening.began.attempt == 1:
                 history = guards.tell_repetition(opening.read, history)
         turn = TurnUnderWay(
@@ -192,7 +198,9 @@ class ManagedRounds:
         )
         body = await make_beside(lambda: turn.body(opening.began.attempt), in_thread=len(opening.read.raw) >= HUGE)
         noted = self._outside.noted
-        return Planned(mode=mode, events=opening.events, more=happened, turn=turn, body=body, noted=noted)
+        return Planned(
+            mode=mode, events=opening.events, more=happened, turn=turn, body=body, noted=noted, contents=contents
+        )
 
     def _answer_rereads(
         self, opening: Opening, history: UpstreamHistory, happened: tuple[Event, ...]
@@ -291,12 +299,14 @@ class ManagedRounds:
 
     async def _history(
         self, opening: Opening, prior: Prior | None, mode: Mode, *, switched: bool
-    ) -> tuple[UpstreamHistory, bool, tuple[Event, ...]]:
-        """The history that goes, whether system prompt and tools are held for an hour, and what happens with it."""
+    ) -> tuple[UpstreamHistory, bool, tuple[Event, ...], Contents]:
+        """The history that goes, whether system prompt and tools are held for an hour, what happens with it, and the
+        contents that this names.
+        """
         wire = opening.branch.wire
         hour = mode is Mode.MANAGE and wire is not None and wire.hour
         if prior is None:
-            return await make_beside(lambda: _begin(opening), in_thread=is_much(opening.read.raw)), hour, ()
+            return await make_beside(lambda: _begin(opening), in_thread=is_much(opening.read.raw)), hour, (), ()
         note: NoteFilled | None = None
         asked = self._make_request(opening, prior.history) if mode is Mode.MANAGE else None
         if asked is not None:
@@ -311,10 +321,10 @@ class ManagedRounds:
             rewritten = None
         noted = decide(note, opening.session) if note is not None else ()
         if rewritten is not None:
-            return rewritten.history, rewritten.hour, (*rewritten.events, *noted)
+            return rewritten.history, rewritten.hour, (*rewritten.events, *noted), rewritten.contents
         if asked is not None and not switched and not opening.went_back:
-            return asked.history, hour, noted
-        return rounds.go_on_unplanned(opening, prior.history, mode, switched=switched), hour, noted
+            return asked.history, hour, noted, ()
+        return rounds.go_on_unplanned(opening, prior.history, mode, switched=switched), hour, noted, ()
 
     async def _rewrite(self, opening: Opening, asked: PendingRequest) -> tuple[Rewritten | None, NoteFilled | None]:
         """The epoch that a request of a managed branch begins with a rewrite, if it does, and what is to be said where
@@ -446,7 +456,13 @@ class ManagedRounds:
             return None
         rewritten, note = fitted
         happens = (*rewritten.events, *(decide(note, session) if note is not None else ()))
-        return attrs.evolve(turn.next, history=rewritten.history, hour=rewritten.hour, happens=happens)
+        return attrs.evolve(
+            turn.next,
+            history=rewritten.history,
+            hour=rewritten.hour,
+            happens=happens,
+            contents=rewritten.contents,
+        )
 
     async def finish(self, address: Address, last: RoundEnd, at: int) -> RoundOver:
         """What happens as the last round of a turn is over. Its hidden calls, if it has any, are answered with the next
@@ -543,6 +559,7 @@ class ManagedRounds:
     def _finish(self, address: Address, turn: TurnUnderWay, end: RoundEnd, answers: Answers, at: int) -> RoundOver:
         """What happens at a round's end; the turn's history holds the round then."""
         reply, contents = stored_reply.store(end.reply.body, self._loaded.known)
+        contents += answers.contents
         answered: list[Answered] = []
         for call, result in answers.results.items():
             stored, more = stored_reply.store(result, self._loaded.known)

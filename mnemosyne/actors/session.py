@@ -15,7 +15,6 @@ import trio
 
 from mnemosyne.actors.beside import read_beside
 from mnemosyne.actors.callers import KnownCallers
-from mnemosyne.actors.changes import Changes
 from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.librarian import Librarian, SessionClients
 from mnemosyne.actors.loaded import Loaded
@@ -27,9 +26,9 @@ from mnemosyne.actors.messages import (
     AsItCame,
     Begin,
     Begun,
+    CompleteDeferred,
     Contents,
     Continuation,
-    Due,
     Fallback,
     FindPassages,
     Finish,
@@ -39,7 +38,6 @@ from mnemosyne.actors.messages import (
     Message,
     NextRound,
     NothingLeft,
-    Owed,
     Passages,
     Prepare,
     Proposal,
@@ -53,11 +51,14 @@ from mnemosyne.actors.messages import (
 from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.owed import OwedWork
 from mnemosyne.actors.rounds import NOTHING, ManagedRounds, Planned, RoundOver
+from mnemosyne.actors.summary_queue import SummaryQueue, SummaryRequest
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import work
 from mnemosyne.domain.objects.decide import Summarize
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, Journal, StreamReader, Ticket
 from mnemosyne.domain.session import grounds, sanitize
 from mnemosyne.domain.session.address import Address
@@ -65,7 +66,7 @@ from mnemosyne.domain.session.decide import BeginTurn, FinishTurn, Gap, Interrup
 from mnemosyne.domain.session.events import Event, TurnBegan
 from mnemosyne.domain.session.ground_events import Awaited
 from mnemosyne.domain.session.grounds import GroundsSoFar, NoteGrounds, ServerSettings, TakenSettings, TakeSettings
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.rounds import SETTINGS, Opening, opening_of
@@ -116,7 +117,7 @@ class SessionActor:
         journal: Journal,
         new_salt: Callable[[], bytes],
         settings: ServerSettings = SETTINGS,
-        changes: Changes | None = None,
+        summaries: SummaryQueue | None = None,
         outside: Outside | None = None,
         memory: Loaded | None = None,
         callers: KnownCallers | None = None,
@@ -135,7 +136,9 @@ class SessionActor:
         """What is sent for its managed turns."""
         texts = CleanupTexts(self._memory, outside.patience)
         self._owed = OwedWork(self._memory, texts, settings)
-        self._changes = changes or Changes()
+        self._summaries = summaries
+        self._wanted: set[str] = set()
+        """The objects of which a summary was requested."""
         self._clients = SessionClients(identity, librarian)
         self._last: Ticket | None = None
         self._gathered: dict[str, _Gathered] = {}
@@ -210,8 +213,7 @@ class SessionActor:
         return await self.mailbox.next_before(lambda: _wait_for_outcome(last))
 
     async def _do_owed(self) -> None:
-        if await self._owed.do(self._append_owed):
-            self._changes.note(self.identity)
+        await self._owed.do(self._append_owed)
 
     # Messages
 
@@ -246,8 +248,8 @@ class SessionActor:
                 return await self._finish(message)
             case Interrupt():
                 return await self._interrupt(message)
-            case Owed():
-                return Due(work.due(self.state.memory, message.limit, message.given_up), self._last)
+            case CompleteDeferred():
+                return self._last
             case SummaryMade():
                 return await self._summarize(message)
             case _:
@@ -354,7 +356,7 @@ class SessionActor:
         ticket = await self._append_all(
             ((planned.events, BeginTurn.__name__), ((*more, *round_), Begin.__name__)),
             message.request.correlation_id,
-            (*reading.contents, *contents),
+            (*reading.contents, *planned.contents, *contents),
         )
         version = self.state.version - len(more) - len(round_)
         self._hold(began, reading.transcript, version, message.request)
@@ -502,7 +504,9 @@ class SessionActor:
         events, contents, sent = await self.rounds.leaving(
             message.address, turn, message.body, before, message.at, self._memory.known
         )
-        ticket = await self._append((*turn.happens, *events), NextRound.__name__, message.correlation_id, contents)
+        ticket = await self._append(
+            (*turn.happens, *events), NextRound.__name__, message.correlation_id, (*turn.contents, *contents)
+        )
         self._keep_sent(message.address, sent)
         return ticket
 
@@ -546,7 +550,7 @@ class SessionActor:
         digest = message.command.text
         contents = () if digest in self._memory.known else ((digest, message.data),)
         decided = ((events, Summarize.__name__),)
-        # The curator waits for it, and makes the next ones meanwhile: they become durable together.
+        # The worker waits for it, and makes the next ones meanwhile: they become durable together.
         return await self._append_all(decided, message.correlation_id, contents, may_wait=True)
 
     # Appending
@@ -576,8 +580,24 @@ class SessionActor:
         stored = tuple(Content(digest, data) for digest, data in dict(contents).items())
         append = Append(self.identity.stream, self.state.version, envelopes, stored, may_wait=may_wait)
         self._last = self._journal.submit(append)
-        await self._memory.note_all([event for events, _ in decided for event in events])
+        happened = [event for events, _ in decided for event in events]
+        await self._memory.note_all(happened)
+        for event in happened:
+            if isinstance(event, EpochBegan):
+                self._request_summaries(event.branch, self._last)
         return self._last
+
+    def _request_summaries(self, branch: str, ticket: Ticket) -> None:
+        """Ask the helper model, if there is one, for the L2 of what a rewrite shows at L1."""
+        if self._summaries is None:
+            return
+        known = self.state.memory
+        for each, fidelity in known.standings(branch):
+            is_wanted = fidelity is Fidelity.DETAILED and KINDS[each.kind].is_said and each.id not in self._wanted
+            owed = work.missing_of(each, known) if is_wanted else None
+            if owed is not None and owed.fidelity is Fidelity.COMPACT:
+                self._wanted.add(each.id)
+                self._summaries.put(SummaryRequest(self.identity, owed), ticket)
 
     async def _stop_if_outdated(self) -> None:
         """Stop where another process has written to the session, and raise VersionConflict. What is recorded before it

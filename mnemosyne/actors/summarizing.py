@@ -1,23 +1,24 @@
-"""One summary: asked of a helper model where there is one, and extracted from the text itself wherever that fails.
+"""Has a helper model summarize what a rewrite shows at L1, for the L2 of a later rewrite.
 
 What a model says is data: it is checked (``renditions.accept``) before anything is made of it.
 """
 
 import logging
-from collections.abc import Sequence
-from hashlib import sha256
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import attrs
 import trio
 
 from mnemosyne.actors.budget import HelperBudget
-from mnemosyne.actors.helper_calls import HelperCalls, HelperReply, charge_on_failure
-from mnemosyne.domain.cost.tokens import features_of_text
-from mnemosyne.domain.objects.decide import Summarize
-from mnemosyne.domain.objects.events import Losses
-from mnemosyne.domain.objects.losses import NOT_CHECKED, measure
-from mnemosyne.domain.objects.work import OwedSummary, losses_of
-from mnemosyne.domain.summaries import extractive
+from mnemosyne.actors.helper_calls import HelperCalls, charge_on_failure
+from mnemosyne.actors.messages import Identity, SummaryMade
+from mnemosyne.actors.summary_queue import SummaryRequest
+from mnemosyne.domain.objects.full_text import full_parts
+from mnemosyne.domain.objects.losses import NOT_CHECKED
+from mnemosyne.domain.objects.work import OwedSummary
+from mnemosyne.domain.ports import ContentStore
+from mnemosyne.domain.summaries.forms import Written, measure_losses, request_of
 from mnemosyne.domain.summaries.helper_model import HelperModel
 from mnemosyne.domain.summaries.renditions import (
     Accepted,
@@ -29,12 +30,18 @@ from mnemosyne.domain.summaries.renditions import (
     prompt_for,
 )
 from mnemosyne.domain.summaries.spot_check import is_checked, spot_check
-from mnemosyne.domain.text.parts import TextPart
+from mnemosyne.domain.text.parts import TextPart, join
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Piece, Recipe
+from mnemosyne.errors import MnemosyneError
 
 log = logging.getLogger(__name__)
 
 LONGEST_FOR_A_MODEL = 300_000
-"""Characters; a longer text is extracted from: no answer about it would be worth its price."""
+"""Characters; a longer text is not summarized: no answer about it would be worth its price."""
+
+AT_ONCE = 2
+"""Summaries that are written at a time."""
 
 ANSWER_SECONDS = 60.0
 """How long a model may take for one answer."""
@@ -43,113 +50,109 @@ PAUSES = (1.0, 4.0)
 """Seconds before the second and the third attempt."""
 
 
-@attrs.frozen(kw_only=True)
-class Written:
-    """A rendition as it will be recorded."""
+class WaitingSummaries(Protocol):
+    """The summaries that sessions want from a helper model, wherever the sessions are."""
 
-    text: str
-    tokens: int
-    helper: str
-    losses: Losses
-    nanodollars: int
+    async def wait_for_summary(self) -> SummaryRequest:
+        """Wait for a request, and take it; all that the summary is made of is durable."""
+        ...
 
-    def command(self, owed: OwedSummary, at: int) -> Summarize:
-        """The command to record it as what was owed."""
-        return Summarize(
-            at=at,
-            object=owed.object,
-            fidelity=owed.fidelity,
-            text=sha256(self.text.encode()).digest(),
-            size=len(self.text),
-            tokens=self.tokens,
-            helper=self.helper,
-            losses=self.losses,
-            nanodollars=self.nanodollars,
-        )
-
-
-def request_of(owed: OwedSummary, full: str, parts: tuple[TextPart, ...] = ()) -> RenditionRequest:
-    """What a summary is made from and checked against: the full content, whichever it is, with the parts it has."""
-    return RenditionRequest(
-        kind=owed.kind,
-        source_tool=owed.source_tool,
-        source_key=owed.source_key,
-        text=full,
-        parts=parts,
-        fidelity=owed.fidelity,
-        target_chars=owed.target_chars,
-    )
-
-
-def measure_losses(
-    owed: OwedSummary,
-    full: str,
-    detailed: str | None,
-    candidate: ProposedRendition,
-    *,
-    helper: str,
-    nanodollars: int,
-    parts: tuple[TextPart, ...] = (),
-) -> Written:
-    """A candidate that was accepted, its losses measured against ``full``; of some it is asked what they answer."""
-    checked = spot_check(parts, candidate.text) if is_checked(full) else NOT_CHECKED
-    chain = (candidate.text,) if detailed is None else (detailed, candidate.text)
-    return Written(
-        text=candidate.text,
-        tokens=owed.estimator.tokens(features_of_text(candidate.text)),
-        helper=helper,
-        losses=losses_of(candidate.declared, measure(full, *chain), owed.lost, checked),
-        nanodollars=nanodollars,
-    )
-
-
-class NothingToSay(ValueError):
-    """The text holds nothing but blanks."""
+    async def tell(self, identity: Identity, made: SummaryMade) -> bool:
+        """Report a summary back; whether it is on record now."""
+        ...
 
 
 class Summarizer:
-    """Writes summaries. Without a ``model`` it needs no network and costs nothing."""
+    """Has a ``model`` write summaries within a budget. ``now`` gives µs of UTC, ``new_id`` a correlation id."""
 
     def __init__(
         self,
-        model: HelperModel | None,
+        model: HelperModel,
         budget: HelperBudget,
+        contents: ContentStore,
+        now: Callable[[], int],
+        new_id: Callable[[], str],
         *,
         seconds: float = ANSWER_SECONDS,
         pauses: Sequence[float] = PAUSES,
     ) -> None:
-        self._calls = None if model is None else HelperCalls(model, budget, seconds=seconds, pauses=pauses)
+        self._calls = HelperCalls(model, budget, seconds=seconds, pauses=pauses)
         self._budget = budget
+        self._contents = contents
+        self._now = now
+        self._new_id = new_id
+        self._slots = trio.Semaphore(AT_ONCE)
         self._cpu = trio.CapacityLimiter(1)  # one thread at a time: the event loop has to share the interpreter
 
-    async def write(
-        self, owed: OwedSummary, full: str, detailed: str | None, parts: tuple[TextPart, ...] = ()
-    ) -> Written:
-        """A rendition of ``full``, which has these ``parts``. What ``detailed`` (its L1, where there is one) lost, it
-        has lost, too. Raises NothingToSay.
+    async def run(self, sessions: WaitingSummaries) -> None:
+        """Write the requested summaries until cancelled. Nothing that fails here ends it."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._slots.acquire()
+                request = await sessions.wait_for_summary()
+                nursery.start_soon(self._summarize, sessions, request)
 
-        Its nanodollars stay reserved in the budget: whoever has them on record releases them.
+    async def _summarize(self, sessions: WaitingSummaries, request: SummaryRequest) -> None:
+        identity, owed = request.identity, request.owed
+        try:
+            written = await self._read_and_write(identity, owed)
+            if written is not None:
+                await self._tell(sessions, identity, owed, written)
+        except (MnemosyneError, ValueError) as error:
+            log.info("object %s of session %s is not summarized: %s", owed.object, identity.stream, error)
+        except Exception:
+            log.exception("object %s of session %s could not be summarized", owed.object, identity.stream)
+        finally:
+            self._slots.release()
+
+    async def _tell(self, sessions: WaitingSummaries, identity: Identity, owed: OwedSummary, written: Written) -> None:
+        command, data = written.command(owed, self._now()), written.text.encode()
+        recorded = False
+        try:
+            recorded = await sessions.tell(
+                identity, SummaryMade(command=command, data=data, correlation_id=self._new_id())
+            )
+        finally:
+            (self._budget.release if recorded else self._budget.charge)(written.nanodollars)
+
+    async def _read_and_write(self, identity: Identity, owed: OwedSummary) -> Written | None:
+        made_of = recipe.apply(Recipe(), recipe.decode(owed.content))
+        digests = {piece.digest for piece in made_of.pieces if isinstance(piece, Piece)}
+        wanted = digests if owed.detailed is None else {*digests, owed.detailed}
+        found = await self._contents.fetch(identity.stream, sorted(wanted))
+        content = recipe.assemble(made_of.pieces, found.__getitem__)
+        parts = await trio.to_thread.run_sync(full_parts, content, owed.by_user, abandon_on_cancel=True)
+        return await self.write(owed, parts, None if owed.detailed is None else found[owed.detailed].decode())
+
+    async def write(self, owed: OwedSummary, parts: tuple[TextPart, ...], detailed: str | None) -> Written | None:
+        """What the model makes of a text with these parts, whose L1 is ``detailed``; None where that cannot be used.
+
+        The cost of a summary stays reserved in the budget until it is recorded.
         """
+        full = join(parts)
         request = request_of(owed, full, parts)
-        if not request.text.strip():
-            raise NothingToSay(f"object {owed.object} holds nothing but blanks")
-        reply = await self._ask(request)
-        helper = extractive.NAME if reply.found is None or self._calls is None else self._calls.name
+        if not full.strip() or len(full) > LONGEST_FOR_A_MODEL:
+            return None
+        reply = await self._calls.ask(prompt_for(request), lambda said: _read(request, said))
+        candidate = reply.found
+        if candidate is None:
+            self._budget.charge(reply.nanodollars)
+            return None
 
         def finish() -> Written:
-            candidate = reply.found or extractive.summarize(request)
+            checked = spot_check(parts, candidate.text) if is_checked(full) else NOT_CHECKED
             return measure_losses(
-                owed, full, detailed, candidate, helper=helper, nanodollars=reply.nanodollars, parts=parts
+                owed,
+                full,
+                detailed,
+                candidate,
+                helper=self._calls.name,
+                nanodollars=reply.nanodollars,
+                checked=checked,
             )
 
         with charge_on_failure(self._budget, lambda: reply.nanodollars):
             return await trio.to_thread.run_sync(finish, abandon_on_cancel=True, limiter=self._cpu)
-
-    async def _ask(self, request: RenditionRequest) -> HelperReply[ProposedRendition]:
-        """What the model made of it, if that can be used."""
-        if self._calls is None or len(request.text) > LONGEST_FOR_A_MODEL:
-            return HelperReply()
-        return await self._calls.ask(prompt_for(request), lambda said: _read(request, said))
 
 
 def _read(request: RenditionRequest, said: str) -> ProposedRendition | None:

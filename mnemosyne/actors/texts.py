@@ -15,8 +15,10 @@ from mnemosyne.actors.outside import Outside
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_searched
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import Attachment, full_text, list_attached
+from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.candidates import parts_of_text
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
+from mnemosyne.domain.summaries.forms import Extract, extract
 from mnemosyne.domain.text.parts import TextPart, join
 from mnemosyne.errors import ContentForgotten, ContentMissing
 
@@ -106,6 +108,15 @@ class ObjectTexts:
                 return (await self._bodies.content(each.renditions[fidelity].text)).decode(), ()
             content = await self._bodies.read_stored(each.content)
         return _in_full(content) if len(content) < LARGE else await in_thread(lambda: _in_full(content))
+
+    async def extract(self, object_id: str, known: Memory, at: int) -> Extract | None:
+        """The L1 of an object that has none yet; None if it cannot have one. Raises TooSlowError, ContentForgotten,
+        LogFailed.
+        """
+        each = known.objects[object_id]
+        with trio.fail_after(self._outside.patience.contents):
+            content = await self._bodies.read_stored(each.content)
+        return await in_thread(lambda: extract(each, known, content, at))
 
 
 def _in_full(content: bytes) -> tuple[str, tuple[Attachment, ...]]:

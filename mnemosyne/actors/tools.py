@@ -19,8 +19,10 @@ from mnemosyne.actors.texts import ObjectTexts, in_thread
 from mnemosyne.domain.cost.tokens import features_of_block, features_of_text
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.aggregate import MemoryObject, find_saying, is_claim, is_episode, parts_of
+from mnemosyne.domain.objects.decide import decide_all
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.faults import LIMITS, Spent
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import Memory
@@ -30,7 +32,7 @@ from mnemosyne.domain.recall.answering import LEAST_HELD, answers
 from mnemosyne.domain.recall.candidates import list_texts, may_answer
 from mnemosyne.domain.recall.choosing import SearchedText
 from mnemosyne.domain.recall.composing import PASSAGE_TOKENS, HelperQuestion, question_for, tell_sentences
-from mnemosyne.domain.recall.memory_calls import AttachedSize
+from mnemosyne.domain.recall.memory_calls import AttachedSize, GrantedRestore
 from mnemosyne.domain.recall.memory_results import MemoryHit, Quote
 from mnemosyne.domain.recall.related import find_related
 from mnemosyne.domain.session.address import Address
@@ -38,6 +40,7 @@ from mnemosyne.domain.session.counted_sizes import Scales, size_object
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.summaries.forms import Extract
 from mnemosyne.domain.text.parts import join
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import (
@@ -67,14 +70,16 @@ NOT_HELPED: Mapping[str, HelperAnswer] = {}
 
 @attrs.frozen(kw_only=True)
 class Answers:
-    """The result of each call by its id (``Dialect.write_result``), what answering changed, and what the model has had
-    back in its turn by then. ``helped`` is what was told of a helper's answers, by the call.
+    """The result of each call by its id (``Dialect.write_result``), what answering changed, with the contents that this
+    names, and what the model has had back in its turn by then. ``helped`` is what was told of a helper's answers, by
+    the call.
     """
 
     results: Mapping[str, bytes] = attrs.field(factory=dict)
     helped: Mapping[str, HelperAnswer] = attrs.field(factory=dict)
     events: tuple[Event, ...] = ()
     spent: Spent = attrs.field(factory=Spent)
+    contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
 
 
 @attrs.frozen
@@ -124,7 +129,13 @@ class FromMemory:
                 text = memory_results.strictly(text)
             attached = said.attached if isinstance(said, _Shown) else ()
             results[call.id] = dialect.write_result(call.id, text, refused, attached)
-        return Answers(results=results, events=tuple(asking.events), spent=asking.spent, helped=asking.helped)
+        return Answers(
+            results=results,
+            events=tuple(asking.events),
+            spent=asking.spent,
+            helped=asking.helped,
+            contents=tuple(asking.contents),
+        )
 
     async def find_passages(
         self, state: Session, address: Address, calls: Sequence[HiddenCall], at: int, spent: Spent
@@ -262,13 +273,20 @@ class FromMemory:
         return (named, call.question) if named else (among, f"{call.question} {call.scope}")
 
     async def _restore(self, call: MemoryRestore, asking: "_Asking") -> str | _Shown | RefusedCall:
-        granted = memory_calls.grant_restore(
-            asking.memory, asking.branch, call, asking.spent, asking.limits, scales=asking.scales
-        )
+        granted = self._grant(call, asking.memory, asking)
         if isinstance(granted, RefusedCall):
             return granted
         began = trio.current_time()
-        content, attached = await self._texts.read_at(granted.object, granted.after)
+        form: Extract | None = None
+        if granted.after is Fidelity.DETAILED and granted.after not in granted.object.renditions:
+            form = await self._texts.extract(granted.object.id, asking.memory, asking.at)
+            if form is None:
+                call = attrs.evolve(call, target=Fidelity.FULL)
+            known = asking.memory if form is None else decide_all((form.command,), asking.memory)[1]
+            granted = self._grant(call, known, asking)
+            if isinstance(granted, RefusedCall):
+                return granted
+        content, attached = (form.text, ()) if form else await self._texts.read_at(granted.object, granted.after)
         if attached and not asking.attaches:
             return RefusedCall(memory_results.IMAGES_NOT_SHOWN)
         sizes = [asking.measure(each.block) for each in attached]
@@ -276,6 +294,9 @@ class FromMemory:
         if isinstance(restore, RefusedCall):
             return restore
         asking.spent = asking.spent.after(restore.tokens)
+        if form is not None:
+            asking.add(decide_all((form.command,), asking.memory)[0])
+            asking.contents.append(form.content)
         events = restore.events(
             asking.memory,
             at=asking.at,
@@ -299,6 +320,12 @@ class FromMemory:
             attached=[type_of(each.block) for each in attached],
         )
         return _Shown(text, [each.block for each in attached])
+
+    @staticmethod
+    def _grant(call: MemoryRestore, memory: Memory, asking: "_Asking") -> GrantedRestore | RefusedCall:
+        return memory_calls.grant_restore(
+            memory, asking.branch, call, asking.spent, asking.limits, scales=asking.scales
+        )
 
     def _release(self, call: MemoryRelease, asking: "_Asking") -> str:
         release = memory_calls.release(asking.memory, asking.branch, asking.now, call)
@@ -352,6 +379,7 @@ class _Asking:
         self.eviction_turns = state.eviction_turns
         self._state = state
         self.events: list[ObjectEvent] = []
+        self.contents: list[tuple[bytes, bytes]] = []
         self._estimator = state.memory.view_of(address.branch).estimator(None)
         self.now = memory_calls.now_of(state, address.branch, address.turn)
 

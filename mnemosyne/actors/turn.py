@@ -24,7 +24,6 @@ from mnemosyne.actors.messages import (
     Begin,
     Begun,
     Continuation,
-    Due,
     Fallback,
     FindPassages,
     Finish,
@@ -757,7 +756,7 @@ class Turn:
 
 async def _until_durable(answer: Answer) -> None:
     match answer:
-        case None | Due() | Recognized() | Passages():
+        case None | Recognized() | Passages():
             return
         case UpstreamPlan():
             if answer.ticket is not None:

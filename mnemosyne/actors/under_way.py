@@ -22,7 +22,7 @@ class TurnUnderWay:
     """A turn whose rounds are ours. ``read`` is the client's request, ``history`` what is sent for it, ``round`` the
     number of the one that is to be sent or was sent last. ``prior`` is what was sent before it; None if nothing was.
     ``by_prefix`` says that the provider knows a prompt by how it begins, and by no marker. ``happens`` is what happens
-    as the next round leaves.
+    as the next round leaves, and ``contents`` what these events name.
     """
 
     read: Transcript = attrs.field(repr=False)
@@ -34,6 +34,7 @@ class TurnUnderWay:
     prior: Prior | None
     round: int = 1
     happens: tuple[Event, ...] = ()
+    contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
 
     def body(self, attempt: int) -> bytes:
         """The client's request with the messages of this round, and with our tools if it is managed."""
@@ -85,4 +86,4 @@ class TurnUnderWay:
     @property
     def next(self) -> "TurnUnderWay":
         """The turn with another round."""
-        return attrs.evolve(self, round=self.round + 1, happens=())
+        return attrs.evolve(self, round=self.round + 1, happens=(), contents=())

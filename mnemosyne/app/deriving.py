@@ -8,8 +8,7 @@ import trio
 
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.composing import Composer, WaitingQuestions
-from mnemosyne.actors.curator import CuratedSessions, Curator
-from mnemosyne.actors.summarizing import Summarizer
+from mnemosyne.actors.summarizing import Summarizer, WaitingSummaries
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
@@ -25,7 +24,7 @@ from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.keeping import Keeping
 
 
-class HelpedSessions(CuratedSessions, WaitingQuestions, Protocol):
+class HelpedSessions(WaitingSummaries, WaitingQuestions, Protocol):
     """The awake sessions, with the questions of their turns."""
 
 
@@ -36,17 +35,17 @@ async def follow(index: PostgresObjectIndex, database: Database, heard: Progress
         nursery.start_soon(indexer_of(index, database).run, heard)
 
 
-async def curate(
+async def help_sessions(
     config: Config,
     database: Database,
     sessions: HelpedSessions,
     now: Callable[[], int],
     new_id: Callable[[], str],
 ) -> None:
-    """Write the summaries that sessions owe, and have a helper answer what their turns ask."""
+    """Have the helper model, if there is one, write the summaries that sessions want and answer what turns ask."""
     budget = HelperBudget(PostgresSpending(database, open_views(database)), helper_limits(config), now)
     async with open_helper(config, os.environ) as helper, trio.open_nursery() as nursery:
-        curator = Curator(sessions, PostgresContentStore(database), Summarizer(helper, budget), budget, now, new_id)
-        nursery.start_soon(curator.run)
         if helper is not None:
+            summarizer = Summarizer(helper, budget, PostgresContentStore(database), now, new_id)
+            nursery.start_soon(summarizer.run, sessions)
             nursery.start_soon(Composer(helper, budget).run, sessions)

@@ -132,7 +132,6 @@ class Supervisor:
         assert process.stdin is not None
         assert process.stdout is not None
         self._process, self._heard = process, (heard := Heard())
-        self._sessions.again()
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_watch, process, heard)

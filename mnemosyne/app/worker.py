@@ -1,8 +1,8 @@
 """The worker put together: all that is derived from the log, in a process of its own.
 
 It follows the log for the whole database, one worker at a time (``adapters/postgres/leading.py``): read models, the
-index of objects, vectors. And it writes the summaries of the sessions of the server that started it
-(``actors/curator.py``), and has a helper model answer what their turns ask (``actors/composing.py``); only the server
+index of objects, vectors. And it has a helper model, where there is one, write the summaries that the sessions of its
+server want (``actors/summarizing.py``) and answer what their turns ask (``actors/composing.py``); only the server
 appends. It holds nothing that matters: each part goes on from where its tables
 or its sessions are.
 """
@@ -16,7 +16,7 @@ import trio
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.leading import Leader
 from mnemosyne.adapters.postgres.nodes import WORKER, name_of
-from mnemosyne.app.deriving import curate, follow
+from mnemosyne.app.deriving import follow, help_sessions
 from mnemosyne.app.freed_memory import return_as_it_works
 from mnemosyne.app.object_index import open_index
 from mnemosyne.app.process import end_with_server
@@ -44,7 +44,7 @@ async def run_worker(config: Config, under_server: bool, now: Callable[[], int],
         leader = Leader(ear)
         if line is not None:
             sessions = RemoteSessions(line)
-            nursery.start_soon(_curate, config, database, sessions, leader, now, new_id)
+            nursery.start_soon(_serve, config, database, sessions, leader, now, new_id)
         try:
             await leader.run(lambda heard: _lead(config, database, heard, now, new_id))
         finally:
@@ -66,7 +66,7 @@ async def _lead(
         await follow(await open_index(config, database), database, heard)
 
 
-async def _curate(
+async def _serve(
     config: Config,
     database: Database,
     sessions: RemoteSessions,
@@ -77,7 +77,7 @@ async def _curate(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(sessions.run)
         nursery.start_soon(_beat, sessions, leader)
-        nursery.start_soon(curate, config, database, sessions, now, new_id)
+        nursery.start_soon(help_sessions, config, database, sessions, now, new_id)
 
 
 async def _beat(sessions: RemoteSessions, leader: Leader) -> None:

@@ -6,7 +6,7 @@ watches it in ``supervising.py``.
 """
 
 import logging
-from collections.abc import AsyncIterator, Sequence, Set
+from collections.abc import AsyncIterator
 from functools import cache
 from typing import Protocol
 
@@ -14,22 +14,24 @@ import attrs
 import trio
 
 from mnemosyne.actors.composing import WaitingQuestions
-from mnemosyne.actors.curator import LATER, CuratedSessions
 from mnemosyne.actors.messages import Identity, SummaryMade
+from mnemosyne.actors.summarizing import WaitingSummaries
+from mnemosyne.actors.summary_queue import SummaryRequest
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.domain.objects.decide import Summarize
-from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.work import OwedSummary, Target
 from mnemosyne.domain.ports import Envelope
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.grounds import HelperAnswer
-from mnemosyne.errors import LogUnavailable, MnemosyneError, UnknownEvent
+from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, UnknownEvent, VersionConflict
 
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 1.0
 """How often the worker says that it is there."""
 
+
+LATER = (LogUnavailable, VersionConflict, ActorStopped)
+"""Failures that may not repeat: the request itself is fine."""
 
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 """The other side has ended."""
@@ -43,31 +45,15 @@ class Beat:
 
 
 @attrs.frozen
-class ChangeWanted:
-    """Which session changed? Answered by ChangeFound as soon as one did."""
+class SummaryWanted:
+    """Which summary does a session want? Answered by SummaryFound as soon as one does."""
 
 
 @attrs.frozen
-class ChangeFound:
-    """This one did."""
+class SummaryFound:
+    """This one, and all that it is made of is durable."""
 
-    identity: Identity
-
-
-@attrs.frozen
-class DueWanted:
-    """What does a session owe? Answered by DueFound."""
-
-    identity: Identity
-    limit: int
-    given_up: tuple[tuple[str, Fidelity], ...]
-
-
-@attrs.frozen
-class DueFound:
-    """This, and all that it is made of is durable."""
-
-    summaries: tuple[OwedSummary, ...]
+    request: SummaryRequest
 
 
 @attrs.frozen(kw_only=True)
@@ -125,10 +111,8 @@ class Failed:
 
 _NAMES = {
     "worker.beat.v1": Beat,
-    "worker.change_wanted.v1": ChangeWanted,
-    "worker.change_found.v1": ChangeFound,
-    "worker.due_wanted.v1": DueWanted,
-    "worker.due_found.v1": DueFound,
+    "worker.summary_wanted.v1": SummaryWanted,
+    "worker.summary_found.v1": SummaryFound,
     "worker.summary_offered.v1": SummaryOffered,
     "worker.summary_taken.v1": SummaryTaken,
     "worker.question_wanted.v1": QuestionWanted,
@@ -173,7 +157,7 @@ class Line:
 
 
 class RemoteSessions:
-    """The worker's end: the sessions of its server (curator.CuratedSessions), and what their turns ask a helper
+    """The worker's end: the sessions of its server (summarizing.WaitingSummaries), and what their turns ask a helper
     (composing.WaitingQuestions). ``run`` hears the answers.
     """
 
@@ -194,15 +178,10 @@ class RemoteSessions:
         """Say that the worker is there."""
         await self._send("", Beat(leads))
 
-    async def wait_for_change(self) -> Identity:
-        found = await self._ask(ChangeWanted())
-        assert isinstance(found, ChangeFound)
-        return found.identity
-
-    async def due(self, identity: Identity, limit: int, given_up: Set[Target]) -> Sequence[OwedSummary]:
-        found = await self._ask(DueWanted(identity, limit, tuple(given_up)))
-        assert isinstance(found, DueFound)
-        return found.summaries
+    async def wait_for_summary(self) -> SummaryRequest:
+        found = await self._ask(SummaryWanted())
+        assert isinstance(found, SummaryFound)
+        return found.request
 
     async def tell(self, identity: Identity, made: SummaryMade) -> bool:
         offered = SummaryOffered(
@@ -243,7 +222,7 @@ class RemoteSessions:
         return found
 
 
-class ServedSessions(CuratedSessions, WaitingQuestions, Protocol):
+class ServedSessions(WaitingSummaries, WaitingQuestions, Protocol):
     """All that a worker may ask for."""
 
 
@@ -278,11 +257,8 @@ async def _answer(line: Line, sessions: ServedSessions, number: str, message: ob
 
 async def _answer_of(sessions: ServedSessions, message: object) -> object:
     match message:
-        case ChangeWanted():
-            return ChangeFound(await sessions.wait_for_change())
-        case DueWanted():
-            due = await sessions.due(message.identity, message.limit, frozenset(message.given_up))
-            return DueFound(tuple(due))
+        case SummaryWanted():
+            return SummaryFound(await sessions.wait_for_summary())
         case SummaryOffered():
             made = SummaryMade(command=message.command, data=message.data, correlation_id=message.correlation_id)
             return SummaryTaken(await sessions.tell(message.identity, made))

@@ -12,16 +12,11 @@ from itertools import count
 import attrs
 import trio
 
-from mnemosyne.actors.awake import AwakeSessions
-from mnemosyne.actors.budget import HelperBudget
-from mnemosyne.actors.curator import Curator
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
-from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.actors.turn import Turn, TurnOpener
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.domain.session.budget import Budget, DaySpending
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.round_events import Mode
@@ -59,14 +54,6 @@ class Played:
     unlike: int
 
 
-@attrs.frozen
-class _NothingSpent:
-    """No helper costs anything here (domain.session.budget.Spending)."""
-
-    async def on_day(self, day: int) -> DaySpending:
-        return DaySpending(day)
-
-
 async def play(log: PlainLog, tape: Tape, clock: RecordedClock, mode: Mode = Mode.OBSERVE) -> Played:
     """Let the application record a tape, as a server in this mode would."""
     before = log.committed.position
@@ -78,9 +65,7 @@ async def play(log: PlainLog, tape: Tape, clock: RecordedClock, mode: Mode = Mod
             new_id = _ids(tape.name, numbers)
             finder = SessionFinder(registry, PlainDirectory(log), tape.tenant)
             opener = TurnOpener(registry, finder, turns, lambda: clock.at, new_id)
-            budget = HelperBudget(_NothingSpent(), Budget(0, 0.0), lambda: clock.at)
-            curator = Curator(AwakeSessions(registry), log, Summarizer(None, budget), budget, lambda: clock.at, new_id)
-            player = _Player(opener, clock, sent, mode, curator)
+            player = _Player(opener, clock, sent, mode)
             for step in tape.steps():
                 await player.take(step)
         actors.cancel_scope.cancel()
@@ -105,7 +90,6 @@ class _Player:
     clock: RecordedClock
     sent: list[bytes]
     mode: Mode
-    curator: Curator
     turns: dict[str, tuple[Turn, Dialect]] = attrs.field(factory=dict)
 
     async def take(self, step: Step) -> None:
@@ -121,8 +105,6 @@ class _Player:
                 self.clock.at = step.at
                 turn, dialect = self.turns.pop(step.key)
                 await play_answer(turn, dialect, step)
-                if self.mode is not Mode.OBSERVE:
-                    await self.curator.finish(await turn.identity())
             case Broken():
                 self.clock.at = step.at
                 await play_break(*self.turns.pop(step.key), step)

@@ -17,7 +17,7 @@ from mnemosyne.adapters.helpers.opening import check_helper
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.leading import Leader
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
-from mnemosyne.app.deriving import curate, follow
+from mnemosyne.app.deriving import follow, help_sessions
 from mnemosyne.app.models_file import use_models
 from mnemosyne.app.object_index import open_index
 from mnemosyne.app.process import new_id, now
@@ -72,7 +72,7 @@ async def open_runtime(config: Config) -> AsyncIterator[Runtime]:
                     index=index,
                 )
                 sessions.start_soon(_follow, models.database, index)
-                sessions.start_soon(curate, config, models.database, AwakeSessions(registry), now, new_id)
+                sessions.start_soon(help_sessions, config, models.database, AwakeSessions(registry), now, new_id)
                 async with trio.open_nursery() as turns:
                     finder = SessionFinder(registry, archive.directory, config.tenant)
                     opener = TurnOpener(registry, finder, turns, now, new_id)

@@ -290,7 +290,7 @@ class AgentSession:
         if identity is None or address is None:
             raise BadTurn("Nothing was sent yet, so nothing is remembered: context_for comes first.")
         with suppress(ActorStopped, VersionConflict):  # then another process went on with the session
-            await AwakeSessions(self._runtime.registry).due(identity, 0, frozenset())
+            await AwakeSessions(self._runtime.registry).flush(identity)
         return identity, address.branch
 
 

@@ -29,11 +29,12 @@ from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import BranchModeSet
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs, rounds
-from mnemosyne.domain.window.epochs import Decision
+from mnemosyne.domain.window.epochs import Decision, Forms
 from mnemosyne.domain.window.planning import Stay
 from mnemosyne.domain.window.situation import PendingRequest, Sizes
-from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialects import dialect_of
+from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.errors import ContentForgotten, ContentMissing
 from mnemosyne.services import contexts, read_models, sessions, switching
 from mnemosyne.services.context_map import scales_of
@@ -255,10 +256,10 @@ async def foresee(
         decision = epochs.consider(asked, session, sizes)
         if isinstance(decision, Stay):
             return decision
-        texts = await _texts(archive, stream, decision, asked, session)
+        forms = await _read_forms(archive, stream, decision, asked, session)
     except ContentForgotten:
         return Stay("what was said is forgotten")
-    return foresight.foresee(decision, asked, session, texts, sizes)
+    return foresight.foresee(decision, asked, session, forms, sizes)
 
 
 async def _next_request(
@@ -272,13 +273,21 @@ async def _next_request(
     return foresight.next_request(found, read, following[0].began.at if following else now, settings)
 
 
-async def _texts(
+async def _read_forms(
     archive: Archive, stream: UUID, decision: Decision, asked: PendingRequest, session: Session
-) -> Mapping[str, str]:
-    """The renditions by object; none where one cannot be read, and stubs stand for them."""
+) -> Forms:
+    """What the rewrite shows of its objects; nothing where some of it cannot be read, and stubs stand for it."""
     wanted = epochs.texts_of(decision, asked, session)
+    made_of = {
+        key: recipe.apply(Recipe(), recipe.decode(change))
+        for key, change in epochs.list_to_extract(decision, asked, session).items()
+    }
+    digests = {*wanted.values(), *chain.from_iterable(time_travel.digests_in(each.pieces) for each in made_of.values())}
     try:
-        contents = await archive.contents.fetch(stream, sorted(set(wanted.values())))
+        found = await archive.contents.fetch(stream, sorted(digests))
     except ContentMissing:
-        return {}
-    return {key: contents[digest].decode() for key, digest in wanted.items()}
+        return Forms()
+    return Forms(
+        texts={key: found[digest].decode() for key, digest in wanted.items()},
+        contents={key: recipe.assemble(each.pieces, found.__getitem__) for key, each in made_of.items()},
+    )

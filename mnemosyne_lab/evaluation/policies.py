@@ -225,7 +225,7 @@ def _next_rung(candidate: Candidate, percent: int) -> Fidelity:
     if here is Fidelity.FULL:
         wanted = Fidelity.DETAILED
     elif here is Fidelity.DETAILED and percent >= 70:
-        wanted = Fidelity.COMPACT
+        wanted = Fidelity.STUB if candidate.at(Fidelity.COMPACT) is None else Fidelity.COMPACT
     elif here is Fidelity.COMPACT and percent >= 70:
         wanted = Fidelity.STUB
     elif here is Fidelity.STUB and percent >= 85:

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 
-from mnemosyne.domain.objects.aggregate import WORTH_SUMMARIZING
+from mnemosyne.domain.objects.aggregate import SHARE, WORTH_SUMMARIZING
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail
 from mnemosyne.domain.objects.losses import LOST_WORDS, measure, render_losses, render_need
 from mnemosyne.domain.objects.units import Description
-from mnemosyne.domain.objects.work import SHARE, SHORTEST_COMPACT
 from mnemosyne.domain.segmentation.lines import LINE, NAMED, last_part, path_of, without_facts
 from mnemosyne.domain.segmentation.segment import Draft
 from mnemosyne.domain.summaries import renditions
@@ -24,23 +23,19 @@ ByFidelity = Mapping[Fidelity, str]
 
 
 def list_renditions(draft: Draft) -> tuple[ByFidelity, ByFidelity, ByFidelity]:
-    """What an object shows at L1 to L4, what L1 and L2 say that they lack, and what they are not enough for."""
+    """What an object shows at L1, L3 and L4, what the L1 says that it lacks, and what it is not enough for."""
     texts = {Fidelity.STUB: draft.stub, Fidelity.EVICTED: draft.line}
     lost: dict[Fidelity, str] = {}
     asks: dict[Fidelity, str] = {}
     if is_its_own_detail(draft.tags):
         texts[Fidelity.DETAILED], lost[Fidelity.DETAILED] = draft.stub, REPLACED_TEXT
     elif draft.places and len(draft.text) >= WORTH_SUMMARIZING:
-        detailed = _cut(draft, int(SHARE[Fidelity.DETAILED] * len(draft.text)))
-        compact = _cut(draft, max(SHORTEST_COMPACT, int(SHARE[Fidelity.COMPACT] * len(draft.text))))
-        chain: tuple[str, ...] = ()
-        for fidelity, made in ((Fidelity.DETAILED, detailed), (Fidelity.COMPACT, compact)):
-            chain = (*chain, made.text)
-            if made.text:
-                texts[fidelity] = made.text
-                measured = measure(draft.text, *chain)
-                lost[fidelity] = render_losses(measured, LOST_WORDS).removeprefix("lost: ") if measured.lost else ""
-                asks[fidelity] = render_need(made.declared.fault_when)
+        made = _cut(draft, int(SHARE * len(draft.text)))
+        if made.text:
+            texts[Fidelity.DETAILED] = made.text
+            measured = measure(draft.text, made.text)
+            told = render_losses(measured, LOST_WORDS).removeprefix("lost: ") if measured.lost else ""
+            lost[Fidelity.DETAILED], asks[Fidelity.DETAILED] = told, render_need(made.declared.fault_when)
     return texts, lost, asks
 
 

@@ -14,8 +14,8 @@ from mnemosyne.domain.recall.composing import HelperPassage, HelperQuestion
 from mnemosyne.domain.session.budget import DaySpending
 from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.errors import LogUnavailable
-from tests.actors.curating import ENOUGH_MONEY
 from tests.actors.spending import EnoughTurns
+from tests.actors.summaries import ENOUGH_MONEY
 from tests.actors.test_helper_calls import COST, Model
 from tests.waiting import DEADLINE
 

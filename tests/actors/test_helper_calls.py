@@ -13,8 +13,8 @@ from mnemosyne.actors.helper_calls import FAILURES, FIRST_REST, Breaker, HelperC
 from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperPrompt
-from tests.actors.curating import ENOUGH_MONEY
 from tests.actors.spending import EnoughTurns
+from tests.actors.summaries import ENOUGH_MONEY
 from tests.adapters.helpers.asking import PROMPT
 
 PRICE = Price(10, 100, read=10)

@@ -7,7 +7,7 @@ import attrs
 import pytest
 from trio.testing import wait_all_tasks_blocked
 
-from mnemosyne.actors.messages import Finish, Interrupt, Owed
+from mnemosyne.actors.messages import CompleteDeferred, Finish, Interrupt
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.journal import JournalTicket
@@ -38,7 +38,7 @@ def answered(address: Address, usage: dict[str, Any], status: int = 200, error: 
 
 async def quiet(told: Teller) -> None:
     """Until the actor has done what it owed: it does that before it looks at the next message."""
-    await told.actor.mailbox.post(Owed(limit=1, given_up=frozenset())).wait()
+    await told.actor.mailbox.post(CompleteDeferred()).wait()
 
 
 async def test_a_turn_is_entered_after_its_end_with_what_the_provider_counted() -> None:

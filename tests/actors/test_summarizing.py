@@ -1,4 +1,4 @@
-"""Whatever a helper model does, the summary that is made is a true one: its own where that holds, else an extract."""
+"""A helper model's summary is recorded only if it holds; whatever else the model does, nothing is."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -9,8 +9,10 @@ import pytest
 
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.helper_calls import FAILURES
-from mnemosyne.actors.summarizing import NothingToSay, Summarizer, Written
+from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.adapters.helpers.opening import open_helper
+from mnemosyne.adapters.plain.log import PlainLog
+from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tokens import Estimator
@@ -19,15 +21,16 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.work import OwedSummary
 from mnemosyne.domain.session.budget import Budget
-from mnemosyne.domain.summaries import extractive
-from mnemosyne.domain.summaries.renditions import RenditionRequest
+from mnemosyne.domain.summaries.forms import Written
 from mnemosyne.domain.text.entities import specifics
-from tests.actors.curating import ENOUGH_MONEY, long_text
+from mnemosyne.domain.text.parts import TextPart, Voice
 from tests.actors.spending import EnoughTurns
+from tests.actors.summaries import ENOUGH_MONEY, long_text
 from tests.adapters.endpoint import USED, Answer, Endpoint, Json, open_endpoint, says
 from tests.adapters.helpers.asking import ENVIRON, HELPERS, settings
 
 SOURCE = long_text("alpha")
+PARTS = (TextPart(Voice.ASSISTANT, SOURCE),)
 GOOD = "\n".join(SOURCE.splitlines()[:12])
 """Of its own lines, as a model that quotes would answer."""
 
@@ -56,18 +59,6 @@ def summary(text: str, **members: object) -> str:
     return json.dumps({**answer, **members})
 
 
-def extract() -> str:
-    return extractive.summarize(
-        RenditionRequest(
-            kind=ObjectKind.CONVERSATION_PHASE,
-            source_tool=None,
-            source_key=None,
-            text=SOURCE,
-            target_chars=owed().target_chars,
-        )
-    ).text
-
-
 def budget_of(limits: Budget = ENOUGH_MONEY) -> HelperBudget:
     """A budget whose share does not bind, because the share's own test does not belong here."""
     return HelperBudget(EnoughTurns(), limits, lambda: 1)
@@ -81,19 +72,23 @@ async def open_summarizer(
         open_endpoint(answer) as endpoint,
         open_helper(settings(helper, endpoint.url, helper_price=PAID), ENVIRON) as model,
     ):
+        assert model is not None
         budget = budget_of(limits)
-        yield endpoint, Summarizer(model, budget, seconds=seconds, pauses=(0.0, 0.0)), budget
+        contents = PlainLog(event_codec())
+        summarizer = Summarizer(model, budget, contents, lambda: 1, str, seconds=seconds, pauses=(0.0, 0.0))
+        yield endpoint, summarizer, budget
 
 
-async def written(helper: str, text: str) -> Written:
-    """What becomes of an answer of this text."""
-    async with open_summarizer(helper, lambda path, _: says(path, text)) as (_, summarizer, _):
-        return await summarizer.write(owed(), SOURCE, None)
+async def written(helper: str, text: str) -> tuple[Written | None, HelperBudget]:
+    """The summary that comes of an answer of this text, and the budget then."""
+    async with open_summarizer(helper, lambda path, _: says(path, text)) as (_, summarizer, budget):
+        return await summarizer.write(owed(), PARTS, None), budget
 
 
 @pytest.mark.parametrize("helper", HELPERS)
 async def test_a_summary_that_holds_is_recorded_with_its_writer_its_losses_and_its_price(helper: str) -> None:
-    made = await written(helper, summary(GOOD, dropped=["the later lines"]))
+    made, _ = await written(helper, summary(GOOD, dropped=["the later lines"]))
+    assert made is not None
     assert made.text == GOOD
     assert made.helper == f"{helper}:claude-haiku-5-5"
     assert made.losses.dropped == ("the later lines",)
@@ -125,68 +120,66 @@ async def test_a_summary_that_holds_is_recorded_with_its_writer_its_losses_and_i
         pytest.param(summary("The parser fails because the section is missing."), id="loses nearly all"),
     ],
 )
-async def test_an_answer_that_does_not_hold_is_replaced_by_the_extract_and_still_paid(helper: str, answer: str) -> None:
-    made = await written(helper, answer)
-    assert (made.helper, made.text) == (extractive.NAME, extract())
-    assert made.nanodollars > 0
+async def test_an_answer_that_does_not_hold_is_not_recorded_and_still_paid(helper: str, answer: str) -> None:
+    made, budget = await written(helper, answer)
+    assert made is None
+    assert not await budget.reserve(ENOUGH_MONEY.a_day)
+    assert await budget.reserve(ENOUGH_MONEY.a_day // 2)
 
 
 @pytest.mark.parametrize("helper", HELPERS)
-async def test_half_a_surrogate_pair_in_an_answer_harms_nobody(helper: str) -> None:
-    made = await written(helper, summary(GOOD + "\ud83d"))
+async def test_half_a_surrogate_pair_in_an_answer_does_no_harm(helper: str) -> None:
+    made, _ = await written(helper, summary(GOOD + "\ud83d"))
+    assert made is not None
     made.text.encode()
 
 
 @pytest.mark.parametrize("helper", HELPERS)
-async def test_one_that_is_down_is_tried_again_and_then_replaced_for_nothing(helper: str) -> None:
+async def test_a_helper_that_is_down_is_tried_again_and_costs_nothing(helper: str) -> None:
     async with open_summarizer(helper, lambda *_: (503, b"{}")) as (endpoint, summarizer, budget):
-        made = await summarizer.write(owed(), SOURCE, None)
+        assert await summarizer.write(owed(), PARTS, None) is None
         assert len(endpoint.requests) == 3
-    assert (made.helper, made.text, made.nanodollars, budget.reserved) == (extractive.NAME, extract(), 0, 0)
+        assert await budget.reserve(ENOUGH_MONEY.a_day)
 
 
 @pytest.mark.parametrize("helper", HELPERS)
-async def test_one_that_is_slow_is_left_and_counted_as_if_it_had_been_billed(helper: str) -> None:
+async def test_a_slow_helper_is_abandoned_and_counts_as_billed(helper: str) -> None:
     async with open_summarizer(helper, lambda *_: None, seconds=0.1) as (endpoint, summarizer, budget):
         endpoint.slow = True
-        made = await summarizer.write(owed(), SOURCE, None)
-    assert (made.helper, made.text) == (extractive.NAME, extract())
-    assert made.nanodollars == budget.reserved > PRICE.nanodollars(Tokens(input=len(SOURCE) // 4))
+        assert await summarizer.write(owed(), PARTS, None) is None
+        spent = PRICE.nanodollars(Tokens(input=len(SOURCE) // 4))
+        assert not await budget.reserve(ENOUGH_MONEY.a_day - spent)
 
 
-async def test_one_that_is_of_no_use_gets_a_rest() -> None:
+async def test_a_useless_helper_is_left_alone_for_a_while() -> None:
     async with open_summarizer("openai", lambda path, _: says(path, "garbage")) as (endpoint, summarizer, _):
         for _ in range(FAILURES + 3):
-            assert (await summarizer.write(owed(), SOURCE, None)).helper == extractive.NAME
+            assert await summarizer.write(owed(), PARTS, None) is None
         assert len(endpoint.requests) == FAILURES
 
 
-async def test_without_money_nobody_is_asked() -> None:
+async def test_without_money_no_helper_is_asked() -> None:
     async with open_summarizer("openai", lambda path, _: says(path, summary(GOOD)), limits=Budget(1, 1.0)) as opened:
         endpoint, summarizer, _ = opened
-        assert (await summarizer.write(owed(), SOURCE, None)).helper == extractive.NAME
+        assert await summarizer.write(owed(), PARTS, None) is None
         assert endpoint.requests == []
 
 
 async def test_a_text_of_blanks_has_no_summary() -> None:
-    with pytest.raises(NothingToSay):
-        await Summarizer(None, budget_of()).write(owed(" \n" * 2_000), " \n" * 2_000, None)
-
-
-async def test_an_l2_is_made_of_the_l1_and_has_lost_what_that_lost() -> None:
-    summarizer = Summarizer(None, budget_of())
-    first = await summarizer.write(owed(), SOURCE, None)
-    second = await summarizer.write(attrs.evolve(owed(), fidelity=Fidelity.COMPACT, detailed=b"x"), SOURCE, first.text)
-    assert len(second.text) < len(first.text)
-    assert all(second.losses.lost.get(kind, 0) >= lost for kind, lost in first.losses.lost.items())
+    async with open_summarizer("openai", lambda path, _: says(path, summary(GOOD))) as (endpoint, summarizer, _):
+        assert await summarizer.write(owed(" \n" * 2_000), (TextPart(Voice.RESULT, " \n" * 2_000),), None) is None
+        assert endpoint.requests == []
 
 
 async def test_an_l2_has_lost_what_its_l1_lost_though_it_is_made_of_the_full_content() -> None:
     """Measured and declared: a text that the L1 lacks is none that the ladder keeps, whatever the L2 holds."""
-    async with open_summarizer("openai", lambda *_: (503, b"{}")) as (_, summarizer, _budget):
+    text = "\n".join(SOURCE.splitlines()[:3])
+    async with open_summarizer("openai", lambda path, _: says(path, summary(text))) as (_, summarizer, _budget):
         l2 = attrs.evolve(owed(), fidelity=Fidelity.COMPACT, lost=Losses(dropped=("the middle",)))
-        alone = await summarizer.write(l2, SOURCE, SOURCE)
-        below = await summarizer.write(l2, SOURCE, "an L1 that kept nothing")
+        alone = await summarizer.write(l2, PARTS, SOURCE)
+        below = await summarizer.write(l2, PARTS, "an L1 that kept nothing")
+    assert alone is not None
+    assert below is not None
     assert alone.text == below.text
     assert sum(below.losses.lost.values()) == len(specifics(SOURCE)) > sum(alone.losses.lost.values())
     assert "the middle" in below.losses.dropped

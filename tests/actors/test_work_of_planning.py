@@ -12,8 +12,8 @@ from mnemosyne.actors.messages import (
     ArrivedRequest,
     Begin,
     Begun,
+    CompleteDeferred,
     Finish,
-    Owed,
     Prepare,
     UpstreamPlan,
 )
@@ -108,7 +108,7 @@ async def _turn(actor: SessionActor, number: int, messages: list[bytes]) -> None
     body = dumps({"id": "msg", "role": "assistant", "content": content, "stop_reason": "tool_use", "usage": usage})
     said = Reply(body, True, "msg", MODEL, "tool_use", usage, None)
     await actor.mailbox.post(Finish(at=at, address=begun.address, status=200, reply=said, correlation_id="c")).wait()
-    await actor.mailbox.post(Owed(limit=0, given_up=frozenset())).wait()
+    await actor.mailbox.post(CompleteDeferred()).wait()
 
 
 def _following(number: int) -> list[bytes]:

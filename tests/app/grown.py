@@ -5,7 +5,16 @@ recorded is put into a database.
 import attrs
 import trio
 
-from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Identity, Owed, Prepare, UpstreamPlan
+from mnemosyne.actors.messages import (
+    ArrivedRequest,
+    Begin,
+    Begun,
+    CompleteDeferred,
+    Finish,
+    Identity,
+    Prepare,
+    UpstreamPlan,
+)
 from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.plain.log import PlainLog
@@ -90,7 +99,7 @@ class Grown:
         reply = Reply(dumps(message), True, "msg", self.client.model, "tool_use", usage, None)
         ended = Finish(at=at, address=begun.address, status=200, reply=reply, correlation_id="c")
         await actor.mailbox.post(ended).wait()
-        await actor.mailbox.post(Owed(limit=0, given_up=frozenset())).wait()  # it has done what it owed
+        await actor.mailbox.post(CompleteDeferred()).wait()  # it has done what it owed
         self.client.history.append({"role": "assistant", "content": [call]})
 
     async def store(self, dsn: str) -> None:

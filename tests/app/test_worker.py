@@ -20,7 +20,7 @@ from mnemosyne.app.storage import open_database, open_views
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.projections.catalog import ALL
-from tests.actors.curating import long_text
+from tests.actors.summaries import long_text
 from tests.adapters.endpoint import open_endpoint
 from tests.adapters.log_support import query, until
 from tests.app.home import Home, Served, at_home

@@ -1,6 +1,6 @@
 """A worker asks and its server answers; neither waits for the other where that one is gone."""
 
-from collections.abc import AsyncIterator, Sequence, Set
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import UUID
 
@@ -10,13 +10,14 @@ import trio
 import trio.testing
 
 from mnemosyne.actors.messages import Identity, SummaryMade
+from mnemosyne.actors.summary_queue import SummaryRequest
 from mnemosyne.app.worker_link import Heard, Line, RemoteSessions, answer_worker
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
-from mnemosyne.domain.objects.work import OwedSummary, Target
+from mnemosyne.domain.objects.work import OwedSummary
 from mnemosyne.domain.recall.composing import HelperPassage, HelperQuestion
 from mnemosyne.domain.session.ground_events import GroundedSentence
 from mnemosyne.domain.session.grounds import HelperAnswer
@@ -66,24 +67,20 @@ ANSWER = HelperAnswer(
 
 @attrs.define
 class Sessions:
-    """Sessions as a curator sees them, which note what they are asked."""
+    """Sessions as a worker sees them, which note what they are asked."""
 
     asked: list[object] = attrs.field(factory=list)
     failure: Exception | None = None
     change: trio.Event = attrs.field(factory=trio.Event)
 
-    async def wait_for_change(self) -> Identity:
+    async def wait_for_summary(self) -> SummaryRequest:
         await self.change.wait()
-        return WHO
-
-    async def due(self, identity: Identity, limit: int, given_up: Set[Target]) -> Sequence[OwedSummary]:
-        self.asked.append((identity, limit, given_up))
-        if self.failure is not None:
-            raise self.failure
-        return [OWED, OWED]
+        return SummaryRequest(WHO, OWED)
 
     async def tell(self, identity: Identity, made: SummaryMade) -> bool:
         self.asked.append((identity, made))
+        if self.failure is not None:
+            raise self.failure
         return True
 
     async def wait_for_question(self) -> tuple[int, HelperQuestion]:
@@ -123,10 +120,10 @@ async def linked() -> AsyncIterator[Linked]:
 
 async def test_what_is_asked_and_answered_arrives_as_it_was() -> None:
     async with linked() as link:
-        given_up = frozenset({("o2", Fidelity.DETAILED), ("o3", Fidelity.COMPACT)})
-        assert list(await link.remote.due(WHO, 8, given_up)) == [OWED, OWED]
+        link.sessions.change.set()
+        assert await link.remote.wait_for_summary() == SummaryRequest(WHO, OWED)
         assert await link.remote.tell(WHO, MADE)
-        assert link.sessions.asked == [(WHO, 8, given_up), (WHO, MADE)]
+        assert link.sessions.asked == [(WHO, MADE)]
 
 
 async def test_what_turns_ask_a_helper_arrives_with_its_passages_and_its_answer_with_its_places() -> None:
@@ -137,18 +134,18 @@ async def test_what_turns_ask_a_helper_arrives_with_its_passages_and_its_answer_
         assert link.sessions.asked == [(7, ANSWER), (8, None)]
 
 
-async def test_a_change_that_is_waited_for_holds_up_no_other_question() -> None:
+async def test_waiting_for_a_request_holds_up_no_other_question() -> None:
     async with linked() as link, trio.open_nursery() as nursery:
-        found: list[Identity] = []
+        found: list[SummaryRequest] = []
 
-        async def change() -> None:
-            found.append(await link.remote.wait_for_change())
+        async def wait() -> None:
+            found.append(await link.remote.wait_for_summary())
 
-        nursery.start_soon(change)
-        await link.remote.due(WHO, 1, frozenset())
+        nursery.start_soon(wait)
+        await link.remote.tell(WHO, MADE)
         assert found == []
         link.sessions.change.set()
-    assert found == [WHO]
+    assert found == [SummaryRequest(WHO, OWED)]
 
 
 @pytest.mark.parametrize(
@@ -158,10 +155,10 @@ async def test_what_can_be_had_later_is_told_apart(failure: MnemosyneError, seen
     async with linked() as link:
         link.sessions.failure = failure
         with pytest.raises(seen, match=str(failure)):
-            await link.remote.due(WHO, 1, frozenset())
+            await link.remote.tell(WHO, MADE)
         link.sessions.failure = NotFound("no such session")
         with pytest.raises(MnemosyneError, match="no such session") as caught:
-            await link.remote.due(WHO, 1, frozenset())
+            await link.remote.tell(WHO, MADE)
         assert not isinstance(caught.value, LogUnavailable)
 
 
@@ -169,9 +166,9 @@ async def test_a_bug_behind_a_question_ends_nothing(caplog: pytest.LogCaptureFix
     async with linked() as link:
         link.sessions.failure = ZeroDivisionError("a bug")
         with pytest.raises(MnemosyneError, match="an error of ours"):
-            await link.remote.due(WHO, 1, frozenset())
+            await link.remote.tell(WHO, MADE)
         link.sessions.failure = None
-        assert len(await link.remote.due(WHO, 1, frozenset())) == 2
+        assert await link.remote.tell(WHO, MADE)
     assert "a bug" in caplog.text
 
 

@@ -42,7 +42,7 @@ def main() -> None:
 async def _play() -> StoppableLog:
     session = moving_invoices()
     agent.OPERATOR = OPERATOR
-    async with in_memory("pictures", window=WINDOW, mode=Mode.MANAGE, curated=True) as scene:
+    async with in_memory("pictures", window=WINDOW, mode=Mode.MANAGE) as scene:
         await play_turns(scene, session)
         assert scene.log is not None
         return scene.log

@@ -10,7 +10,7 @@ import trio
 from mnemosyne.actors.awake import AwakeSessions
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.composing import Composer
-from mnemosyne.actors.messages import Owed
+from mnemosyne.actors.messages import CompleteDeferred
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.adapters.helpers.opening import open_helper
@@ -33,8 +33,8 @@ from mnemosyne.services.checkpoints import name
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.pins import pin, release, restore, unpin
 from mnemosyne_lab.provider.server import open_standin
-from tests.actors.curating import ENOUGH_MONEY, Curated, long_text, open_curator
 from tests.actors.spending import EnoughTurns
+from tests.actors.summaries import ENOUGH_MONEY, long_text
 from tests.actors.support import IDENTITY, PATIENT, open_process
 from tests.adapters.endpoint import open_endpoint
 from tests.adapters.helpers.asking import ENVIRON, settings
@@ -69,17 +69,13 @@ LINES = 40
 
 
 @asynccontextmanager
-async def curated_stage(
-    log: DatabaseLog, clock: Clock, mode: Mode, window: int | None
-) -> AsyncIterator[tuple[Stage, Curated]]:
-    """A provider, a proxy and a curator, on one clock; at the end nothing is owed."""
+async def staged(log: DatabaseLog, clock: Clock, mode: Mode, window: int | None) -> AsyncIterator[Stage]:
+    """A provider and a proxy on one clock."""
     async with (
         open_standin(clock=lambda: clock.now / 1e6) as standin,
         open_stage(standin=standin, log=log, mode=mode, window=window, clock=clock, index=Index(log)) as stage,
-        open_curator(stage.process, log) as curated,
     ):
-        yield stage, curated
-        await curated.until_owed(0)
+        yield stage
 
 
 async def work(client: Client, stage: Stage, prompt: str, *replies: Sequence[Json], lines: int = LINES) -> Json:
@@ -99,7 +95,7 @@ def same(client: Client, **changed: Any) -> Client:
 
 async def observed(log: DatabaseLog) -> None:
     """An agent whose requests go as they came: tools, attempts, a rewind, an agent, a compaction, a credential."""
-    async with curated_stage(log, Clock(), Mode.OBSERVE, None) as (stage, curated):
+    async with staged(log, Clock(), Mode.OBSERVE, None) as stage:
         client = client_of(stage)
         loop = [think("I read."), text("Let me see."), read("/src/parser.py")], [think(), edit("/src/parser.py")]
         story = [think(), text(long_text("alpha", 2_400))]
@@ -122,7 +118,6 @@ async def observed(log: DatabaseLog) -> None:
         await work(
             agent, stage, "Look for callers.", [think(), run("grep -rn parse")], [think(), text("There are two.")]
         )
-        await curated.until_owed(0)
 
         # The user goes back to before the tests, and says something else.
         del client.history[-4:]
@@ -149,11 +144,10 @@ DONE = [think("So that was it."), text("There it is.")]
 async def managed(log: DatabaseLog) -> None:
     """An agent in a small window: epochs, summaries, something brought before the model asks, a pin, a cold cache."""
     clock = Clock()
-    async with curated_stage(log, clock, Mode.MANAGE, SMALL) as (stage, curated):
+    async with staged(log, clock, Mode.MANAGE, SMALL) as stage:
         client = client_of(stage)
         await work(client, stage, "Tell me of alpha.", [think(), text(long_text("alpha", 3_000))])
         await filled(client, stage)
-        await curated.until_owed(0)
         await ask(client, stage, RECALL, [think(), text("7 retries (UPLOAD_RETRY_LIMIT).")])
 
         (stream,) = await log.streams()
@@ -170,10 +164,9 @@ async def managed(log: DatabaseLog) -> None:
 
 async def hidden_rounds(log: DatabaseLog) -> None:
     """A model that asks its memory in every way, and tidies up with a cleanup tag; then the client goes back."""
-    async with curated_stage(log, Clock(), Mode.MANAGE, SMALL + 6_000) as (stage, curated):
+    async with staged(log, Clock(), Mode.MANAGE, SMALL + 6_000) as stage:
         client = client_of(stage)
         await filled(client, stage)
-        await curated.until_owed(0)
         gone = [each.object for each in await stage.events() if isinstance(each, ObjectDegraded)]
         files = await made_of(stage, "Read")
         first = next(each for each in files if each in gone)
@@ -187,7 +180,6 @@ async def hidden_rounds(log: DatabaseLog) -> None:
 
         tag = "\n".join((OPENING, f"drop: #{files[1]}", f'anchor: #{files[0]} "the plan"', CLOSING, ""))
         await ask(client, stage, "Tidy up.", [think(), text(f"On.\n{tag}")])
-        await curated.until_owed(0)
 
         del client.history[-2:]
         await ask(client, stage, "No. Something else.", [think(), recall("what else?")], DONE)
@@ -197,7 +189,7 @@ async def hidden_rounds(log: DatabaseLog) -> None:
 
 async def bypassed(log: DatabaseLog) -> None:
     """A client that goes back to before a rewrite, and is managed until its user turns that off."""
-    async with curated_stage(log, Clock(), Mode.MANAGE, SMALL) as (stage, _):
+    async with staged(log, Clock(), Mode.MANAGE, SMALL) as stage:
         client = client_of(stage)
         await filled(client, stage)
         del client.history[-4:]
@@ -347,7 +339,7 @@ async def helped_stage(log: DatabaseLog, clock: Clock) -> AsyncIterator[Stage]:
 async def go_on_without_waiting(client: Client, stage: Stage) -> None:
     """A turn whose session is to be loaded first, which is not waited for."""
     registry = stage.process.registry
-    actor, asked = registry.ask(IDENTITY, Owed(limit=0, given_up=frozenset()))
+    actor, asked = registry.ask(IDENTITY, CompleteDeferred())
     await asked.wait()
     registry.discard(await stage.stream(), actor)
     patience, registry.patience = registry.patience, attrs.evolve(registry.patience, loading=0.0)

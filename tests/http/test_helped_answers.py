@@ -13,7 +13,7 @@ import trio
 from mnemosyne.actors.awake import AwakeSessions
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.composing import Composer
-from mnemosyne.actors.messages import Owed
+from mnemosyne.actors.messages import CompleteDeferred
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.cli.explain import _render_helped
@@ -26,8 +26,8 @@ from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.replay.deciding import review
 from mnemosyne.replay.running import MemoryArchive
 from mnemosyne.services import memories
-from tests.actors.curating import ENOUGH_MONEY
 from tests.actors.spending import EnoughTurns, LoggedSpending
+from tests.actors.summaries import ENOUGH_MONEY
 from tests.actors.support import IDENTITY, PATIENT, StoppableLog
 from tests.adapters.endpoint import Answer, Endpoint, Json, open_endpoint, says
 from tests.adapters.helpers.asking import ENVIRON, HELPERS, settings
@@ -204,7 +204,7 @@ async def test_while_a_helper_is_asked_its_session_goes_on() -> None:
         nursery.start_soon(found.ask)
         with trio.fail_after(DEADLINE):
             await found.endpoint.was_asked.wait()
-            _, asked = found.stage.process.registry.ask(IDENTITY, Owed(limit=1, given_up=frozenset()))
+            _, asked = found.stage.process.registry.ask(IDENTITY, CompleteDeferred())
             await asked.wait()
             assert not [each for each in await found.stage.events() if isinstance(each, HelperAsked)]
             found.endpoint.released.set()

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from mnemosyne.actors.messages import Owed
+from mnemosyne.actors.messages import CompleteDeferred
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectFaulted, ObjectPinned, ObjectRestored
 from mnemosyne.domain.session.events import Event
@@ -127,7 +127,7 @@ async def awake(stage: Stage) -> None:
     """Wait until the session is loaded, and all is done that it owes."""
     answers = 0
     while answers < 2:
-        _, asked = stage.process.registry.ask(IDENTITY, Owed(limit=1, given_up=frozenset()))
+        _, asked = stage.process.registry.ask(IDENTITY, CompleteDeferred())
         with suppress(ActorStopped):  # lost just before the end
             await asked.wait()
             answers += 1

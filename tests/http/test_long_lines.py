@@ -10,7 +10,6 @@ from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.summaries.extractive import main_role
 from mnemosyne.domain.summaries.renditions import RenditionRequest
-from tests.actors.curating import open_curator
 from tests.http.managing import Json, open_stage, results, text
 from tests.http.test_epochs import answer, client_of, run, violations
 
@@ -89,7 +88,7 @@ async def test_after_endless_lines_the_next_request_is_answered(way: str) -> Non
         target_chars=4_000,
     )
     assert main_role(asked).value == way
-    async with open_stage() as stage, open_curator(stage.process, stage.log) as curated:
+    async with open_stage() as stage:
         client = client_of(stage)
         answer(stage, [call])
         message = await client.turn(text("What is in it?"))
@@ -97,7 +96,6 @@ async def test_after_endless_lines_the_next_request_is_answered(way: str) -> Non
         message = await client.turn(*[{**each, "content": content} for each in results(message)])
         message = await client.turn(text("And what else?"))
         assert message["content"] == [{"type": "text", "text": "I see."}]
-        await curated.until_owed(0)
         message = await client.turn(text("Go on."))
         assert message["content"] == [{"type": "text", "text": "I see."}]
         assert [each for each in await stage.events() if isinstance(each, ObjectSummarized)]

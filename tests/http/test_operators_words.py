@@ -5,7 +5,6 @@ goes upstream whole and in its place in every epoch, through the whole of a mana
 import json
 
 from mnemosyne.domain.objects.ids import NOTE
-from tests.actors.curating import open_curator
 from tests.http.managing import Client, Json, Stage, open_stage, text
 from tests.http.test_epochs import MINUTES, SMALL, TOOLS, Clock, answer, epochs_of, read, reads, results_of, violations
 
@@ -43,7 +42,6 @@ async def test_what_the_operator_says_stays_whole_and_in_its_place_in_every_epoc
     clock = Clock()
     async with (
         open_stage(window=SMALL, clock=clock) as stage,
-        open_curator(stage.process, stage.log) as curated,  # what could be shown instead is there
     ):
         client = as_claude_code(stage.url)
         answer(stage, [text("I look."), {"type": "tool_use", "name": "Read", "input": {"file_path": "/src/a.py"}}])
@@ -51,7 +49,6 @@ async def test_what_the_operator_says_stays_whole_and_in_its_place_in_every_epoc
         message = await reads(client, stage, message, 4)
         note = await client.turn(*results_of(message), text(LATER))
         await reads(client, stage, note, 22, first=5)
-        await curated.until_owed(0)
         clock.now += 60 * MINUTES
         message = client.history[-1]
         await reads(client, stage, message, 1, first=50)

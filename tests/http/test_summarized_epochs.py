@@ -1,14 +1,15 @@
-"""Epochs that show summaries: what was said long ago in its compact form, an edit with its new text."""
+"""Epochs that show short forms: what was said long ago at L1, an edit with its new text."""
 
 import json
 
 import attrs
 import pytest
 
-from mnemosyne.domain.objects.events import ObjectSummarized
+from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored, ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.keeping import AGES
-from tests.actors.curating import long_text, open_curator
+from tests.actors.summaries import long_text
 from tests.actors.support import PATIENT
 from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, open_stage, text, think
 from tests.http.test_epochs import MINUTES, Clock, answer, client_of, edit, epochs_of, reads, results_of, violations
@@ -38,19 +39,18 @@ async def come_back(stage: Stage, client: Client, message: Json, clock: Clock) -
     return json.dumps(stage.upstream[began.turn - 1]["messages"])
 
 
-async def test_what_was_said_stands_in_its_compact_summary_and_an_edit_in_its_new_text() -> None:
+async def test_what_was_said_is_shown_at_l1_and_an_edit_with_its_new_text() -> None:
     clock = Clock()
-    async with open_stage(clock=clock) as stage, open_curator(stage.process, stage.log) as curated:
+    async with open_stage(clock=clock) as stage:
         client, message = await told(stage)
-        await curated.until_owed(0)
         sent = await come_back(stage, client, message, clock)
         made = [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
-        compact = [each for each in made if each.fidelity is Fidelity.COMPACT]
+        assert {each.fidelity for each in made} == {Fidelity.DETAILED}
         (stream,) = await stage.log.streams()
-        texts = await stage.log.fetch(stream, [each.text for each in compact])
-        assert len(compact) >= len(TALES)
+        texts = await stage.log.fetch(stream, [each.text for each in made])
+        assert len(made) >= len(TALES)
         for name in TALES:
-            (each,) = [each for each in compact if f"{name}_db" in texts[each.text].decode()]
+            (each,) = [each for each in made if f"{name}_db" in texts[each.text].decode()]
             assert f"#{each.object} in part" in sent
             by_user, _, words = (
                 texts[each.text].decode().partition("[assistant]\n")
@@ -64,27 +64,35 @@ async def test_what_was_said_stands_in_its_compact_summary_and_an_edit_in_its_ne
         await stage.rounds()
 
 
-async def test_where_no_summary_was_made_yet_what_was_said_stays() -> None:
+async def test_every_form_on_record_is_shown_by_the_rewrite_that_recorded_it() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client, message = await told(stage)
-        sent = await come_back(stage, client, message, clock)
-        assert "alpha_db" in sent
-        assert "in part: what you said" not in sent
-        assert violations(stage) == []
-        await stage.rounds()
+        await come_back(stage, client, message, clock)
+        events = await stage.events()
+    made = {(each.object, each.fidelity) for each in events if isinstance(each, ObjectSummarized)}
+    shown = {(each.object, each.after) for each in events if isinstance(each, ObjectDegraded | ObjectRestored)}
+    assert made
+    assert made <= shown
+
+
+async def test_an_observed_session_records_no_short_forms() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock, mode=Mode.OBSERVE) as stage:
+        client, message = await told(stage)
+        clock.now += 24 * 60 * MINUTES
+        await client.turn(*(results_of(message) or [text("Go on.")]))
+        assert not [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
 
 
 async def test_summaries_that_do_not_come_in_time_are_shown_as_lines(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     async with (
         open_stage(clock=clock, patience=attrs.evolve(PATIENT, summaries=0.0)) as stage,
-        open_curator(stage.process, stage.log) as curated,
     ):
         client, message = await told(stage)
-        await curated.until_owed(0)
         sent = await come_back(stage, client, message, clock)
         assert "in part: what you said" not in sent
-        assert "summaries did not come in time" in caplog.text
+        assert "short forms did not come in time" in caplog.text
         assert violations(stage) == []
         await stage.rounds()

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from mnemosyne.actors.epochs import Epochs
-from mnemosyne.actors.messages import Owed
+from mnemosyne.actors.messages import CompleteDeferred
 from mnemosyne.cli.explain import _as_json, _paragraphs
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.objects.events import ObjectDegraded, TurnAssessed
@@ -172,7 +172,7 @@ async def test_one_that_fits_without_it_does_not_wait_so_long() -> None:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 2)
         registry, stream = stage.process.registry, await stage.stream()
-        actor, asked = registry.ask(IDENTITY, Owed(limit=0, given_up=frozenset()))
+        actor, asked = registry.ask(IDENTITY, CompleteDeferred())
         await asked.wait()
         registry.discard(stream, actor)  # what was sent last is to be read from the log
         registry.patience = attrs.evolve(PATIENT, loading=0.0)

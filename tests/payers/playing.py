@@ -12,10 +12,8 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.actors.messages import Identity
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.cost.tariffs import Caching
-from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne_lab.evaluation import tariffs
 from mnemosyne_lab.evaluation.driver import simulate
@@ -129,9 +127,7 @@ async def hold(payer: Payer, session: Json, *, turns: int | None = None, window:
 
 async def play(payer: Payer, session: Json, mode: Mode, *, turns: int | None, window: int | None = None) -> Played:
     """The first ``turns`` of a session, live."""
-    async with in_memory(
-        "played", window=window, mode=mode, tariff=payer.named, local=payer.local, curated=True
-    ) as scene:
+    async with in_memory("played", window=window, mode=mode, tariff=payer.named, local=payer.local) as scene:
         agent = scene.agent(
             model=payer.model or session["model"],
             ttl=payer.ttl,
@@ -179,9 +175,6 @@ async def _turn(
     agent.prompts = 0 if same_line else agent.prompts
     told = {"msg": len(agent.history), "ts": datetime.fromtimestamp(scene.clock.now / 1e6, UTC).isoformat()}
     agent.take(await agent.send())
-    assert scene.curated is not None
-    session = Identity(stream=stream_of("t", agent.session), tenant="t", external_id=agent.session)
-    await attrs.evolve(scene.curated, identity=session).until_owed(0)
     return told
 
 

@@ -11,15 +11,12 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.actors.messages import Identity
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
-from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.server import open_standin
-from tests.actors.curating import open_curator
 from tests.actors.support import StoppableLog
 from tests.http.managing import open_stage
 from tests.http.raw_client import exchange
@@ -101,11 +98,7 @@ async def run(
             mode=mode,
             manages_small=manages_small,
         ) as stage,
-        open_curator(stage.process, log) as curator,
     ):
-        curated = attrs.evolve(
-            curator, identity=Identity(stream=stream_of("t", SESSION), tenant="t", external_id=SESSION)
-        )
         history: list[Json] = [{"role": "user", "content": [_text(_words(program.step, 0))]}]
         used: list[Tokens] = []
         for turn in range(program.turns):
@@ -124,7 +117,6 @@ async def run(
                 if each["type"] == "tool_use"
             ]
             history.append({"role": "user", "content": results})
-            await curated.until_owed(0)
         tools = [len(each.json()["tools"]) for each in standin.messages]
     joined = next((number for number, count in enumerate(tools, 1) if count > 1), None)
     assert len(tools) == program.turns

@@ -21,7 +21,6 @@ from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne_lab.provider.script import ScriptedReply
 from mnemosyne_lab.provider.server import open_standin
-from tests.actors.curating import open_curator
 from tests.actors.support import PATIENT, StoppableLog
 from tests.http.managing import Client, Json, open_stage, text, think
 from tests.http.test_bringing import Index
@@ -120,14 +119,11 @@ async def play(seed: int, turns: int = 40, window: int = SMALL) -> StoppableLog:
             strict=seed % 5 == 0,
             tool_budget=400 if seed % 7 == 0 else None,
         ) as stage,
-        open_curator(stage.process, log) as curated,
     ):
         client = Client(stage.url, tools=TOOLS)
         while len(client.bodies) < turns:
             clock.now += chance.choice((1, 1, 1, 20, 90)) * MINUTES
             await _exchange(chance, client)
-            if chance.random() < 0.5:
-                await curated.until_owed(0)
             await _something_else(chance, client, late=len(client.bodies) > 3 * turns // 4)
         await stage.rounds()
         broken = [str(each) for each in standin.violations if each.violation.rule != "R10"]  # a switch changes tools

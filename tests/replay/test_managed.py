@@ -34,7 +34,6 @@ from mnemosyne.domain.wire.limits import window_use
 from mnemosyne.replay.deciding import OLD, Review, review
 from mnemosyne.replay.running import MemoryArchive
 from mnemosyne_lab.provider.server import open_standin
-from tests.actors.curating import open_curator
 from tests.actors.support import PATIENT, StoppableLog, open_actor
 from tests.golden.sessions import LOGS, opened
 from tests.http.managing import Client, open_stage, recall, said, text, think
@@ -200,10 +199,8 @@ async def test_a_summary_that_came_too_late_does_so_again_and_its_turn_would_be_
     clock = Clock()
     async with (
         open_stage(clock=clock, patience=attrs.evolve(PATIENT, summaries=0.0)) as stage,
-        open_curator(stage.process, stage.log) as curated,
     ):
         client, message = await told_tales(stage)
-        await curated.until_owed(0)
         await come_back(stage, client, message, clock)
     await check(stage.log)
     (late,) = await noted(stage.log)

@@ -21,7 +21,6 @@ from mnemosyne.services import switching
 from mnemosyne_lab.provider.prefix_cache import LocalServer
 from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.server import Standin, open_standin
-from tests.actors.curating import Curated, open_curator
 from tests.actors.support import StoppableLog
 from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne
 from tests.http.managing import Stage, open_stage
@@ -66,7 +65,6 @@ class Scene:
     turn_off: Callable[[str], Awaitable[None]]
     quiet: Callable[[], Awaitable[None]]
     """Waits until no relay runs, where that can be seen."""
-    curated: Curated | None = None
     log: StoppableLog | None = None
     """Where it is in memory."""
 
@@ -128,11 +126,10 @@ async def in_memory(
     mode: Mode = Mode.MANAGE,
     tariff: str | None = None,
     local: LocalServer | None = None,
-    curated: bool = False,
     sober: bool = False,
 ) -> AsyncIterator[Scene]:
-    """The real application on a real socket, and a log in memory. Afterwards all is proven by that. It is ``curated``
-    if objects get their short forms, as a server's do by and by. ``sober``: see ``Casting``.
+    """The real application on a real socket, and a log in memory. Afterwards all is proven by that. ``sober``: see
+    ``Casting``.
     """
     clock, casting, log = Clock(), Casting(sober=sober), StoppableLog()
     async with (
@@ -145,8 +142,6 @@ async def in_memory(
             await stack.aclose()
             opening = open_stage(standin=standin, log=log, window=window, tariff=tariff, clock=clock, mode=mode)
             stages.append(await stack.enter_async_context(opening))
-            if curated:
-                scene.curated = await stack.enter_async_context(open_curator(stages[-1].process, log))
             scene.url = stages[-1].url
 
         async def off(session: str) -> None:

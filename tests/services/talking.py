@@ -9,7 +9,7 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Identity, Interrupt, Owed
+from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, CompleteDeferred, Finish, Identity, Interrupt
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
@@ -136,7 +136,7 @@ async def talking(archive: Plain | None = None, name: str = "a client's session"
         nursery.start_soon(actor.run)
         yield Talk(archive, stream, actor)
         # What the last turn brought is remembered and accounted after its answer, and before the next one.
-        await actor.mailbox.post(Owed(limit=0, given_up=frozenset())).wait()
+        await actor.mailbox.post(CompleteDeferred()).wait()
         actor.stop()
 
 

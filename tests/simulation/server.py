@@ -18,7 +18,6 @@ from mnemosyne.errors import LogFailed, VersionConflict
 from mnemosyne.http.app import Application
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
-from tests.actors.curating import open_curator
 from tests.actors.support import CODEC, Process, open_process
 from tests.http.proxying import app_of, settings
 from tests.http.raw_client import Pairs
@@ -38,7 +37,6 @@ class Equipment:
 
     patience: Patience
     window: int | None
-    curated: bool
     limits: JournalLimits
 
 
@@ -85,8 +83,6 @@ class SimulatedServer:
                     new_id=self.new_id,
                 )
                 self.process = await stack.enter_async_context(opening)
-                if self.equipment.curated:
-                    await stack.enter_async_context(open_curator(self.process, self.connection))
                 gateway = Gateway(
                     self.upstream, self.process.turns, self.progress, 1 << 24, self.process.opener, Mode.MANAGE
                 )

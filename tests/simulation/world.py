@@ -82,7 +82,6 @@ def draw_plan(chance: random.Random) -> Plan:
     equipment = Equipment(
         patience=chance.choice([USUAL, USUAL, PATIENT]),
         window=chance.choice(WINDOWS),
-        curated=chance.random() < 0.4,
         limits=chance.choice([JournalLimits(), SOON]),
     )
     return Plan(

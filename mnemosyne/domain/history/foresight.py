@@ -16,7 +16,7 @@ from mnemosyne.domain.session.ledger import count_observed
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.session.state import Session, Wire
 from mnemosyne.domain.window import epochs, rounds, upstream_history
-from mnemosyne.domain.window.epochs import Decision
+from mnemosyne.domain.window.epochs import Decision, Forms
 from mnemosyne.domain.window.planning import Stay, tokens_saved_by
 from mnemosyne.domain.window.situation import PendingRequest, Sizes, candidates_of
 from mnemosyne.domain.wire.transcript import Transcript
@@ -74,16 +74,13 @@ def assume_managed(found: Moment, asked: PendingRequest) -> Session:
     )
 
 
-def foresee(
-    decision: Decision, asked: PendingRequest, session: Session, texts: Mapping[str, str], sizes: Sizes
-) -> Foreseen | Stay:
-    """What a decision leads to. ``texts`` are the renditions by object, as for ``epochs.rewrite``."""
-    rewritten = epochs.rewrite(decision, asked, session, texts, sizes)
+def foresee(decision: Decision, asked: PendingRequest, session: Session, forms: Forms, sizes: Sizes) -> Foreseen | Stay:
+    """What a decision leads to. Nothing of it is stored, the ``forms`` made for it neither."""
+    rewritten = epochs.rewrite(decision, asked, session, forms, sizes)
     if rewritten is None:
         return Stay("a rewrite would free nothing")
-    began, *changes = rewritten.events
-    assert isinstance(began, EpochBegan)
-    lowered = tuple(each for each in changes if isinstance(each, ObjectDegraded))
+    (began,) = (each for each in rewritten.events if isinstance(each, EpochBegan))
+    lowered = tuple(each for each in rewritten.events if isinstance(each, ObjectDegraded))
     after = {each.object: each.after for each in lowered}
     freed = {
         each.key: tokens_saved_by(each, after[each.key])

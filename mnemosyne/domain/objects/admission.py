@@ -1,4 +1,4 @@
-"""What an object is worth to the index and to the curator.
+"""What an object is worth to the index.
 
 Admission decides whether an object is indexed and summarized, and nothing else: one that is not admitted stays in the
 log, in the window and within reach of a restore. Refused are routine, chatter, and small output that says nothing new.

@@ -104,7 +104,9 @@ class MemoryObject:
         return self.superseded is not None
 
     def tokens_at(self, fidelity: Fidelity) -> int | None:
-        """About how many tokens it takes at a fidelity; None where there is no such rendition."""
+        """About how many tokens it takes at a fidelity; None where there is no such rendition. An L1 that is not made
+        yet counts at its target size.
+        """
         if fidelity is Fidelity.FULL:
             return self.tokens
         if fidelity is Fidelity.STUB:
@@ -112,7 +114,9 @@ class MemoryObject:
         if fidelity is Fidelity.EVICTED:
             return 0
         rendition = self.renditions.get(fidelity)
-        return None if rendition is None else rendition.tokens
+        if rendition is None:
+            return int(SHARE * self.tokens) if fidelity is Fidelity.DETAILED and may_be_extracted(self) else None
+        return rendition.tokens
 
     def is_pinned(self, turn: int) -> bool:
         """Whether a pin holds it at a turn."""
@@ -144,9 +148,14 @@ WORTH_SUMMARIZING = 1_500
 """Characters, about 500 tokens: below, a stub saves nearly as much, and the whole costs little."""
 
 
-def owes_summary(each: MemoryObject) -> bool:
-    """Whether a summary of it is worth making and not made yet."""
-    return each.size >= WORTH_SUMMARIZING and each.admission.admitted and missing_rendition(each) is not None
+SHARE = 0.30
+"""The size of an L1 as a share of the whole."""
+
+
+def may_be_extracted(each: MemoryObject) -> bool:
+    """Whether an extractive L1 is made of it when something shows it at L1."""
+    is_worth_it = each.size >= WORTH_SUMMARIZING and each.admission.admitted
+    return is_worth_it and missing_rendition(each) is Fidelity.DETAILED
 
 
 def missing_rendition(each: MemoryObject) -> Fidelity | None:

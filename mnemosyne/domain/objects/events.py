@@ -95,7 +95,7 @@ class Losses:
 
 @attrs.frozen(kw_only=True)
 class Admission:
-    """What an object is worth to the index and to the curator; each part and the ``score`` lie in 0…1."""
+    """What an object is worth to the index; each part and the ``score`` lie in 0…1."""
 
     type_prior: float
     novelty: float

@@ -86,14 +86,12 @@ class BranchView:
 @attrs.frozen(kw_only=True)
 class Memory:
     """All objects of a session by id, and what each branch that holds any shows. ``entities`` are the key entities of
-    all objects so far. ``owing`` are the objects of which a summary is owed. ``generation`` counts how often everything
-    was forgotten.
+    all objects so far. ``generation`` counts how often everything was forgotten.
     """
 
     objects: Mapping[str, MemoryObject] = attrs.field(factory=dict)
     branches: Mapping[str, BranchView] = attrs.field(factory=dict)
     entities: frozenset[str] = frozenset()
-    owing: frozenset[str] = frozenset()
     generation: int = 0
 
     def view_of(self, branch: str) -> BranchView:
@@ -130,7 +128,7 @@ def evolve(memory: Memory, event: ObjectEvent) -> Memory:
         return _add_object(memory, event)
     changed = aggregate.evolve(memory.objects[event.object], event)
     objects = {**memory.objects, event.object: changed}
-    memory = attrs.evolve(memory, objects=objects, owing=_owing(memory, changed))
+    memory = attrs.evolve(memory, objects=objects)
     match event:
         case ObjectDegraded() | ObjectRestored() | ObjectRequested() | ObjectSuperseded():
             return memory.with_view(event.branch, _see(memory.view_of(event.branch), event))
@@ -165,15 +163,8 @@ def _add_object(memory: Memory, event: ObjectCreated) -> Memory:
     entities = memory.entities
     if not entities.issuperset(made.key_entities):
         entities = entities.union(made.key_entities)
-    memory = attrs.evolve(memory, objects=objects, entities=entities, owing=_owing(memory, made))
+    memory = attrs.evolve(memory, objects=objects, entities=entities)
     return memory.with_view(event.branch, shown)
-
-
-def _owing(memory: Memory, changed: MemoryObject) -> frozenset[str]:
-    """The objects of which a summary is owed once one is as it is now."""
-    if aggregate.owes_summary(changed) == (changed.id in memory.owing):
-        return memory.owing
-    return memory.owing ^ {changed.id}
 
 
 def _use_linked(made: MemoryObject, objects: Mapping[str, MemoryObject]) -> dict[str, MemoryObject]:

@@ -1,30 +1,20 @@
-"""The summaries that a session's memory owes, derived from its state: nothing else remembers them.
-
-Whoever does the work (``actors/curator.py``) comes back with the command ``Summarize`` (``decide.py``). A crash loses
-nothing: after replay the same work is due again.
-"""
-
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from heapq import nsmallest
+"""The short form that an object lacks next, and what a short form on record says about its losses."""
 
 import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator
-from mnemosyne.domain.objects.aggregate import MemoryObject, missing_rendition
+from mnemosyne.domain.objects.aggregate import SHARE, MemoryObject, missing_rendition
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.losses import NOT_CHECKED, Declared, Measured, SpotCheck, accumulate
 from mnemosyne.domain.objects.memory import Memory
 
-SHARE: Mapping[Fidelity, float] = {Fidelity.DETAILED: 0.30, Fidelity.COMPACT: 0.05}
-"""The size of a rendition as a share of the whole."""
+COMPACT_SHARE = 0.05
+"""The size of an L2 as a share of the whole."""
 
 SHORTEST_COMPACT = 240
 """Characters of an L2 at least, whatever its share is: in less, little more stands than in a stub."""
-
-Target = tuple[str, Fidelity]
-"""One rendition of one object, by the object's id."""
 
 
 @attrs.frozen(kw_only=True)
@@ -47,35 +37,11 @@ class OwedSummary:
     estimator: Estimator
 
     @property
-    def target(self) -> Target:
-        """Which rendition it is."""
-        return self.object, self.fidelity
-
-    @property
     def target_chars(self) -> int:
         """How long it should be."""
-        share = int(SHARE[self.fidelity] * self.size)
-        return max(SHORTEST_COMPACT, share) if self.fidelity is Fidelity.COMPACT else share
-
-
-def due(memory: Memory, limit: int, given_up: Collection[Target] = ()) -> Sequence[OwedSummary]:
-    """At most ``limit`` summaries that are owed, the most useful first: of what is large and was not used for long.
-
-    Owed are an L1 of each object that is in a history, was admitted and is worth it, and then an L2. An
-    object that a later one replaced is owed nothing: it goes from full to its stub, and the later one is shown. Nor is
-    what the operator says, which is always shown in full, or anything that was ``given_up``.
-    """
-    turns = {name: shown.measure.turn for name, shown in memory.branches.items()}
-
-    def use(each: MemoryObject) -> tuple[int, str]:
-        idle = max(0, turns.get(each.branch, 0) - each.last_use)
-        return -each.tokens * (1 + idle), each.id
-
-    owing: Iterator[MemoryObject] = map(memory.objects.__getitem__, memory.owing)
-    if given_up:
-        owing = filter(lambda each: (each.id, missing_rendition(each)) not in given_up, owing)
-    best = nsmallest(limit, owing, key=use)
-    return [owed for each in best if (owed := missing_of(each, memory)) is not None]
+        if self.fidelity is Fidelity.COMPACT:
+            return max(SHORTEST_COMPACT, int(COMPACT_SHARE * self.size))
+        return int(SHARE * self.size)
 
 
 def missing_of(each: MemoryObject, memory: Memory) -> OwedSummary | None:

@@ -87,8 +87,13 @@ class Search:
         return prefetch.question_of(self.typed)
 
 
-Brought = tuple[UpstreamHistory, tuple[Event, ...]]
-"""The history that goes upstream, and what happened."""
+@attrs.frozen(kw_only=True)
+class Prefetched:
+    """The history that goes upstream, and what happened, with the contents that this names."""
+
+    history: UpstreamHistory
+    events: tuple[Event, ...] = ()
+    contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
 
 
 # What is asked
@@ -209,14 +214,14 @@ def _role_of(history: UpstreamHistory, number: int) -> object:
 # What is brought
 
 
-def grow(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: bool) -> Brought:
+def grow(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: bool) -> Prefetched:
     """The history with the block behind the user's message, and that it was brought; as it was if nothing says
     anything to the message.
     """
     asking, memory = search.asking, search.asking.state.memory
     told = [(each, *text) for each, content in contents if (text := _tell(search, each, content)) is not None]
     if not told:
-        return asking.history, search.events
+        return Prefetched(history=asking.history, events=search.events)
     block = memory_results.render_brought([(name, text) for _, name, text in told])
     block = memory_results.strictly(block) if strict else block
     attached = _list_attached(asking, contents)
@@ -240,7 +245,8 @@ def grow(search: Search, contents: Sequence[tuple[Wanted, bytes]], *, strict: bo
     messages, number = [*asking.history.messages], _last(asking.history)
     messages[number] = asking.history.dialect.history.with_text(messages[number], block, attached)
     history = attrs.evolve(asking.history, messages=tuple(messages))
-    return history, (*search.events, *prefetches.decide(bring, asking.state.bringing), *restored)
+    events = (*search.events, *prefetches.decide(bring, asking.state.bringing), *restored)
+    return Prefetched(history=history, events=events)
 
 
 def _list_attached(asking: Asking, contents: Sequence[tuple[Wanted, bytes]]) -> list[Block]:

@@ -12,8 +12,8 @@ from itertools import chain, takewhile
 import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
-from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.decide import Degrade, decide
+from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted
+from mnemosyne.domain.objects.decide import Degrade, decide, decide_all
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
@@ -24,6 +24,7 @@ from mnemosyne.domain.session import decide as sessions
 from mnemosyne.domain.session.decide import BeginEpoch, NoteFilled
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.summaries.forms import extract
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import assembly, upstream_history
 from mnemosyne.domain.window.assembly import Joined, Message, Sight, Sights
@@ -172,6 +173,8 @@ class Rewritten:
     events: tuple[Event, ...]
     hour: bool
     freed: int
+    contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
+    """The texts of the forms that were made for it, by their digests."""
 
 
 def texts_of(decision: Decision, asked: PendingRequest, session: Session) -> dict[str, bytes]:
@@ -185,12 +188,38 @@ def texts_of(decision: Decision, asked: PendingRequest, session: Session) -> dic
     return found
 
 
-def rewrite(
-    decision: Decision, asked: PendingRequest, session: Session, texts: Mapping[str, str], sizes: Sizes
-) -> Rewritten | None:
-    """The new epoch; None if nothing would be gained, or if it would show less of what is pinned. An object whose
-    rendition is not among the ``texts`` is shown as its stub.
+def list_to_extract(decision: Decision, asked: PendingRequest, session: Session) -> dict[str, bytes]:
+    """The objects that the rewrite shows at an L1 which is not made yet: the stored content of each, by its id."""
+    return {
+        each.id: each.content
+        for each, fidelity in _list_lowered(decision, asked, session)
+        if fidelity is Fidelity.DETAILED and may_be_extracted(each)
+    }
+
+
+@attrs.frozen
+class Forms:
+    """What a rewrite can show of objects below full fidelity: the ``texts`` of recorded renditions, and the
+    ``contents`` of the objects whose L1 is made now, by their ids.
     """
+
+    texts: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    contents: Mapping[str, bytes] = attrs.field(factory=dict, repr=False)
+
+
+def rewrite(
+    decision: Decision, asked: PendingRequest, session: Session, forms: Forms, sizes: Sizes
+) -> Rewritten | None:
+    """The new epoch; None if nothing would be gained, or if it would show less of what is pinned. An object without a
+    form is shown as its stub.
+    """
+    found = (
+        extract(session.memory.objects[key], session.memory, forms.contents[key], asked.at) for key in forms.contents
+    )
+    made = [each for each in found if each is not None]
+    happened, memory = decide_all((each.command for each in made), session.memory)
+    session = attrs.evolve(session, memory=memory)
+    texts = {**forms.texts, **{each.command.object: each.text for each in made}}
     shown_at = [
         (each, fidelity if _is_had(each, fidelity, texts) else Fidelity.STUB)
         for each, fidelity in _list_lowered(decision, asked, session)
@@ -230,9 +259,10 @@ def rewrite(
     )
     return Rewritten(
         history=history,
-        events=(*sessions.decide(command, session), *chain.from_iterable(changes)),
+        events=(*happened, *sessions.decide(command, session), *chain.from_iterable(changes)),
         hour=hour,
         freed=freed,
+        contents=tuple(each.content for each in made),
     )
 
 

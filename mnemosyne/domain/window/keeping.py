@@ -114,7 +114,7 @@ class Ages:
     answered: Age = Age(1)
     """What a search, a command or a sub-agent answered: no edit quotes it."""
     said: Age = Age(20)
-    """What the assistant said is shown in its compact form then. What the user said stays."""
+    """What the assistant said is shown in its L2 then, or its L1 where it has no L2. What the user said stays."""
     whole: Age = Age(28, fewer=6)
     """A file that was read whole: files read while exploring are edited one after the other, much later."""
     part: Age = Age(10)

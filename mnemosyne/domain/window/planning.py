@@ -390,7 +390,9 @@ def _goal(situation: Situation, each: Candidate, rule: Rule, keeping: WindowAges
     """The fidelity at which an object belongs by its age. What the user said stays."""
     unused = situation.turn - each.last_use
     if unused > keeping.turns(each):
-        return Fidelity.COMPACT if KINDS[each.kind].is_said else Fidelity.EVICTED
+        if KINDS[each.kind].is_said:
+            return Fidelity.DETAILED if each.at(Fidelity.COMPACT) is None else Fidelity.COMPACT
+        return Fidelity.EVICTED
     if EDITED in each.tags and situation.turn - each.born > rule.waiting.replaced:
         return Fidelity.DETAILED
     return each.fidelity
@@ -440,7 +442,9 @@ def regret(
 
 def _due(each: Candidate, after: Fidelity, rule: Rule, keeping: WindowAges) -> int:
     """The last turn in which an object was not yet to be shown at less."""
-    return each.born + rule.waiting.replaced if after is Fidelity.DETAILED else each.last_use + keeping.turns(each)
+    if after is Fidelity.DETAILED and EDITED in each.tags:
+        return each.born + rule.waiting.replaced
+    return each.last_use + keeping.turns(each)
 
 
 def head_lasts_an_hour(situation: Situation, freed: int, rule: Rule = RULE) -> bool:

@@ -112,7 +112,8 @@ class Sizes:
         renditions, before = self._objects.get(each.id, (frozenset(), None))
         if before is not None and renditions == each.renditions.keys():
             return before
-        found = _size(each, asked, before if renditions < each.renditions.keys() else None)
+        # Without renditions the L1 was an estimate, which is not kept once there is one.
+        found = _size(each, asked, before if renditions and renditions < each.renditions.keys() else None)
         if found is not None:
             if len(self._objects) > SIZES_HELD:
                 self._objects.clear()
@@ -129,7 +130,8 @@ def _size(each: MemoryObject, asked: PendingRequest, before: Size | None) -> Siz
     def text_size(fidelity: Fidelity) -> Features | None:
         rendition = each.renditions.get(fidelity)
         if rendition is None:
-            return None
+            tokens = each.tokens_at(fidelity)
+            return None if tokens is None else Features(fixed=tokens)
         said = render_counts(rendition.losses.lost) + render_need(rendition.losses.fault_when)
         return Features(fixed=rendition.tokens) + features_of_text(said)
 

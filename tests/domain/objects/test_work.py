@@ -1,16 +1,12 @@
-"""What is due follows from state: nothing is lost by a crash, nothing is due twice, and doing what is due ends."""
+"""Which short form an object lacks follows from its state."""
 
 from functools import reduce
 from typing import Any
 
 import attrs
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mnemosyne.app.storage import event_codec
-from mnemosyne.domain.objects import memory, work
-from mnemosyne.domain.objects.aggregate import WORTH_SUMMARIZING
+from mnemosyne.domain.objects import memory
+from mnemosyne.domain.objects.aggregate import WORTH_SUMMARIZING, may_be_extracted
 from mnemosyne.domain.objects.decide import Summarize, decide
 from mnemosyne.domain.objects.events import (
     Admission,
@@ -27,18 +23,10 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.losses import Declared, Loss, Measured, SpotCheck
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.work import (
-    SHARE,
-    SHORTEST_COMPACT,
-    OwedSummary,
-    due,
-    losses_of,
-)
-from mnemosyne.domain.ports import Envelope
+from mnemosyne.domain.objects.work import SHORTEST_COMPACT, OwedSummary, losses_of, missing_of
 from mnemosyne.domain.text.entities import SpecificKind
 
 L1, L2 = Fidelity.DETAILED, Fidelity.COMPACT
-ALL = 10**6
 
 
 def created(name: str, *, size: int = 5_000, admitted: bool = True, **changes: Any) -> ObjectCreated:
@@ -85,31 +73,30 @@ def fold(*events: ObjectEvent) -> Memory:
     return reduce(memory.evolve, events, Memory())
 
 
-def targets(state: Memory, limit: int = ALL) -> list[tuple[str, Fidelity]]:
-    return [each.target for each in due(state, limit)]
+def lacked(state: Memory, name: str = "a") -> OwedSummary | None:
+    return missing_of(state.objects[name], state)
 
 
-def test_an_l1_is_owed_first_and_then_an_l2_made_of_it() -> None:
+def test_an_object_lacks_an_l1_first_and_then_an_l2_made_of_it() -> None:
     state = fold(created("a"))
-    [owed] = due(state, ALL)
-    assert (owed.target, owed.detailed, owed.target_chars) == (("a", L1), None, 1_500)
+    first = lacked(state)
+    assert first is not None
+    assert (first.fidelity, first.detailed, first.target_chars) == (L1, None, 1_500)
     state = fold(created("a"), *decide(done("a", L1), state))
-    [owed] = due(state, ALL)
-    assert (owed.target, owed.detailed, owed.target_chars) == (("a", L2), b"t" * 32, 250)
-    assert (
-        targets(
-            fold(created("a"), *[ObjectSummarized(**attrs.asdict(done("a", each), recurse=False)) for each in SHARE])
-        )
-        == []
-    )
+    second = lacked(state)
+    assert second is not None
+    assert (second.fidelity, second.detailed, second.target_chars) == (L2, b"t" * 32, 250)
+    state = reduce(memory.evolve, decide(done("a", L2), state), state)
+    assert lacked(state) is None
 
 
 def test_an_l2_has_room_for_more_than_a_stub() -> None:
-    [owed] = due(fold(created("a", size=WORTH_SUMMARIZING)), ALL)
-    assert attrs.evolve(owed, fidelity=L2).target_chars == SHORTEST_COMPACT < owed.target_chars
+    found = lacked(fold(created("a", size=WORTH_SUMMARIZING)))
+    assert found is not None
+    assert attrs.evolve(found, fidelity=L2).target_chars == SHORTEST_COMPACT < found.target_chars
 
 
-def test_nothing_is_owed_to_what_is_small_derived_not_admitted_replaced_or_forgotten() -> None:
+def test_no_l1_is_made_of_what_is_small_derived_not_admitted_replaced_forgotten_or_has_one() -> None:
     replaced = ObjectSuperseded(at=1, object="r", branch="main", by="a", how=Supersession.REREAD)
     edited = ObjectSuperseded(at=1, object="e", branch="main", by=None, how=Supersession.EDITED)
     state = fold(
@@ -120,36 +107,18 @@ def test_nothing_is_owed_to_what_is_small_derived_not_admitted_replaced_or_forgo
         created("f"),
         created("e"),
         created("a"),
+        created("m"),
+        ObjectSummarized(**attrs.asdict(done("m", L1), recurse=False)),
         replaced,
         edited,
         ObjectForgotten(at=1, object="f", reason="x"),
     )
-    assert sorted(targets(state)) == [("a", L1), ("e", L1)]
+    assert sorted(key for key, each in state.objects.items() if may_be_extracted(each)) == ["a", "e"]
 
 
-def test_what_is_large_and_long_unused_comes_first() -> None:
-    state = fold(created("small", size=2_000), created("large", size=9_000), created("new", size=9_000, last_turn=9))
-    shown = state.view_of("main")
-    shown = attrs.evolve(shown, measure=attrs.evolve(shown.measure, turn=9))
-    assert targets(state.with_view("main", shown)) == [("large", L1), ("small", L1), ("new", L1)]
-
-
-def test_only_what_is_asked_for_is_written_out_however_much_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-
-    def counted(**fields: Any) -> OwedSummary:
-        made.append(fields["object"])
-        return OwedSummary(**fields)
-
-    state = fold(*(created(f"o{number}") for number in range(500)))
-    monkeypatch.setattr(work, "OwedSummary", counted)
-    assert [each.object for each in due(state, 8)] == made
-    assert len(made) == 8
-
-
-def test_what_was_given_up_is_not_owed() -> None:
-    state = fold(created("a"), created("b"))
-    assert [each.target for each in due(state, ALL, {("a", L1)})] == [("b", L1)]
+def test_an_l1_that_is_not_made_yet_counts_at_its_target_size() -> None:
+    each = fold(created("a", size=6_000)).objects["a"]
+    assert (each.tokens_at(L1), each.tokens_at(L2)) == (600, None)
 
 
 def test_losses_name_every_kind_before_one_twice() -> None:
@@ -161,44 +130,6 @@ def test_losses_name_every_kind_before_one_twice() -> None:
     assert (losses.dropped, losses.fault_when) == (("d",), ("w",))
     assert losses.lost == {paths.value: 9, numbers.value: 2}
     assert losses.sample == ("a", "1", "b", "c")
-
-
-OBJECTS = st.lists(
-    st.builds(
-        lambda size, admitted, last_turn: {"size": size, "admitted": admitted, "last_turn": last_turn},
-        st.sampled_from([10, 1_499, 1_500, 4_000, 90_000]),
-        st.booleans(),
-        st.integers(1, 9),
-    ),
-    max_size=8,
-)
-CODEC = event_codec()
-
-
-def stored(events: list[ObjectEvent]) -> list[ObjectEvent]:
-    """The events as a process reads them that begins after a crash."""
-    return [CODEC.decode(*CODEC.encode(Envelope(each, "c"))).event for each in events]
-
-
-@given(OBJECTS, st.integers(1, 3), st.data())
-def test_doing_what_is_due_ends_does_nothing_twice_and_survives_a_crash_at_any_point(
-    objects: list[dict[str, Any]], limit: int, data: st.DataObject
-) -> None:
-    events: list[ObjectEvent] = [created(f"o{number}", **each) for number, each in enumerate(objects)]
-    state = fold(*events)
-    made: list[OwedSummary] = []
-    while owed := due(state, limit):
-        assert len(owed) <= limit
-        each = data.draw(st.sampled_from(owed))
-        assert each not in made
-        made.append(each)
-        new = decide(done(*each.target), state)
-        assert len(new) == 1
-        events += new
-        state = reduce(memory.evolve, new, state)
-        assert due(fold(*stored(events)), ALL) == due(state, ALL)
-    worth = sum(each["size"] >= WORTH_SUMMARIZING and each["admitted"] for each in objects)
-    assert len(made) == 2 * worth
 
 
 def test_what_an_l1_dropped_its_l2_has_dropped_too_and_says_how_much_it_is_now() -> None:

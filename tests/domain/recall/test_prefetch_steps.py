@@ -45,7 +45,7 @@ CONTENT = (
 def brought(search: Search, passage: Passage | None = None) -> list[str]:
     """The texts of the last message upstream, once what the talk says is brought."""
     wanted = Wanted(search.among["k7m2qpd"], None, 600, passage)
-    history, _ = grow(search, [(wanted, CONTENT)], strict=False)
+    history = grow(search, [(wanted, CONTENT)], strict=False).history
     return [block["text"] for block in json.loads(history.messages[2])["content"]]
 
 
@@ -63,7 +63,8 @@ def test_what_the_user_alone_said_is_no_object_to_bring() -> None:
 def test_what_stands_there_since_it_was_brought_is_not_brought_again_whatever_became_of_the_epoch() -> None:
     memory = BOTH
     search = make_search(asking(TALK, memory), ())
-    history, events = grow(search, [(Wanted(search.among["k7m2qpd"], None, 600, ANSWERED), CONTENT)], strict=True)
+    found = grow(search, [(Wanted(search.among["k7m2qpd"], None, 600, ANSWERED), CONTENT)], strict=True)
+    history, events = found.history, found.events
     assert any(isinstance(event, MemoryBrought) for event in events)
     longer = asking([*TALK, said("assistant", "Seven."), said("user", RECALL)], memory, kept=4)
     both = (*history.messages, *longer.history.messages[3:])
@@ -80,7 +81,8 @@ def wanted_back(memory: Memory, after: Fidelity, object_id: str = "k7m2qpd") -> 
 @pytest.mark.parametrize("typed", ["Thanks.", "Make a landing page for the bakery.", RECALL])
 def test_what_a_person_wants_back_is_brought_whole_behind_whatever_the_user_types(typed: str) -> None:
     search = make_search(asking([*BEFORE, said("user", typed)], wanted_back(BOTH, Fidelity.FULL)), ())
-    history, events = grow(search, [(each, CONTENT) for each in search.wanted], strict=False)
+    found = grow(search, [(each, CONTENT) for each in search.wanted], strict=False)
+    history, events = found.history, found.events
     text = json.loads(history.messages[2])["content"][-1]["text"]
     assert (USERS in text, ANSWER in text) == (True, True)
     (brought_,) = (each for each in events if isinstance(each, MemoryBrought))

@@ -20,7 +20,7 @@ from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.tools.memory_tools import QUERY
 from mnemosyne.domain.window import epochs, upstream_history
-from mnemosyne.domain.window.epochs import Decision, Rewritten, may_begin, may_drop_thinking
+from mnemosyne.domain.window.epochs import Decision, Forms, Rewritten, may_begin, may_drop_thinking
 from mnemosyne.domain.window.situation import PendingRequest, Sizes, candidates_of
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import transcript
@@ -64,7 +64,7 @@ DETAILED = remembered(
 
 def rewritten(state: Memory, texts: dict[str, str], **fidelities: Fidelity) -> Rewritten | None:
     decision = Decision(fidelities=fidelities, reason="r", cause=Cause.ECONOMY)
-    return epochs.rewrite(decision, ASKED, Session(memory=state, branches={BRANCH: MAIN}), texts, Sizes())
+    return epochs.rewrite(decision, ASKED, Session(memory=state, branches={BRANCH: MAIN}), Forms(texts), Sizes())
 
 
 def done(found: Rewritten | None) -> tuple[str, list[ObjectDegraded]]:

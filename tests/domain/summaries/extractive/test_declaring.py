@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.aggregate import WORTH_SUMMARIZING
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.aggregate import SHARE, WORTH_SUMMARIZING
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.objects.work import SHARE, SHORTEST_COMPACT
 from mnemosyne.domain.segmentation.segment import Draft
 from mnemosyne.domain.summaries.extractive import summarize
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest
@@ -148,17 +146,14 @@ def test_a_rendition_that_is_the_whole_text_declares_no_loss() -> None:
 
 
 def requests(draft: Draft) -> Iterator[RenditionRequest]:
-    for fidelity, share in SHARE.items():
-        target = int(share * len(draft.text))
-        yield RenditionRequest(
-            kind=draft.kind,
-            source_tool=draft.source_tool,
-            source_key=draft.source_key,
-            text=draft.text,
-            parts=draft.parts,
-            fidelity=fidelity,
-            target_chars=max(SHORTEST_COMPACT, target) if fidelity is Fidelity.COMPACT else target,
-        )
+    yield RenditionRequest(
+        kind=draft.kind,
+        source_tool=draft.source_tool,
+        source_key=draft.source_key,
+        text=draft.text,
+        parts=draft.parts,
+        target_chars=int(SHARE * len(draft.text)),
+    )
 
 
 def test_what_is_declared_of_recorded_objects_is_true() -> None:

@@ -1,0 +1,53 @@
+"""The summaries that the sessions of this process want from a helper model, in a queue that never blocks a session.
+
+A lost request costs nothing but the summary: the next rewrite asks again from a process that has not asked before.
+"""
+
+from collections import OrderedDict
+from contextlib import suppress
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.actors.messages import Identity
+from mnemosyne.domain.objects.work import OwedSummary
+from mnemosyne.domain.ports import Ticket
+from mnemosyne.errors import LogFailed
+
+MOST = 1_024
+"""Requests that wait at most; beyond that the oldest one is dropped."""
+
+
+@attrs.frozen
+class SummaryRequest:
+    """A summary that a session wants."""
+
+    identity: Identity
+    owed: OwedSummary
+
+
+class SummaryQueue:
+    """The requests of one process."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[tuple[UUID, str], tuple[SummaryRequest, Ticket]] = OrderedDict()
+        self._some = trio.Event()
+
+    def put(self, request: SummaryRequest, ticket: Ticket) -> None:
+        """Add a request. The ``ticket`` promises that all that it is made of becomes durable."""
+        self._waiting[request.identity.stream, request.owed.object] = request, ticket
+        if len(self._waiting) > MOST:
+            self._waiting.popitem(last=False)
+        self._some.set()
+
+    async def take(self) -> SummaryRequest:
+        """Wait for a request whose contents are durable, and remove it."""
+        while True:
+            while not self._waiting:
+                self._some = trio.Event()
+                await self._some.wait()
+            _, (request, ticket) = self._waiting.popitem(last=False)
+            with suppress(LogFailed):
+                await ticket.durable()
+                return request

@@ -1,0 +1,106 @@
+"""Short forms as they are recorded: made of a full text, with their losses measured against it."""
+
+from hashlib import sha256
+
+import attrs
+
+from mnemosyne.domain.cost.tokens import features_of_text
+from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted
+from mnemosyne.domain.objects.decide import Summarize
+from mnemosyne.domain.objects.events import Losses
+from mnemosyne.domain.objects.full_text import full_parts
+from mnemosyne.domain.objects.losses import NOT_CHECKED, SpotCheck, measure
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.objects.work import OwedSummary, losses_of, missing_of
+from mnemosyne.domain.summaries import extractive
+from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest
+from mnemosyne.domain.text.parts import TextPart, join
+
+
+@attrs.frozen(kw_only=True)
+class Written:
+    """A rendition as it will be recorded."""
+
+    text: str
+    tokens: int
+    helper: str
+    losses: Losses
+    nanodollars: int
+
+    def command(self, owed: OwedSummary, at: int) -> Summarize:
+        """The command to record it as the missing form."""
+        return Summarize(
+            at=at,
+            object=owed.object,
+            fidelity=owed.fidelity,
+            text=sha256(self.text.encode()).digest(),
+            size=len(self.text),
+            tokens=self.tokens,
+            helper=self.helper,
+            losses=self.losses,
+            nanodollars=self.nanodollars,
+        )
+
+
+@attrs.frozen
+class Extract:
+    """An extractive L1: the command that records it, and its ``text``."""
+
+    command: Summarize
+    text: str
+
+    @property
+    def content(self) -> tuple[bytes, bytes]:
+        """The content that the command names: its digest and its bytes."""
+        return self.command.text, self.text.encode()
+
+
+def extract(each: MemoryObject, memory: Memory, content: bytes, at: int) -> Extract | None:
+    """The L1 of an object with this content; None if it has one, or cannot have one."""
+    owed = missing_of(each, memory) if may_be_extracted(each) else None
+    if owed is None:
+        return None
+    try:
+        parts = full_parts(content, owed.by_user)
+    except ValueError:
+        return None
+    full = join(parts)
+    if not full.strip():
+        return None
+    candidate = extractive.summarize(request_of(owed, full, parts))
+    written = measure_losses(owed, full, None, candidate, helper=extractive.NAME, nanodollars=0)
+    return Extract(written.command(owed, at), written.text)
+
+
+def request_of(owed: OwedSummary, full: str, parts: tuple[TextPart, ...] = ()) -> RenditionRequest:
+    """What a summary is made from and checked against: the full content, whichever it is, with the parts it has."""
+    return RenditionRequest(
+        kind=owed.kind,
+        source_tool=owed.source_tool,
+        source_key=owed.source_key,
+        text=full,
+        parts=parts,
+        fidelity=owed.fidelity,
+        target_chars=owed.target_chars,
+    )
+
+
+def measure_losses(
+    owed: OwedSummary,
+    full: str,
+    detailed: str | None,
+    candidate: ProposedRendition,
+    *,
+    helper: str,
+    nanodollars: int,
+    checked: SpotCheck = NOT_CHECKED,
+) -> Written:
+    """An accepted candidate with its losses measured against ``full``, and what a spot check of it found."""
+    chain = (candidate.text,) if detailed is None else (detailed, candidate.text)
+    return Written(
+        text=candidate.text,
+        tokens=owed.estimator.tokens(features_of_text(candidate.text)),
+        helper=helper,
+        losses=losses_of(candidate.declared, measure(full, *chain), owed.lost, checked),
+        nanodollars=nanodollars,
+    )

@@ -15,6 +15,7 @@ from mnemosyne.domain.wire.reply import json_object
 _BLANK = re.compile(rb"\n(?:\r\n|\n|\r(?!\n))|\r(?:\n|(?!\n))(?:\r\n|\n|\r(?!\n))")
 # Frames of comments and blank lines alone, as many as there are: one by one, megabytes of them would take seconds.
 _NOTHING = re.compile(rb"(?:(?::[^\r\n]*+(?:\r\n|\n|\r(?!\n)))*+(?:\r\n|\n|\r(?!\n)))++")
+_BEGINS_NOTHING = b":\r\n"
 _LINE = re.compile(rb"\r\n|\n|\r")
 
 
@@ -69,13 +70,13 @@ class FrameReader:
         frames = []
         start = 0
         while blank := _BLANK.search(held, max(start, scan), limit):
-            if nothing := _NOTHING.match(held, start, limit):
+            if held[start] in _BEGINS_NOTHING and (nothing := _NOTHING.match(held, start, limit)):
                 frames.append(Frame(nothing.group(), None, None))
                 start = nothing.end()
             else:
                 frames.append(parse(held[start : blank.end()]))
                 start = blank.end()
-        if nothing := _NOTHING.match(held, start, limit):
+        if start < limit and (nothing := _NOTHING.match(held, start, limit)):
             frames.append(Frame(nothing.group(), None, None))
             start = nothing.end()
         self._pieces = [held[start:]] if start < len(held) else []

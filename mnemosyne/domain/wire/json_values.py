@@ -17,11 +17,11 @@ def read(raw: bytes | str) -> Any:
     that is not finite, or has more digits than Python reads, becomes a text. Raises ValueError, or RecursionError where
     values are nested too deep.
     """
-    text = raw.decode(json.detect_encoding(raw), "replace") if isinstance(raw, bytes) else raw
     try:
-        return _FAST.decode(text)
+        return _FAST.decode(raw.decode() if isinstance(raw, bytes) else raw)
     except ValueError:
-        return _LENIENT.decode(text)
+        # JSON in UTF-16 or UTF-32 holds NULs or is not UTF-8, so it always ends here.
+        return _LENIENT.decode(raw.decode(json.detect_encoding(raw), "replace") if isinstance(raw, bytes) else raw)
 
 
 def read_first(text: str, at: int) -> tuple[Any, int]:

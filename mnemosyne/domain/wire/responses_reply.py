@@ -35,9 +35,16 @@ class ItemPlaces:
 
     def __init__(self) -> None:
         self._places = BlockPlaces()
+        self._goes_on: tuple[object, ...] | None = None
+        """By what the event before was found, unless it began or ended an item: nearly always the next is like it."""
+        self._last: int | None = None
 
     def take(self, event: Mapping[str, Any]) -> int | None:
         """The item of an event, numbered from 0 as items begin; None for an event that is about none."""
+        said = (event.get("type"), event.get("output_index"), event.get("item_id"))
+        if said == self._goes_on and "delta" in event and "item" not in event:
+            return self._last
+        self._goes_on = None
         if _OF_ITEMS.isdisjoint(event):
             return None
         index, item = index_of(event.get("output_index")), event.get("item")
@@ -49,7 +56,10 @@ class ItemPlaces:
                 return self._places.end(index, *ids)
             case _:
                 place = self._places.find(index, *ids)
-                return self._places.begin(index, *ids) if place is None else place
+                self._last = self._places.begin(index, *ids) if place is None else place
+                is_plain = item is None and type(said[1]) is int and isinstance(said[2], str)
+                self._goes_on = said if is_plain else None
+                return self._last
 
     def in_order(self) -> list[int]:
         """The items in the order of the reply."""

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.wire.places import BlockPlaces, in_order, index_of
+from mnemosyne.domain.wire.responses_reply import ItemPlaces
 
 
 @pytest.mark.parametrize(("written", "index"), [(2, 2), (2.0, 2), ("2", 2), (True, None), (2.5, None), (None, None)])
@@ -50,3 +51,26 @@ def test_an_item_of_which_only_the_end_comes_is_one_of_its_own() -> None:
     places = BlockPlaces()
     assert [places.end(0, name) for name in "ab"] == [0, 1]
     assert [places.end(None) for _ in range(2)] == [2, 3]
+
+
+@pytest.mark.parametrize("odd", [{"output_index": True}, {"output_index": None}, {"item_id": 1}, {"item_id": "b"}, {}])
+def test_a_delta_belongs_to_the_same_item_whether_or_not_others_came_between(odd: dict[str, Any]) -> None:
+    delta = {"type": "response.output_text.delta", "output_index": 0, "item_id": "a", "delta": "."}
+    places = ItemPlaces()
+    for index, name in enumerate("ab"):
+        added = {"type": "response.output_item.added", "output_index": index, "item": {"id": name}}
+        assert places.take(added) == index
+    assert [places.take(delta) for _ in range(2)] == [0, 0]
+    assert places.take({**delta, "output_index": 1, "item_id": "b"}) == 1
+    places.take({**delta, **odd})
+    assert places.take(delta) == 0
+    assert places.take({**delta, "type": "response.output_item.done", "item": {"id": "b"}, "output_index": 1}) == 1
+
+
+def test_the_item_in_an_event_says_nothing_of_the_next_event() -> None:
+    places = ItemPlaces()
+    for name in "ab":
+        places.take({"type": "response.output_item.added", "output_index": 0, "item": {"id": name}})
+    odd = {"type": "response.output_text.delta", "output_index": 0, "item_id": "a", "item": {"id": "b"}, "delta": "."}
+    assert places.take(odd) == 1
+    assert places.take({key: value for key, value in odd.items() if key != "item"}) == 0

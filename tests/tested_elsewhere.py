@@ -82,6 +82,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "handover cli/handed app/command_process",
     ),
     "app/test_page_process.py": ("what is started on demand shows in what the demand gets", "app/on_demand"),
+    "cli/test_sessions.py": ("a session is listed with its branches", "cli/branches"),
     "cli/test_sql.py": ("what a value looks like shows in what the command prints", "cli/query_answers"),
     "cli/test_ask.py": ("what is put together shows in what the command prints", "app/asking"),
     "http/test_knowledge_told.py": ("what sessions are told and give shows in what goes upstream", "actors/librarian"),

@@ -22,12 +22,15 @@ from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, describe, d
 from mnemosyne.services.manifests import manifest_as_json, read_manifest
 from mnemosyne.services.observing import observe_history, plan_as_json
 from mnemosyne.services.provenance import find_provenance
+from mnemosyne.services.unstructuring import members
 from mnemosyne.times import utc
 
 LONGEST_TEXT = 100_000
 """Characters of an object that are told at once."""
 
 ANSWER_TOKENS = 400
+
+_AGE = {"turn": "last_turn", "out_of_date": "stale"}
 
 
 class AgentTools:
@@ -112,15 +115,7 @@ class AgentTools:
         index = await fill_index(self._models)
         found = await asking.ask(self._archive, index, stream, given["question"], Filter(), ANSWER_TOKENS)
         quotes = [
-            {
-                "object": each.object.id,
-                "kind": each.object.kind.value,
-                "turn": each.object.last_turn,
-                "out_of_date": each.object.stale,
-                "start": each.quote.start,
-                "end": each.quote.end,
-                "text": each.quote.text,
-            }
+            {**members(each.object, "kind", object="id", **_AGE), **members(each.quote, "start end text")}
             for each in found.cited
         ]
         return {"session": str(stream), "answered": bool(quotes), "quotes": quotes}
@@ -136,13 +131,8 @@ class AgentTools:
         return {
             "results": [
                 {
-                    "session": str(each.stream),
-                    "object": each.object.id,
-                    "kind": each.object.kind.value,
-                    "name": each.object.stub,
-                    "turn": each.object.last_turn,
-                    "out_of_date": each.object.stale,
-                    "quote": each.quote.text,
+                    **members(each, session="stream", quote="quote.text"),
+                    **members(each.object, "kind", object="id", name="stub", **_AGE),
                 }
                 for each in found.found
             ],
@@ -165,13 +155,9 @@ class AgentTools:
         wanted = [each for each in listing.standings if kind in (None, each.object.kind.value)]
         shown = [
             {
-                "object": each.object.id,
-                "kind": each.object.kind.value,
-                "name": each.object.stub,
+                **members(each.object, "kind tokens", object="id", name="stub", out_of_date="stale"),
                 "turns": [each.object.first_turn, each.object.last_turn],
-                "tokens": each.object.tokens,
                 "fidelity": each.fidelity.label,
-                "out_of_date": each.object.stale,
             }
             for each in wanted[-limit:]
         ]
@@ -191,11 +177,7 @@ class AgentTools:
         levels = {level.label: sum(each.fidelity is level for each in placed) for level in Fidelity}
         return told | {
             "session": str(listing.stream),
-            "branch": window.branch,
-            "turn": window.turn,
-            "tokens": window.tokens,
-            "usable_tokens": window.usable,
-            "zone": window.zone,
+            **members(window, "branch turn tokens zone", usable_tokens="usable"),
             "objects": len(listing.standings),
             "objects_by_fidelity": levels,
             "plan": plan_as_json(observed.plan),
@@ -220,24 +202,12 @@ class AgentTools:
         attempt = found.rebuilt.attempt
         return {
             "session": str(found.stream),
-            "branch": attempt.began.branch,
-            "turn": attempt.began.turn,
+            **members(attempt.began, "branch turn model"),
             "at": utc(attempt.sent.at).isoformat(),
-            "model": attempt.began.model,
             "sha256": attempt.sent.sha256.hex(),
             "proven": found.rebuilt.proven,
             "blocks": [
-                {
-                    "section": each.section,
-                    "message": each.message,
-                    "role": each.role,
-                    "kind": each.kind,
-                    "name": each.name,
-                    "tokens": each.tokens,
-                    "since_turn": each.origin,
-                    "stands_for": each.stands_for,
-                    "begins": each.preview,
-                }
+                members(each, "section message role kind name tokens stands_for", since_turn="origin", begins="preview")
                 for each in found.view.blocks
             ],
         }

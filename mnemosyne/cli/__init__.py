@@ -9,7 +9,7 @@ from mnemosyne.cli.group import CommandPlace, Places, Program
 
 _READING = {
     "sessions": CommandPlace(".sessions:sessions", "List the recorded sessions."),
-    "branches": CommandPlace(".sessions:branches", "List the branches of a session: its context windows."),
+    "branches": CommandPlace(".branches:branches", "List the branches of a session: its context windows."),
     "context": CommandPlace(".context:context", "Show what was in a context window at a turn."),
     "diff": CommandPlace(".diff:diff", "Show what changed between two turns."),
     "checkpoint": CommandPlace(".checkpoint:checkpoint", "Give a turn a name, or list the names."),

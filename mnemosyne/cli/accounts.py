@@ -1,19 +1,20 @@
 """What the ledger says of turns, in words."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mnemosyne.cli.printing import iso_time, local_time
+from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.session.ledger import equivalents
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import count_text, dollars, dollars_text, plural, printable
-
-if TYPE_CHECKING:
-    from mnemosyne.domain.cost.prices import Tokens
-    from mnemosyne.domain.session.ledger_events import TurnAccounted
-    from mnemosyne.services.quota import QuotaWindow
-    from mnemosyne.services.savings import Balance
+from mnemosyne.services.quota import QuotaWindow
+from mnemosyne.services.savings import Balance
+from mnemosyne.services.unstructuring import members
 
 
-def render_saving(balance: "Balance") -> str:
+def render_saving(balance: Balance) -> str:
     """``$1.20 (31 %) saved``, ``$0.02 (1 %) lost``, ``nothing``."""
     amount = balance.nanodollars_saved
     if not balance.managed or not amount:
@@ -22,29 +23,23 @@ def render_saving(balance: "Balance") -> str:
     return f"{dollars_text(abs(amount))}{share} {'saved' if amount > 0 else 'lost'}"
 
 
-def balance_as_json(balance: "Balance") -> dict[str, Any]:
+def balance_as_json(balance: Balance) -> dict[str, Any]:
     """The numbers for programs. Amounts in tokens of plain input are rounded."""
-    priced = balance.is_priced
+    amounts = {"dollars": "nanodollars", "dollars_unmanaged": "nanodollars_unmanaged"}
+    amounts["dollars_saved"] = "nanodollars_saved"
     return {
-        "turns": balance.turns,
-        "managed_turns": balance.managed,
-        "assumed_turns": balance.assumed,
-        "unpriced_turns": balance.unpriced,
+        **members(balance, "turns deviates", managed_turns="managed", assumed_turns="assumed"),
         "unpriced_models": sorted(balance.unknown),
-        "simulated_compactions": balance.compacted,
-        "tokens_sent": balance.actual.prompt,
-        "tokens_unmanaged": balance.shadow.prompt,
+        **members(balance, unpriced_turns="unpriced", simulated_compactions="compacted"),
+        **members(balance, tokens_sent="actual.prompt", tokens_unmanaged="shadow.prompt"),
         "billed": round(balance.billed),
         "billed_unmanaged": round(balance.unmanaged),
         "billed_expected": round(balance.expected),
-        "dollars": dollars(balance.nanodollars) if priced else None,
-        "dollars_unmanaged": dollars(balance.nanodollars_unmanaged) if priced else None,
-        "dollars_saved": dollars(balance.nanodollars_saved) if priced else None,
-        "deviates": balance.deviates,
+        **{key: dollars(getattr(balance, name)) if balance.is_priced else None for key, name in amounts.items()},
     }
 
 
-def quota_lines(windows: "Sequence[QuotaWindow]", names: "Mapping[Any, str]") -> list[str]:
+def quota_lines(windows: Sequence[QuotaWindow], names: Mapping[Any, str]) -> list[str]:
     """How much of a subscription is used, when it begins anew, and what the sessions took of it: a line for each."""
     said = []
     for window in windows:
@@ -57,16 +52,13 @@ def quota_lines(windows: "Sequence[QuotaWindow]", names: "Mapping[Any, str]") ->
     return said
 
 
-def quota_as_json(windows: "Sequence[QuotaWindow]") -> list[dict[str, Any]]:
+def quota_as_json(windows: Sequence[QuotaWindow]) -> list[dict[str, Any]]:
     """The same for programs; what each session took by its id."""
     return [
         {
-            "window": window.span,
-            "used": window.used,
-            "status": window.status,
+            **members(window, "used status taken", window="span"),
             "reset_at": None if window.reset is None else iso_time(window.reset),
             "seen_at": iso_time(window.at),
-            "taken": {str(stream): share for stream, share in window.taken.items()},
         }
         for window in windows
     ]
@@ -78,11 +70,8 @@ QUOTA_SHOWN = 5
 _SPANS = {"5h": "Subscription, five hours", "7d": "Subscription, seven days"}
 
 
-def account_of(event: "TurnAccounted") -> Sequence[str]:
+def account_of(event: TurnAccounted) -> Sequence[str]:
     """What the ledger says of one turn: a sentence each."""
-    from mnemosyne.domain.session.ledger import equivalents
-    from mnemosyne.domain.session.round_events import Mode
-
     told = (
         "as far as the rules of its cache tell, because the provider said nothing credible"
         if event.assumed
@@ -106,7 +95,7 @@ def account_of(event: "TurnAccounted") -> Sequence[str]:
     return sentences
 
 
-def _tokens(tokens: "Tokens") -> str:
+def _tokens(tokens: Tokens) -> str:
     parts = {
         "read from the cache": tokens.read,
         "written to it": tokens.write_5m + tokens.write_1h,

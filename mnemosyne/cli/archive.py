@@ -2,22 +2,25 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
 
 import attrs
 import click
 
+from mnemosyne.adapters.postgres.shelf import PostgresShelf
+from mnemosyne.app.storage import Storage, event_codec
 from mnemosyne.cli.forget import clean_files, print_files, quick_option
 from mnemosyne.cli.printing import bytes_text, print_json, progress_bar, say
 from mnemosyne.cli.private_files import private_file
 from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import plural
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from mnemosyne.app.storage import Storage
+from mnemosyne.services import archiving
+from mnemosyne.services.archiving import bring_back
+from mnemosyne.services.exporting import write_session
+from mnemosyne.services.sessions import find
+from mnemosyne.services.unstructuring import members
 
 sessions_argument = click.argument("sessions", metavar="SESSION...", nargs=-1, required=True)
 
@@ -26,7 +29,7 @@ sessions_argument = click.argument("sessions", metavar="SESSION...", nargs=-1, r
 class _Archived:
     """A session's content lies in a file of so many ``bytes``; the database holds so much less now."""
 
-    session: "UUID"
+    session: UUID
     file: Path
     bytes: int
     pieces: int
@@ -69,10 +72,8 @@ def archive(sessions: tuple[str, ...], folder: Path, quick: bool, as_json: bool,
 
 
 async def _archive(
-    storage: "Storage", wanted: tuple[str, ...], folder: Path, progress: Any, *, quick: bool
+    storage: Storage, wanted: tuple[str, ...], folder: Path, progress: Any, *, quick: bool
 ) -> tuple[list[_Archived], str]:
-    from mnemosyne.services.sessions import find
-
     done = []
     streams = dict.fromkeys([await find(storage, each) for each in wanted])  # all are known before one is touched
     _make(folder)
@@ -83,12 +84,7 @@ async def _archive(
     return done, await clean_files(storage) if is_more else "kept"
 
 
-async def _archive_one(storage: "Storage", stream: "UUID", folder: Path) -> _Archived:
-    from mnemosyne.adapters.postgres.shelf import PostgresShelf
-    from mnemosyne.app.storage import event_codec
-    from mnemosyne.services import archiving
-    from mnemosyne.services.exporting import write_session
-
+async def _archive_one(storage: Storage, stream: UUID, folder: Path) -> _Archived:
     events = (await storage.events.sizes(stream))[stream].events
     file = folder / archiving.name_file(stream, events)
     shelf = PostgresShelf(storage.files.database)
@@ -116,13 +112,7 @@ def _sync(folder: Path) -> None:
 
 
 def _as_json(each: _Archived) -> dict[str, object]:
-    return {
-        "id": str(each.session),
-        "file": str(each.file),
-        "file_bytes": each.bytes,
-        "pieces": each.pieces,
-        "freed_bytes": each.freed,
-    }
+    return members(each, "pieces", id="session", file_bytes="bytes", freed_bytes="freed") | {"file": str(each.file)}
 
 
 @click.command()
@@ -149,11 +139,7 @@ def unarchive(sessions: tuple[str, ...], as_json: bool, **options: object) -> No
             say(f"session {stream} is not archived")
 
 
-async def _unarchive(storage: "Storage", wanted: tuple[str, ...]) -> "list[tuple[UUID, int, list[str]]]":
-    from mnemosyne.adapters.postgres.shelf import PostgresShelf
-    from mnemosyne.services.archiving import bring_back
-    from mnemosyne.services.sessions import find
-
+async def _unarchive(storage: Storage, wanted: tuple[str, ...]) -> list[tuple[UUID, int, list[str]]]:
     shelf = PostgresShelf(storage.files.database)
     done = []
     for stream in dict.fromkeys([await find(storage, each) for each in wanted]):

@@ -1,23 +1,24 @@
 """``mnemosyne ask``: a question answered from what a session remembers, as the model's own would be."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from mnemosyne.cli.objects import source_text, turns_text
+from mnemosyne.app import asking
+from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
 from mnemosyne.cli.search import Turns, origin_as_json, print_notes, quote_as_json
+from mnemosyne.cli.windows import source_text, turns_text
+from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY
+from mnemosyne.domain.recall.object_search import Filter
+from mnemosyne.domain.session.ground_events import HelperAsked
+from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.figures import dollars, dollars_text, plural, printable
-
-if TYPE_CHECKING:
-    from mnemosyne.app.read_models import OpenReadModels
-    from mnemosyne.domain.recall.object_search import Filter
-    from mnemosyne.domain.session.ground_events import HelperAsked
-    from mnemosyne.domain.session.grounds import HelperAnswer
-    from mnemosyne.services.asking import Cited, MemoryAnswer
+from mnemosyne.services.asking import Cited, MemoryAnswer
+from mnemosyne.services.unstructuring import members
 
 SHORTEST = 50
 """Tokens of an answer that still says something."""
@@ -65,7 +66,6 @@ def ask(
     """
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")
-    from mnemosyne.domain.recall.object_search import Filter
 
     chosen = Filter(branch=branch, turns=turns)
     asked = partial(_ask, session=session, question=question, chosen=chosen, tokens=tokens, helper=not quotes)
@@ -80,16 +80,12 @@ def ask(
 
 
 async def _ask(
-    models: "OpenReadModels", *, session: str, question: str, chosen: "Filter", tokens: int, helper: bool
-) -> "MemoryAnswer":
-    from mnemosyne.app import asking
-
+    models: OpenReadModels, *, session: str, question: str, chosen: Filter, tokens: int, helper: bool
+) -> MemoryAnswer:
     return await asking.ask(models, session, question, chosen, tokens, helper=helper, say=partial(say, err=True))
 
 
-def _print(found: "MemoryAnswer") -> None:
-    from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY
-
+def _print(found: MemoryAnswer) -> None:
     if not found.cited:
         say(NOT_IN_MEMORY)
     for cited in found.cited:
@@ -102,7 +98,7 @@ def _print(found: "MemoryAnswer") -> None:
         say(f"  — {each.id}, {each.kind.value}: {source_text(each)}, turn {turns_text(each)}{old}")
 
 
-def render_helper(helped: "HelperAnswer | HelperAsked") -> str:
+def render_helper(helped: HelperAnswer | HelperAsked) -> str:
     """What a helper model made of a question, in a sentence."""
     cost = f"; {dollars_text(helped.nanodollars)}"
     dropped = f", {helped.dropped} more dropped" if helped.dropped else ""
@@ -112,37 +108,25 @@ def render_helper(helped: "HelperAnswer | HelperAsked") -> str:
     return f"The helper {helped.helper} answered in {told}, each found in its object{dropped}{cost}."
 
 
-def helper_as_json(helped: "HelperAnswer | HelperAsked") -> dict[str, Any]:
+def helper_as_json(helped: HelperAnswer | HelperAsked) -> dict[str, Any]:
     """What a helper model made of a question."""
     return {
-        "helper": helped.helper,
-        "sentences": [
-            {"text": each.text, "object": each.object, "start": each.start, "end": each.end}
-            for each in helped.sentences
-        ],
-        "dropped": helped.dropped,
-        "why": helped.why,
+        **members(helped, "helper dropped why"),
+        "sentences": [members(each, "text object start end") for each in helped.sentences],
         "dollars": dollars(helped.nanodollars),
     }
 
 
-def _as_json(found: "MemoryAnswer", question: str) -> dict[str, Any]:
+def _as_json(found: MemoryAnswer, question: str) -> dict[str, Any]:
     return {
         "question": question,
         "answered": bool(found.cited),
-        "embedder": found.embedder,
-        "missing": found.missing,
-        "skipped": found.skipped,
-        "not_indexed": found.outside,
+        **members(found, "embedder missing skipped", not_indexed="outside"),
         "helper": None if found.helped is None else helper_as_json(found.helped),
         "quotes": [_citation_as_json(each) for each in found.cited],
     }
 
 
-def _citation_as_json(cited: "Cited") -> dict[str, Any]:
-    return {
-        "id": cited.object.id,
-        "sentence": cited.sentence,
-        **origin_as_json(cited.object),
-        **quote_as_json(cited.quote),
-    }
+def _citation_as_json(cited: Cited) -> dict[str, Any]:
+    own = members(cited, "sentence", id="object.id")
+    return {**own, **origin_as_json(cited.object), **quote_as_json(cited.quote)}

@@ -4,25 +4,24 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO
 
 import click
+import trio
 
+from mnemosyne.adapters.postgres.backup import BackupContents, check_backup, read_backup, write_backup
+from mnemosyne.app.storage import open_database, storage_of
 from mnemosyne.cli.printing import bytes_text, print_json, progress_bar, say
 from mnemosyne.cli.private_files import private_file
 from mnemosyne.cli.reading import json_option, log_of, log_options
 from mnemosyne.cli.settings import configuration
 from mnemosyne.cli.windows import now_us
+from mnemosyne.config import Config
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import plural
 from mnemosyne.regular_files import open_regular
-
-if TYPE_CHECKING:
-    from typing import IO
-
-    from mnemosyne.adapters.postgres.backup import BackupContents
-    from mnemosyne.config import Config
-    from mnemosyne.services.verifying import Verification
+from mnemosyne.services.unstructuring import members
+from mnemosyne.services.verifying import Verification, verify_sessions
 
 FILE = click.Path(path_type=Path)
 
@@ -53,7 +52,7 @@ def backup(file: Path, as_json: bool, **options: object) -> None:
     except OSError as error:
         raise BadConfiguration(f"{file} cannot be written: {error.strerror or error}.") from None
     if as_json:
-        print_json({"file": str(file), **_as_json(written)})
+        print_json({"file": str(file), **members(written, "events contents bytes")})
     else:
         say(f"{file} holds {contents_text(written)}.")
 
@@ -79,37 +78,29 @@ def restore(ctx: click.Context, /, file: Path, as_json: bool, **options: object)
     differing = [str(each.session) for each in found if not each.is_sound]
     turns = sum(each.turns for each in found)
     if as_json:
-        print_json({**_as_json(held), "sessions": len(found), "turns": turns, "differing": differing})
+        print_json(
+            {**members(held, "events contents bytes"), "sessions": len(found), "turns": turns, "differing": differing}
+        )
     else:
         say(f"{contents_text(held)} restored.")
         say(f"{plural(turns, 'turn')} of {plural(len(found), 'session')} checked: {_verdict(differing)}")
     ctx.exit(1 if differing else 0)
 
 
-def _write(config: "Config", file: "IO[bytes]", progress: Callable[[int], None]) -> "BackupContents":
-    import trio
+def _write(config: Config, file: IO[bytes], progress: Callable[[int], None]) -> BackupContents:
 
-    from mnemosyne.adapters.postgres.backup import write_backup
-    from mnemosyne.app.storage import open_database
-
-    async def run() -> "BackupContents":
+    async def run() -> BackupContents:
         async with open_database(config) as database:
             return await write_backup(database, file, now_us(), progress)
 
     return trio.run(run)
 
 
-def _restore(config: "Config", file: "IO[bytes]") -> "tuple[BackupContents, list[Verification]]":
-    import trio
-
-    from mnemosyne.adapters.postgres.backup import check_backup, read_backup
-    from mnemosyne.app.storage import open_database, storage_of
-    from mnemosyne.services.verifying import verify_sessions
-
+def _restore(config: Config, file: IO[bytes]) -> tuple[BackupContents, list[Verification]]:
     with backup_progress("check") as progress:
         held = check_backup(file, progress)
 
-    async def run() -> "list[Verification]":
+    async def run() -> list[Verification]:
         async with open_database(config) as database:
             with backup_progress("restore") as progress:
                 await read_backup(database, file, progress)
@@ -125,13 +116,9 @@ def backup_progress(label: str) -> Iterator[Callable[[int], None]]:
         yield lambda size: progress(size // 1_000_000, 0)
 
 
-def contents_text(held: "BackupContents") -> str:
+def contents_text(held: BackupContents) -> str:
     """What a file holds, in words."""
     return f"{plural(held.events, 'event')} and {plural(held.contents, 'content')}, {bytes_text(held.bytes)}"
-
-
-def _as_json(held: "BackupContents") -> dict[str, object]:
-    return {"events": held.events, "contents": held.contents, "bytes": held.bytes}
 
 
 def _verdict(differing: list[str]) -> str:

@@ -1,16 +1,16 @@
 """``mnemosyne checkpoint``: a name for a turn."""
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mnemosyne.cli.printing import local_time, print_json, say
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.windows import now_us
-
-if TYPE_CHECKING:
-    from mnemosyne.domain.session.events import CheckpointNamed
+from mnemosyne.domain.session.events import CheckpointNamed
+from mnemosyne.services import checkpoints
+from mnemosyne.services.unstructuring import members
 
 
 @click.command()
@@ -31,8 +31,6 @@ def checkpoint(session: str, name: str | None, branch: str, turn: int | None, as
     Wherever a command takes a TURN[.ATTEMPT][/ROUND], it takes a name, too. A name stays with its turn. It works beside
     a running server and without one.
     """
-    from mnemosyne.services import checkpoints
-
     config = log_of(options)
     if name is None:
         if turn is not None:
@@ -58,5 +56,5 @@ def checkpoint(session: str, name: str | None, branch: str, turn: int | None, as
         say(f"{name} is {place}{'' if done.recorded else ' already'}.")
 
 
-def _as_json(each: "CheckpointNamed") -> dict[str, Any]:
-    return {"name": each.name, "branch": each.branch, "turn": each.turn, "at": each.at}
+def _as_json(each: CheckpointNamed) -> dict[str, Any]:
+    return members(each, "name branch turn at")

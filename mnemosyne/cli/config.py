@@ -10,10 +10,16 @@ from typing import TypeVar
 
 import click
 
+from mnemosyne.cli.prices_file import set_price
 from mnemosyne.cli.printing import say
+from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import CONFIG_HELP, configuration, setting_options
-from mnemosyne.config import SETTINGS, Config, Setting, find_file, load_text, plain
+from mnemosyne.cli.settings_file import parse_value, set_value, write_template
+from mnemosyne.config import MODELS_NAME, SETTINGS, Config, Setting, find_file, load_text, models_path, plain
+from mnemosyne.credentials import digest
+from mnemosyne.data_dir import prepare_data_dir
 from mnemosyne.errors import BadConfiguration, BadOption
+from mnemosyne.setting_values import parse_tenant
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -75,8 +81,6 @@ def init(outer: Mapping[str, object], /, **options: object) -> None:
 
     A file that is there stays as it is.
     """
-    from mnemosyne.cli.settings_file import write_template
-
     file = _file_of(_join(outer, options))
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -105,9 +109,6 @@ def set_command(outer: Mapping[str, object], /, key: str, value: str, **options:
     written. Comments and all else in the file stay. A relative path starts from the directory in which you are. Behind
     `--` a value may begin with a dash.
     """
-    from mnemosyne.cli.private_files import write_private
-    from mnemosyne.cli.settings_file import parse_value, set_value
-
     given, name = _join(outer, options), key.replace("-", "_")
     file = _file_of(given)
     meant = parse_value(key, value)
@@ -142,11 +143,6 @@ def price(outer: Mapping[str, object], /, model: str, given: str, output: str, r
 
     It stands in your own table of models (`docs/tariffs.md`); everything else in that file stays.
     """
-    from mnemosyne.cli.prices_file import set_price
-    from mnemosyne.cli.private_files import write_private
-    from mnemosyne.config import MODELS_NAME, models_path
-    from mnemosyne.data_dir import prepare_data_dir
-
     settings = configuration(_join(outer, options))
     file = models_path(settings) or settings.data_dir / MODELS_NAME
     prepare_data_dir(settings.data_dir)
@@ -167,9 +163,6 @@ def tenant_key(tenant: str, variable: str | None) -> None:
     The credential is what a client sends as `x-api-key`, or as `authorization` behind `Bearer`. It is read from
     standard input, without echo at a terminal, and kept nowhere: the row has its SHA-256.
     """
-    from mnemosyne.credentials import digest
-    from mnemosyne.setting_values import parse_tenant
-
     try:
         name = parse_tenant(tenant)
     except ValueError as reason:
@@ -207,8 +200,6 @@ def _join(outer: Mapping[str, object], inner: Mapping[str, object]) -> dict[str,
 
 def _file_of(options: Mapping[str, object]) -> Path:
     """The file that is meant; its directory is made where it is the data directory."""
-    from mnemosyne.data_dir import prepare_data_dir
-
     given = options.get("config_file")
     file, is_named = find_file(options, os.environ, given if isinstance(given, Path) else None)
     if not is_named:

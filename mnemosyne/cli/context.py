@@ -3,22 +3,22 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from mnemosyne.cli.branches import address_of
 from mnemosyne.cli.printing import bytes_text, iso_time, local_time, print_json, print_table, say
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
-from mnemosyne.cli.sessions import address_of
 from mnemosyne.cli.windows import excess_as_json, excess_text
+from mnemosyne.config import Config
+from mnemosyne.domain.history.context_view import ContextBlock
+from mnemosyne.domain.history.excess import Excess, excess_of
+from mnemosyne.domain.session.round_events import FallbackSent
 from mnemosyne.errors import LogFailed
 from mnemosyne.figures import plural
-
-if TYPE_CHECKING:
-    from mnemosyne.config import Config
-    from mnemosyne.domain.history.context_view import ContextBlock
-    from mnemosyne.domain.history.excess import Excess
-    from mnemosyne.services.contexts import Rebuilt, SessionContext
+from mnemosyne.services.contexts import Rebuilt, SessionContext, read_context, rebuild_turn
+from mnemosyne.services.unstructuring import members
 
 
 @click.command()
@@ -58,8 +58,6 @@ def context(
     --manifest tells the same of the objects of the conversation: which of them the model could see at which level, in
     which blocks, and why. Of a managed turn it describes the first request that went upstream.
     """
-    from mnemosyne.services.contexts import read_context, rebuild_turn
-
     if manifest and (raw or check):
         raise click.UsageError("--manifest does not go with --raw or --verify.")
     config = log_of(options)
@@ -82,13 +80,13 @@ def context(
         _print(found, excess)
 
 
-def _print_manifest(config: "Config", session: str, branch: str, turn: str | None) -> None:
-    from mnemosyne.services.manifests import manifest_as_json, read_manifest
+def _print_manifest(config: Config, session: str, branch: str, turn: str | None) -> None:
+    from mnemosyne.services.manifests import manifest_as_json, read_manifest  # decides what was shown
 
     print_json(manifest_as_json(with_log(config, lambda storage: read_manifest(storage, session, branch, turn))))
 
 
-def _write(rebuilt: "Rebuilt") -> None:
+def _write(rebuilt: Rebuilt) -> None:
     if not rebuilt.proven:
         raise LogFailed(f"Nothing is written, because it would not be what was sent: {rebuilt.difference}.")
     stdout = sys.stdout.buffer
@@ -96,7 +94,7 @@ def _write(rebuilt: "Rebuilt") -> None:
     stdout.flush()
 
 
-def _print_verdict(rebuilt: "Rebuilt", *, as_json: bool, to_stderr: bool) -> None:
+def _print_verdict(rebuilt: Rebuilt, *, as_json: bool, to_stderr: bool) -> None:
     """To stderr where stdout is the body's."""
     sent = rebuilt.attempt.sent.sha256.hex()
     if as_json:
@@ -114,13 +112,11 @@ def _print_verdict(rebuilt: "Rebuilt", *, as_json: bool, to_stderr: bool) -> Non
     say(text, err=to_stderr)
 
 
-def _excess(found: "SessionContext", wanted: int | None) -> "Excess | None":
-    from mnemosyne.domain.history.excess import excess_of
-
+def _excess(found: SessionContext, wanted: int | None) -> Excess | None:
     return excess_of(found.rebuilt.attempt, found.decision, wanted)
 
 
-def _print(found: "SessionContext", excess: "Excess | None") -> None:
+def _print(found: SessionContext, excess: Excess | None) -> None:
     attempt = found.rebuilt.attempt
     began = attempt.began
     at = local_time(attempt.sent.at)
@@ -143,10 +139,8 @@ def _print(found: "SessionContext", excess: "Excess | None") -> None:
     _print_reply(found)
 
 
-def _asides(found: "SessionContext") -> "Iterator[str]":
+def _asides(found: SessionContext) -> Iterator[str]:
     """What of a turn is not as it seems: turns before it without a record, and a request that did not go upstream."""
-    from mnemosyne.domain.session.round_events import FallbackSent
-
     attempt = found.rebuilt.attempt
     for gap in found.gaps:
         turns = plural(gap.turns, "turn")
@@ -162,12 +156,12 @@ def _asides(found: "SessionContext") -> "Iterator[str]":
 _HEADERS = ("#", "WHERE", "ROLE", "KIND", "NAME", "BYTES", "TOKENS", "FROM", "CACHE", "BEGINS")
 
 
-def _print_blocks(blocks: "Sequence[ContextBlock]") -> None:
+def _print_blocks(blocks: Sequence[ContextBlock]) -> None:
     rows = [_row(index, block) for index, block in enumerate(blocks)]
     print_table(_HEADERS, rows, right="# BYTES TOKENS", spare="CACHE NAME")
 
 
-def _row(index: int, block: "ContextBlock") -> tuple[str, ...]:
+def _row(index: int, block: ContextBlock) -> tuple[str, ...]:
     return (
         str(index),
         block.section if block.message is None else f"message {block.message}",
@@ -182,7 +176,7 @@ def _row(index: int, block: "ContextBlock") -> tuple[str, ...]:
     )
 
 
-def _print_reply(found: "SessionContext") -> None:
+def _print_reply(found: SessionContext) -> None:
     attempt = found.rebuilt.attempt
     ended = attempt.reply_event
     if ended is None:
@@ -202,26 +196,16 @@ def _print_reply(found: "SessionContext") -> None:
         say(f"usage{of}: {usage}")
 
 
-def _as_json(found: "SessionContext") -> dict[str, Any]:
+def _as_json(found: SessionContext) -> dict[str, Any]:
     rebuilt, attempt = found.rebuilt, found.rebuilt.attempt
-    began, sent = attempt.began, attempt.sent
     return {
-        "session": str(found.stream),
-        "branch": began.branch,
-        "turn": began.turn,
-        "attempt": began.attempt,
+        **members(found, session="stream", opaque="view.opaque"),
+        **members(attempt.began, "branch turn attempt model stream relation"),
         "round": attempt.round.began.round if attempt.round is not None else None,
-        "version": attempt.body_version,
-        "at": iso_time(sent.at),
-        "model": began.model,
-        "stream": began.stream,
-        "relation": began.relation.value,
-        "status": attempt.status.value,
-        "bytes": sent.size,
-        "sha256": sent.sha256.hex(),
-        "stored_sha256": sent.stored_sha256.hex() if sent.stored_sha256 else None,
+        **members(attempt, "status", version="body_version"),
+        **members(attempt.sent, "sha256 stored_sha256", bytes="size"),
+        "at": iso_time(attempt.sent.at),
         "ok": rebuilt.proven,
-        "opaque": found.view.opaque,
         "tokens": sum(block.tokens or 0 for block in found.view.blocks),
         "settings": found.view.settings,
         "blocks": [{"index": index} | block_as_json(block) for index, block in enumerate(found.view.blocks)],
@@ -229,36 +213,21 @@ def _as_json(found: "SessionContext") -> dict[str, Any]:
     }
 
 
-def block_as_json(block: "ContextBlock") -> dict[str, Any]:
+def block_as_json(block: ContextBlock) -> dict[str, Any]:
     """A block without what it says."""
-    return {
-        "section": block.section,
-        "message": block.message,
-        "role": block.role,
-        "kind": block.kind,
-        "name": block.name,
-        "tool_id": block.tool_id,
-        "bytes": block.size,
-        "tokens": block.tokens,
-        "origin": block.origin,
-        "marker": block.marker,
-        "digest": block.digest.hex(),
-    }
+    return members(block, "section message role kind name tool_id tokens origin marker digest", bytes="size")
 
 
-def _reply_as_json(found: "SessionContext") -> dict[str, Any] | None:
+def _reply_as_json(found: SessionContext) -> dict[str, Any] | None:
     ended = found.rebuilt.attempt.reply_event
     if ended is None:
         return None
+    names = ("message_id", "model", "stop_reason", "error_type", "reason")
     return {
+        **{name: getattr(ended, name, None) for name in names},
         "http_status": getattr(ended, "status", None),
         "at": iso_time(ended.at),
         "bytes": found.reply_size,
-        "message_id": getattr(ended, "message_id", None),
-        "model": getattr(ended, "model", None),
-        "stop_reason": getattr(ended, "stop_reason", None),
-        "error_type": getattr(ended, "error_type", None),
-        "reason": getattr(ended, "reason", None),
         "usage": dict(ended.usage),
         "blocks": [{"index": index} | block_as_json(block) for index, block in enumerate(found.reply)],
     }

@@ -1,17 +1,16 @@
 """``mnemosyne diff``: what changed between two turns."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mnemosyne.cli.context import block_as_json
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.domain.history.context_view import Comparison, ContextBlock, ContextChange
 from mnemosyne.figures import plural
-
-if TYPE_CHECKING:
-    from mnemosyne.domain.history.context_view import Comparison, ContextBlock, ContextChange
+from mnemosyne.services.contexts import compare_turns
 
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
 
@@ -30,8 +29,6 @@ def diff(session: str, branch: str, turns: tuple[str, str], as_json: bool, **opt
     Blocks are compared by what they mean to the model: a cache marker that moved, or a text that became a list of one
     text block, is no change.
     """
-    from mnemosyne.services.contexts import compare_turns
-
     found = with_log(log_of(options), lambda storage: compare_turns(storage, session, branch, turns))
     if as_json:
         print_json(_as_json(found))
@@ -39,7 +36,7 @@ def diff(session: str, branch: str, turns: tuple[str, str], as_json: bool, **opt
         _print(found)
 
 
-def _print(found: "Comparison") -> None:
+def _print(found: Comparison) -> None:
     for change in found.changes:
         sign, colour = _SIGNS[change.what]
         say(f"{sign} {_line(change)}", fg=colour)
@@ -49,7 +46,7 @@ def _print(found: "Comparison") -> None:
     say(f"{plural(found.same, 'block')} the same, " + ", ".join(f"{n} {what}" for what, n in counts.items()))
 
 
-def _line(change: "ContextChange") -> str:
+def _line(change: ContextChange) -> str:
     block = change.after or change.before
     assert block is not None
     size = f"{block.size} bytes"
@@ -58,7 +55,7 @@ def _line(change: "ContextChange") -> str:
     return f"{_where(block)}, {size}: {block.preview}".rstrip(": ")
 
 
-def _where(block: "ContextBlock") -> str:
+def _where(block: ContextBlock) -> str:
     place = block.section if block.message is None else f"message {block.message}"
     return " ".join(filter(None, (place, block.role, block.kind, block.name)))
 
@@ -68,7 +65,7 @@ def _render(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:59]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def _as_json(found: "Comparison") -> dict[str, Any]:
+def _as_json(found: Comparison) -> dict[str, Any]:
     return {
         "same": found.same,
         "changes": [

@@ -4,16 +4,13 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from mnemosyne.app.doctor import Circumstances, Finding, examine
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, setting_options
 from mnemosyne.errors import BadConfiguration
-
-if TYPE_CHECKING:
-    from mnemosyne.app.doctor import Circumstances, Finding
 
 MARKS = {"good": "\u2713", "bad": "\u2717", "open": "\u2013"}
 ASCII_MARKS = {"good": "ok", "bad": "NO", "open": "--"}
@@ -30,8 +27,6 @@ def doctor(ctx: click.Context, /, as_json: bool, **options: object) -> None:
     Nothing is changed. No credential is read, printed or sent; the upstream gets one HEAD request without any. The exit
     code is 1 if something is wrong, else 0.
     """
-    from mnemosyne.app.doctor import examine
-
     sick = False
     lines = []
     for check, finding in examine(_circumstances(options)):
@@ -47,9 +42,7 @@ def doctor(ctx: click.Context, /, as_json: bool, **options: object) -> None:
     ctx.exit(1 if sick else 0)
 
 
-def _circumstances(options: dict[str, object]) -> "Circumstances":
-    from mnemosyne.app.doctor import Circumstances
-
+def _circumstances(options: dict[str, object]) -> Circumstances:
     try:
         config, refusal = configuration(options), ""
     except BadConfiguration as error:
@@ -57,7 +50,7 @@ def _circumstances(options: dict[str, object]) -> "Circumstances":
     return Circumstances(config, refusal, os.environ, Path.cwd())
 
 
-def _line(name: str, finding: "Finding") -> str:
+def _line(name: str, finding: Finding) -> str:
     advice = f". {finding.advice[0].upper()}{finding.advice[1:]}." if finding.advice else ""
     text = f"{_mark(finding.verdict)} {name}: {finding.text}{advice}"
     return text.encode(_encoding(), errors="replace").decode(_encoding())

@@ -1,20 +1,18 @@
 """``mnemosyne du``: what is stored."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
 
 import click
 
+from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import bytes_text, print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness
 from mnemosyne.cli.sessions import short_ids
 from mnemosyne.cli.settings import configuration
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from mnemosyne.app.read_models import OpenReadModels
-    from mnemosyne.services.footprints import Footprint
+from mnemosyne.services.footprints import Footprint, measure
+from mnemosyne.services.unstructuring import members
 
 
 @click.command()
@@ -32,8 +30,6 @@ def du(as_json: bool, **options: object) -> None:
     how they are put together. STORED is what is kept of both, compressed; RATIO is STORED to SENT. Of PIECES that
     are ARCHIVED, only where they lie is stored here.
     """
-    from mnemosyne.services.footprints import Footprint
-
     config = configuration(options)
     usage, disk = with_read_models(config, _measure) if has_log(config) else ({}, 0)
     total = sum(usage.values(), Footprint())
@@ -51,13 +47,11 @@ def du(as_json: bool, **options: object) -> None:
     say(f"The database takes up {bytes_text(disk)} on disk.")
 
 
-async def _measure(models: "OpenReadModels") -> "tuple[dict[UUID, Footprint], int]":
-    from mnemosyne.services.footprints import measure
-
+async def _measure(models: OpenReadModels) -> tuple[dict[UUID, Footprint], int]:
     return await measure(models.archive, models), await models.archive.files.disk_bytes()
 
 
-def _row(footprint: "Footprint") -> tuple[str, ...]:
+def _row(footprint: Footprint) -> tuple[str, ...]:
     sizes, ratio = footprint.sizes, footprint.ratio
     return (
         str(sizes.events),
@@ -71,17 +65,11 @@ def _row(footprint: "Footprint") -> tuple[str, ...]:
     )
 
 
-def _as_json(footprint: "Footprint") -> dict[str, Any]:
-    sizes, ratio, to_raw = footprint.sizes, footprint.ratio, footprint.ratio_to_raw
+def _as_json(footprint: Footprint) -> dict[str, Any]:
+    ratio, to_raw = footprint.ratio, footprint.ratio_to_raw
     return {
-        "events": sizes.events,
-        "event_bytes": sizes.event_bytes,
-        "contents": sizes.contents,
-        "archived": sizes.archived,
-        "forgotten": sizes.forgotten,
+        **members(footprint.sizes, "events event_bytes contents archived forgotten raw_bytes stored_bytes"),
         "sent_bytes": footprint.sent,
-        "raw_bytes": sizes.raw_bytes,
-        "stored_bytes": sizes.stored_bytes,
         "ratio": None if ratio is None else round(ratio, 4),
         "ratio_to_raw": None if to_raw is None else round(to_raw, 4),
     }

@@ -1,13 +1,14 @@
 """``mnemosyne explain``: what memory did at a turn, and why, in sentences."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from mnemosyne.app.settings import settings_of
 from mnemosyne.cli.accounts import account_of
 from mnemosyne.cli.ask import helper_as_json, render_helper
-from mnemosyne.cli.objects import object_as_json, source_text
+from mnemosyne.cli.objects import object_as_json
 from mnemosyne.cli.printing import iso_time, local_time, print_json, say
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.windows import (
@@ -20,18 +21,21 @@ from mnemosyne.cli.windows import (
     percent,
     plan_as_json,
     plan_sentence,
+    source_text,
     window_as_json,
     window_line,
 )
+from mnemosyne.domain.cost.catalogue import family_of, model_of
+from mnemosyne.domain.cost.tariffs import Tariff
+from mnemosyne.domain.history.foresight import Foreseen
+from mnemosyne.domain.history.memory_travel import Moment
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectSuperseded
+from mnemosyne.domain.window.planning import Stay
+from mnemosyne.domain.window.window_size import find_model_window
 from mnemosyne.figures import count_text, is_priced, plural, printable
-
-if TYPE_CHECKING:
-    from mnemosyne.domain.cost.tariffs import Tariff
-    from mnemosyne.domain.history.foresight import Foreseen
-    from mnemosyne.domain.history.memory_travel import Moment
-    from mnemosyne.domain.objects.aggregate import MemoryObject
-    from mnemosyne.domain.objects.events import ObjectCreated
-    from mnemosyne.domain.window.planning import Stay
+from mnemosyne.services import windows
+from mnemosyne.services.unstructuring import members
 
 SHOWN = 8
 """So many objects of a list are shown to people; JSON holds them all."""
@@ -56,9 +60,6 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
     All of it is read from the log as it was at that turn. Of a conversation that is only observed, it says what the
     planner would do before the request that followed, or that might follow now, and why: the planner itself is asked.
     """
-    from mnemosyne.app.settings import settings_of
-    from mnemosyne.services import windows
-
     config = log_of(options)
     explanation = with_log(
         config,
@@ -90,13 +91,13 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
             say(f"  … and {len(lines) - SHOWN} more")
 
 
-def _units(tariff: "Tariff") -> str:
+def _units(tariff: Tariff) -> str:
     """``quota, and in dollars too``: the planner weighs in the first, and spares the others."""
     first, *others = (unit.value for unit in tariff.units)
     return first + "".join(f", and in {unit} too" for unit in others)
 
 
-def _paragraphs(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[Paragraph]:
+def _paragraphs(found: Moment, planned: Foreseen | Stay | None) -> Iterator[Paragraph]:
     yield _render_arrivals(found)
     yield from _render_supersessions(found)
     yield _window(found)
@@ -113,13 +114,11 @@ def _paragraphs(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[
     yield from _render_cost(found)
 
 
-def _list_made(found: "Moment") -> "list[ObjectCreated]":
-    from mnemosyne.domain.objects.events import ObjectCreated
-
+def _list_made(found: Moment) -> list[ObjectCreated]:
     return [event for event in found.happened if isinstance(event, ObjectCreated)]
 
 
-def _render_arrivals(found: "Moment") -> Paragraph:
+def _render_arrivals(found: Moment) -> Paragraph:
     made = _list_made(found)
     came = f"{plural(len(found.began.chains), 'new message')} came in"
     if not made:
@@ -133,16 +132,14 @@ def _render_arrivals(found: "Moment") -> Paragraph:
     return f"{came}; {plural(len(made), 'object')} {'was' if len(made) == 1 else 'were'} made:", lines
 
 
-def _render_links(event: "ObjectCreated") -> str:
+def _render_links(event: ObjectCreated) -> str:
     by: dict[str, list[str]] = {}
     for link in event.links:
         by.setdefault(link.relation.value.replace("_", " "), []).append(link.target)
     return "".join(f", {relation} {' '.join(targets)}" for relation, targets in by.items())
 
 
-def _render_supersessions(found: "Moment") -> Iterator[Paragraph]:
-    from mnemosyne.domain.objects.events import ObjectSuperseded
-
+def _render_supersessions(found: Moment) -> Iterator[Paragraph]:
     events = [event for event in found.happened if isinstance(event, ObjectSuperseded)]
     if events:
         lines = []
@@ -153,7 +150,7 @@ def _render_supersessions(found: "Moment") -> Iterator[Paragraph]:
         yield f"{plural(len(events), 'object')} {verb} how things are:", lines
 
 
-def _window(found: "Moment") -> Paragraph:
+def _window(found: Moment) -> Paragraph:
     if found.anchor is None:
         how = "all of it from the text, because the provider had counted nothing yet"
     else:
@@ -179,10 +176,8 @@ COMPACTS_FROM = 80
 """Percent of its model's window: clients compact before it is full (recorded ones of 200,000 tokens at 78 to 88)."""
 
 
-def _unknown(found: "Moment") -> Iterator[Paragraph]:
+def _unknown(found: Moment) -> Iterator[Paragraph]:
     """What is assumed of a model that is not in the table."""
-    from mnemosyne.domain.cost.catalogue import family_of, model_of
-
     model = found.began.model
     assumed = [] if is_priced(model) else ["What it costs is weighed as with most models, and never told in dollars."]
     if not family_of(model or ""):
@@ -193,7 +188,7 @@ def _unknown(found: "Moment") -> Iterator[Paragraph]:
         yield f"The table of models does not know all of {printable(model or 'a model without a name')}:", assumed
 
 
-def _without_us(found: "Moment") -> Iterator[Paragraph]:
+def _without_us(found: Moment) -> Iterator[Paragraph]:
     """What a managed conversation would be without the proxy: its client holds all of it."""
     held, takes = found.client_tokens, _model_window(found)
     if held is None:
@@ -210,9 +205,7 @@ def _without_us(found: "Moment") -> Iterator[Paragraph]:
     )
 
 
-def _model_window(found: "Moment") -> int:
-    from mnemosyne.domain.window.window_size import find_model_window
-
+def _model_window(found: Moment) -> int:
     model = found.began.model
     return find_model_window(model, found.session.find_stated_window(model))
 
@@ -224,15 +217,13 @@ def _outcome(held: int, takes: int) -> str:
     return "near" if 100 * held > COMPACTS_FROM * takes else "fits"
 
 
-def _render_plan(found: "Moment", planned: "Foreseen | Stay | None") -> Iterator[Paragraph]:
-    from mnemosyne.domain.history.foresight import Foreseen
-
+def _render_plan(found: Moment, planned: Foreseen | Stay | None) -> Iterator[Paragraph]:
     if planned is None:
         return
     yield plan_sentence(planned), _render_lowerings(found, planned) if isinstance(planned, Foreseen) else []
 
 
-def _render_lowerings(found: "Moment", planned: "Foreseen") -> list[str]:
+def _render_lowerings(found: Moment, planned: Foreseen) -> list[str]:
     """The objects that would be shown at less, those that free most first."""
     return [
         f"{_render_object(found.memory.objects[each.object])}: {each.before.label} → {each.after.label}, frees "
@@ -241,7 +232,7 @@ def _render_lowerings(found: "Moment", planned: "Foreseen") -> list[str]:
     ]
 
 
-def _render_kept(found: "Moment") -> Paragraph:
+def _render_kept(found: Moment) -> Paragraph:
     kept = found.list_kept()
     if not kept:
         return "Nothing is pinned or protected.", []
@@ -252,7 +243,7 @@ def _render_kept(found: "Moment") -> Paragraph:
     return f"{plural(len(kept), 'object')} must stay as {'it is' if len(kept) == 1 else 'they are'}:", lines
 
 
-def _render_rewrite(found: "Moment") -> Iterator[Paragraph]:
+def _render_rewrite(found: Moment) -> Iterator[Paragraph]:
     epoch = found.epoch
     if epoch is None:
         return
@@ -265,7 +256,7 @@ def _render_rewrite(found: "Moment") -> Iterator[Paragraph]:
     yield f"The context was rewritten (epoch {epoch.epoch}): {epoch.reason}.", lines
 
 
-def _render_told(found: "Moment") -> Iterator[Paragraph]:
+def _render_told(found: Moment) -> Iterator[Paragraph]:
     told = found.told
     if told is not None:
         entries = ", ".join(told.entries)
@@ -276,7 +267,7 @@ def _render_told(found: "Moment") -> Iterator[Paragraph]:
         )
 
 
-def _render_brought(found: "Moment") -> Iterator[Paragraph]:
+def _render_brought(found: Moment) -> Iterator[Paragraph]:
     brought = found.brought
     if brought is not None:
         why = _WHY_BROUGHT[brought.why.value]
@@ -285,7 +276,7 @@ def _render_brought(found: "Moment") -> Iterator[Paragraph]:
         yield f"About {count_text(brought.tokens)} tokens were put behind the user's message, which {why}:", lines
 
 
-def _render_helped(found: "Moment") -> Iterator[Paragraph]:
+def _render_helped(found: Moment) -> Iterator[Paragraph]:
     for each in found.helped:
         lines = [
             f"{sentence.object} bytes {sentence.start}-{sentence.end}: {sentence.text}" for sentence in each.sentences
@@ -301,7 +292,7 @@ _WHY_BROUGHT = {
 }
 
 
-def _render_faults(found: "Moment") -> Iterator[Paragraph]:
+def _render_faults(found: Moment) -> Iterator[Paragraph]:
     if found.faults:
         yield (
             f"{plural(len(found.faults), 'object')} {'was' if len(found.faults) == 1 else 'were'} needed again:",
@@ -313,7 +304,7 @@ def _render_faults(found: "Moment") -> Iterator[Paragraph]:
         )
 
 
-def _render_changes(found: "Moment") -> Paragraph:
+def _render_changes(found: Moment) -> Paragraph:
     lines = [
         f"{_render_object(found.memory.objects[event.object])}:"
         f" {event.before.label} → {event.after.label}, {event.cause.value}"
@@ -330,19 +321,20 @@ def _render_changes(found: "Moment") -> Paragraph:
     return f"{grown} " + ("These objects changed:" if lines else "No object was shown otherwise than before."), lines
 
 
-def _render_cost(found: "Moment") -> Iterator[Paragraph]:
+def _render_cost(found: Moment) -> Iterator[Paragraph]:
     if found.account is not None:
         first, *more = account_of(found.account)
         yield first, more
 
 
-def _render_object(each: "MemoryObject") -> str:
+def _render_object(each: MemoryObject) -> str:
     return f"{each.id} {each.kind.value} ({source_text(each)})"
 
 
-def _as_json(found: "Moment", planned: "Foreseen | Stay | None") -> dict[str, Any]:
-    from mnemosyne.domain.objects.events import ObjectSuperseded
-
+def _as_json(found: Moment, planned: Foreseen | Stay | None) -> dict[str, Any]:
+    superseded = [event for event in found.happened if isinstance(event, ObjectSuperseded)]
+    told, brought, held = found.told, found.brought, found.client_tokens
+    takes = _model_window(found)
     return {
         **window_as_json(found.window),
         "model": found.began.model,
@@ -351,39 +343,15 @@ def _as_json(found: "Moment", planned: "Foreseen | Stay | None") -> dict[str, An
         "anchor_tokens": None if found.anchor is None else found.anchor.total,
         "previous_prompt_tokens": found.last_tokens,
         "without_us": None
-        if found.client_tokens is None
-        else {
-            "tokens": found.client_tokens,
-            "model_window": _model_window(found),
-            "outcome": _outcome(found.client_tokens, _model_window(found)),
-        },
+        if held is None
+        else {"tokens": held, "model_window": takes, "outcome": _outcome(held, takes)},
         "made": [object_as_json(found.object(event.object)) for event in _list_made(found)],
-        "superseded": [
-            {"object": event.object, "by": event.by, "how": event.how.value}
-            for event in found.happened
-            if isinstance(event, ObjectSuperseded)
-        ],
+        "superseded": [members(event, "object by how") for event in superseded],
         "planned": plan_as_json(planned),
         "epoch": None if found.epoch is None else epoch_as_json(found.epoch),
-        "told": None
-        if found.told is None
-        else {"turn": found.told.turn, "tokens": found.told.tokens, "entries": list(found.told.entries)},
-        "brought": None
-        if found.brought is None
-        else {
-            "why": found.brought.why.value,
-            "tokens": found.brought.tokens,
-            "objects": [{"object": each.object, "tokens": each.tokens} for each in found.brought.objects],
-        },
+        "told": None if told is None else members(told, "turn tokens entries"),
+        "brought": None if brought is None else members(brought, "why tokens objects"),
         "helped": [{"question": each.question, **helper_as_json(each)} for each in found.helped],
         "kept": [{"object": each.id, "why": why} for each, why in found.list_kept()],
-        "changed": [
-            {
-                "object": event.object,
-                "before": event.before.label,
-                "after": event.after.label,
-                "cause": event.cause.value,
-            }
-            for event in found.moved
-        ],
+        "changed": [members(event, "object before after cause") for event in found.moved],
     }

@@ -2,12 +2,18 @@
 
 import secrets
 import time
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
 
 import attrs
 import click
+import trio
 
+from mnemosyne.adapters.postgres.shelf import PostgresShelf
+from mnemosyne.app.retaining import Limit, limits_of
+from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import bytes_text, local_time, print_json, progress_bar, say
 from mnemosyne.cli.reading import (
     has_log,
@@ -19,17 +25,13 @@ from mnemosyne.cli.reading import (
 )
 from mnemosyne.cli.settings import configuration
 from mnemosyne.config import Config
+from mnemosyne.domain.session.retention import Victim
 from mnemosyne.errors import BadOption
 from mnemosyne.figures import plural
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
-    from mnemosyne.app.retaining import Limit
-    from mnemosyne.app.storage import Storage
-    from mnemosyne.domain.session.retention import Victim
-    from mnemosyne.services.forgetting import Forgotten
+from mnemosyne.services.archiving import find_archives
+from mnemosyne.services.forgetting import Forgotten, choose_old, clean, describe, forget_all
+from mnemosyne.services.knowledge import WriteMoment, erase_all, list_learned
+from mnemosyne.services.unstructuring import members
 
 quick_option = click.option(
     "--quick", is_flag=True, help="Leave erased bytes in the database's files until it uses their space again."
@@ -75,15 +77,11 @@ def forget(session: str | None, everything: bool, yes: bool, quick: bool, as_jso
 
 
 def _forget_session(config: Config, session: str, *, yes: bool, quick: bool, as_json: bool) -> None:
-    from mnemosyne.services.forgetting import describe
-
     stream, name = with_log(config, lambda storage: describe(storage, session))
     if not yes:
         click.confirm(f"Erase everything that was said in session {stream} ({name})?", abort=True, err=True)
 
-    async def forget_session(storage: "Storage") -> "tuple[list[str], _Erased]":
-        from mnemosyne.services.knowledge import list_learned
-
+    async def forget_session(storage: Storage) -> tuple[list[str], _Erased]:
         learned = [each.id for each in await list_learned(storage, config.tenant, stream)]
         return learned, await _forget(storage, [stream], quick=quick)
 
@@ -106,9 +104,7 @@ def _forget_tenant(config: Config, *, yes: bool, quick: bool, as_json: bool) -> 
         asked = f"Erase everything of tenant {config.tenant}: {plural(len(streams), 'session')}, and all that is known?"
         click.confirm(asked, abort=True, err=True)
 
-    async def forget_tenant(storage: "Storage") -> "tuple[int, _Erased]":
-        from mnemosyne.services.knowledge import WriteMoment, erase_all
-
+    async def forget_tenant(storage: Storage) -> tuple[int, _Erased]:
         entries = await erase_all(storage, config.tenant, WriteMoment(_now(), secrets.token_hex(4)))
         return entries, await _forget(storage, streams, quick=quick)
 
@@ -134,18 +130,12 @@ class _Erased:
     another log wrote are left.
     """
 
-    sessions: "list[Forgotten]"
+    sessions: list[Forgotten]
     files: str
     archives_left: list[str]
 
 
-async def _forget(storage: "Storage", streams: "Sequence[UUID]", *, quick: bool) -> _Erased:
-    import trio
-
-    from mnemosyne.adapters.postgres.shelf import PostgresShelf
-    from mnemosyne.services.archiving import find_archives
-    from mnemosyne.services.forgetting import forget_all
-
+async def _forget(storage: Storage, streams: Sequence[UUID], *, quick: bool) -> _Erased:
     archives = await find_archives(PostgresShelf(storage.files.database), streams)
     done = await forget_all(storage, streams, _now, partial(secrets.token_hex, 8))
     left = [each for each in archives if await trio.Path(each).exists()]
@@ -157,15 +147,13 @@ def _print_outcome(erased: _Erased) -> None:
     print_files(erased.files)
 
 
-def _print_archives(files: "Sequence[str]") -> None:
+def _print_archives(files: Sequence[str]) -> None:
     for file in files:
         say(f"{file} stays: this log did not write it. Delete it if its own log is gone.", err=True)
 
 
-async def clean_files(storage: "Storage") -> str:
+async def clean_files(storage: Storage) -> str:
     """What became of the files, as ``services.forgetting.clean`` tells; whoever waits is told for what."""
-    from mnemosyne.services.forgetting import clean
-
     with progress_bar("writing all anew") as show_progress:
 
         def report(done: int, total: int) -> None:
@@ -199,8 +187,6 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
     All are off unless you set them. Where the settings of a server hold them, it does this once a day by itself; this
     command does it at once. A session that was active within the last two hours is never forgotten.
     """
-    from mnemosyne.app.retaining import limits_of
-
     config = configuration(options)
     limits = limits_of(config)
     chosen: dict[str, Sequence[Victim]] = {}
@@ -232,26 +218,20 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
     print_files(files)
 
 
-def _choose(config: Config, limit: "Limit") -> "Sequence[Victim]":
+def _choose(config: Config, limit: Limit) -> Sequence[Victim]:
     """The sessions of a tenant that its limit does not leave room for."""
-    from mnemosyne.services.forgetting import choose_old
-
     return with_log(
         attrs.evolve(config, tenant=limit.tenant),
         lambda storage: choose_old(storage, now=_now(), days=limit.days, stored_bytes=limit.stored_bytes),
     )
 
 
-def _forget_victims(config: Config, tenant: str, victims: "Sequence[Victim]", *, quick: bool) -> _Erased:
+def _forget_victims(config: Config, tenant: str, victims: Sequence[Victim], *, quick: bool) -> _Erased:
     streams = [victim.candidate.session for victim in victims]
     of_tenant = attrs.evolve(config, tenant=tenant)
     return with_log(of_tenant, lambda storage: _forget(storage, streams, quick=quick))
 
 
-def _victim_as_json(tenant: str, victim: "Victim") -> dict[str, Any]:
-    return {
-        "tenant": tenant,
-        "id": str(victim.candidate.session),
-        "stored_bytes": victim.candidate.stored_bytes,
-        "reason": victim.reason,
-    }
+def _victim_as_json(tenant: str, victim: Victim) -> dict[str, Any]:
+    stored = members(victim, "reason", id="candidate.session", stored_bytes="candidate.stored_bytes")
+    return {"tenant": tenant, **stored}

@@ -4,8 +4,11 @@ import shlex
 
 import click
 
+from mnemosyne.app.clients import command_of
+from mnemosyne.cli.forking import bring_files_back, find_point, make_fork, place_sentence
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
+from mnemosyne.cli.run import OFF, refuse_deaf
 
 MODES = {"manage": "--manage", "off": "--off"}
 """What ``run`` is given for each."""
@@ -44,10 +47,6 @@ def fork(
 
     `mnemosyne run --fork SESSION@TURN -- CLIENT` does the same and starts the client.
     """
-    from mnemosyne.app.clients import command_of
-    from mnemosyne.cli.forking import bring_files_back, find_point, make_fork, place_sentence
-    from mnemosyne.cli.run import OFF, refuse_deaf
-
     config = log_of(options)
     point = find_point(session, turn, config)
     command = client or command_of(point.client)

@@ -5,50 +5,42 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from mnemosyne.adapters.claude_transcripts import list_calls, list_folders
+from mnemosyne.app.clients import Fork, fork
+from mnemosyne.app.worktrees import find_files
+from mnemosyne.cli.reading import with_log
 from mnemosyne.config import Config
-
-if TYPE_CHECKING:
-    from mnemosyne.app.clients import Fork
-    from mnemosyne.services.forks import ForkPoint
+from mnemosyne.domain.history.time_travel import CHECKPOINT
+from mnemosyne.services.forks import ForkPoint, find_fork_point
 
 
-def find_point(session: str, at: str | None, config: Config) -> "ForkPoint":
+def find_point(session: str, at: str | None, config: Config) -> ForkPoint:
     """Where a recorded session is to be left: at a turn, at a checkpoint, or at its end.
 
     Raises BadParameter for what is no turn's number and no name.
     """
-    from mnemosyne.cli.reading import with_log
-    from mnemosyne.domain.history.time_travel import CHECKPOINT
-    from mnemosyne.services.forks import find_fork_point
-
     if at is not None and not re.fullmatch(rf"\d+|{CHECKPOINT.pattern}", at, re.ASCII):
         raise click.BadParameter(f"{at!r} is no turn's number and no checkpoint's name, such as 30.")
     turn = int(at) if at is not None and at.isdecimal() else at
     return with_log(config, lambda storage: find_fork_point(storage, session, turn))
 
 
-def make_fork(command: Sequence[str], point: "ForkPoint") -> "Fork":
+def make_fork(command: Sequence[str], point: ForkPoint) -> Fork:
     """Have a client begin a session there, in the folder of today. Raises BadOption, NotFound."""
-    from mnemosyne.app.clients import fork
-
     return fork(command, point, os.environ, Path.cwd())
 
 
-def place_sentence(point: "ForkPoint") -> str:
+def place_sentence(point: ForkPoint) -> str:
     """What is said of where a fork begins."""
     instead = f", since turn {point.wanted} has no whole reply" if point.turn < point.wanted else ""
     return f"after turn {point.turn} of session {point.session}{instead}"
 
 
-def bring_files_back(point: "ForkPoint") -> str:
+def bring_files_back(point: ForkPoint) -> str:
     """Make the folder's files what they were when that turn had answered; what was done, in a sentence."""
-    from mnemosyne.adapters.claude_transcripts import list_calls, list_folders
-    from mnemosyne.app.worktrees import find_files
-
     calls = list_calls(list_folders(os.environ), point.session, point.message_id)
     found = find_files(Path.cwd(), point.session, calls)
     if found is None:

@@ -1,15 +1,12 @@
 """``mnemosyne index``: an index for approximate search across sessions, for those who have very many."""
 
-from typing import TYPE_CHECKING
-
 import click
 
+from mnemosyne.app.object_index import fill_index, index_as_it_is
+from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import log_of, log_options
-
-if TYPE_CHECKING:
-    from mnemosyne.app.read_models import OpenReadModels
 
 
 @click.group()
@@ -29,9 +26,7 @@ def build(**options: object) -> None:
     hundred thousand passages, while a server goes on working. After another model was installed, make it again.
     """
 
-    from mnemosyne.app.object_index import fill_index
-
-    async def work(models: "OpenReadModels") -> None:
+    async def work(models: OpenReadModels) -> None:
         filled = await fill_index(models)
         say("Making the index.", err=True)
         await filled.build_near_index()
@@ -45,9 +40,7 @@ def build(**options: object) -> None:
 def drop(**options: object) -> None:
     """Take the index away. Nothing else is lost: search across all sessions reads every vector again."""
 
-    from mnemosyne.app.object_index import index_as_it_is
-
-    async def work(models: "OpenReadModels") -> bool:
+    async def work(models: OpenReadModels) -> bool:
         return await (await index_as_it_is(models)).drop_near_index()
 
     there = with_read_models(log_of(options), work)

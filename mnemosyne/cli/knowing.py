@@ -1,20 +1,23 @@
 """What the commands have in common that deal with what is known beyond sessions."""
 
+import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from mnemosyne.cli.printing import local_time, print_json, say
+from mnemosyne.adapters.embedding.entry_meaning import EntryMeaning
+from mnemosyne.app.knowledge import open_desk
+from mnemosyne.app.storage import Storage
+from mnemosyne.cli.printing import local_time, print_json, print_table, say
 from mnemosyne.cli.reading import log_options, with_log
 from mnemosyne.cli.settings import configuration
-
-if TYPE_CHECKING:
-    from mnemosyne.app.storage import Storage
-    from mnemosyne.domain.knowledge.recalling import PlacedEntry
-    from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, WriteReport
-    from mnemosyne.services.provenance import WordsPlace
+from mnemosyne.cli.since import start_of
+from mnemosyne.domain.knowledge.recalling import PlacedEntry
+from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, WriteReport, describe_write
+from mnemosyne.services.provenance import WordsPlace
 
 F = TypeVar("F", bound=Callable[..., object])
 Result = TypeVar("Result")
@@ -39,43 +42,31 @@ kind_option = click.option("--kind", metavar="KIND", help="What it tells of, suc
 scope_option = click.option("--scope", type=click.Choice(SCOPES), help="Where it holds.")
 
 
-def with_desk(options: dict[str, Any], work: "Callable[[KnowledgeDesk, Storage], Awaitable[Result]]") -> Result:
+def with_desk(options: dict[str, Any], work: Callable[[KnowledgeDesk, Storage], Awaitable[Result]]) -> Result:
     """Do something with what is known; a log is made where there is none."""
-    from mnemosyne.adapters.embedding.entry_meaning import EntryMeaning
-    from mnemosyne.app.knowledge import open_desk
-
     folder = options.pop("folder")
     config = configuration(options)
 
-    async def run(storage: "Storage") -> Result:
+    async def run(storage: Storage) -> Result:
         meaning = EntryMeaning(config.data_dir)
         return await work(open_desk(storage, config.tenant, folder, meaning=meaning), storage)
 
     return with_log(config, run)
 
 
-def moment() -> "WriteMoment":
+def moment() -> WriteMoment:
     """Now, and a new id."""
-    import secrets
-    import time
-
-    from mnemosyne.services.knowledge import WriteMoment
-
     return WriteMoment(time.time_ns() // 1000, secrets.token_hex(4))
 
 
 def parse_time(text: str | None) -> int | None:
     """A time as people write it, in µs of UTC."""
-    from mnemosyne.cli.since import start_of
-
     return None if text is None else start_of(text)
 
 
-def print_report(done: "WriteReport", *, as_json: bool) -> None:
+def print_report(done: WriteReport, *, as_json: bool) -> None:
     """Print what a write did, and how it is taken back."""
     if as_json:
-        from mnemosyne.services.knowledge import describe_write
-
         print_json(describe_write(done))
         return
     about = (
@@ -87,10 +78,8 @@ def print_report(done: "WriteReport", *, as_json: bool) -> None:
         say(f"New sessions know it; those under way do not. `mnemosyne memory undo {done.write}` takes it back.")
 
 
-def print_entries(entries: "list[PlacedEntry]", nothing: str) -> None:
+def print_entries(entries: list[PlacedEntry], nothing: str) -> None:
     """Print entries as a table."""
-    from mnemosyne.cli.printing import print_table
-
     if not entries:
         say(nothing)
         return
@@ -110,7 +99,7 @@ def print_entries(entries: "list[PlacedEntry]", nothing: str) -> None:
     print_table(headers, rows, whole=("id",), spare=("source", "scope"))
 
 
-def print_sources(entries: "list[PlacedEntry]", places: "Mapping[str, WordsPlace | None]") -> None:
+def print_sources(entries: list[PlacedEntry], places: Mapping[str, WordsPlace | None]) -> None:
     """Print where entries were said, of those whose ids are given."""
     for each in entries:
         source = each.entry.provenance
@@ -120,6 +109,6 @@ def print_sources(entries: "list[PlacedEntry]", places: "Mapping[str, WordsPlace
             say(f"{each.entry.id}: turn {source.turn} of {str(source.session)[:8]}, branch {source.branch}{where}")
 
 
-def describe_place(place: "WordsPlace | None") -> dict[str, Any]:
+def describe_place(place: WordsPlace | None) -> dict[str, Any]:
     """Where an entry was said as members of a JSON object; none where that is not known."""
     return {} if place is None else {"words": {"start": place.start, "end": place.end}}

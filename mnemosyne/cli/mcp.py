@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+import trio
 
+from mnemosyne.app import mcp as serving
+from mnemosyne.app.logs import start_logging
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.reading import log_options
 from mnemosyne.cli.settings import configuration
@@ -40,10 +43,6 @@ def mcp(folder: Path, http: str | None, **options: Any) -> None:
     address = None if http is None else _parse_address(http)
     if address is not None:
         check_reach(address[0], allow_remote=config.allow_remote)
-    import trio
-
-    from mnemosyne.app import mcp as serving
-    from mnemosyne.app.logs import start_logging
 
     start_logging(config.log_level, config.log_format, config.log_file)
     tell = partial(say, err=True)

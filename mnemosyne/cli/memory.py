@@ -1,11 +1,17 @@
 """``mnemosyne memory``: what is known beyond sessions, and what becomes of it."""
 
+import json
+import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from mnemosyne.adapters.project_files import read_files
+from mnemosyne.app.storage import Storage
+from mnemosyne.cli.config import read_credential
 from mnemosyne.cli.forget import clean_files, print_files, quick_option
 from mnemosyne.cli.group import Commands
 from mnemosyne.cli.knowing import (
@@ -20,17 +26,22 @@ from mnemosyne.cli.knowing import (
     scope_option,
     with_desk,
 )
-from mnemosyne.cli.printing import print_json, say
+from mnemosyne.cli.printing import local_time, print_json, print_table, say
+from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.reading import json_option, log_options
-from mnemosyne.errors import NotFound
+from mnemosyne.cli.settings import configuration
+from mnemosyne.data_dir import memory_key, prepare_data_dir
+from mnemosyne.domain.knowledge.initial import READ, propose_entries
+from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
+from mnemosyne.domain.knowledge.recalling import PlacedEntry
+from mnemosyne.errors import BadEntry, BadOption, NotFound
 from mnemosyne.figures import plural
-
-if TYPE_CHECKING:
-    from mnemosyne.app.storage import Storage
-    from mnemosyne.domain.knowledge.recalling import PlacedEntry
-    from mnemosyne.services.knowledge import KnowledgeDesk
-    from mnemosyne.services.provenance import WordsPlace
-    from mnemosyne.services.sessions import Archive
+from mnemosyne.regular_files import LineTooLong, open_regular, read_lines
+from mnemosyne.services.knowledge import KnowledgeDesk, describe, describe_write, parse_member
+from mnemosyne.services.provenance import WordsPlace, find_words
+from mnemosyne.services.sessions import Archive
+from mnemosyne.terminal import json_text
+from mnemosyne.times import render_day
 
 as_of_option = click.option("--as-of", metavar="TIME", help="As it was then: what was true, and what we knew.")
 wanted_argument = click.argument("wanted", metavar="ENTRY")
@@ -72,9 +83,6 @@ def list_command(
     Two times belong to an entry: when it is true, and when we knew it. `--true-at` asks for the first with what is
     known today, `--known-at` for what we would have said then, `--as-of` for both together.
     """
-    from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
-    from mnemosyne.services.knowledge import describe, parse_member
-
     known = parse_time(known_at or as_of)
     at = parse_time(true_at or as_of) or known or moment().at
     wanted = parse_member(EntryKind, kind, "kind") if kind else None
@@ -97,10 +105,6 @@ def list_command(
 @json_option
 def recall(question: str, limit: int, ended: bool, kind: str | None, as_json: bool, **options: Any) -> None:
     """Find what is known by a question, the best first; also what is believed too little to be told unasked."""
-    from mnemosyne.domain.knowledge.kinds import EntryKind
-    from mnemosyne.domain.knowledge.recalling import PlacedEntry
-    from mnemosyne.services.knowledge import describe, parse_member
-
     kinds = (parse_member(EntryKind, kind, "kind"),) if kind else ()
     found = with_desk(
         options, lambda desk, _: desk.recall(question, moment().at, limit=limit, kinds=kinds, ended=ended)
@@ -119,8 +123,6 @@ def history(entry: str | None, as_json: bool, **options: Any) -> None:
     """Show every entry that ever was, with the times at which each was true; with an ID, what came before and after,
     and where each was said.
     """
-    from mnemosyne.services.knowledge import describe
-
     found, places = with_desk(options, lambda desk, storage: _read_history(desk, storage, entry))
     if as_json:
         print_json([{**describe(each), **describe_place(places.get(each.entry.id))} for each in found])
@@ -130,11 +132,9 @@ def history(entry: str | None, as_json: bool, **options: Any) -> None:
 
 
 async def _read_history(
-    desk: "KnowledgeDesk", archive: "Archive", wanted: str | None
-) -> "tuple[list[PlacedEntry], dict[str, WordsPlace | None]]":
+    desk: KnowledgeDesk, archive: Archive, wanted: str | None
+) -> tuple[list[PlacedEntry], dict[str, WordsPlace | None]]:
     """Entries, and of one that is wanted also where it and those before and after it were said, by id."""
-    from mnemosyne.services.provenance import find_words
-
     found = await desk.list_history(wanted)
     asked = [each.entry for each in found if wanted is not None and each.entry.provenance is not None]
     return found, {each.id: await find_words(archive, each) for each in asked}
@@ -168,7 +168,7 @@ def forget(wanted: str, erase: bool, quick: bool, as_json: bool, **options: Any)
     Sessions that were told it keep what they were told: `mnemosyne forget` is for those.
     """
 
-    async def erase_words(desk: "KnowledgeDesk", storage: "Storage") -> tuple[int, str]:
+    async def erase_words(desk: KnowledgeDesk, storage: Storage) -> tuple[int, str]:
         count = await desk.erase(wanted, moment())
         return count, "kept" if quick else await clean_files(storage)
 
@@ -220,8 +220,6 @@ def block(prompt: str, as_json: bool, **options: Any) -> None:
     """Show what a managed session would be told that begins now with PROMPT: what you prefer, what the project is, and
     what has to do with the prompt.
     """
-    from mnemosyne.times import render_day
-
     found = with_desk(options, lambda desk, _: desk.compose_block(prompt, moment().at, render_day))
     if as_json:
         print_json({"text": found.text, "entries": found.entries, "tokens": found.tokens} if found else None)
@@ -237,11 +235,6 @@ def init(yes: bool, as_json: bool, **options: Any) -> None:
     """Read the README and the manifests of the project's folder, and show what would be remembered of them: what it is,
     what it is made with, what is run. Nothing is written without --yes, and what is known already is left as it is.
     """
-    from mnemosyne.adapters.project_files import read_files
-    from mnemosyne.domain.knowledge.initial import READ, propose_entries
-    from mnemosyne.domain.knowledge.kinds import Scope
-    from mnemosyne.services.knowledge import describe_write
-
     proposed = propose_entries(read_files(Path(options["folder"]), READ))
     if not proposed:
         raise NotFound(f"Nothing in this folder says what it is; {', '.join(READ)} are read.")
@@ -254,7 +247,7 @@ def init(yes: bool, as_json: bool, **options: Any) -> None:
         say("`mnemosyne memory init --yes` remembers it.")
         return
 
-    async def work(desk: "KnowledgeDesk", _storage: "Storage") -> Any:
+    async def work(desk: KnowledgeDesk, _storage: Storage) -> Any:
         return [await desk.remember(Scope.PROJECT, each, moment()) for each in proposed]
 
     done = with_desk(options, work)
@@ -283,11 +276,6 @@ def admit(variable: str | None, listed: bool, remove: str | None, as_json: bool,
       mnemosyne memory admit --variable ANTHROPIC_API_KEY
       mnemosyne memory admit --list
     """
-    from mnemosyne.cli.config import read_credential
-    from mnemosyne.cli.printing import local_time, print_table
-    from mnemosyne.cli.settings import configuration
-    from mnemosyne.data_dir import memory_key, prepare_data_dir
-
     if sum((variable is not None, listed, remove is not None)) > 1:
         raise click.UsageError("--variable, --list and --remove exclude each other.")
     place = {**options, "folder": Path()}
@@ -317,10 +305,8 @@ def admit(variable: str | None, listed: bool, remove: str | None, as_json: bool,
 @knowledge_options
 def export_command(file: Path, **options: Any) -> None:
     """Write every entry that is seen from here as a line of JSON, with its times; without FILE, to the terminal."""
-    from mnemosyne.cli.private_files import write_private
-    from mnemosyne.terminal import json_text
 
-    async def work(desk: "KnowledgeDesk", _storage: "Storage") -> list[str]:
+    async def work(desk: KnowledgeDesk, _storage: Storage) -> list[str]:
         return [json_text(each) async for each in desk.export()]
 
     lines = with_desk(options, work)
@@ -354,13 +340,6 @@ _LONGEST_LINE = 1024 * 1024
 
 def _read_objects(file: Path) -> Iterator[dict[str, Any]]:
     """The JSON objects of a file, one on each line; of standard input for ``-``. Raises BadEntry, BadOption."""
-    import json
-    import sys
-    from contextlib import nullcontext
-
-    from mnemosyne.errors import BadEntry, BadOption
-    from mnemosyne.regular_files import LineTooLong, open_regular, read_lines
-
     try:
         with nullcontext(sys.stdin.buffer) if str(file) == "-" else open_regular(file) as opened:
             for number, line in enumerate(read_lines(opened, _LONGEST_LINE), start=1):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from mnemosyne.adapters.embedding import model_files
 from mnemosyne.cli.printing import bytes_text, progress_bar, say
 from mnemosyne.cli.reading import log_options
 from mnemosyne.cli.settings import configuration
@@ -41,8 +42,6 @@ def install(source: Path | None, **options: object) -> None:
 
     A file that is not the expected one changes nothing. Installing again mends a damaged model.
     """
-    from mnemosyne.adapters.embedding import model_files
-
     data_dir = configuration(options).data_dir
     model_files.check_runtime()
     if source is not None:
@@ -60,8 +59,6 @@ def install(source: Path | None, **options: object) -> None:
 @click.pass_context
 def status(ctx: click.Context, /, **options: object) -> None:
     """Say whether the model is installed; every byte of it is checked. The exit code is 1 if it is not, or damaged."""
-    from mnemosyne.adapters.embedding import model_files
-
     data_dir = configuration(options).data_dir
     found = model_files.find_installed(data_dir)
     if found is None:

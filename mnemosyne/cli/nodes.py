@@ -1,17 +1,13 @@
 """``mnemosyne nodes``: the servers and workers that share a database."""
 
-from typing import TYPE_CHECKING
-
 import attrs
 import click
 
+from mnemosyne.adapters.postgres.nodes import Node, list_nodes
+from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options
-
-if TYPE_CHECKING:
-    from mnemosyne.adapters.postgres.nodes import Node
-    from mnemosyne.app.read_models import OpenReadModels
 
 
 @click.command()
@@ -48,7 +44,5 @@ def nodes(as_json: bool, **options: object) -> None:
     )
 
 
-async def _list(models: "OpenReadModels") -> "tuple[Node, ...]":
-    from mnemosyne.adapters.postgres.nodes import list_nodes
-
+async def _list(models: OpenReadModels) -> tuple[Node, ...]:
     return await list_nodes(models.database)

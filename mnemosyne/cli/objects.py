@@ -2,30 +2,41 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from mnemosyne.app.read_models import OpenReadModels
+from mnemosyne.app.settings import settings_of
+from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
 from mnemosyne.cli.topics import show_topics
-from mnemosyne.cli.windows import flags, now_us, plan_as_json, plan_sentence, window_as_json, window_line
+from mnemosyne.cli.windows import (
+    SOURCE,
+    flags,
+    now_us,
+    plan_as_json,
+    plan_sentence,
+    render_source,
+    source_text,
+    turns_text,
+    window_as_json,
+    window_line,
+)
+from mnemosyne.domain.history.memory_travel import ObjectChange, history_of
+from mnemosyne.domain.objects import events as m
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import Losses
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.objects.protection import Resident, idle_turns
 from mnemosyne.figures import count_text, plural, printable
-
-if TYPE_CHECKING:
-    from mnemosyne.app.read_models import OpenReadModels
-    from mnemosyne.app.storage import Storage
-    from mnemosyne.domain.history.memory_travel import ObjectChange
-    from mnemosyne.domain.objects.aggregate import MemoryObject
-    from mnemosyne.domain.objects.events import Losses
-    from mnemosyne.domain.objects.protection import Resident
-    from mnemosyne.services.memories import FoundObject
-    from mnemosyne.services.windows import Listing
-
-SOURCE = 40
-"""Characters of a source that are shown in a table."""
+from mnemosyne.services import memories, windows
+from mnemosyne.services.memories import FoundObject
+from mnemosyne.services.unstructuring import members
+from mnemosyne.services.windows import Listing
 
 session_option = click.option("--session", metavar="SESSION", help="Of which session.  [default: whichever has it]")
 
@@ -66,7 +77,6 @@ def objects(
     """
     if topics and (kind or stale):
         raise click.UsageError("--topics shows all of a branch: it goes with neither --kind nor --stale.")
-    from mnemosyne.services import windows
 
     config = log_of(options)
     if topics:
@@ -75,14 +85,12 @@ def objects(
         show_topics(stream, found, as_json)
         return
 
-    from mnemosyne.app.settings import settings_of
-
     settings = settings_of(config)
 
-    def is_wanted(of: "ObjectKind", is_stale: bool) -> bool:
+    def is_wanted(of: ObjectKind, is_stale: bool) -> bool:
         return (kind is None or of.value == kind) and (not stale or is_stale)
 
-    async def read(models: "OpenReadModels") -> "Listing":
+    async def read(models: OpenReadModels) -> Listing:
         return await windows.list_with_plan(
             models.archive, models, session, branch, turn, wanted=is_wanted, now=now_us(), settings=settings
         )
@@ -94,7 +102,7 @@ def objects(
         _print(listing)
 
 
-def _as_json(listing: "Listing") -> dict[str, Any]:
+def _as_json(listing: Listing) -> dict[str, Any]:
     return {
         "session": str(listing.stream),
         **window_as_json(listing.window),
@@ -103,7 +111,7 @@ def _as_json(listing: "Listing") -> dict[str, Any]:
     }
 
 
-def _print(listing: "Listing") -> None:
+def _print(listing: Listing) -> None:
     say(f"{listing.window.branch} {listing.window.turn}", bold=True, nl=False)
     say(f"  {window_line(listing.window)}")
     if not listing.standings:
@@ -119,10 +127,7 @@ _HEADERS = ("ID", "KIND", "SOURCE", "TURNS", "L0", "L1", "L2", "L3", "AT", "IDLE
 _NUMBERS = "L0 L1 L2 L3 IDLE USES FAULTS"
 
 
-def _row(listing: "Listing", standing: "Resident") -> tuple[str, ...]:
-    from mnemosyne.domain.objects.fidelity import Fidelity
-    from mnemosyne.domain.objects.protection import idle_turns
-
+def _row(listing: Listing, standing: Resident) -> tuple[str, ...]:
     each = standing.object
     tokens = [count_text(each.tokens_at(level)) for level in Fidelity if level is not Fidelity.EVICTED]
     return (
@@ -139,29 +144,7 @@ def _row(listing: "Listing", standing: "Resident") -> tuple[str, ...]:
     )
 
 
-def source_text(each: "MemoryObject") -> str:
-    """Where it is from, or what it is."""
-    text = each.stub if each.source_tool is None else _source(each, each.source_tool)
-    text = printable(" ".join(text.split())) or "(forgotten)"
-    if len(text) <= SOURCE:
-        return text
-    if each.source_key is not None and each.source_key.startswith("/"):  # what tells files apart is at the end
-        return f"{each.source_tool} …{text[len(str(each.source_tool)) + 2 - SOURCE :]}"
-    return text[: SOURCE - 1] + "…"
-
-
-def _source(each: "MemoryObject", tool: str) -> str:
-    """The tool with what it was asked for, which may begin with its name."""
-    key = each.source_key
-    return tool if key is None else key if key.startswith(tool) else f"{tool} {key}"
-
-
-def turns_text(each: "MemoryObject") -> str:
-    """``3`` or ``3-5``."""
-    return str(each.first_turn) if each.first_turn == each.last_turn else f"{each.first_turn}-{each.last_turn}"
-
-
-def _print_totals(shown: "Sequence[Resident]") -> None:
+def _print_totals(shown: Sequence[Resident]) -> None:
     """How many objects of each kind there are, and what those take that stand in the window."""
     kinds = Counter(each.object.kind.value for each in shown)
     tokens: Counter[str] = Counter()
@@ -178,9 +161,7 @@ def _print_totals(shown: "Sequence[Resident]") -> None:
     say("in the window: " + (", ".join(f"{count} at {level}" for level, count in sorted(levels.items())) or "none"))
 
 
-def _standing_as_json(listing: "Listing", standing: "Resident") -> dict[str, Any]:
-    from mnemosyne.domain.objects.protection import idle_turns
-
+def _standing_as_json(listing: Listing, standing: Resident) -> dict[str, Any]:
     return {
         **object_as_json(standing.object),
         "fidelity": standing.fidelity.label if standing.object.places else None,
@@ -189,37 +170,15 @@ def _standing_as_json(listing: "Listing", standing: "Resident") -> dict[str, Any
     }
 
 
-def object_as_json(each: "MemoryObject") -> dict[str, Any]:
+def object_as_json(each: MemoryObject) -> dict[str, Any]:
     """An object without what it holds."""
-    from mnemosyne.domain.objects.fidelity import Fidelity
-
+    place = "id branch kind role source_tool source_key tags first_turn last_turn size stub key_entities links"
+    use = "superseded superseded_by accesses faults micro_faults last_use released forgotten"
     return {
-        "id": each.id,
-        "branch": each.branch,
-        "kind": each.kind.value,
-        "role": each.role.value,
-        "source_tool": each.source_tool,
-        "source_key": each.source_key,
-        "tags": list(each.tags),
-        "first_turn": each.first_turn,
-        "last_turn": each.last_turn,
+        **members(each, f"{place} {use}", admitted="admission.admitted", admission_score="admission.score"),
         "places": [[place.message, place.block] for place in each.places],
-        "size": each.size,
         "tokens": {level.label: each.tokens_at(level) for level in Fidelity},
-        "stub": each.stub,
-        "key_entities": list(each.key_entities),
-        "links": [{"relation": link.relation.value, "target": link.target} for link in each.links],
-        "pin": None if each.pin is None else {"reason": each.pin.reason, "until_turn": each.pin.until_turn},
-        "superseded": None if each.superseded is None else each.superseded.value,
-        "superseded_by": each.superseded_by,
-        "accesses": each.accesses,
-        "faults": each.faults,
-        "micro_faults": each.micro_faults,
-        "last_use": each.last_use,
-        "admitted": each.admission.admitted,
-        "admission_score": each.admission.score,
-        "released": each.released,
-        "forgotten": each.forgotten,
+        "pin": None if each.pin is None else members(each.pin, "reason until_turn"),
     }
 
 
@@ -244,9 +203,7 @@ def object_command(named: tuple[str, ...], session: str | None, full: bool, as_j
         raise click.UsageError("One session and one object are needed: mnemosyne object [SESSION] ID.")
     within = session or next(iter(before), None)
 
-    async def read(storage: "Storage") -> "tuple[FoundObject, Mapping[str, str]]":
-        from mnemosyne.services import memories
-
+    async def read(storage: Storage) -> tuple[FoundObject, Mapping[str, str]]:
         found = await memories.find(storage, object_id, within)
         texts, unread = await memories.read_texts(storage, found) if full else ({}, None)
         if unread is not None:
@@ -264,9 +221,7 @@ def object_command(named: tuple[str, ...], session: str | None, full: bool, as_j
         say("\n".join(printable(line) for line in text.expandtabs(4).splitlines()))
 
 
-def _print_object(found: "FoundObject") -> None:
-    from mnemosyne.domain.history.memory_travel import history_of
-
+def _print_object(found: FoundObject) -> None:
     each = found.object
     say(f"{each.id}  {each.kind.value}, {each.role.value}", bold=True)
     say(printable(each.stub) or "(forgotten)")
@@ -286,15 +241,13 @@ def _print_object(found: "FoundObject") -> None:
     print_table(("EVENT", "WHAT", "WHERE", "ZONE", "WHY"), rows, right="EVENT")
 
 
-def _whence(each: "MemoryObject") -> str:
-    where = f"from {printable(_source(each, each.source_tool))}, " if each.source_tool else ""
+def _whence(each: MemoryObject) -> str:
+    where = f"from {printable(render_source(each, each.source_tool))}, " if each.source_tool else ""
     blocks = plural(len(each.places), "block") if each.places else "no blocks of its own"
     return f"{where}branch {each.branch}, turn {turns_text(each)}, {blocks}, {plural(each.size, 'character')}"
 
 
-def _print_renditions(each: "MemoryObject") -> None:
-    from mnemosyne.domain.objects.fidelity import Fidelity
-
+def _print_renditions(each: MemoryObject) -> None:
     if not each.places:
         return
     rows = [("L0", count_text(each.tokens), "100 %", "as it came", "nothing")]
@@ -313,7 +266,7 @@ def _print_renditions(each: "MemoryObject") -> None:
             say(f"{fidelity.label} {label}: {'; '.join(map(printable, said))}")
 
 
-def _list_losses(losses: "Losses") -> list[tuple[str, tuple[str, ...]]]:
+def _list_losses(losses: Losses) -> list[tuple[str, tuple[str, ...]]]:
     said = (
         ("lacks", losses.dropped),
         ("can answer", losses.can_answer),
@@ -334,7 +287,7 @@ _CONVERSE = {
 """How a link reads from the other end."""
 
 
-def _print_links(found: "FoundObject") -> None:
+def _print_links(found: FoundObject) -> None:
     memory, each = found.session.memory, found.object
     rows = [(link.relation.value.replace("_", " "), link.target) for link in each.links]
     for other in memory.objects.values():
@@ -346,7 +299,7 @@ def _print_links(found: "FoundObject") -> None:
         say(f"{relation} {target}: {printable(' '.join(other_stub.split()))[: 2 * SOURCE]}")
 
 
-def _change_row(change: "ObjectChange") -> tuple[str, ...]:
+def _change_row(change: ObjectChange) -> tuple[str, ...]:
     what, why = _tell(change.event)
     where = "-" if change.branch is None else f"{change.branch} {change.turn}" if change.turn else change.branch
     return (str(change.version), what, where, change.zone or "-", printable(why) or "-")
@@ -354,8 +307,6 @@ def _change_row(change: "ObjectChange") -> tuple[str, ...]:
 
 def _tell(event: Any) -> tuple[str, str]:
     """What happened, and why."""
-    from mnemosyne.domain.objects import events as m
-
     match event:
         case m.ObjectCreated():
             return (
@@ -383,39 +334,20 @@ def _tell(event: Any) -> tuple[str, str]:
             return "forgotten", event.reason
 
 
-def _object_as_json(found: "FoundObject", texts: "Mapping[str, str]") -> dict[str, Any]:
-    import attrs
-
-    from mnemosyne.domain.history.memory_travel import history_of
-
+def _object_as_json(found: FoundObject, texts: Mapping[str, str]) -> dict[str, Any]:
     each = found.object
     history = []
     for change in history_of(found.events, each.id):
         what, why = _tell(change.event)
-        history.append(
-            {
-                "version": change.version,
-                "event": type(change.event).__name__,
-                "what": what,
-                "branch": change.branch,
-                "turn": change.turn,
-                "zone": change.zone,
-                "why": why or None,
-            }
-        )
-    renditions = {
-        fidelity.label: {
-            "tokens": rendition.tokens,
-            "size": rendition.size,
-            "helper": rendition.helper,
-            "losses": attrs.asdict(rendition.losses),
-        }
-        for fidelity, rendition in sorted(each.renditions.items())
-    }
+        told = {"event": type(change.event).__name__, "what": what, "why": why or None}
+        history.append({**members(change, "version branch turn zone"), **told})
     return {
         "session": str(found.stream),
         **object_as_json(each),
-        "renditions": renditions,
+        "renditions": {
+            fidelity.label: members(rendition, "tokens size helper losses")
+            for fidelity, rendition in sorted(each.renditions.items())
+        },
         "referred_to_by": [
             {"object": other.id, "relation": link.relation.value}
             for other in found.session.memory.objects.values()

@@ -1,15 +1,16 @@
 """``mnemosyne off``: the end of managing, at once."""
 
-from typing import TYPE_CHECKING
+import secrets
+import time
 
 import click
 
+from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.reading import log_of, log_options, with_log
-
-if TYPE_CHECKING:
-    from mnemosyne.app.storage import Storage
-    from mnemosyne.domain.session.decide import SwitchManaging
+from mnemosyne.domain.session.decide import SwitchManaging
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.services import sessions, switching
 
 WHY = "mnemosyne off"
 
@@ -25,22 +26,14 @@ def off(session: str | None, undo: bool, **options: object) -> None:
     budget, it holds from the next prompt on. Thinking of before is left out, because the provider bound it to what it
     was sent. A conversation that was stopped stays so; `--undo` is for those that begin later.
     """
-    import secrets
-    import time
-
-    from mnemosyne.domain.session.decide import SwitchManaging
-
     config = log_of(options)
     command = SwitchManaging(at=time.time_ns() // 1000, on=undo, why=WHY)
     said = with_log(config, lambda storage: _switch(storage, session, config.tenant, command, secrets.token_hex(8)))
     say(said)
 
 
-async def _switch(storage: "Storage", session: str | None, tenant: str, command: "SwitchManaging", id_: str) -> str:
+async def _switch(storage: Storage, session: str | None, tenant: str, command: SwitchManaging, id_: str) -> str:
     """Record it; a sentence about what that does."""
-    from mnemosyne.domain.session.round_events import Mode
-    from mnemosyne.services import sessions, switching
-
     if session is None:
         await switching.switch_all(storage, tenant, command, id_)
         return f"all sessions: {'new conversations may be managed again' if command.on else 'no longer managed'}"

@@ -2,16 +2,14 @@
 
 import secrets
 import time
-from typing import TYPE_CHECKING
 
 import click
 
 from mnemosyne.cli.objects import session_option
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
-
-if TYPE_CHECKING:
-    from mnemosyne.services.pins import Pinning
+from mnemosyne.services import pins
+from mnemosyne.services.pins import Pinning
 
 
 @click.command()
@@ -27,9 +25,6 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_
     With --turns, counted from the last turn of the branch that it was made in. It works beside a running server and
     without one; to pin again with other words changes the pin.
     """
-
-    from mnemosyne.services import pins
-
     done = with_log(
         log_of(options),
         lambda storage: pins.pin(
@@ -53,9 +48,6 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_
 @json_option
 def unpin(object_id: str, session: str | None, reason: str, as_json: bool, **options: object) -> None:
     """Let an object go again that `mnemosyne pin` kept. What is not pinned stays as it is."""
-
-    from mnemosyne.services import pins
-
     done = with_log(
         log_of(options),
         lambda storage: pins.unpin(
@@ -65,7 +57,7 @@ def unpin(object_id: str, session: str | None, reason: str, as_json: bool, **opt
     _print(done, "is free to go", as_json=as_json)
 
 
-def _print(done: "Pinning", state: str, *, as_json: bool) -> None:
+def _print(done: Pinning, state: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"object": done.object, "recorded": done.recorded})
     else:

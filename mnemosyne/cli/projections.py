@@ -3,20 +3,22 @@
 import sys
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from mnemosyne.adapters.postgres.projection_store import Report
+from mnemosyne.app.object_index import fill_index
+from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options
 from mnemosyne.figures import plural
+from mnemosyne.projections.catalog import ALL, find
+from mnemosyne.projections.object_index import OBJECT_INDEX
+from mnemosyne.projections.projection import Projection
+from mnemosyne.projections.rebuilding import rebuild_all
 from mnemosyne.terminal import json_text
-
-if TYPE_CHECKING:
-    from mnemosyne.adapters.postgres.projection_store import Report
-    from mnemosyne.app.read_models import OpenReadModels
-    from mnemosyne.projections.projection import Projection
 
 
 @click.group(invoke_without_command=True)
@@ -49,13 +51,11 @@ def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None
             say(f"{row['name']}: {aside}; `mnemosyne sessions` names the sessions.", err=True)
 
 
-async def _reports(models: "OpenReadModels") -> "list[tuple[Projection, Report]]":
-    from mnemosyne.projections.catalog import ALL
-
+async def _reports(models: OpenReadModels) -> list[tuple[Projection, Report]]:
     return [(projection, await models.store.report(projection)) for projection in ALL]
 
 
-def _row(projection: "Projection", report: "Report") -> dict[str, Any]:
+def _row(projection: Projection, report: Report) -> dict[str, Any]:
     standing = report.standing
     return {
         "name": projection.name,
@@ -77,14 +77,12 @@ def dump(outer: dict[str, object], /, name: str, **options: object) -> None:
 
     Two that come from the same log are the same to the byte, whenever and by whomever they were made.
     """
-    from mnemosyne.projections.catalog import find
-
     projection = find(name)
     given = {name: value for name, value in options.items() if value is not None}
     with_read_models(log_of({**outer, **given}), partial(_dump, projection=projection))
 
 
-async def _dump(models: "OpenReadModels", projection: "Projection") -> None:
+async def _dump(models: OpenReadModels, projection: Projection) -> None:
     def write(row: Mapping[str, Any]) -> None:
         sys.stdout.write(json_text(row) + "\n")
 
@@ -102,16 +100,11 @@ def rebuild(names: tuple[str, ...], **options: object) -> None:
     All are made in one reading of the log. Readers see the old one until the new one is whole, and a running server
     goes on with the new one. Nothing is lost if it is cut short.
     """
-    from mnemosyne.projections.catalog import ALL, find
-
     chosen = [find(name) for name in names] or list(ALL)
     with_read_models(log_of(options), partial(_rebuild_all, chosen=chosen))
 
 
-async def _rebuild_all(models: "OpenReadModels", chosen: "list[Projection]") -> None:
-    from mnemosyne.projections.object_index import OBJECT_INDEX
-    from mnemosyne.projections.rebuilding import rebuild_all
-
+async def _rebuild_all(models: OpenReadModels, chosen: list[Projection]) -> None:
     label = chosen[0].name if len(chosen) == 1 else "read models"
     with models.bar_of(label, await models.log.last_position()) as report:
         marks = await rebuild_all(chosen, models.log, models.store, report)
@@ -121,6 +114,4 @@ async def _rebuild_all(models: "OpenReadModels", chosen: "list[Projection]") -> 
         else:
             say(f"{name} is rebuilt, up to position {mark.position}.")
     if OBJECT_INDEX in chosen:
-        from mnemosyne.app.object_index import fill_index
-
         await fill_index(models, anew=True)

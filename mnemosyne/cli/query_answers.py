@@ -4,16 +4,14 @@ import json
 import math
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mnemosyne.adapters.postgres.sql_views import QueryAnswer
 from mnemosyne.cli.printing import print_table
 from mnemosyne.errors import BadOption
 
-if TYPE_CHECKING:
-    from mnemosyne.adapters.postgres.sql_views import QueryAnswer
 
-
-def print_answer(found: "QueryAnswer") -> None:
+def print_answer(found: QueryAnswer) -> None:
     """Print the table that a query gave; columns of numbers stand to the right."""
     numbers = [
         name
@@ -23,7 +21,7 @@ def print_answer(found: "QueryAnswer") -> None:
     print_table(found.columns, [tuple(map(_cell_text, row)) for row in found.rows], right=numbers)
 
 
-def answer_as_json(found: "QueryAnswer") -> list[dict[str, Any]]:
+def answer_as_json(found: QueryAnswer) -> list[dict[str, Any]]:
     """The rows as objects. Raises BadOption where two columns have one name."""
     if len(set(found.columns)) < len(found.columns):
         raise BadOption("Two columns of the query have one name; JSON needs a name for each: select … as NAME.")

@@ -2,16 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
+import trio
 
+from mnemosyne.adapters.embedded.cluster import Cluster
+from mnemosyne.app.storage import Storage, open_storage
 from mnemosyne.cli.settings import CONFIG_HELP, configuration
 from mnemosyne.config import SETTINGS, Config
 from mnemosyne.errors import BadConfiguration, NotFound, alone
-
-if TYPE_CHECKING:
-    from mnemosyne.app.storage import Storage
 
 F = TypeVar("F", bound=Callable[..., object])
 Result = TypeVar("Result")
@@ -63,18 +63,13 @@ def render_emptiness(config: Config) -> str:
 
 def has_log(config: Config) -> bool:
     """Whether there is a database; looking must not make one. Raises BadConfiguration if there can be none."""
-    from mnemosyne.adapters.embedded.cluster import Cluster
-
     if config.dsn is None and config.data_dir.exists() and not config.data_dir.is_dir():
         raise BadConfiguration(f"The data directory {config.data_dir} is a file. Name another with --data-dir.")
     return config.dsn is not None or Cluster.at(config.data_dir).is_made
 
 
-def with_log(config: Config, work: Callable[["Storage"], Awaitable[Result]]) -> Result:
+def with_log(config: Config, work: Callable[[Storage], Awaitable[Result]]) -> Result:
     """Open the log, do the work, close it. Raises what the work raises, as it raised it."""
-    import trio
-
-    from mnemosyne.app.storage import open_storage
 
     async def run() -> Result:
         async with open_storage(config) as storage:

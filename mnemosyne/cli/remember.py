@@ -14,6 +14,9 @@ from mnemosyne.cli.knowing import (
     with_desk,
 )
 from mnemosyne.cli.reading import json_option
+from mnemosyne.domain.knowledge.decide import EntryDraft
+from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
+from mnemosyne.services.knowledge import parse_member
 
 
 @click.command()
@@ -41,10 +44,6 @@ def remember(
     with `--scope user`. `mnemosyne memory` lists, changes and forgets what is known. Keys and what stands between
     <private> and </private> are not kept.
     """
-    from mnemosyne.domain.knowledge.decide import EntryDraft
-    from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
-    from mnemosyne.services.knowledge import parse_member
-
     draft = EntryDraft(
         kind=parse_member(EntryKind, kind or "fact", "kind"),
         content=text,

@@ -3,25 +3,27 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import attrs
 import click
 
+from mnemosyne.app.read_models import OpenReadModels
+from mnemosyne.app.settings import session_budget
 from mnemosyne.cli.accounts import balance_as_json, render_saving
 from mnemosyne.cli.plotting import braille
 from mnemosyne.cli.printing import fits_encoding, print_json, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
+from mnemosyne.domain.history.effective import EffectiveTokens
+from mnemosyne.domain.tools.tool_paging import PagingForecast
 from mnemosyne.figures import count_text, dollars_text, plural, printable
-
-if TYPE_CHECKING:
-    from mnemosyne.app.read_models import OpenReadModels
-    from mnemosyne.domain.history.effective import EffectiveTokens
-    from mnemosyne.domain.tools.tool_paging import PagingForecast
-    from mnemosyne.services.reports import Questions, RefusedAttempt, SessionReport, ThrashIndex
-    from mnemosyne.services.savings import Balance, PassedBudget
+from mnemosyne.http.inspector.session_report import read_shown, session_report
+from mnemosyne.services.observing import no_observations
+from mnemosyne.services.overviews import read_overview
+from mnemosyne.services.reports import Questions, RefusedAttempt, SessionReport, ThrashIndex, read_report
+from mnemosyne.services.savings import Balance, PassedBudget, balance_of, list_caveats
+from mnemosyne.services.unstructuring import members
 
 PLOT_WIDTH, PLOT_HEIGHT = 60, 6
 
@@ -42,14 +44,10 @@ def report(session: str, page: Path | None, redact: bool, as_json: bool, **optio
     The page (--html) is the session's own page as one file, to be sent to somebody: what filled the window, what left
     it, what was missed and what it cost. It needs nothing but a browser.
     """
-
     if redact and page is None:
         raise click.UsageError("--redact is about the page: give --html OUT, too.")
 
-    async def read(models: "OpenReadModels") -> "tuple[SessionReport, str | None]":
-        from mnemosyne.app.settings import session_budget
-        from mnemosyne.services.reports import read_report
-
+    async def read(models: OpenReadModels) -> tuple[SessionReport, str | None]:
         budget = session_budget(models.config)
         found = await read_report(models.archive, models, session, budget)
         return found, None if page is None else await _make_page(models, found, budget, redact=redact)
@@ -67,11 +65,7 @@ def report(session: str, page: Path | None, redact: bool, as_json: bool, **optio
         _print(found)
 
 
-async def _make_page(models: "OpenReadModels", found: "SessionReport", budget: int | None, *, redact: bool) -> str:
-    from mnemosyne.http.inspector.session_report import read_shown, session_report
-    from mnemosyne.services.observing import no_observations
-    from mnemosyne.services.overviews import read_overview
-
+async def _make_page(models: OpenReadModels, found: SessionReport, budget: int | None, *, redact: bool) -> str:
     overview = await read_overview(models.archive, models, found.stream, openings={})
     shown = await read_shown(models.archive, models, overview, None, seen=no_observations(), budget=budget)
     return session_report(shown, redacted=redact)
@@ -84,40 +78,21 @@ def _write(text: str, page: Path) -> None:
         raise click.ClickException(f"{page} cannot be written: {error.strerror or error}.") from None
 
 
-def _as_json(found: "SessionReport") -> dict[str, Any]:
-    from mnemosyne.services.savings import balance_of
-
+def _as_json(found: SessionReport) -> dict[str, Any]:
     zones = {(row["branch"], row["turn"]): row for row in found.windows}
     turns = []
     for row in found.turns:
         window = zones.get((row["branch"], row["turn"]), {})
         place = {name: row[name] for name in ("branch", "turn", "attempt", "mode", "rounds", "epoch")}
         turns.append({**place, "zone": window.get("zone"), **balance_as_json(balance_of(row))})
-    epochs = [
-        {
-            "branch": each.branch,
-            "turn": each.turn,
-            "reason": each.reason,
-            "price": round(each.price),
-            "expected_payback": each.expected_payback,
-            "paid_back": each.paid_back,
-        }
-        for each in found.rewrites
-    ]
+    rewrites = "branch turn reason expected_payback paid_back"
     return {
-        "session": str(found.stream),
-        "external_id": found.name,
+        **members(found, "evictions thrash questions refused repetitions paging", session="stream"),
+        **members(found, external_id="name", passed_budget="passed"),
         "turns": turns,
-        "epochs": epochs,
+        "epochs": [{**members(each, rewrites), "price": round(each.price)} for each in found.rewrites],
         "faults": found.faults,
-        "evictions": found.evictions,
-        "thrash": None if found.thrash is None else attrs.asdict(found.thrash),
-        "questions": attrs.asdict(found.questions),
-        "refused": [attrs.asdict(each) for each in found.refused],
-        "effective": {"sent": found.effective.sent, "used_later": found.effective.used},
-        "repetitions": [{**attrs.asdict(each), "guard": each.guard.value} for each in found.repetitions],
-        "passed_budget": None if found.passed is None else attrs.asdict(found.passed),
-        "paging": None if found.paging is None else attrs.asdict(found.paging),
+        "effective": members(found.effective, "sent", used_later="used"),
         "total": balance_as_json(found.total),
     }
 
@@ -125,7 +100,7 @@ def _as_json(found: "SessionReport") -> dict[str, Any]:
 # For people
 
 
-def _print(found: "SessionReport") -> None:
+def _print(found: SessionReport) -> None:
     total = found.total
     say(printable(found.name), bold=True, nl=False)
     say(f"  {plural(total.turns, 'turn')}, {total.managed} managed")
@@ -146,7 +121,7 @@ def _print(found: "SessionReport") -> None:
             say(line)
 
 
-def _context(found: "SessionReport") -> list[str]:
+def _context(found: SessionReport) -> list[str]:
     """The branch with the most turns."""
     sizes: dict[str, list[int]] = {}
     for row in found.turns:
@@ -162,7 +137,7 @@ def _context(found: "SessionReport") -> list[str]:
     return [f"context of {branch}, in tokens over turns", *rows, largest]
 
 
-def _pressure(found: "SessionReport") -> list[str]:
+def _pressure(found: SessionReport) -> list[str]:
     zones: dict[str, int] = {}
     for row in found.windows:
         zones[row["zone"]] = zones.get(row["zone"], 0) + 1
@@ -170,7 +145,7 @@ def _pressure(found: "SessionReport") -> list[str]:
     return [f"The window was in zone {told}." if told else "No window was measured."]
 
 
-def _render_refused(refused: "Sequence[RefusedAttempt]") -> list[str]:
+def _render_refused(refused: Sequence[RefusedAttempt]) -> list[str]:
     if not refused:
         return []
     whys = Counter(" ".join(filter(None, (str(each.status), each.error))) for each in refused)
@@ -182,7 +157,7 @@ def _render_refused(refused: "Sequence[RefusedAttempt]") -> list[str]:
     ]
 
 
-def _render_misses(found: "SessionReport") -> list[str]:
+def _render_misses(found: SessionReport) -> list[str]:
     lowered = f"Objects were lowered {plural(found.evictions, 'time')}"
     if not found.faults:
         return [f"{lowered}; nothing was missed."]
@@ -197,7 +172,7 @@ def _render_misses(found: "SessionReport") -> list[str]:
     ]
 
 
-def _render_answers(questions: "Questions") -> list[str]:
+def _render_answers(questions: Questions) -> list[str]:
     if not questions.answered:
         return []
     return [
@@ -206,7 +181,7 @@ def _render_answers(questions: "Questions") -> list[str]:
     ]
 
 
-def _render_effective(effective: "EffectiveTokens") -> list[str]:
+def _render_effective(effective: EffectiveTokens) -> list[str]:
     if effective.share is None:
         return []
     return [
@@ -215,7 +190,7 @@ def _render_effective(effective: "EffectiveTokens") -> list[str]:
     ]
 
 
-def _render_thrash(thrash: "ThrashIndex | None") -> list[str]:
+def _render_thrash(thrash: ThrashIndex | None) -> list[str]:
     if thrash is None:
         return []
     return [
@@ -232,7 +207,7 @@ _HOW_MISSED = {
 }
 
 
-def _render_repetitions(found: "SessionReport") -> list[str]:
+def _render_repetitions(found: SessionReport) -> list[str]:
     """What its agent called over and over, or once more without a look at the answer."""
     return [
         f"{each.tool} was called {plural(each.times, 'time')} with the same answer ({_turns(each.turns)}): "
@@ -246,7 +221,7 @@ def _turns(turns: tuple[int, int]) -> str:
     return f"turn {first}" if first == last else f"turns {first} to {last}"
 
 
-def _render_passed(passed: "PassedBudget | None") -> list[str]:
+def _render_passed(passed: PassedBudget | None) -> list[str]:
     if passed is None:
         return []
     return [
@@ -255,7 +230,7 @@ def _render_passed(passed: "PassedBudget | None") -> list[str]:
     ]
 
 
-def _epochs(found: "SessionReport") -> list[str]:
+def _epochs(found: SessionReport) -> list[str]:
     epochs = found.rewrites
     if not epochs:
         return ["Its history was never rewritten."]
@@ -269,9 +244,7 @@ def _epochs(found: "SessionReport") -> list[str]:
     return lines
 
 
-def _money(total: "Balance") -> list[str]:
-    from mnemosyne.services.savings import list_caveats
-
+def _money(total: Balance) -> list[str]:
     cost, unmanaged = (
         dollars_text(amount if total.is_priced else None) for amount in (total.nanodollars, total.nanodollars_unmanaged)
     )
@@ -283,7 +256,7 @@ def _money(total: "Balance") -> list[str]:
     return [*lines, *list_caveats(total)]
 
 
-def paging_lines(paging: "PagingForecast | None") -> list[str]:
+def paging_lines(paging: PagingForecast | None) -> list[str]:
     """What paging of its client's tools does."""
     if paging is None or not (paging.saved or paging.is_the_clients):
         return []

@@ -1,19 +1,16 @@
 """``mnemosyne savings``: what managing saved or cost, by session and in all."""
 
-from typing import TYPE_CHECKING
-
 import click
 
+from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.accounts import balance_as_json, quota_as_json, quota_lines, render_saving
 from mnemosyne.cli.printing import print_json, say, show, table_of
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness
 from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.since import start_of
 from mnemosyne.figures import count_text, dollars_text, printable
-
-if TYPE_CHECKING:
-    from mnemosyne.app.read_models import OpenReadModels
-    from mnemosyne.services.savings import Balance, Savings
+from mnemosyne.services.savings import Balance, Savings, list_caveats, read_savings
 
 HEADERS = ("SESSION", "TURNS", "MANAGED", "SENT", "UNMANAGED", "COST", "UNMANAGED $", "SAVED")
 NUMBERS = ("TURNS", "MANAGED", "SENT", "UNMANAGED", "COST")
@@ -34,8 +31,6 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
 
     It works beside a running server and without one.
     """
-    from mnemosyne.cli.since import start_of
-
     start = start_of(since)
     config = configuration(options)
     if not has_log(config):
@@ -45,9 +40,7 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
             say(render_emptiness(config), err=True)
         return
 
-    async def read(models: "OpenReadModels") -> "Savings":
-        from mnemosyne.services.savings import read_savings
-
+    async def read(models: OpenReadModels) -> Savings:
         return await read_savings(models, start)
 
     found = with_read_models(config, read)
@@ -60,7 +53,7 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
         say(none, err=True)
 
 
-def _print_json(found: "Savings") -> None:
+def _print_json(found: Savings) -> None:
     rows = [
         {"session": str(stream), "external_id": found.names.get(stream), **balance_as_json(balance)}
         for stream, balance in found.sessions.items()
@@ -68,9 +61,7 @@ def _print_json(found: "Savings") -> None:
     print_json({"sessions": rows, "total": balance_as_json(found.total), "quota": quota_as_json(found.quota)})
 
 
-def _print(found: "Savings") -> None:
-    from mnemosyne.services.savings import list_caveats
-
+def _print(found: Savings) -> None:
     rows = [
         (f"{str(stream)[:8]} {printable(found.names.get(stream, ''))}".rstrip(), *_cells(balance))
         for stream, balance in found.sessions.items()
@@ -84,7 +75,7 @@ def _print(found: "Savings") -> None:
         say(sentence)
 
 
-def _cells(balance: "Balance") -> tuple[str, ...]:
+def _cells(balance: Balance) -> tuple[str, ...]:
     return (
         str(balance.turns),
         str(balance.managed),

@@ -3,26 +3,28 @@
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from mnemosyne.cli.objects import source_text, turns_text
+from mnemosyne.app.object_index import fill_index
+from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import log_of, log_options
 from mnemosyne.cli.search_file import HINT, search_file
 from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.windows import source_text, turns_text
+from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.recall.memory_results import Quote
+from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.figures import plural, printable
-
-if TYPE_CHECKING:
-    from mnemosyne.app.read_models import OpenReadModels
-    from mnemosyne.domain.objects.aggregate import MemoryObject
-    from mnemosyne.domain.recall.memory_results import Quote
-    from mnemosyne.domain.recall.object_search import Filter
-    from mnemosyne.services.asking import MemoryAnswer
-    from mnemosyne.services.search import Findings, SearchHit
+from mnemosyne.services import search as searching
+from mnemosyne.services import sessions
+from mnemosyne.services.asking import MemoryAnswer
+from mnemosyne.services.search import Findings, SearchHit
+from mnemosyne.services.unstructuring import members
 
 QUOTED_LINES = 6
 """How many lines of what is quoted of an object are shown to people."""
@@ -129,7 +131,6 @@ def search(
         )
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")
-    from mnemosyne.domain.recall.object_search import Filter
 
     asked = partial(
         _search,
@@ -147,12 +148,8 @@ def search(
 
 
 async def _search(
-    models: "OpenReadModels", *, session: str | None, folder: str | None, question: str, chosen: "Filter", limit: int
-) -> "Findings":
-    from mnemosyne.app.object_index import fill_index
-    from mnemosyne.services import search as searching
-    from mnemosyne.services import sessions
-
+    models: OpenReadModels, *, session: str | None, folder: str | None, question: str, chosen: Filter, limit: int
+) -> Findings:
     archive = models.archive
     if session is None:
         index = await fill_index(models)
@@ -164,7 +161,7 @@ async def _search(
     return findings
 
 
-def print_notes(findings: "Findings | MemoryAnswer") -> None:
+def print_notes(findings: Findings | MemoryAnswer) -> None:
     """What it was searched with, and what could not be searched."""
     embedder = findings.embedder
     hint = HINT if embedder is None or embedder.startswith("hashed") else ""
@@ -179,7 +176,7 @@ def print_notes(findings: "Findings | MemoryAnswer") -> None:
         say(f"{plural(findings.skipped, 'object')} cannot be read and could not be searched.", err=True)
 
 
-def _print(findings: "Findings", *, several: bool) -> None:
+def _print(findings: Findings, *, several: bool) -> None:
     if not findings.found:
         say("Nothing that is remembered has to do with this.")
     for found in findings.found:
@@ -196,43 +193,30 @@ def _print(findings: "Findings", *, several: bool) -> None:
             say(f"    … {plural(len(lines) - QUOTED_LINES, 'line')} more")
 
 
-def _as_json(findings: "Findings", question: str) -> dict[str, Any]:
+def _as_json(findings: Findings, question: str) -> dict[str, Any]:
     return {
         "question": question,
         "relevant": bool(findings.found),
-        "embedder": findings.embedder,
-        "missing": findings.missing,
-        "skipped": findings.skipped,
-        "not_indexed": findings.outside,
+        **members(findings, "embedder missing skipped", not_indexed="outside"),
         "results": [_finding_as_json(each) for each in findings.found],
     }
 
 
-def _finding_as_json(found: "SearchHit") -> dict[str, Any]:
+def _finding_as_json(found: SearchHit) -> dict[str, Any]:
     return {
-        "session": str(found.stream),
-        "id": found.object.id,
+        **members(found, session="stream", id="object.id", tags="object.tags"),
         "score": round(found.hit.score, 4),
         **origin_as_json(found.object),
-        "tags": list(found.object.tags),
         "quote": quote_as_json(found.quote),
     }
 
 
-def origin_as_json(each: "MemoryObject") -> dict[str, Any]:
+def origin_as_json(each: MemoryObject) -> dict[str, Any]:
     """What an object is and where it is from."""
-    return {
-        "kind": each.kind.value,
-        "role": each.role.value,
-        "source_tool": each.source_tool,
-        "source_key": each.source_key,
-        "first_turn": each.first_turn,
-        "last_turn": each.last_turn,
-        "out_of_date": each.stale,
-        "superseded_by": each.superseded_by,
-    }
+    names = "kind role source_tool source_key first_turn last_turn superseded_by"
+    return members(each, names, out_of_date="stale")
 
 
-def quote_as_json(quoted: "Quote") -> dict[str, Any]:
+def quote_as_json(quoted: Quote) -> dict[str, Any]:
     """Words of an object, and the bytes at which they stand in its text."""
-    return {"start": quoted.start, "end": quoted.end, "text": quoted.text}
+    return members(quoted, "start end text")

@@ -1,38 +1,34 @@
-"""``mnemosyne sessions`` and ``mnemosyne branches``: what was recorded."""
+"""``mnemosyne sessions``: what was recorded."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
 
 import click
 
-from mnemosyne.cli.printing import bytes_text, iso_time, local_time, price_sentence, print_json, print_table, say
+from mnemosyne.app.discovery import find_server, render_unrecorded
+from mnemosyne.app.read_models import OpenReadModels
+from mnemosyne.cli.branches import branch_as_json
+from mnemosyne.cli.printing import iso_time, price_sentence, print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import (
     has_log,
     json_option,
-    log_of,
     log_options,
     render_emptiness,
-    session_argument,
-    with_log,
 )
 from mnemosyne.cli.settings import configuration
-from mnemosyne.cli.windows import decision_as_json, decision_text, excess_as_json, excess_text, now_us
+from mnemosyne.cli.windows import decision_text, excess_as_json, excess_text, now_us
+from mnemosyne.domain.history.excess import Excess
 from mnemosyne.figures import count_text, dollars, dollars_text, is_priced, plural, printable
+from mnemosyne.services.excesses import read_excesses
+from mnemosyne.services.overviews import SessionOverview, make_overviews
+from mnemosyne.services.session_list import ListedSession, SessionList, find_oversized, list_sessions
+from mnemosyne.services.unstructuring import members
 
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from mnemosyne.app.read_models import OpenReadModels
-    from mnemosyne.domain.history.excess import Excess
-    from mnemosyne.domain.history.time_travel import Attempt, BranchTurns
-    from mnemosyne.domain.session.round_events import BranchModeSet
-    from mnemosyne.services.overviews import SessionOverview
-    from mnemosyne.services.session_list import ListedDecision, ListedSession, SessionList
-
-    Over = Mapping[UUID, Sequence[Excess]]
+Over = Mapping[UUID, Sequence[Excess]]
 
 SHORT = 8
 """How many characters of an id are shown, unless two begin alike."""
@@ -56,18 +52,13 @@ def sessions(limit: int | None, as_json: bool, **options: object) -> None:
     `mnemosyne open` shows them in a browser.
     """
     config = configuration(options)
-    from mnemosyne.app.discovery import find_server, render_unrecorded
 
-    async def read(models: "OpenReadModels") -> "tuple[SessionList, list[SessionOverview], Over]":
-        from mnemosyne.services.overviews import make_overviews
-        from mnemosyne.services.session_list import find_oversized, list_sessions
-
+    async def read(models: OpenReadModels) -> tuple[SessionList, list[SessionOverview], Over]:
         listed = await list_sessions(models, limit=limit if as_json else limit or SHOWN)
         overviews = await make_overviews(models.archive, models, listed, openings={})
         streams = await find_oversized(models, [each.stream for each in listed.sessions], config.manage_window)
         if not streams:
             return listed, overviews, {}
-        from mnemosyne.services.excesses import read_excesses
 
         return listed, overviews, await read_excesses(models.archive, streams, config.manage_window)
 
@@ -83,7 +74,7 @@ def sessions(limit: int | None, as_json: bool, **options: object) -> None:
         say(f"{render_unrecorded(path, count)}.", err=True)
 
 
-def _print_sessions(listed: "SessionList", overviews: "Sequence[SessionOverview]", over: "Over") -> None:
+def _print_sessions(listed: SessionList, overviews: Sequence[SessionOverview], over: Over) -> None:
     near = [str(other) for each in listed.sessions for other in each.neighbours]
     ids, now = short_ids([*(str(each.stream) for each in overviews), *near]), now_us()
     rows = [(ids[str(each.stream)], *_row(each, now)) for each in overviews]
@@ -98,7 +89,7 @@ def _print_sessions(listed: "SessionList", overviews: "Sequence[SessionOverview]
 _HEADERS = ("SESSION", "WHAT IT IS ABOUT", "FOLDER", "MODE", "TURNS", "CONTEXT", "COST", "SAVED", "ACTIVE")
 
 
-def _render_unmanaged(found: "Sequence[ListedSession]") -> Iterator[str]:
+def _render_unmanaged(found: Sequence[ListedSession]) -> Iterator[str]:
     """How many sessions were not managed although that was wanted, and why, by their main branch."""
     decisions = (each.main.decision for each in found if each.main is not None)
     why = Counter(decision_text(each) for each in decisions if each is not None and each.mode.value != "manage")
@@ -106,14 +97,14 @@ def _render_unmanaged(found: "Sequence[ListedSession]") -> Iterator[str]:
         yield f"{plural(count, 'session')} {text}."
 
 
-def _render_unpriced(found: "Sequence[SessionOverview]") -> Iterator[str]:
+def _render_unpriced(found: Sequence[SessionOverview]) -> Iterator[str]:
     """Which models have no price, or not on the terms of some turns."""
     unknown = frozenset[str]().union(*(each.unknown for each in found))
     if unknown:
         yield price_sentence(unknown, "what they use is")
 
 
-def _render_oversized(over: "Mapping[UUID, Sequence[Excess]]", ids: Mapping[str, str]) -> Iterator[str]:
+def _render_oversized(over: Mapping[UUID, Sequence[Excess]], ids: Mapping[str, str]) -> Iterator[str]:
     """The managed sessions of which requests were larger than their window, each with the largest."""
     for stream, found in over.items():
         largest = max(found, key=lambda each: each.sent)
@@ -121,13 +112,13 @@ def _render_oversized(over: "Mapping[UUID, Sequence[Excess]]", ids: Mapping[str,
         yield f"Session {ids[str(stream)]} sent more than its window {times}, the most: {excess_text(largest)}."
 
 
-def _damages(listed: "SessionList", overviews: "Sequence[SessionOverview]") -> "dict[UUID, str]":
+def _damages(listed: SessionList, overviews: Sequence[SessionOverview]) -> dict[UUID, str]:
     """What is wrong with sessions: of all that the log is known to be damaged in, and of those that were listed."""
     known = {stream: damage.sentence for stream, damage in listed.damaged.items()}
     return known | {each.stream: each.damage for each in overviews if each.damage is not None}
 
 
-def _render_damaged(damages: "Mapping[UUID, str]") -> Iterator[str]:
+def _render_damaged(damages: Mapping[UUID, str]) -> Iterator[str]:
     """The damaged sessions, and what to do about them."""
     for stream, damage in list(damages.items())[:SHOWN]:
         yield f"Session {stream} is damaged: {printable(damage)}."
@@ -148,7 +139,7 @@ def short_ids(ids: list[str]) -> dict[str, str]:
     return {each: each[:length] for each in ids}
 
 
-def _list_as_json(listed: "SessionList", overviews: "Sequence[SessionOverview]", over: "Over") -> list[dict[str, Any]]:
+def _list_as_json(listed: SessionList, overviews: Sequence[SessionOverview], over: Over) -> list[dict[str, Any]]:
     both = zip(listed.sessions, overviews, strict=True)
     rows = [_as_json(each, overview, over.get(each.stream, ())) for each, overview in both]
     unlisted = listed.damaged.keys() - {each.stream for each in listed.sessions}
@@ -158,45 +149,26 @@ def _list_as_json(listed: "SessionList", overviews: "Sequence[SessionOverview]",
     ]
 
 
-def _as_json(session: "ListedSession", overview: "SessionOverview", over: "Sequence[Excess]") -> dict[str, Any]:
+def _as_json(session: ListedSession, overview: SessionOverview, over: Sequence[Excess]) -> dict[str, Any]:
     return {
-        "id": str(session.stream),
-        "external_id": session.external_id,
-        "title": overview.title,
-        "project": overview.project,
-        "client": session.client,
-        "model": session.model,
-        "mode": overview.mode.value,
+        **members(session, "external_id client model turns", id="stream"),
+        **members(overview, "title project mode damage", context_tokens="context"),
         "priced": is_priced(session.model),
         "unpriced_models": sorted(overview.unknown),
         "branches": [
-            _branch(each.name, each.parent, each.forked_at, each.last, each.decision) for each in session.branches
+            branch_as_json(each.name, each.parent, each.forked_at, each.last, each.decision)
+            for each in session.branches
         ],
-        "turns": session.turns,
-        "context_tokens": overview.context,
         "dollars": dollars(overview.cost),
         "dollars_saved": dollars(overview.saved),
         "oversized": [excess_as_json(each) for each in over],
         "imported_at": None if session.imported_at is None else iso_time(session.imported_at),
         "started_at": iso_time(session.first_at),
         "last_active_at": iso_time(session.last_at),
-        "damage": overview.damage,
     }
 
 
-def _branch(
-    name: str, parent: str | None, forked_at: int, last: int, decision: "BranchModeSet | ListedDecision | None"
-) -> dict[str, Any]:
-    return {
-        "id": name,
-        "parent": parent,
-        "forked_at": forked_at if parent is not None else None,
-        "turns": last,
-        **decision_as_json(decision),
-    }
-
-
-def _row(each: "SessionOverview", now: int) -> tuple[str, ...]:
+def _row(each: SessionOverview, now: int) -> tuple[str, ...]:
     known = {"imported": each.imported_at is not None, "forgotten": each.forgotten, "damaged": each.damage is not None}
     marks = "".join(f" ({mark})" for mark, is_so in known.items() if is_so)
     folder = "/".join((each.project or "-").rstrip("/").split("/")[-2:])
@@ -219,102 +191,3 @@ def age_text(microseconds: int) -> str:
         if seconds >= size:
             return f"{seconds // size} {unit}"
     return "now"
-
-
-@click.command()
-@session_argument
-@click.option("--turns", is_flag=True, help="List the turns of each branch, too.")
-@log_options()
-@json_option
-def branches(session: str, turns: bool, as_json: bool, **options: object) -> None:
-    """List the branches of a session: the context windows of the main agent, of sub-agents and side calls, and what
-    was left when the user went back.
-
-    A fork goes on from the turn of its parent after which it left; up to there its turns are the parent's.
-    """
-    from mnemosyne.services.sessions import read_history
-
-    _, history = with_log(log_of(options), lambda storage: read_history(storage, session))
-    if as_json:
-        print_json([_details(line, history.modes.get(line.name), turns) for line in history.lines.values()])
-        return
-    headers = ("BRANCH", "KIND", "LEFT", "AFTER TURN", "TURNS", "OPENED", "AGENT", "UPSTREAM")
-    rows = [(*_branch_row(line), decision_text(history.modes.get(line.name))) for line in history.lines.values()]
-    print_table(headers, rows, right="TURNS", whole="OPENED")
-    if turns:
-        for line in history.lines.values():
-            say()
-            _print_turns(line)
-
-
-def _branch_row(line: "BranchTurns") -> tuple[str, ...]:
-    opened = line.opened
-    after = str(opened.forked_at) if opened.parent is not None else "-"
-    return (
-        line.name,
-        opened.kind.value,
-        opened.parent or "-",
-        after,
-        str(line.last),
-        local_time(opened.at),
-        opened.agent_id or "-",
-    )
-
-
-def _print_turns(line: "BranchTurns") -> None:
-    headers = ("TURN", "STATUS", "RELATION", "MODEL", "BYTES", "MESSAGES", "STOP REASON", "AT")
-    rows = [
-        (
-            address_of(attempt),
-            attempt.status.value,
-            attempt.began.relation.value,
-            attempt.began.model or "-",
-            bytes_text(attempt.began.size),
-            str(attempt.messages),
-            getattr(attempt.ended, "stop_reason", None) or getattr(attempt.ended, "reason", None) or "-",
-            local_time(attempt.began.at),
-        )
-        for attempt in line.attempts
-    ]
-    say(f"{line.name}:", bold=True)
-    print_table(headers, rows, right="BYTES MESSAGES", whole="TURN AT", spare=("MODEL", "RELATION"))
-
-
-def address_of(attempt: "Attempt") -> str:
-    """``7``, or ``7.2`` where it is not the first attempt; ``7/1`` for a round of it."""
-    at = attempt.address
-    turn = str(at.turn) if at.attempt == 1 else f"{at.turn}.{at.attempt}"
-    return turn if attempt.round is None else f"{turn}/{attempt.round.began.round}"
-
-
-def _details(line: "BranchTurns", decision: "BranchModeSet | None", turns: bool) -> dict[str, Any]:
-    opened = line.opened
-    details = _branch(opened.branch, opened.parent, opened.forked_at, line.last, decision) | {
-        "kind": opened.kind.value,
-        "inherits": opened.inherits,
-        "lane": opened.lane,
-        "agent_id": opened.agent_id,
-        "opened_at": iso_time(opened.at),
-    }
-    return details | {"taken": [_turn(attempt) for attempt in line.attempts]} if turns else details
-
-
-def _turn(attempt: "Attempt") -> dict[str, Any]:
-    began, ended = attempt.began, attempt.ended
-    return {
-        "turn": began.turn,
-        "attempt": began.attempt,
-        "version": attempt.version,
-        "status": attempt.status.value,
-        "relation": began.relation.value,
-        "model": began.model,
-        "bytes": began.size,
-        "messages": attempt.messages,
-        "sha256": began.sha256.hex(),
-        "http_status": ended.status if ended else None,
-        "stop_reason": getattr(ended, "stop_reason", None),
-        "reason": getattr(ended, "reason", None),
-        "usage": dict(ended.usage) if ended else None,
-        "at": iso_time(began.at),
-        "ended_at": iso_time(ended.at) if ended else None,
-    }

@@ -2,19 +2,18 @@
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
+from mnemosyne.adapters.postgres.sql_views import QueryAnswer, admit_reader, ask_views
+from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import print_json, say
+from mnemosyne.cli.query_answers import answer_as_json, print_answer
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import plural
-
-if TYPE_CHECKING:
-    from mnemosyne.adapters.postgres.sql_views import QueryAnswer
-    from mnemosyne.app.read_models import OpenReadModels
+from mnemosyne.projections.catalog import ALL
 
 
 @click.command(no_args_is_help=True)
@@ -41,8 +40,6 @@ def sql(query: str, seconds: float, as_json: bool, **options: object) -> None:
     and what is known beyond sessions; docs/sql.md tells their columns and ten questions. They show one tenant. Times
     are UTC.
     """
-    from mnemosyne.cli.query_answers import answer_as_json, print_answer
-
     text = sys.stdin.read() if query == "-" else query
     if not text.strip():
         raise click.UsageError("QUERY is empty.")
@@ -75,15 +72,10 @@ def sql_reader(role: str, **options: object) -> None:
         say(f"The role is new and has no password; \\password {role} in psql gives it one.")
 
 
-async def _ask(models: "OpenReadModels", *, query: str, tenant: str, seconds: float, ours_alone: bool) -> "QueryAnswer":
-    from mnemosyne.adapters.postgres.sql_views import ask_views
-    from mnemosyne.projections.catalog import ALL
-
+async def _ask(models: OpenReadModels, *, query: str, tenant: str, seconds: float, ours_alone: bool) -> QueryAnswer:
     await models.refresh(ALL)
     return await ask_views(models.database, query, tenant=tenant, seconds=seconds, ours_alone=ours_alone)
 
 
-async def _admit(models: "OpenReadModels", *, role: str, tenant: str) -> bool:
-    from mnemosyne.adapters.postgres.sql_views import admit_reader
-
+async def _admit(models: OpenReadModels, *, role: str, tenant: str) -> bool:
     return await admit_reader(models.database, role, tenant)

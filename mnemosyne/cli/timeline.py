@@ -5,10 +5,13 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from rich.console import Group, RenderableType
+from rich.text import Text
 
+from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.plotting import braille
 from mnemosyne.cli.printing import fits_encoding, iso_time, local_time, print_json, say, show, table_of
 from mnemosyne.cli.private_files import write_private
@@ -18,12 +21,8 @@ from mnemosyne.cli.reading import json_option, log_of, log_options, session_argu
 from mnemosyne.cli.windows import mode_text
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.figures import count_text, dollars, dollars_text, plural, printable, seconds_text
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from mnemosyne.app.read_models import OpenReadModels
-    from mnemosyne.services.timeline import Timeline
+from mnemosyne.services.charts import COLOURS, line_chart
+from mnemosyne.services.timeline import Timeline, read_timeline, total
 
 PLOT_WIDTH, PLOT_HEIGHT = 60, 6
 
@@ -60,9 +59,7 @@ def timeline(
         raise click.UsageError("--watch goes with neither --json nor --plot.")
     config = log_of(options)
 
-    async def read(models: "OpenReadModels") -> "Timeline":
-        from mnemosyne.services.timeline import read_timeline
-
+    async def read(models: OpenReadModels) -> Timeline:
         return await read_timeline(models, session, branch)
 
     if watch:
@@ -80,7 +77,7 @@ def timeline(
 # For programs
 
 
-def _as_json(found: "Timeline") -> dict[str, Any]:
+def _as_json(found: Timeline) -> dict[str, Any]:
     return {
         "session": _plain(found.session),
         "branches": [_plain(row) for row in found.branches],
@@ -115,19 +112,15 @@ def _plain(row: Row) -> dict[str, Any]:
 # For people
 
 
-def _render(found: "Timeline", *, last: int | None = None) -> "RenderableType":
+def _render(found: Timeline, *, last: int | None = None) -> RenderableType:
     """All of it, or only the ``last`` lines of the table."""
-    from rich.console import Group
-
     parts: list[RenderableType] = [_headline(found), _table(found, last)]
     if chart := _chart(found):
         parts.append(chart)
     return Group(*parts)
 
 
-def _headline(found: "Timeline") -> "RenderableType":
-    from rich.text import Text
-
+def _headline(found: Timeline) -> RenderableType:
     row = found.session
     client = " ".join(filter(None, (row["client"], row["client_version"])))
     turns = len({(turn["branch"], turn["turn"]) for turn in found.turns})
@@ -148,7 +141,7 @@ HEADERS = ("TURN", "WHEN", "MODEL", "IN", "READ", "WRITE", "OUT", "COST", "TOOK"
 NUMBERS = "WHEN IN READ WRITE OUT COST TOOK"
 
 
-def _table(found: "Timeline", last: int | None) -> "RenderableType":
+def _table(found: Timeline, last: int | None) -> RenderableType:
     depths = _depths(found.branches)
     days = {local_time(row["began_at"])[:DATE] for row in found.turns}
     clock = _time_of_day if len(days) == 1 else local_time
@@ -178,8 +171,6 @@ def _depths(branches: Sequence[Row]) -> dict[str, int]:
 
 
 def _cells(row: Row, depths: Mapping[str, int], clock: Callable[[int], str]) -> tuple[str, ...]:
-    from mnemosyne.services.timeline import total
-
     attempt = f".{row['attempt']}" if row["attempt"] > 1 else ""
     written = total(row, ("cache_write_5m_tokens", "cache_write_1h_tokens"))
     took = row["ended_at"] - row["began_at"] if row["ended_at"] is not None else None
@@ -237,10 +228,8 @@ def _remark(name: str, when: str, text: str) -> tuple[str, ...]:
 # Pictures
 
 
-def _chart(found: "Timeline") -> "RenderableType | None":
+def _chart(found: Timeline) -> RenderableType | None:
     """The longest line, where the terminal can show it."""
-    from rich.text import Text
-
     lines = found.context_sizes
     longest = max(lines, key=lambda branch: len(lines[branch]), default=None)
     if longest is None or len(lines[longest]) < 2:
@@ -250,10 +239,8 @@ def _chart(found: "Timeline") -> "RenderableType | None":
     return Text(picture) if fits_encoding(picture) else None
 
 
-def _draw(found: "Timeline", file: Path) -> None:
+def _draw(found: Timeline, file: Path) -> None:
     """The lines of the longest branches; more would not be told apart."""
-    from mnemosyne.services.charts import COLOURS, line_chart
-
     name = printable(found.session["external_id"] or found.session["stream"])
     lines = sorted(found.context_sizes.items(), key=lambda line: -len(line[1]))[: len(COLOURS)]
     picture = line_chart(f"Context of {name}", dict(lines), across="turn", up="tokens")

@@ -1,21 +1,17 @@
 """``mnemosyne objects --topics``: what a branch of a session was about, and when."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
 
 from mnemosyne.cli.printing import print_json, print_table, say
+from mnemosyne.domain.history.memory_travel import Moment
+from mnemosyne.domain.segmentation.episodes import FIRST_TURN, Episode, Topics, topics_of
 from mnemosyne.figures import plural, printable
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from mnemosyne.domain.history.memory_travel import Moment
-    from mnemosyne.domain.segmentation.episodes import Episode, Topics
+from mnemosyne.services.unstructuring import members
 
 
-def show_topics(stream: "UUID", found: "Moment", as_json: bool) -> None:
+def show_topics(stream: UUID, found: Moment, as_json: bool) -> None:
     """Print the episodes and themes at a moment."""
-    from mnemosyne.domain.segmentation.episodes import FIRST_TURN, topics_of
-
     topics = topics_of(found.memory, found.branch)
     if as_json:
         print_json({"session": str(stream), "branch": found.branch, "turn": found.turn, **topics_as_json(topics)})
@@ -32,13 +28,13 @@ def show_topics(stream: "UUID", found: "Moment", as_json: bool) -> None:
 TOPIC_HEADERS = ("ID", "TURNS", "OBJECTS", "THEME", "ABOUT")
 
 
-def topic_rows(topics: "Topics") -> list[tuple[str, ...]]:
+def topic_rows(topics: Topics) -> list[tuple[str, ...]]:
     """A row for each episode; those of one theme name the first of them."""
     again = {episode.theme for theme in topics.themes for episode in theme}
     return [_row(each, again) for each in topics.episodes]
 
 
-def _row(episode: "Episode", again: "set[str | None]") -> tuple[str, ...]:
+def _row(episode: Episode, again: set[str | None]) -> tuple[str, ...]:
     return (
         episode.object or "(goes on)",
         f"{episode.first_turn}-{episode.last_turn}",
@@ -48,19 +44,11 @@ def _row(episode: "Episode", again: "set[str | None]") -> tuple[str, ...]:
     )
 
 
-def topics_as_json(topics: "Topics") -> dict[str, Any]:
+def topics_as_json(topics: Topics) -> dict[str, Any]:
     """The same for programs."""
     return {
         "episodes": [
-            {
-                "id": each.object,
-                "theme": each.theme,
-                "first_turn": each.first_turn,
-                "last_turn": each.last_turn,
-                "objects": list(each.parts),
-                "about": each.about,
-            }
-            for each in topics.episodes
+            members(each, "theme first_turn last_turn about", id="object", objects="parts") for each in topics.episodes
         ],
         "themes": [[each.object for each in theme] for theme in topics.themes],
     }

@@ -10,6 +10,7 @@ from tempfile import NamedTemporaryFile
 
 import click
 
+from mnemosyne.app.storage import event_codec
 from mnemosyne.cli.printing import bytes_text, print_json, progress_bar, say
 from mnemosyne.cli.private_files import private_file
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument, with_log
@@ -17,6 +18,7 @@ from mnemosyne.cli.settings import configuration
 from mnemosyne.cli.windows import now_us
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import plural
+from mnemosyne.services.exporting import Importing, import_file, write_session
 
 
 @click.command()
@@ -39,8 +41,6 @@ def export(session: str, output: Path | None, redact: bool, as_json: bool, **opt
     """
     if as_json and output is None:
         raise click.UsageError("--json needs --output: standard output is the session's.")
-    from mnemosyne.app.storage import event_codec
-    from mnemosyne.services.exporting import write_session
 
     config = log_of(options)
     if output is None:
@@ -76,9 +76,6 @@ def import_command(file: Path, as_json: bool, **options: object) -> None:
     file goes on from what is here, the rest is added. Wherever it is shown, the session is marked as imported: who
     said what and when, and what it cost, is the file's account. It must be the tenant's own; --tenant names another.
     """
-    from mnemosyne.app.storage import event_codec
-    from mnemosyne.services.exporting import Importing, import_file
-
     config = configuration(options)
     importing = Importing(config.tenant, now_us(), secrets.token_hex(8))
     with _regular(file) as path, progress_bar("import") as progress:

@@ -2,21 +2,20 @@
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import attrs
 import click
+import trio
 
+from mnemosyne.adapters.embedded.upgrading import Upgraded, upgrade
+from mnemosyne.app.upgrading import Carried, carry_log
 from mnemosyne.cli.backup import backup_progress, contents_text
 from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.reading import json_option, log_of, log_options
 from mnemosyne.cli.windows import now_us
+from mnemosyne.config import Config
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import plural
-
-if TYPE_CHECKING:
-    from mnemosyne.adapters.embedded.upgrading import Upgraded
-    from mnemosyne.app.upgrading import Carried
-    from mnemosyne.config import Config
 
 
 @click.command()
@@ -64,25 +63,16 @@ def upgrade_database(to_dsn: str | None, as_json: bool, **options: object) -> No
     _tell(found, told, sentence, as_json)
 
 
-def _carry(config: "Config", target: str) -> "Carried":
-    import trio
+def _carry(config: Config, target: str) -> Carried:
 
-    from mnemosyne.app.upgrading import carry_log
-
-    async def run() -> "Carried":
+    async def run() -> Carried:
         with tempfile.TemporaryDirectory(prefix="mnemosyne-") as folder, backup_progress("carry") as progress:
             return await carry_log(config, target, Path(folder), now_us(), progress, progress_bar)
 
     return trio.run(run)
 
 
-def _upgrade(config: "Config") -> "tuple[Upgraded | None, Carried | None]":
-    import attrs
-    import trio
-
-    from mnemosyne.adapters.embedded.upgrading import upgrade
-    from mnemosyne.app.upgrading import carry_log
-
+def _upgrade(config: Config) -> tuple[Upgraded | None, Carried | None]:
     carried: list[Carried] = []
 
     async def carry(old: str, new: str, folder: Path) -> None:
@@ -94,7 +84,7 @@ def _upgrade(config: "Config") -> "tuple[Upgraded | None, Carried | None]":
     return done, carried[0] if carried else None
 
 
-def _tell(carried: "Carried", more: dict[str, object], sentence: str, as_json: bool) -> None:
+def _tell(carried: Carried, more: dict[str, object], sentence: str, as_json: bool) -> None:
     turns = sum(each.turns for each in carried.sessions)
     if as_json:
         held = {"events": carried.held.events, "contents": carried.held.contents}

@@ -2,11 +2,14 @@
 
 from collections.abc import Hashable
 from datetime import UTC, tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import click
+from rich.console import Group, RenderableType
+from rich.text import Text
 
+from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.accounts import quota_lines
 from mnemosyne.cli.printing import price_sentence, print_json, say, show, table_of
 from mnemosyne.cli.read_models import watch as show_changes
@@ -14,12 +17,8 @@ from mnemosyne.cli.read_models import watch_option, with_read_models
 from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness
 from mnemosyne.cli.settings import configuration
 from mnemosyne.figures import count_text, dollars, dollars_text, printable
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from mnemosyne.app.read_models import OpenReadModels
-    from mnemosyne.services.usage import Consumption, Grouping, Usage
+from mnemosyne.services.unstructuring import members
+from mnemosyne.services.usage import Consumption, Grouping, Usage, read_usage
 
 HEADERS = ("REPLIES", "IN", "READ", "WRITE", "OUT", "COST")
 
@@ -29,7 +28,7 @@ HEADERS = ("REPLIES", "IN", "READ", "WRITE", "OUT", "COST")
 @watch_option
 @log_options()
 @json_option
-def usage(by: "Grouping", watch: bool, as_json: bool, **options: object) -> None:
+def usage(by: Grouping, watch: bool, as_json: bool, **options: object) -> None:
     """Show what was used: the tokens that the provider counted, and what they cost at list prices.
 
     IN is what the provider computed anew, READ what it had in its cache, WRITE what it put there, OUT what it answered.
@@ -52,9 +51,7 @@ def usage(by: "Grouping", watch: bool, as_json: bool, **options: object) -> None
         return
     zone: tzinfo | None = UTC if as_json else None
 
-    async def read(models: "OpenReadModels") -> "Usage":
-        from mnemosyne.services.usage import read_usage
-
+    async def read(models: OpenReadModels) -> Usage:
         return await read_usage(models, by, zone)
 
     if watch:
@@ -69,31 +66,23 @@ def usage(by: "Grouping", watch: bool, as_json: bool, **options: object) -> None
         say("No reply has told what it used yet.", err=True)
 
 
-def _as_json(found: "Usage", group: Hashable) -> dict[str, Any]:
+def _as_json(found: Usage, group: Hashable) -> dict[str, Any]:
     use = found.groups[group]
-    tokens = use.tokens
     named: dict[str, Any] = {found.by: group}
     if found.by == "session":
         taken = {window.span: window.taken.get(group, 0.0) for window in found.quota if isinstance(group, UUID)}
         named = {"session": str(group), "external_id": found.names.get(group), "quota": taken}
     return {
         **named,
-        "replies": use.replies,
-        "input_tokens": tokens.input,
-        "cache_read_tokens": tokens.read,
-        "cache_write_5m_tokens": tokens.write_5m,
-        "cache_write_1h_tokens": tokens.write_1h,
-        "output_tokens": tokens.output,
+        **members(use, "replies", unpriced_replies="unpriced"),
+        **members(use.tokens, input_tokens="input", cache_read_tokens="read", output_tokens="output"),
+        **members(use.tokens, cache_write_5m_tokens="write_5m", cache_write_1h_tokens="write_1h"),
         "dollars": dollars(use.price),
-        "unpriced_replies": use.unpriced,
         "unpriced_models": sorted(use.unknown),
     }
 
 
-def _table(found: "Usage") -> "RenderableType":
-    from rich.console import Group
-    from rich.text import Text
-
+def _table(found: Usage) -> RenderableType:
     rows = [(_name(found, group), *_cells(use)) for group, use in found.groups.items()]
     styles = [""] * len(rows)
     if len(rows) > 1:
@@ -105,19 +94,19 @@ def _table(found: "Usage") -> "RenderableType":
     return Group(table, *more) if more else table
 
 
-def _name(found: "Usage", group: Hashable) -> str:
+def _name(found: Usage, group: Hashable) -> str:
     if found.by == "session":
         return f"{str(group)[:8]} {printable(found.names.get(group, ''))}".rstrip()
     return "(none named)" if group is None else printable(group)
 
 
-def _cells(use: "Consumption") -> tuple[str, ...]:
+def _cells(use: Consumption) -> tuple[str, ...]:
     tokens = use.tokens
     counts = (tokens.input, tokens.read, tokens.write_5m + tokens.write_1h, tokens.output)
     mark = "+" if use.unpriced and use.unpriced < use.replies else ""
     return (str(use.replies), *map(count_text, counts), dollars_text(use.price) + mark)
 
 
-def _render_unpriced(total: "Consumption") -> str:
+def _render_unpriced(total: Consumption) -> str:
     replies = "1 reply is" if total.unpriced == 1 else f"{total.unpriced} replies are"
     return price_sentence(total.unknown, replies)

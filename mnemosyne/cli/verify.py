@@ -1,6 +1,6 @@
 """``mnemosyne verify``."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -8,9 +8,8 @@ from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, render_emptiness, with_log
 from mnemosyne.cli.settings import configuration
 from mnemosyne.figures import plural
-
-if TYPE_CHECKING:
-    from mnemosyne.services.verifying import Verification
+from mnemosyne.services.unstructuring import members
+from mnemosyne.services.verifying import Verification, verify_sessions
 
 
 @click.command()
@@ -26,8 +25,6 @@ def verify(ctx: click.Context, /, session: str | None, as_json: bool, **options:
     requests that the client repeated, the rounds with the provider that a managed turn took, and turns that went
     through without a record while the database was away. The exit code is 1 if anything differs or cannot be read.
     """
-    from mnemosyne.services.verifying import verify_sessions
-
     config = configuration(options) if session is None else log_of(options)
     found: list[Verification] = []
     if has_log(config):
@@ -42,7 +39,7 @@ def verify(ctx: click.Context, /, session: str | None, as_json: bool, **options:
     ctx.exit(0 if all(each.is_sound for each in found) else 1)
 
 
-def _text(found: "Verification") -> str:
+def _text(found: Verification) -> str:
     if found.unreadable is not None:
         return f"cannot be read: {found.unreadable}"
     if found.differences:
@@ -58,25 +55,10 @@ def _text(found: "Verification") -> str:
     return f"ok {plural(found.turns, 'turn')}" + (f" ({besides} besides)" if besides else "") + missing
 
 
-def _as_json(found: "Verification") -> dict[str, Any]:
+def _as_json(found: Verification) -> dict[str, Any]:
+    counted = "verdict turns attempts rounds checked forgotten unrecorded unreadable"
+    place = {"branch": "address.branch", "turn": "address.turn", "attempt": "address.attempt"}
     return {
-        "id": str(found.session),
-        "external_id": found.external_id,
-        "verdict": found.verdict,
-        "turns": found.turns,
-        "attempts": found.attempts,
-        "rounds": found.rounds,
-        "checked": found.checked,
-        "forgotten": found.forgotten,
-        "unrecorded": found.unrecorded,
-        "unreadable": found.unreadable,
-        "differences": [
-            {
-                "branch": difference.address.branch,
-                "turn": difference.address.turn,
-                "attempt": difference.address.attempt,
-                "what": difference.what,
-            }
-            for difference in found.differences
-        ],
+        **members(found, f"external_id {counted}", id="session"),
+        "differences": [members(each, "what", **place) for each in found.differences],
     }

@@ -4,18 +4,23 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from mnemosyne.figures import count_text, plural
+from mnemosyne.figures import count_text, plural, printable
+from mnemosyne.services.unstructuring import members
 
 if TYPE_CHECKING:
     from mnemosyne.domain.history.excess import Excess
     from mnemosyne.domain.history.foresight import Foreseen
     from mnemosyne.domain.history.working_set import WindowView
+    from mnemosyne.domain.objects.aggregate import MemoryObject
     from mnemosyne.domain.objects.protection import Resident
     from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan
     from mnemosyne.domain.window.planning import Stay
     from mnemosyne.services.session_list import ListedDecision
 
 WIDTH = 20
+
+SOURCE = 40
+"""Characters of a source that are shown in a table."""
 
 
 def window_line(view: "WindowView") -> str:
@@ -45,18 +50,9 @@ def percent(part: int, whole: int) -> str:
 
 def window_as_json(view: "WindowView") -> dict[str, Any]:
     """The window of a turn."""
-    return {
-        "branch": view.branch,
-        "turn": view.turn,
-        "zone": view.zone,
-        "window": {
-            "prompt_tokens": view.tokens,
-            "fixed_tokens": view.fixed,
-            "history_tokens": view.history,
-            "usable_tokens": view.usable,
-            "counted_tokens": view.counted,
-        },
-    }
+    sizes = {"fixed_tokens": "fixed", "history_tokens": "history", "usable_tokens": "usable"}
+    window = members(view, prompt_tokens="tokens", counted_tokens="counted", **sizes)
+    return {**members(view, "branch turn zone"), "window": window}
 
 
 def flags(standing: "Resident", turn: int, planned: "Foreseen | Stay | None") -> list[str]:
@@ -90,15 +86,30 @@ def excess_text(found: "Excess") -> str:
 
 def excess_as_json(found: "Excess") -> dict[str, Any]:
     """A request that was larger than its window."""
-    return {
-        "branch": found.branch,
-        "turn": found.turn,
-        "window_tokens": found.window,
-        "sent_tokens": found.sent,
-        "new_tokens": found.new,
-        "fixed_tokens": found.fixed,
-        "why": found.why,
-    }
+    sizes = {"window_tokens": "window", "sent_tokens": "sent", "new_tokens": "new", "fixed_tokens": "fixed"}
+    return members(found, "branch turn why", **sizes)
+
+
+def source_text(each: "MemoryObject") -> str:
+    """Where it is from, or what it is."""
+    text = each.stub if each.source_tool is None else render_source(each, each.source_tool)
+    text = printable(" ".join(text.split())) or "(forgotten)"
+    if len(text) <= SOURCE:
+        return text
+    if each.source_key is not None and each.source_key.startswith("/"):  # what tells files apart is at the end
+        return f"{each.source_tool} …{text[len(str(each.source_tool)) + 2 - SOURCE :]}"
+    return text[: SOURCE - 1] + "…"
+
+
+def render_source(each: "MemoryObject", tool: str) -> str:
+    """The tool with what it was asked for, which may begin with its name."""
+    key = each.source_key
+    return tool if key is None else key if key.startswith(tool) else f"{tool} {key}"
+
+
+def turns_text(each: "MemoryObject") -> str:
+    """``3`` or ``3-5``."""
+    return str(each.first_turn) if each.first_turn == each.last_turn else f"{each.first_turn}-{each.last_turn}"
 
 
 # What the planner would do
@@ -136,12 +147,7 @@ def plan_as_json(planned: "Foreseen | Stay | None") -> dict[str, Any] | None:
         "epoch": epoch_as_json(planned.began),
         "why_not": None,
         "objects": [
-            {
-                "object": each.object,
-                "before": each.before.label,
-                "after": each.after.label,
-                "tokens": planned.freed.get(each.object),
-            }
+            {**members(each, "object before after"), "tokens": planned.freed.get(each.object)}
             for each in planned.changes
         ],
     }
@@ -149,7 +155,7 @@ def plan_as_json(planned: "Foreseen | Stay | None") -> dict[str, Any] | None:
 
 def epoch_as_json(began: "EpochBegan") -> dict[str, Any]:
     """An epoch, for programs."""
-    return {name: getattr(began, name) for name in ("epoch", "reason", "freed", "price", "payback", "hour")}
+    return members(began, "epoch reason freed price payback hour")
 
 
 # Whether it is managed

@@ -31,6 +31,7 @@ from mnemosyne.domain.knowledge.recalling import Nearness, PlacedEntry, Recalled
 from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold_up_to
 from mnemosyne.errors import BadEntry, NotFound
 from mnemosyne.services.sessions import Archive
+from mnemosyne.services.unstructuring import members
 
 Member = TypeVar("Member", EntryKind, Scope, EntrySource)
 
@@ -324,34 +325,13 @@ def _find_line(wanted: str, entries: Mapping[str, Entry]) -> set[str]:
 def describe(found: PlacedEntry | RecalledEntry) -> dict[str, Any]:
     """An entry as a JSON object; times are µs of UTC."""
     entry, provenance = found.entry, found.entry.provenance
-    told: dict[str, Any] = {
-        "id": entry.id,
-        "scope": found.place.scope.value,
-        "key": found.place.key,
-        "kind": entry.kind.value,
-        "content": entry.content,
-        "summary": entry.summary,
-        "detail": entry.detail,
-        "source": entry.source.value,
-        "confidence": entry.confidence,
-        "valid_from": entry.valid_from,
-        "valid_until": entry.valid_until,
-        "recorded_at": entry.recorded_at,
-        "confirmed_at": entry.confirmed_at,
-        "ended": entry.ended.value if entry.ended else None,
-        "replaces": entry.replaces,
-        "replaced_by": entry.replaced_by,
+    text = "id kind content summary detail source confidence ended replaces replaced_by write"
+    told = {
+        **members(entry, f"{text} valid_from valid_until recorded_at confirmed_at"),
+        **members(found.place, "scope key"),
         "links": [{"relation": relation, "id": other} for relation, other in entry.links],
-        "write": entry.write,
-        "provenance": None,
+        "provenance": None if provenance is None else members(provenance, "session branch turn object"),
     }
-    if provenance is not None:
-        told["provenance"] = {
-            "session": str(provenance.session),
-            "branch": provenance.branch,
-            "turn": provenance.turn,
-            "object": provenance.object,
-        }
     if isinstance(found, RecalledEntry):
         told |= {"score": round(found.score, 3), "relevance": round(found.relevance, 3)}
     return told
@@ -360,7 +340,7 @@ def describe(found: PlacedEntry | RecalledEntry) -> dict[str, Any]:
 def describe_write(done: WriteReport) -> dict[str, Any]:
     """What a write did as a JSON object."""
     entry = describe(PlacedEntry(done.place, done.entry)) if done.entry is not None else None
-    return {"what": done.what, "write": done.write, "why": done.why, "scope": done.scope.value, "entry": entry}
+    return {**members(done, "what write why scope"), "entry": entry}
 
 
 def parse_member(kind: type[Member], value: object, what: str) -> Member:

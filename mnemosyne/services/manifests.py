@@ -18,6 +18,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import ContentMissing, NotFound
 from mnemosyne.services import contexts, sessions
 from mnemosyne.services.sessions import Archive
+from mnemosyne.services.unstructuring import members
 
 
 async def read_manifest(archive: Archive, session: str, branch: str, turn: str | None) -> Manifest:
@@ -93,62 +94,38 @@ async def _read_texts(archive: Archive, stream: UUID, known: Known) -> Mapping[s
 
 def manifest_as_json(manifest: Manifest) -> dict[str, Any]:
     """The manifest as JSON; ``manifest`` is the version of its shape."""
-    attempt = manifest.attempt
-    settings, assessed, epoch = manifest.settings, manifest.assessed, manifest.epoch
+    attempt, settings = manifest.attempt, manifest.settings
+    assessed, epoch = manifest.assessed, manifest.epoch
+    policies = ("window", "strict", "tool_budget", "tariff")
     return {
         "manifest": SHAPE,
         "session": str(manifest.stream),
-        "branch": attempt.began.branch,
-        "turn": attempt.began.turn,
-        "attempt": attempt.began.attempt,
+        **members(attempt.began, "branch turn attempt"),
         "round": attempt.round.began.round if attempt.round is not None else None,
         "request": {
-            "sha256": manifest.sha256.hex(),
+            **members(manifest, "sha256 tokens metadata", bytes="size", model="attempt.began.model"),
             "ok": manifest.sha256 == attempt.proof,
-            "bytes": manifest.size,
-            "tokens": manifest.tokens,
-            "metadata": manifest.metadata,
-            "model": attempt.began.model,
         },
         "policy": {
             "mode": manifest.mode.value if attempt.round is not None else Mode.OBSERVE.value,
-            "window": settings.window if settings is not None else None,
-            "strict": settings.strict if settings is not None else None,
-            "tool_budget": settings.tool_budget if settings is not None else None,
-            "tariff": settings.tariff if settings is not None else None,
+            **{name: getattr(settings, name, None) for name in policies},
         },
-        "budget": None
-        if assessed is None
-        else {
-            "tokens": assessed.tokens,
-            "fixed": assessed.fixed,
-            "usable": assessed.usable,
-            "zone": assessed.zone,
-        },
-        "epoch": None if epoch is None else {"number": epoch.epoch, "turn": epoch.turn, "reason": epoch.reason},
-        "effective": {"sent": manifest.effective.sent, "used_later": manifest.effective.used},
+        "budget": None if assessed is None else members(assessed, "tokens fixed usable zone"),
+        "epoch": None if epoch is None else members(epoch, "turn reason", number="epoch"),
+        "effective": members(manifest.effective, "sent", used_later="used"),
         "pages": list(map(_page_as_json, manifest.pages)),
-        "others": [{"block": each.number, "what": each.use.value} for each in manifest.others],
+        "others": [members(each, block="number", what="use") for each in manifest.others],
     }
 
 
 def _page_as_json(page: ManifestPage) -> dict[str, Any]:
     each = page.object
     return {
-        "id": each.id,
-        "kind": each.kind.value,
-        "source": each.source_key,
-        "stub": each.stub,
-        "level": page.level.label,
+        **members(each, "id kind stub stale", source="source_key", tokens_in_full="tokens", worth="admission.score"),
+        **members(page, "level kept blocks", used_later="is_used"),
         "tokens": each.tokens_at(page.level),
-        "tokens_in_full": each.tokens,
         "levels": {level.label: tokens for level in Fidelity if (tokens := each.tokens_at(level)) is not None},
-        "worth": each.admission.score,
         "since": page.move.turn if page.move is not None else None,
         "why": page.move.cause.value if page.move is not None else None,
-        "kept": page.kept,
-        "pin": None if each.pin is None else {"reason": each.pin.reason, "until_turn": each.pin.until_turn},
-        "stale": each.stale,
-        "blocks": list(page.blocks),
-        "used_later": page.is_used,
+        "pin": None if each.pin is None else members(each.pin, "reason until_turn"),
     }

@@ -21,6 +21,7 @@ from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.errors import ContentForgotten, LogFailed
 from mnemosyne.services import contexts
 from mnemosyne.services.sessions import Archive
+from mnemosyne.services.unstructuring import members
 
 
 @attrs.frozen(kw_only=True)
@@ -50,8 +51,8 @@ def plan_as_json(plan: WorkPlan | None) -> Mapping[str, Any] | None:
     """A plan as a JSON object; null where there is none."""
     if plan is None:
         return None
-    items = [{"name": each.name, "text": each.text, "state": each.state.value} for each in plan.items]
-    return {"title": plan.title, "progress": plan.progress, "items": items, "turn": plan.turn, "left": plan.left}
+    items = [members(each, "name text state") for each in plan.items]
+    return {**members(plan, "title progress turn left"), "items": items}
 
 
 NOTHING = Observed()

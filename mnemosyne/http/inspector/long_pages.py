@@ -12,7 +12,7 @@ from quart import Response, g, jsonify, render_template, request, stream_with_co
 from mnemosyne.bounded import Lru
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.http.inspector.holdings import Holdings, LongView
-from mnemosyne.http.inspector.telling import as_json
+from mnemosyne.services.unstructuring import as_json
 
 REST = "<!--rest-->"
 """Where the rest stands in the template of the top."""

@@ -39,8 +39,9 @@ from mnemosyne.http.inspector.access import COOKIE, VALID_SECONDS, Access, Visit
 from mnemosyne.http.inspector.api import NEEDS_TOKEN, add_api, is_of_api
 from mnemosyne.http.inspector.holdings import Holdings, View
 from mnemosyne.http.inspector.long_pages import LongPages
-from mnemosyne.http.inspector.telling import FILTERS, as_json
+from mnemosyne.http.inspector.telling import FILTERS
 from mnemosyne.page_links import PARAMETER
+from mnemosyne.services.unstructuring import as_json
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"

@@ -1,13 +1,5 @@
 """How values are told: to people in templates, to programs as JSON."""
 
-from collections.abc import Mapping, Sequence
-from enum import Enum
-from fractions import Fraction
-from typing import Any
-from uuid import UUID
-
-import attrs
-
 from mnemosyne.domain.objects.events import FaultKind
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.figures import count_text, dollars_text, plural
@@ -15,31 +7,6 @@ from mnemosyne.terminal import harmless
 from mnemosyne.times import utc
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
-
-
-def as_json(value: Any) -> Any:
-    """A view as JSON holds it: ids and names as text, hashes in hexadecimal, amounts as numbers."""
-    if attrs.has(type(value)):
-        return {field.name: as_json(getattr(value, field.name)) for field in attrs.fields(type(value))}
-    match value:
-        case Fidelity():
-            return value.label
-        case Enum():
-            return value.value
-        case UUID():
-            return str(value)
-        case bytes():
-            return value.hex()
-        case Fraction():
-            return float(value)
-        case Mapping():
-            return {str(as_json(key)): as_json(each) for key, each in value.items()}
-        case str():
-            return value
-        case Sequence() | frozenset():
-            return [as_json(each) for each in value]
-        case _:
-            return value
 
 
 def tokens_text(count: float | None) -> str:

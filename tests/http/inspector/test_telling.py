@@ -1,15 +1,9 @@
 """Values are told to people in few characters, and to programs without loss."""
 
-import json
-from fractions import Fraction
-from uuid import UUID
-
-import attrs
 import pytest
 
-from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.figures import plural
-from mnemosyne.http.inspector.telling import DASH, MINUS, as_json, money_text, time_text, tokens_text
+from mnemosyne.http.inspector.telling import DASH, MINUS, money_text, time_text, tokens_text
 
 
 @pytest.mark.parametrize(
@@ -43,13 +37,3 @@ def test_a_time_that_no_calendar_has_is_told_all_the_same() -> None:
 
 def test_one_is_one() -> None:
     assert (plural(1, "turn"), plural(1200, "turn")) == ("1 turn", "1,200 turns")
-
-
-@attrs.frozen
-class Told:
-    values: object
-
-
-def test_json_holds_ids_hashes_and_amounts() -> None:
-    told = Told({UUID(int=1): (b"\xff", Fraction(1, 2), Fidelity.COMPACT, None, frozenset({1}))})
-    assert json.loads(json.dumps(as_json(told))) == {"values": {str(UUID(int=1)): ["ff", 0.5, "L2", None, [1]]}}

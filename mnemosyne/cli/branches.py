@@ -1,0 +1,114 @@
+"""``mnemosyne branches``: the context windows of a session."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mnemosyne.cli.printing import bytes_text, iso_time, local_time, print_json, print_table, say
+from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.cli.windows import decision_as_json, decision_text
+from mnemosyne.domain.history.time_travel import Attempt, BranchTurns
+from mnemosyne.domain.session.round_events import BranchModeSet
+from mnemosyne.services.sessions import read_history
+from mnemosyne.services.unstructuring import members
+
+if TYPE_CHECKING:
+    from mnemosyne.services.session_list import ListedDecision
+
+
+@click.command()
+@session_argument
+@click.option("--turns", is_flag=True, help="List the turns of each branch, too.")
+@log_options()
+@json_option
+def branches(session: str, turns: bool, as_json: bool, **options: object) -> None:
+    """List the branches of a session: the context windows of the main agent, of sub-agents and side calls, and what
+    was left when the user went back.
+
+    A fork goes on from the turn of its parent after which it left; up to there its turns are the parent's.
+    """
+    _, history = with_log(log_of(options), lambda storage: read_history(storage, session))
+    if as_json:
+        print_json([_details(line, history.modes.get(line.name), turns) for line in history.lines.values()])
+        return
+    headers = ("BRANCH", "KIND", "LEFT", "AFTER TURN", "TURNS", "OPENED", "AGENT", "UPSTREAM")
+    rows = [(*_branch_row(line), decision_text(history.modes.get(line.name))) for line in history.lines.values()]
+    print_table(headers, rows, right="TURNS", whole="OPENED")
+    if turns:
+        for line in history.lines.values():
+            say()
+            _print_turns(line)
+
+
+def _branch_row(line: BranchTurns) -> tuple[str, ...]:
+    opened = line.opened
+    after = str(opened.forked_at) if opened.parent is not None else "-"
+    return (
+        line.name,
+        opened.kind.value,
+        opened.parent or "-",
+        after,
+        str(line.last),
+        local_time(opened.at),
+        opened.agent_id or "-",
+    )
+
+
+def _print_turns(line: BranchTurns) -> None:
+    headers = ("TURN", "STATUS", "RELATION", "MODEL", "BYTES", "MESSAGES", "STOP REASON", "AT")
+    rows = [
+        (
+            address_of(attempt),
+            attempt.status.value,
+            attempt.began.relation.value,
+            attempt.began.model or "-",
+            bytes_text(attempt.began.size),
+            str(attempt.messages),
+            getattr(attempt.ended, "stop_reason", None) or getattr(attempt.ended, "reason", None) or "-",
+            local_time(attempt.began.at),
+        )
+        for attempt in line.attempts
+    ]
+    say(f"{line.name}:", bold=True)
+    print_table(headers, rows, right="BYTES MESSAGES", whole="TURN AT", spare=("MODEL", "RELATION"))
+
+
+def address_of(attempt: Attempt) -> str:
+    """``7``, or ``7.2`` where it is not the first attempt; ``7/1`` for a round of it."""
+    at = attempt.address
+    turn = str(at.turn) if at.attempt == 1 else f"{at.turn}.{at.attempt}"
+    return turn if attempt.round is None else f"{turn}/{attempt.round.began.round}"
+
+
+def _details(line: BranchTurns, decision: BranchModeSet | None, turns: bool) -> dict[str, Any]:
+    opened = line.opened
+    details = branch_as_json(opened.branch, opened.parent, opened.forked_at, line.last, decision)
+    details |= members(opened, "kind inherits lane agent_id") | {"opened_at": iso_time(opened.at)}
+    return details | {"taken": [_turn(attempt) for attempt in line.attempts]} if turns else details
+
+
+def branch_as_json(
+    name: str, parent: str | None, forked_at: int, last: int, decision: "BranchModeSet | ListedDecision | None"
+) -> dict[str, Any]:
+    """A branch, and whether it is managed."""
+    return {
+        "id": name,
+        "parent": parent,
+        "forked_at": forked_at if parent is not None else None,
+        "turns": last,
+        **decision_as_json(decision),
+    }
+
+
+def _turn(attempt: Attempt) -> dict[str, Any]:
+    began, ended = attempt.began, attempt.ended
+    return {
+        **members(attempt, "version status messages"),
+        **members(began, "turn attempt relation model sha256", bytes="size"),
+        "http_status": ended.status if ended else None,
+        "stop_reason": getattr(ended, "stop_reason", None),
+        "reason": getattr(ended, "reason", None),
+        "usage": dict(ended.usage) if ended else None,
+        "at": iso_time(began.at),
+        "ended_at": iso_time(ended.at) if ended else None,
+    }

@@ -1,0 +1,45 @@
+"""Values as JSON: the one way in which pages, commands and tools unstructure what services return."""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from fractions import Fraction
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+from mnemosyne.domain.objects.fidelity import Fidelity
+
+
+def as_json(value: Any) -> Any:
+    """A value as JSON holds it: ids and names as text, hashes in hexadecimal, amounts as numbers."""
+    if attrs.has(type(value)):
+        return {field.name: as_json(getattr(value, field.name)) for field in attrs.fields(type(value))}
+    match value:
+        case Fidelity():
+            return value.label
+        case Enum():
+            return value.value
+        case UUID():
+            return str(value)
+        case bytes():
+            return value.hex()
+        case Fraction():
+            return float(value)
+        case Mapping():
+            return {str(as_json(key)): as_json(item) for key, item in value.items()}
+        case str():
+            return value
+        case Sequence() | frozenset():
+            return [as_json(item) for item in value]
+        case _:
+            return value
+
+
+def members(value: object, names: str = "", **renamed: str) -> dict[str, Any]:
+    """Attributes of a value as a JSON object. ``names`` has blanks between them; ``renamed`` maps a member's key to the
+    attribute, with a dot for an attribute of an attribute.
+    """
+    attributes = dict.fromkeys(names.split()) | renamed
+    return {key: as_json(attrgetter(attribute or key)(value)) for key, attribute in attributes.items()}

@@ -14,7 +14,7 @@ from mnemosyne.http import chat_splicing as splicing
 from mnemosyne.http.spliced_stream import SplicedStream
 from mnemosyne.http.splicing import Hidden, Message, Sending
 from mnemosyne.http.sse import COMMENT, Frame, write
-from mnemosyne.http.tag_hiding import ChatTexts
+from mnemosyne.http.tag_hiding import ChatTexts, choice_of
 
 DONE = b"data: [DONE]\n\n"
 
@@ -51,7 +51,7 @@ class ChatRewriter(SplicedStream):
     # One chunk
 
     def _hides(self, event: Message) -> bool:
-        return any(splicing.is_ours(call, self._hidden) for call in _calls_in(_choice_of(event)))
+        return any(splicing.is_ours(call, self._hidden) for call in _calls_in(choice_of(event)))
 
     def _take(self, frame: Frame, event: Message, sending: Sending) -> None:
         if self._over or self._waiting or (frame.data or b"").strip() != b"[DONE]":
@@ -60,7 +60,7 @@ class ChatRewriter(SplicedStream):
             self._end_round(frame, event, sending)
 
     def _find_place(self, event: Message) -> Sequence[Call | None]:
-        pieces = _calls_in(_choice_of(event))
+        pieces = _calls_in(choice_of(event))
         calls = self._calls.take(pieces) if pieces else ()
         for call in calls:
             if call is not None and self._may_be_hidden(call):
@@ -76,14 +76,14 @@ class ChatRewriter(SplicedStream):
         return not call.name or any(name != call.name and name.startswith(call.name) for name in self._hidden)
 
     def _is_unsettled(self, frame: Frame, event: Message) -> bool:
-        return bool(self._unnamed) and _choice_of(event).get("finish_reason") is None and "error" not in event
+        return bool(self._unnamed) and choice_of(event).get("finish_reason") is None and "error" not in event
 
     def _take_of_round(self, frame: Frame, event: Message, place: Sequence[Call | None], sending: Sending) -> None:
         """One chunk."""
         if "error" in event:
             sending.add_output(self._fail(frame.raw, frame.data or b""))
             return
-        choice = _choice_of(event)
+        choice = choice_of(event)
         shown = self._show(event, choice, place)
         if self._spliced and (choice.get("finish_reason") is not None or ("usage" in event and not choice)):
             self._last.append((frame, event))
@@ -94,7 +94,7 @@ class ChatRewriter(SplicedStream):
         if _says(shown):
             self._shows_round = True
             sending.add(self._let_go() + raw)
-        elif self._rounds and not self._shows_round and _choice_of(shown):
+        elif self._rounds and not self._shows_round and choice_of(shown):
             return  # a later round's beginning
         else:
             self._pass(raw, sending)
@@ -143,7 +143,7 @@ class ChatRewriter(SplicedStream):
     def _tell_end(self, frame: Frame, event: Message, reason: object) -> bytes:
         """One of the chunks that were kept back, as it came if it says what the client is to be told."""
         told = self._show(event, {}, ()) or event
-        choice = _choice_of(event)
+        choice = choice_of(event)
         if choice:
             told = {**told, "choices": [{**choice, "delta": {}, "finish_reason": reason}]}
         if isinstance(event.get("usage"), dict) and self._shown is not None:
@@ -185,14 +185,6 @@ class ChatRewriter(SplicedStream):
         return _frame_of(error)
 
 
-def _choice_of(event: Mapping[str, Any]) -> Message:
-    match event.get("choices"):
-        case [dict(choice), *_]:
-            return choice
-        case _:
-            return {}
-
-
 def _calls_in(choice: Mapping[str, Any]) -> list[Any]:
     """The pieces of calls in a chunk."""
     delta = choice.get("delta")
@@ -206,7 +198,7 @@ def _with_delta(event: Message, delta: Message) -> Message:
 
 def _says(event: Message) -> bool:
     """Whether a chunk says anything beside who speaks."""
-    delta = _choice_of(event).get("delta")
+    delta = choice_of(event).get("delta")
     return isinstance(delta, dict) and any(value for key, value in delta.items() if key != "role")
 
 

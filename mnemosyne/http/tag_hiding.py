@@ -212,7 +212,7 @@ class ChatTexts:
 
     def find_ended(self, kind: object, event: Message) -> Place | None:
         delta = _delta_of(event)
-        is_over = bool(delta.get("tool_calls")) or _choice_of(event).get("finish_reason") is not None
+        is_over = bool(delta.get("tool_calls")) or choice_of(event).get("finish_reason") is not None
         return _CONTENT if is_over and not delta.get("content") else _NOWHERE
 
     def with_text(self, event: Message, text: str) -> Message | None:
@@ -258,16 +258,15 @@ _CONTENT = object()
 """The one place of a message in Chat Completions."""
 
 
-def _choice_of(event: Message) -> Message:
-    match event.get("choices"):
-        case [dict(choice), *_]:
-            return choice
-        case _:
-            return {}
+def choice_of(event: Message) -> Message:
+    """The first choice of a chunk of Chat Completions; empty where there is none."""
+    choices = event.get("choices")  # asked several times for each chunk: no pattern, which would copy the list
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return first if isinstance(first, dict) else {}
 
 
 def _delta_of(event: Message) -> Message:
-    delta = _choice_of(event).get("delta")
+    delta = choice_of(event).get("delta")
     return delta if isinstance(delta, dict) else {}
 
 

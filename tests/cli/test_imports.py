@@ -70,7 +70,7 @@ def test_the_list_of_commands_reads_no_command_but_the_table_of_the_laboratory()
 
 
 def test_a_command_of_the_product_looks_up_no_entry_points() -> None:
-    assert not imported("sessions", "--help") & {"mnemosyne_lab", "importlib.metadata"}
+    assert not imported("config", "--help") & {"mnemosyne_lab", "importlib.metadata"}
 
 
 def test_the_help_of_a_command_reads_no_part_that_serves() -> None:

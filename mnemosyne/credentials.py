@@ -25,7 +25,7 @@ _ENDINGS = (
     *("auth", "authheader", "bearer", "connectionstring", "jwt", "otp", "passcode", "pwd"),
     *("accesskeyid", "secretid"),
 )
-"""How the name of a credential ends, without ``_`` and ``-``, in lower case.
+"""How the name of a credential ends, without ``_``, ``-`` and ``.``, in lower case.
 
 ``mcp_servers[].authorization_token`` and ``fallback_credit_token`` are those that the Messages API defines; the others
 are what gateways and other dialects use.
@@ -33,16 +33,20 @@ are what gateways and other dialects use.
 
 
 _WORDS = re.compile(
-    r"(?:\A|[_-])(?:pass|pw|pin|dsn|database_url|pat|key|userpass|hmac|salt|nonce|csrf|sessionid|login)"
-    r"(?:[_-]?(?:v?\d{1,4}|value))?\Z",
-    re.IGNORECASE,
+    r"(?:\A|_)(?:pass|pw|pin|dsn|database_url|pat|key|userpass|hmac|salt|nonce|csrf|sessionid|login)"
+    r"(?:_?(?:v?\d{1,4}|value))?_?\Z"
 )
 """Short words for a secret, whole or behind a separator: ``db_pass``, not ``bypass``."""
+
+_SEPARATOR = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Between the words of a name, such as ``db-pass``, ``dbPass`` and ``DBPass``; a dot is one as well."""
 
 _NO_SECRETS = frozenset({"prompt_cache_key"})
 """Members of the providers' APIs that are named so and hold none."""
 
 HEADERS = "headers"
+
+_WITHOUT_SEPARATORS = str.maketrans("", "", "_-.")
 
 _NUMBERED = re.compile(r"(?:v?\d{1,4}|value)\Z")
 """How one of several ends: ``api_key_2``, ``token_v2``, ``secret_value``."""
@@ -50,7 +54,7 @@ _NUMBERED = re.compile(r"(?:v?\d{1,4}|value)\Z")
 
 def is_name(name: str) -> bool:
     """Whether a member, a header or a variable of this name holds a credential."""
-    plain = _NUMBERED.sub("", name.replace("_", "").replace("-", "").lower())
+    plain = _NUMBERED.sub("", name.translate(_WITHOUT_SEPARATORS).lower())
     # Claude Code 2.1.329 has a setting "hostCredential". Headers for a server of tools are there to be let in by it.
     return plain in ("credential", "sas", HEADERS) or plain.endswith(_ENDINGS)
 
@@ -59,7 +63,19 @@ def is_member(name: str) -> bool:
     """Whether a member of a request's body, or a field of a form, of this name holds a credential. Headers are named by
     fewer words: ``session_id`` and ``idempotency-key`` are no credentials there.
     """
-    return is_name(name) or (_WORDS.search(name) is not None and name.lower() not in _NO_SECRETS)
+    if is_name(name):
+        return True
+    words = _SEPARATOR.sub("_", name).lower()
+    return _WORDS.search(words) is not None and words not in _NO_SECRETS
+
+
+_BARE_KEY = re.compile(r"(?=[^0-9]*+[0-9])(?=[^A-Za-z]*+[A-Za-z])[A-Za-z0-9./+=~-]{16,}+")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+def may_be_bare_key(text: str) -> bool:
+    """Whether an id may be a key without a provider's shape: letters and digits, and no UUID."""
+    return _BARE_KEY.fullmatch(text) is not None and _UUID.fullmatch(text) is None
 
 
 SHORTEST = 8

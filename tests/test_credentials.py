@@ -147,6 +147,7 @@ def test_bytes_of_any_kind_can_be_asked() -> None:
         "db_pwd",
         "sas",
         "aws_access_key_id",
+        "gateway.api.key",
     ],
 )
 def test_names_tell_by_their_ending(name: str) -> None:
@@ -186,6 +187,13 @@ def test_a_short_word_names_a_credential_whole_or_behind_a_separator(word: str) 
         assert is_member(name), name
 
 
+@pytest.mark.parametrize("word", LISTED)
+def test_a_dot_or_a_capital_separates_a_short_word_as_well(word: str) -> None:
+    camel = "".join(part.capitalize() for part in word.split("_"))
+    for name in (f"session.{word}", f"db{camel}", f"DB{camel}", f"myDb{camel}2", f"a.b{camel}", f"user:{word}"):
+        assert is_member(name), name
+
+
 @pytest.mark.parametrize("word", ["pass", "pw", "pin", "pat", "key", "salt", "nonce", "csrf", "login"])
 def test_a_short_word_within_another_names_nothing(word: str) -> None:
     for name in (f"{word}word_count", f"{word}s_left", f"by{word}x", f"{word}_count"):
@@ -193,7 +201,11 @@ def test_a_short_word_within_another_names_nothing(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["bypass", "compat", "prompt_cache_key", "session_id", "spin", "monkey", "keyboard", "login_count", "model"]
+    "name",
+    [
+        *("bypass", "compat", "BYPASS", "app.bypass", "doBypass", "Compat", "promptCacheKey", "prompt_cache_key"),
+        *("session_id", "spin", "monkey", "keyboard", "login_count", "keyCount", "pass.count", "model"),
+    ],
 )
 def test_names_that_only_end_like_a_short_word_are_none(name: str) -> None:
     assert not is_member(name)

@@ -53,7 +53,7 @@ def context(
     Without a ROUND it is what the client sent; of a managed turn something else went upstream, which TURN/1 shows.
 
     Nothing is computed anew: the body is put together from what was recorded and proven by its SHA-256. A credential in
-    it was never stored; each of its bytes is shown as `*`.
+    it was never stored; each of its bytes is shown as `*`, or as `1` in a number.
 
     --manifest tells the same of the objects of the conversation: which of them the model could see at which level, in
     which blocks, and why. Of a managed turn it describes the first request that went upstream.

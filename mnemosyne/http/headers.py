@@ -83,11 +83,24 @@ def text_headers(headers: Headers) -> TextHeaders:
     return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
 
 
+IDS = frozenset({"x-claude-code-agent-id", "x-claude-code-session-id", "x-session-id", "x-parent-session-id"})
+"""Of these headers, those in which somebody may send a key as an id."""
+
+
 def loggable(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The headers that may be logged, in one line; a key in one of them is masked."""
+    """The headers that may be logged, in one line; a key in one of them is masked, be it that of a header that is not
+    listed.
+    """
     given = text_headers(tuple(headers))
-    shown = [f"{name.lower()}={value}" for name, value in given if name.lower().encode("latin-1") in LOGGABLE]
-    return echoed_keys.without_in_text(", ".join(shown), credentials.in_headers(given))
+    listed = [(name.lower(), value) for name, value in given if name.lower().encode("latin-1") in LOGGABLE]
+    others = [value for name, value in given if name.lower().encode("latin-1") not in LOGGABLE]
+    bare = {
+        value
+        for value in (*others, *(value for name, value in listed if name in IDS))
+        if credentials.may_be_bare_key(value)
+    }
+    shown = ", ".join(f"{name}={value}" for name, value in listed)
+    return echoed_keys.without_in_text(shown, credentials.in_headers(given) | bare)
 
 
 def loggable_path(target: bytes) -> str:

@@ -46,6 +46,26 @@ def test_a_key_that_names_a_session_is_not_logged() -> None:
     assert "CANARY" not in loggable(((b"User-Agent", b"x/1 (sk-ant-api03-CANARYCANARYCANARY)"),))
 
 
+@pytest.mark.parametrize("key", [b"a1b2c3d4e5f6a7b8c9d0", b"gw-Key-0123456789abcdef", b"0123456789abcdef" * 4])
+def test_a_key_without_a_shape_is_not_logged_whatever_header_brought_it(key: bytes) -> None:
+    stars = "*" * len(key)
+    assert loggable(((b"X-Gate", key), (b"User-Agent", b"x/1 (" + key + b")"))) == f"user-agent=x/1 ({stars})"
+    for name in (b"X-Session-Id", b"X-Claude-Code-Agent-Id", b"X-Parent-Session-Id"):
+        assert loggable(((name, key),)) == f"{name.decode().lower()}={stars}"
+
+
+def test_ids_and_versions_are_logged() -> None:
+    line = loggable(
+        (
+            (b"X-Claude-Code-Session-Id", b"0b5e0f6c-1f1f-4a3e-9a4e-0f6c1f1f4a3e"),
+            (b"X-Session-Id", b"ses_4a7b9c0d1e2f3a4b"),
+            (b"User-Agent", b"claude-cli/2.1.329"),
+            (b"Anthropic-Beta", b"claude-code-20250219"),
+        )
+    )
+    assert "*" not in line
+
+
 def test_a_path_is_logged_without_what_looks_like_a_key_of_anybody() -> None:
     assert "CANARY" not in loggable_path(b"/v1/ghp_CANARYabcdefghijklmnopqrstuvwxyz0123/x")
 

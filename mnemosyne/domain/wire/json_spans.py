@@ -33,9 +33,15 @@ _scalar = re.compile(rb'[^\s,:"{}\[\]]++')
 _bracket = re.compile(rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+[{}\[\]]", re.DOTALL)
 # Strings that are certainly short are skipped inside the pattern; the rest is measured by the caller.
 _candidate = re.compile(rb'(?:[^"]++|"[^"\\]{0,255}+")*+"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
-_keyed_string = re.compile(
-    rb'[^"]*+("(?:[^"\\]++|\\.)*+")(?:' + _SPACE + rb":" + _SPACE + rb'(?:"((?:[^"\\]++|\\.)*+)")?)?+', re.DOTALL
+_NUMBER = rb"-?[0-9][0-9.eE+-]*+"
+_keyed = re.compile(
+    rb'[^"]*+("(?:[^"\\]++|\\.)*+")(?:'
+    + (_SPACE + rb":" + _SPACE)
+    + (rb'(?:"((?:[^"\\]++|\\.)*+)"|(' + _NUMBER + rb"))?)?+"),
+    re.DOTALL,
 )
+_key_or_value = re.compile(rb'"((?:[^"\\]++|\\.)*+)"?+(' + _SPACE + rb":)?+|(" + _NUMBER + rb")", re.DOTALL)
+_number = re.compile(rb"(?<=[:,\[\s])" + _NUMBER)
 _thousand = re.compile(rb'(?:(?:[^",\[{]++|' + _STRING + rb")*+[,\[{]){1000}", re.DOTALL)
 _any_string = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _plain_literal = re.compile(rb'"[ !#-\[\]-~]*+"')
@@ -257,24 +263,28 @@ def has_too_many_values(raw: bytes) -> bool:
 def credential_literals(
     raw: bytes, start: int = 0, end: int | None = None, *, lists: bool = False, shapes: bool = False
 ) -> list[Range]:
-    """The literals in ``[start, end)`` that are the value of a member whose name is a credential's, at any depth, or of
-    one that holds a URL if that may carry a credential. With ``lists`` all values count in an array or object of such a
-    name (in a schema it describes a parameter, but for the headers of a tool's server), with ``shapes`` whatever looks
-    like a credential.
+    """The literals and numbers in ``[start, end)`` that are the value of a member whose name is a credential's, at any
+    depth, or of one that holds a URL if that may carry a credential. With ``lists`` all values count in an array or
+    object of such a name (in a schema it describes a parameter, but for the headers of a tool's server). With
+    ``shapes`` so does whatever looks like a credential.
 
     ``start`` must lie outside any string. Text that merely speaks of a key is inside a string and does not count.
     """
     end = len(raw) if end is None else end
     found: list[Range] = []
-    while keyed := _keyed_string.match(raw, start, end):
-        literal = keyed.span(2)
-        # Without a string value the scan goes on after the colon; a plain string element is skipped whole.
+    while keyed := _keyed.match(raw, start, end):
+        literal = max(keyed.span(2), keyed.span(3))
+        # Without a string or a number the scan goes on after the colon; a plain string element is skipped whole.
         start = keyed.end()
         name = _text_of(keyed.group(1))
         is_secret = credentials.is_member(name)
         if literal[1] > literal[0]:
             is_secret = is_secret or (name.lower().endswith(_URLS) and _SECRET_IN_URL.match(raw, *literal) is not None)
-            is_secret = is_secret or (shapes and name == _USER and _is_bare_key(raw[slice(*literal)]))
+            is_secret = is_secret or (
+                shapes
+                and name == _USER
+                and credentials.may_be_bare_key(raw[slice(*literal)].decode("utf-8", "replace"))
+            )
             if is_secret or (shapes and credentials.spans(raw[slice(*literal)])):
                 found.append(literal)
         elif is_secret and raw[start : start + 1] in (b"[", b"{") and (lists or _are_headers(raw, name, start)):
@@ -286,15 +296,6 @@ def credential_literals(
 
 
 _USER = "user_id"
-_BARE_KEY = re.compile(rb"(?=[^0-9]*+[0-9])(?=[^A-Za-z]*+[A-Za-z])[A-Za-z0-9./+=~-]{16,}+")
-_UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-
-
-def _is_bare_key(literal: bytes) -> bool:
-    """Whether a user's id may be a key without a provider's shape: letters and digits, and no UUID."""
-    return _BARE_KEY.fullmatch(literal) is not None and _UUID.fullmatch(literal) is None
-
-
 _OF_SCHEMAS = frozenset({"type", "$ref", "properties", "description", "anyOf", "oneOf", "allOf", "enum", "const"})
 
 
@@ -305,12 +306,16 @@ def _are_headers(raw: bytes, name: str, at: int) -> bool:
 
 
 def _values(raw: bytes, start: int, end: int) -> Iterator[Range]:
-    """The literals in a range that are no key and not empty."""
-    while keyed := _keyed_string.match(raw, start, end):
-        start = keyed.end()
-        first, last = keyed.span(2) if start > keyed.end(1) else (keyed.start(1) + 1, keyed.end(1) - 1)
-        if last > first:
+    """The numbers in a range, and the literals that are no key and not empty."""
+    for found in _key_or_value.finditer(raw, start, end):
+        first, last = max(found.span(1), found.span(3))
+        if last > first and found.group(2) is None:
             yield first, last
+
+
+def is_number(raw: bytes, span: Range) -> bool:
+    """Whether a withheld range is a number, and not in quotes."""
+    return _number.fullmatch(raw, *span) is not None
 
 
 def _text_of(key: bytes) -> str:
@@ -318,11 +323,12 @@ def _text_of(key: bytes) -> str:
     return (_decode(key) or "") if b"\\" in key else key[1:-1].decode("utf-8", "replace")
 
 
-_unquoted_credential = re.compile(rb'"([A-Za-z_-]{2,64})"\s*+:\s*+"((?:[^"\\]++|\\.)*+)', re.DOTALL)
-_form_field = re.compile(rb"(?:^|[&\s?;])([A-Za-z_-]{2,64})=([^&\s;]++)")
-_element = re.compile(rb"<([A-Za-z_-]{2,64})(?:\s[^<>]{0,256})?>([^<]++)")
+_NAME = rb"([A-Za-z0-9_.-]{2,64})"
+_named_value = re.compile(rb'"' + _NAME + rb'"\s*+:\s*+"?+((?<=")(?:[^"\\]++|\\.)*+|' + _NUMBER + rb")", re.DOTALL)
+_form_field = re.compile(rb"(?:^|[&\s?;])" + _NAME + rb"=([^&\s;]++)")
+_element = re.compile(rb"<" + _NAME + rb"(?:\s[^<>]{0,256})?>([^<]++)")
 _form_part = re.compile(
-    rb'name="([A-Za-z_-]{2,64})"[^\r\n]{0,256}\r?\n(?:[A-Za-z-]{1,64}:[^\r\n]{0,256}\r?\n){0,4}\r?\n([^\r\n]++)'
+    rb'name="' + _NAME + rb'"[^\r\n]{0,256}\r?\n(?:[A-Za-z-]{1,64}:[^\r\n]{0,256}\r?\n){0,4}\r?\n([^\r\n]++)'
 )
 _OF_FORMS = (_form_field, _element, _form_part)
 
@@ -336,7 +342,7 @@ def credential_literals_anywhere(raw: bytes, *, forms: bool = True) -> list[Rang
     width, at = _letters_of(raw)
     narrow = raw[at::width]
     found = credentials.spans(narrow)
-    for pattern in (_unquoted_credential, *(_OF_FORMS if forms else ())):
+    for pattern in (_named_value, *(_OF_FORMS if forms else ())):
         found += [
             match.span(2)
             for match in credentials.find_each(pattern, narrow)

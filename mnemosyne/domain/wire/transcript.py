@@ -266,7 +266,10 @@ def read(
     offering = _find_offering(raw, layout, messages, earlier, dialect) if not fields.has_tools else None
     if offering is not None:
         fields = attrs.evolve(fields, **offering[1])
-    store = _Store(raw, previous, known, replies)
+    numbers = [each for each in layout.withheld if json_spans.is_number(raw, each)]
+    storable = _mask(raw, numbers, NUMBER_MASK) if numbers else raw
+    texts = [each for each in layout.withheld if each not in numbers]
+    store = _Store(storable, previous, known, replies)
     change = store.change(layout, head, tail)
     checkpoint, exact = _hash(raw, previous, head)
     transcript = Transcript(
@@ -276,7 +279,7 @@ def read(
         fields=fields,
         opaque=opaque,
         sha256=exact,
-        stored_sha256=sha256(_mask(raw, layout.withheld)).digest() if layout.withheld else exact,
+        stored_sha256=sha256(_mask(storable, texts, recipe.MASK)).digest() if layout.withheld else exact,
         members=layout.members,
         withheld=layout.withheld,
         recipe=recipe.apply(previous.recipe if previous else Recipe(), change),
@@ -473,10 +476,15 @@ def _find_markers(raw: bytes, previous: Transcript | None, head: int) -> tuple[i
     return tuple(found)
 
 
-def _mask(raw: bytes, ranges: Sequence[Range]) -> bytes:
+NUMBER_MASK = b"1"
+"""What stands for each byte of a number that is withheld: with stars, the body would be no JSON when it is read again.
+"""
+
+
+def _mask(raw: bytes, ranges: Iterable[Range], mask: bytes) -> bytes:
     masked = bytearray(raw)
     for start, end in ranges:
-        masked[start:end] = recipe.MASK * (end - start)
+        masked[start:end] = mask * (end - start)
     return bytes(masked)
 
 
@@ -514,7 +522,9 @@ def _note(texts: _Texts, raw: bytes, spans: Iterable[tuple[int, Piece | Withheld
 
 
 class _Store:
-    """Cuts the changed part of one body into contents; ``contents`` collects the new ones by digest."""
+    """Cuts the changed part of one body into contents; ``contents`` collects the new ones by digest. In ``raw``, the
+    numbers that are withheld are masked already.
+    """
 
     def __init__(
         self, raw: bytes, previous: Transcript | None, known: Container[bytes], replies: Sequence[StoredBytes]
@@ -534,7 +544,11 @@ class _Store:
         if cuts and cuts[0][0] < head:
             head = cuts[0][0]
         end = max(len(raw) - tail, cuts[-1][1]) if cuts else len(raw) - tail
-        taken = self._find_stored(layout) | {each: (Withheld(each[1] - each[0]),) for each in layout.withheld}
+        taken = self._find_stored(layout) | {
+            (start, end): (Withheld(end - start),)
+            for start, end in layout.withheld
+            if not json_spans.is_number(raw, (start, end))
+        }
         pieces = self._pieces(head, end, cuts, taken, self._old_texts(head, len(raw) - end))
         return recipe.change_of(head, pieces, len(raw) - end)
 

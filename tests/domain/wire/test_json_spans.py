@@ -182,7 +182,25 @@ def test_what_is_found_twice_is_one_range() -> None:
 def test_all_values_of_a_list_or_an_object_with_a_credential_s_name_are_found() -> None:
     raw = b'{"credentials":{"a":"1","b":["2",{"c":"3","d":4}],"e":""},"x":"y","api_keys":["5","6"],"secrets":{}}'
     found = json_spans.credential_literals(raw, lists=True)
-    assert [raw[start:end] for start, end in found] == [b"1", b"2", b"3", b"5", b"6"]
+    assert [raw[start:end] for start, end in found] == [b"1", b"2", b"3", b"4", b"5", b"6"]
+
+
+@pytest.mark.parametrize("number", [b"1234", b"-7", b"0.5", b"12e+34", b"48151623"])
+@pytest.mark.parametrize("before", [b'{"pin":', b'{"a":[{"max_tokens":5,"dbPass" : ', b'{"n":-1,"api_key_2":\n'])
+def test_a_number_under_a_credential_s_name_is_one(before: bytes, number: bytes) -> None:
+    raw = before + number + b',"b":2}'
+    for found in (json_spans.credential_literals(raw), json_spans.credential_literals_anywhere(raw)):
+        assert [raw[start:end] for start, end in found] == [number]
+        assert [json_spans.is_number(raw, span) for span in found] == [True]
+
+
+def test_digits_in_quotes_are_no_number() -> None:
+    raw = b'{"pin":"1234","headers":{"a":"5"}}'
+    found = json_spans.credential_literals(raw, lists=True)
+    assert [(raw[start:end], json_spans.is_number(raw, (start, end))) for start, end in found] == [
+        (b"1234", False),
+        (b"5", False),
+    ]
 
 
 def test_a_value_that_looks_like_a_key_is_found_under_any_name() -> None:
@@ -272,7 +290,8 @@ def test_a_user_s_id_that_is_no_key_is_kept(user: str) -> None:
     assert json_spans.credential_literals(json.dumps({"metadata": {"user_id": user}}).encode(), shapes=True) == []
 
 
-@pytest.mark.parametrize("name", ["db_pass", "pin", "ssh_key", "main-dsn", "csrf"])
+@pytest.mark.parametrize("name", ["db_pass", "pin", "ssh_key", "main-dsn", "csrf", "dbPass", "session.pass", "DBPin_2"])
 def test_members_under_short_words_are_credentials(name: str) -> None:
     raw = json.dumps({"x": {name: "hush-hush", "bypass": "kept", "compat": "kept"}}).encode()
     assert [raw[start:end] for start, end in json_spans.credential_literals(raw)] == [b"hush-hush"]
+    assert [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)] == [b"hush-hush"]

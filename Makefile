@@ -49,18 +49,18 @@ imports: install  ## the import contracts
 	$(BIN)/lint-imports --cache-dir .cache/import-linter
 
 unit: install  ## all tests but those of clients, of the browser, and the long campaigns
-	HYPOTHESIS_PROFILE=ci $(PYTEST) $(WAITING) --ignore tests/clients --ignore tests/browser -m "not soak"
+	HYPOTHESIS_PROFILE=ci $(PYTEST) $(WAITING) --ignore tests/clients --ignore campaigns/clients --ignore tests/browser -m "not soak"
 
 clients: install  ## Claude Code, opencode and the vendor's library, against the strict stand-in
-	$(PYTEST) $(PARALLEL) -m "not soak" tests/clients
+	$(PYTEST) $(PARALLEL) -m "not soak" tests/clients campaigns/clients
 
 llama:  ## a real local server for the tests of clients, built from source in a quarter of an hour; kept in .cache/llama
 	$(PYTHON) -m venv .cache/llama
-	CMAKE_BUILD_PARALLEL_LEVEL=1 nice .cache/llama/bin/pip install --disable-pip-version-check -r tests/clients/llama.txt
+	CMAKE_BUILD_PARALLEL_LEVEL=1 nice .cache/llama/bin/pip install --disable-pip-version-check -r campaigns/clients/llama.txt
 
 aider:  ## aider for the tests of clients, 700 MB in a place of its own; kept in .cache/aider
 	$(PYTHON) -m venv .cache/aider
-	nice .cache/aider/bin/pip install --disable-pip-version-check -r tests/clients/aider.txt
+	nice .cache/aider/bin/pip install --disable-pip-version-check -r campaigns/clients/aider.txt
 
 browser: install  ## the pages in a real Chromium; skipped where the system has none
 	$(PYTEST) -m "not soak" tests/browser
@@ -68,7 +68,7 @@ browser: install  ## the pages in a real Chromium; skipped where the system has 
 soak: install  ## long campaigns, and every property with many examples; what passed on this commit is left out
 	@# What cannot be installed here is skipped with its reason.
 	@for part in aider llama; do $(MAKE) --no-print-directory $$part || echo "soak: there is no $$part" >&2; done
-	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PARALLEL) -p tests.soak.resuming --passed .cache/soak/$$(git rev-parse --short HEAD) \
+	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PARALLEL) -p campaigns.soak.resuming --passed .cache/soak/$$(git rev-parse --short HEAD) \
 		-m "soak or hypothesis"
 
 changelog: install  ## CHANGELOG.md, from the lines in newsfragments/
@@ -80,13 +80,13 @@ pictures: install  ## the pictures in the documentation, made anew
 
 mutants: install  ## change the code on purpose, in places where a test has to notice; what was tried is left out
 	@test -x $(MUTATION)/bin/cosmic-ray || { $(PYTHON) -m venv $(MUTATION) && \
-		$(MUTATION)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r tests/mutation/requirements.lock; }
-	$(BIN)/python -m tests.mutation $(MUTATION)/bin/cosmic-ray .cache/mutants
+		$(MUTATION)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r campaigns/mutation/requirements.lock; }
+	$(BIN)/python -m campaigns.mutation $(MUTATION)/bin/cosmic-ray .cache/mutants
 
 fuzz: install  ## bytes that a fuzzer draws by what they reach, a minute for each reader (SECONDS=60); it goes on from the last run
 	@test -d $(FUZZING)/lib/atheris || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes \
-		--target $(FUZZING)/lib -r tests/fuzz/requirements.lock
-	PYTHONPATH=$(FUZZING)/lib $(BIN)/python -m tests.fuzz $(FUZZING)/found $(or $(SECONDS),60)
+		--target $(FUZZING)/lib -r campaigns/fuzz/requirements.lock
+	PYTHONPATH=$(FUZZING)/lib $(BIN)/python -m campaigns.fuzz $(FUZZING)/found $(or $(SECONDS),60)
 
 coverage: install  ## which lines of the objects' life their own tests run; fails below 80 %
 	$(BIN)/python -m coverage erase --data-file .cache/coverage

@@ -15,10 +15,10 @@ import trio
 
 from benchmarks.harness import Group, Part, Row, Server, single
 from benchmarks.planning import SESSIONS, TUNED_ON
+from campaigns.payers.playing import PAYERS, WITHIN, Deviation, hold
+from campaigns.payers.programs import Program, dearest, run
 from mnemosyne.domain.cost.tariffs import PaidIn
 from mnemosyne.domain.session.round_events import Mode
-from tests.payers.playing import PAYERS, WITHIN, Deviation, hold
-from tests.payers.programs import Program, dearest, run
 
 PLAYED = ("entire-1c38adc0", "entire-19abe528", "entire-880d23f9", "entire-45f2ccfd")
 """Of 46, 54, 73 and 87 requests: clients that did not compact."""

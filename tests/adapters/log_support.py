@@ -20,7 +20,7 @@ from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog, _append_all
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Recorded
-from tests.simulation.database import LogConnection, SharedLog
+from tests.adapters.simulated_database import LogConnection, SharedLog
 from tests.waiting import DEADLINE
 
 PLAIN, INLINE, POSTGRES = "plain objects", "plain objects without a journal", "postgres"

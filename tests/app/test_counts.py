@@ -15,7 +15,7 @@ from tests.adapters.log_support import query
 from tests.app.counted import DAY, Counted, counted_server
 from tests.app.doors import Counts
 from tests.app.grown import Grown, next_content
-from tests.conftest import PostgresServer
+from tests.fixtures import PostgresServer
 from tests.http.managing import Client, look, look_for, text, think
 
 EXPECTED = """

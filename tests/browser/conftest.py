@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.browser.chromium import chromium
 from tests.cli.support import environ_for, line, mnemosyne, started
-from tests.conftest import PostgresServer
+from tests.fixtures import PostgresServer
 from tests.http.inspector.shown import NASTY, fill, session
 
 RECORDED = Path(__file__).parents[3] / "shared/data/sessions/claude_code.jsonl"

@@ -9,6 +9,7 @@ from pathlib import Path
 import trio
 from playwright.sync_api import ViewportSize, sync_playwright
 
+from campaigns.payers.playing import play_turns
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
 from mnemosyne.domain.ports import Append, Content
@@ -17,7 +18,6 @@ from tests.actors.support import StoppableLog
 from tests.browser.chromium import chromium
 from tests.browser.story import moving_invoices
 from tests.cli.support import environ_for, line, started
-from tests.payers.playing import play_turns
 from tests.scenarios import agent
 from tests.scenarios.scene import in_memory
 

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import open_tab, serve
-from tests.conftest import PostgresServer
+from tests.fixtures import PostgresServer
 from tests.http.inspector.shown import NASTY, session
 from tests.waiting import DEADLINE
 

@@ -9,7 +9,7 @@ import pytest
 from mnemosyne.adapters.postgres.migrations import list_migrations
 from tests.adapters.log_support import query
 from tests.cli.running import run
-from tests.conftest import PostgresServer
+from tests.fixtures import PostgresServer
 
 CONTENT = "select digest, size, encoding, data from mnemosyne.content order by 1"
 IN_FILES = "select count(*) from mnemosyne.content where encoding = 2"

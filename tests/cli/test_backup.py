@@ -19,7 +19,7 @@ from mnemosyne.domain.session.events import TurnFinished
 from tests.adapters.log_support import query
 from tests.app.home import at_home
 from tests.cli.running import run
-from tests.conftest import PostgresServer
+from tests.fixtures import PostgresServer
 from tests.golden.sessions import LOGS, append_all, appends
 from tests.http.managing import Client
 from tests.projections.support import POSTGRES, open_world

@@ -21,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.adapters.log_support import query
 from tests.cli.running import run
-from tests.conftest import PostgresServer
+from tests.fixtures import PostgresServer
 
 KILLED = -9
 SEED, FEW, EARLY = 1, 3, 20

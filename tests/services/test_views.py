@@ -20,7 +20,7 @@ from mnemosyne.services import context_map, object_view, overviews, savings, ses
 from mnemosyne.services.observing import no_observations
 from mnemosyne.services.read_models import Question
 from mnemosyne.services.status_line import read_status_line
-from tests.conftest import PostgresServer
+from tests.fixtures import PostgresServer
 from tests.http.inspector.shown import TITLE, fill, session, settings
 from tests.services.answers import Answers
 from tests.services.talking import plain

@@ -29,7 +29,7 @@ from mnemosyne.projections.projector import Projector
 from mnemosyne.services.footprints import ignore_news
 from tests.adapters.log_support import query, until
 from tests.adapters.postgres.test_leading import following
-from tests.conftest import PostgresServer, _served_from_a_thread
+from tests.fixtures import PostgresServer, _served_from_a_thread
 from tests.projections.support import POSTGRES, World, open_world
 from tests.waiting import DEADLINE
 

@@ -23,7 +23,7 @@ from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.rebuilding import rebuild
 from mnemosyne.projections.working_set import WORKING_SET, WORKING_SETS
 from tests.adapters.log_support import query
-from tests.conftest import PostgresServer
+from tests.fixtures import PostgresServer
 from tests.golden.sessions import CODEC, LOGS, append_all, appends, stored
 from tests.projections.support import POSTGRES, World, open_world
 

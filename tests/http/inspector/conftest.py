@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tests.conftest import PostgresServer
+from tests.fixtures import PostgresServer
 from tests.http.inspector.shown import Pages, fill, open_pages, session
 
 

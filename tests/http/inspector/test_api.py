@@ -12,7 +12,7 @@ import trio
 from mnemosyne.http.inspector.api import LINES, ROOT
 from mnemosyne.page_links import PageRole
 from mnemosyne.services.memory_operations import OPERATIONS
-from tests.conftest import PostgresServer
+from tests.fixtures import PostgresServer
 from tests.http.inspector.conftest import ShownLog
 from tests.http.inspector.shown import NOW, TOKEN, Pages, open_pages
 

@@ -1,0 +1,45 @@
+"""``python -m campaigns.fuzz FOLDER SECONDS [TARGET …]``: each target for so long, one after the other, with what was
+found worth keeping in ``FOLDER``, so that the next run goes on from there. Needs atheris; `make fuzz` brings it.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from campaigns.fuzz.targets import TARGETS
+
+
+def run_all(folder: Path, seconds: int, names: Sequence[str]) -> int:
+    """Each target in a process of its own, which ends with what it found; how many found something."""
+    chosen = [each for each in TARGETS if not names or each.name in names]
+    return sum(_run(folder, seconds, each.name) for each in chosen)
+
+
+def _run(folder: Path, seconds: int, name: str) -> bool:
+    command = [sys.executable, "-m", "campaigns.fuzz.fuzzing", str(folder), str(seconds), name]
+    ran = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace")
+    executions = re.findall(r"^#(\d+)\s.*?cov: (\d+) ft: (\d+)", ran.stderr, re.MULTILINE)
+    count, edges, features = executions[-1] if executions else ("0", "0", "0")
+    found = f"FAILED, see {folder / name}.log" if ran.returncode else "nothing found"
+    (folder / f"{name}.log").write_text(ran.stderr, encoding="utf-8")
+    print(f"{name}: {count} executions, {edges} edges, {features} features: {found}", flush=True)  # noqa: T201
+    return bool(ran.returncode)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command."""
+    folder, seconds, names = Path(arguments[0]), int(arguments[1]), arguments[2:]
+    folder.mkdir(parents=True, exist_ok=True)
+    os.nice(19)
+    began = time.time()
+    failed = run_all(folder, seconds, names)
+    print(f"{time.time() - began:.0f} s")  # noqa: T201
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,68 @@
+"""``python -m campaigns.fuzz.fuzzing FOLDER SECONDS TARGET``: one target, in a process that ends with what it found."""
+
+import json
+import random
+import sys
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+from tests.damaged import damage
+
+with atheris.instrument_imports(include=["mnemosyne"]):
+    from campaigns.fuzz.targets import TARGETS, FuzzTarget
+
+from campaigns.fuzz.bounds import within_bounds
+
+LONGEST = 16_384
+"""Bytes of an input, unless a seed is longer."""
+
+
+def fuzz(folder: Path, seconds: int, target: FuzzTarget) -> None:
+    """Fuzz one target. It does not return."""
+    corpus = folder / target.name
+    corpus.mkdir(parents=True, exist_ok=True)
+    seeds = target.seeds()
+    for seed in seeds:
+        (corpus / sha256(seed).hexdigest()[:16]).write_bytes(seed)
+    longest = max(LONGEST, *map(len, seeds))
+    options = [f"-max_total_time={seconds}", f"-max_len={longest}", f"-artifact_prefix={corpus}-", "-timeout=60"]
+
+    def change(data: bytes, most: int, seed: int) -> bytes:
+        chance = random.Random(seed)
+        changed = _damage_json(data, chance) if chance.random() < 0.5 else None
+        return changed[:most] if changed is not None else bytes(atheris.Mutate(data, most))
+
+    atheris.Setup(
+        [sys.argv[0], str(corpus), *options, "-rss_limit_mb=1500"],
+        lambda data: within_bounds(target, data),
+        custom_mutator=change,
+    )
+    atheris.Fuzz()
+
+
+def _damage_json(data: bytes, chance: random.Random) -> bytes | None:
+    """One line that is JSON, or a part of one behind a word, with damages; None where none is."""
+    lines = data.split(b"\n")
+    number = chance.randrange(len(lines))
+    start = max(lines[number].find(b"{"), 0)
+    try:
+        value = json.loads(lines[number][start:])
+        if not isinstance(value, dict | list) or not value:
+            return None
+        lines[number] = lines[number][:start] + json.dumps(damage(value, chance)).encode()
+    except (ValueError, RecursionError, TypeError, IndexError):
+        return None
+    return b"\n".join(lines)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command."""
+    folder, seconds, name = arguments
+    fuzz(Path(folder), int(seconds), next(each for each in TARGETS if each.name == name))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

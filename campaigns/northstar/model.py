@@ -1,0 +1,295 @@
+"""A scripted model: its reply is a function of the request that it was sent, and of nothing else.
+
+It reads as a careful model would. What was decided, it believes the user and itself alone: what they say in the
+messages, a line that stands for that, and what a memory tool says that they said; never a file. Of several decisions on
+one subject the newest counts. What it does not see, it asks the memory tools for; what they do not tell, it does not
+know.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from campaigns.northstar.conversation import MEASURED
+from mnemosyne.domain.objects.ids import NOTE
+from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE, SEARCH
+from mnemosyne_lab.provider.script import ScriptedReply
+
+Json = dict[str, Any]
+
+UNKNOWN = "I do not find what we decided."
+
+_DECIDES = re.compile(r"\b(?:decided|decision|settled|go with|changed our mind|let's use)\b", re.IGNORECASE)
+_MARKED = re.compile(r"\[?#(\w{7})(?: (?:left|in part)[^\]]*\])? ?(?:(?:Decision|Assistant|User): )?")
+_ANSWERED = re.compile(r"It stands in #(\w{7}): ")
+_SAID = frozenset({"design_decision", "conversation_phase", "plan", "decision"})
+"""The kinds of records that hold what user and assistant said, as memory tools call them."""
+
+_BROUGHT = "Not the user's words: these records of this conversation"
+"""Begins what memory puts behind a prompt before anybody asks."""
+
+_SPEAKER = r"(?:, (?:said|proposed) by the \w+(?:, agreed to by the user)?|, in which the user and others speak)?"
+_RECORD = re.compile(rf"(?:bytes \d+-\d+, |L\d, )?(\w+){_SPEAKER}, turn (\d+)(?:, \d[\d,]* tokens in full)?(.*)")
+
+
+@attrs.frozen
+class Statement:
+    """A sentence that decides something. ``whole`` is false where it was cut; ``order`` grows with time; ``prompt`` is
+    what the user had said last.
+    """
+
+    sentence: str
+    order: int
+    object_id: str | None = None
+    whole: bool = True
+    prompt: str = ""
+
+
+@attrs.frozen
+class Read:
+    """A request as the model reads it: what the user wants, what was said before, and what was done about it since."""
+
+    prompt: str
+    messages: Sequence[Json]
+    before: Sequence[Json]
+    done: Sequence[tuple[Json, str]]
+    """Each call since the prompt with the text of its result."""
+
+
+def model(body: Any) -> ScriptedReply:
+    """The reply to a request."""
+    asked = read(body["messages"])
+    for form, act in _ACTS:
+        found = form.search(asked.prompt)
+        if found:
+            return act(asked, found)
+    return _say(f"Nothing stands in the way of that. I would take small steps: {asked.prompt.lower()}")
+
+
+def _say(text: str) -> ScriptedReply:
+    return ScriptedReply(text=text)
+
+
+def _call(*calls: tuple[str, Json]) -> ScriptedReply:
+    thinking = {"type": "thinking", "thinking": "I have to look at something first."}
+    return ScriptedReply(
+        content=[thinking, *({"type": "tool_use", "name": name, "input": given} for name, given in calls)]
+    )
+
+
+# Reading
+
+
+def calls_of(message: Json) -> list[Json]:
+    """The tool calls of a message."""
+    return [block for block in _blocks(message) if block["type"] == "tool_use"]
+
+
+def read(messages: Sequence[Json]) -> Read:
+    """A request's messages as the model reads them."""
+    at = max(number for number, message in enumerate(messages) if message["role"] == "user" and _typed(message))
+    calls: dict[str, Json] = {}
+    done = []
+    for message in messages[at + 1 :]:
+        for block in _blocks(message):
+            if block["type"] == "tool_use":
+                calls[block["id"]] = block
+            elif block["type"] == "tool_result":
+                done.append((calls[block["tool_use_id"]], _text(block["content"])))
+    return Read(_typed(messages[at])[-1], messages, messages[:at], done)
+
+
+def _blocks(message: Json) -> list[Json]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "\n".join(each.get("text", "") for each in content)
+
+
+def _typed(message: Json) -> list[str]:
+    """What the user typed: no index of what left, and no note on that."""
+    texts = [block["text"] for block in _blocks(message) if block["type"] == "text"]
+    return [text for text in texts if not text.startswith(("[#", "(", NOTE, _BROUGHT))]
+
+
+# Decisions
+
+
+def _settle(here: Read, asked: re.Match[str]) -> ScriptedReply:
+    if not here.done:
+        return _call(("Read", {"file_path": asked["path"]}))
+    outcome = next(line for line in here.done[0][1].splitlines() if MEASURED in line).partition(MEASURED)[2]
+    option, _, reason = outcome.partition("; ")
+    subject = asked["subject"] or asked["again"]
+    if asked["again"]:
+        said = f"We changed our mind: the {subject} is {option} from now on, because {reason}."
+    else:
+        forms = (
+            f"We decided: the {subject} is {option}, because {reason}.",
+            f"I'll go with {option} for the {subject}, because {reason}.",
+            f"Decision: the {subject} is {option}, because {reason}.",
+        )
+        said = forms[len(subject) % 3]
+    return _say(f"I read the measurements in `{asked['path']}`.\n\n{said}\n\nThe code can follow when you want it.")
+
+
+def _note(here: Read, asked: re.Match[str]) -> ScriptedReply:
+    return _say("Noted. Shall I change the code now, or later?")
+
+
+def statements(text: str, order: int = 0, object_id: str | None = None, prompt: str = "") -> Iterator[Statement]:
+    """The sentences of a text that decide something."""
+    for line in text.splitlines():
+        for sentence in re.split(r"(?<=[.?!…]) ", line.strip()):
+            if _DECIDES.search(sentence) and not sentence.endswith("?"):
+                yield Statement(sentence, order, object_id, sentence.endswith("."), prompt)
+
+
+def _is_about(sentence: str, name: str, topic: str) -> bool:
+    return name in sentence and topic in sentence
+
+
+def _resident(messages: Sequence[Json]) -> Iterator[Statement]:
+    """What stands in the messages as said by somebody: nothing that a tool answered."""
+    prompt = ""
+    for number, message in enumerate(messages):
+        prompt = [prompt, *_typed(message)][-1] if message["role"] == "user" else prompt
+        for block in _blocks(message):
+            if block["type"] == "text" and not block["text"].startswith(_BROUGHT):
+                yield from _said(block["text"], number, prompt)
+
+
+def _said(text: str, order: int, prompt: str = "", object_id: str | None = None) -> Iterator[Statement]:
+    """The statements of a text, each with the object that a mark before it or an own answer names."""
+    for line in text.splitlines():
+        marked = _MARKED.match(line)
+        object_id = marked[1] if marked else object_id
+        rest = line[marked.end() :] if marked else line
+        named = _ANSWERED.match(rest)
+        rest = rest[named.end() :] if named else rest
+        yield from statements(rest, order, named[1] if named else object_id, prompt)
+
+
+def _records(text: str) -> Iterator[tuple[str, str, str]]:
+    """What memory told: of each record its object's id, what is said of it, and its words."""
+    word = re.search(r"^Below, up to the line that ends data (\w{8}), is recorded content", text, re.MULTILINE)
+    if word:
+        head = re.compile(rf"^--- data {word[1]}: #(\w{{7}}) (.*)$", re.MULTILINE)
+        parts = head.split(text.partition(f"--- end of data {word[1]}")[0])[1:]
+        for object_id, about, said in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            yield object_id, about, said.strip("\n")
+
+
+def _remembered(here: Read) -> Iterator[Statement]:
+    """What memory told, brought or asked for, that user or assistant had said and that nobody revised since."""
+    texts = [block["text"] for message in here.messages for block in _blocks(message) if block["type"] == "text"]
+    told = [text for text in texts if text.startswith(_BROUGHT)]
+    told += [result for call, result in here.done if call["name"] in (QUERY, RESTORE)]
+    for object_id, about, text in (record for each in told for record in _records(each)):
+        found = _RECORD.fullmatch(about)
+        if found and found[1] in _SAID and not found[3]:
+            yield from _said(text, int(found[2]), "", object_id)
+
+
+def _found(here: Read) -> Iterator[tuple[str, str, str]]:
+    """What was searched for and found."""
+    for call, result in here.done:
+        if call["name"] == SEARCH:
+            yield from _records(result)
+
+
+def _recall(here: Read, asked: re.Match[str]) -> ScriptedReply:
+    name, topic = (asked["name"], asked["topic"]) if asked["name"] else (asked["name_2"], asked["topic_2"])
+    seen = [each for each in _resident(here.before) if _is_about(each.sentence, name, topic)]
+    told = [each for each in _remembered(here) if _is_about(each.sentence, name, topic)]
+    made = [call["name"] for call, _ in here.done]
+    best = max(seen, key=lambda each: each.order, default=None)
+    if best is None or not best.whole:
+        best = max((each for each in told if each.whole), key=lambda each: each.order, default=best)
+    if best is not None and best.whole:
+        cited = best.object_id or _cited(here, best)
+        if cited is None and SEARCH not in made:
+            return _call((SEARCH, {"query": best.sentence}))
+        return _say(f"It stands in #{cited}: {best.sentence}" if cited else f"No object names it: {best.sentence}")
+    if QUERY not in made:
+        scope = {"scope": f"#{best.object_id}"} if best is not None and best.object_id else {}
+        return _call((QUERY, {"question": here.prompt, **scope}))
+    if SEARCH not in made:
+        return _call((SEARCH, {"query": f"decided {name} of the {topic}"}))
+    hits = [
+        object_id
+        for object_id, about, _ in _found(here)
+        if not about.startswith("L0") and _SAID & set(about.split(", "))
+    ]
+    if hits and RESTORE not in made:
+        return _call((RESTORE, {"object_id": hits[0], "reason": here.prompt}))
+    return _say(UNKNOWN)
+
+
+def _cited(here: Read, best: Statement) -> str | None:
+    """The object of which a search shows that it is of a statement, or of the exchange in which it was made."""
+    for object_id, _, text in _found(here):
+        for shown in re.findall(r"(?:Decision|User|Assistant): ([^…;]+)", text):
+            if len(shown) > 30 and (shown.strip() in best.sentence or best.prompt.startswith(shown.strip())):
+                return object_id
+    return None
+
+
+# Work
+
+
+def _look(here: Read, asked: re.Match[str]) -> ScriptedReply:
+    paths = re.findall(r"`(/[^`]+)`", here.prompt)
+    missing = [path for path in paths if not _holds(here, path)]
+    if not here.done and missing:
+        return _call(*(("Read", {"file_path": path}) for path in missing))
+    names = re.findall(r"def (\w+)", " ".join(text for _, text in here.done))[:3]
+    return _say(f"I looked at {', '.join(paths)}. It begins with {', '.join(names) or 'what I had read before'}.")
+
+
+def _holds(here: Read, path: str) -> bool:
+    """Whether the file stands in the messages, and was not edited since."""
+    calls = {}
+    holds = False
+    for message in here.before:
+        for block in _blocks(message):
+            if block["type"] == "tool_use":
+                calls[block["id"]] = block
+                if block["name"] == "Edit" and block["input"].get("file_path") == path:
+                    holds = False
+            elif block["type"] == "tool_result" and calls[block["tool_use_id"]]["input"].get("file_path") == path:
+                holds = not _text(block["content"]).startswith("[#")
+    return holds
+
+
+def _run(here: Read, asked: re.Match[str]) -> ScriptedReply:
+    if not here.done:
+        return _call(("Bash", {"command": asked["command"]}))
+    return _say(f"The command printed {len(here.done[0][1].splitlines())} lines, and nothing in them is surprising.")
+
+
+def _rename(here: Read, asked: re.Match[str]) -> ScriptedReply:
+    if not here.done:
+        given = {"file_path": asked["path"], "old_string": asked["old"], "new_string": asked["new"]}
+        return _call(("Edit", {**given, "replace_all": True}))
+    return _say(f"`{asked['old']}` is `{asked['new']}` now, everywhere in that file.")
+
+
+_ACTS = tuple(
+    (re.compile(form), act)
+    for form, act in (
+        (r"(?:settle the (?P<subject>.+?)\. Options|The (?P<again>.+?) gives trouble).*in `(?P<path>[^`]+)`", _settle),
+        (r"^Let's use ", _note),
+        (
+            r"what is the (?P<name>.+?) of the (?P<topic>.+?)\?|to the (?P<topic_2>.+?): which (?P<name_2>.+?) did",
+            _recall,
+        ),
+        (r"^Look at `", _look),
+        (r"^Run `(?P<command>[^`]+)`", _run),
+        (r"^In `(?P<path>[^`]+)`, rename `(?P<old>\w+)` to `(?P<new>\w+)`", _rename),
+    )
+)

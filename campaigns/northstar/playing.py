@@ -1,0 +1,207 @@
+"""Plays the conversation through a managing proxy, and measures what came of it."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import reduce
+from uuid import UUID
+
+import attrs
+
+from campaigns.northstar import conversation, model
+from campaigns.northstar.conversation import Prompt, Says
+from mnemosyne.domain.objects.events import ObjectFaulted
+from mnemosyne.domain.objects.faults import thrash
+from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.ports import ContentStore, Recorded
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.goal_events import MemoryBrought
+from mnemosyne.domain.session.round_events import EpochBegan, RoundFinished
+from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Recipe
+from mnemosyne.services.memories import fold
+from mnemosyne_lab.provider.server import Standin
+from tests.actors.support import assembled
+from tests.http.managing import Client, Json, text
+
+WINDOW = 40_000
+"""Tokens of the largest prompt that may be sent: about a tenth of the whole conversation."""
+
+TOOLS: list[Json] = [
+    {"name": name, "description": f"{name}s.", "input_schema": {"type": "object"}} for name in ("Read", "Edit", "Bash")
+]
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """A decision that was asked for, in some turn: the sentence that decided it, the answer, and by which memory tools
+    that was found.
+    """
+
+    turn: int
+    expected: str
+    answer: str
+    tools: tuple[str, ...]
+
+    @property
+    def cited(self) -> str | None:
+        """The object that the answer names; None where the answer is wrong."""
+        said, _, sentence = self.answer.partition(": ")
+        return said.rpartition("#")[2] if said.startswith("It stands in #") and sentence == self.expected else None
+
+
+@attrs.define
+class Play:
+    """An agent that works through the prompts: it runs the tools and keeps the whole history, as any client does."""
+
+    client: Client
+    standin: Standin
+    pause: Callable[[], None]
+    edits: list[tuple[str, str, str]] = attrs.field(factory=list)
+    decided: dict[str, str] = attrs.field(factory=dict)
+    asked: list[Asked] = attrs.field(factory=list)
+
+    async def run(self, prompts: Sequence[Prompt]) -> None:
+        """All prompts, each to the end of its exchange."""
+        self.client.tools = TOOLS
+        for prompt in prompts:
+            before = len(self.standin.messages)
+            message = await self._turn(text(prompt.text))
+            while message["stop_reason"] == "tool_use":
+                message = await self._turn(*map(self._result, model.calls_of(message)))
+            self._note(prompt, message["content"][-1]["text"], before)
+
+    async def _turn(self, *content: Json) -> Json:
+        self.pause()
+        message = await self.client.turn(*content)
+        assert "error" not in message, message
+        return message
+
+    def _note(self, prompt: Prompt, answer: str, before: int) -> None:
+        subject = str(prompt.subject)
+        match prompt.says:
+            case Says.SETTLE | Says.TELL:
+                said = prompt.text if prompt.says is Says.TELL else answer
+                (decision,) = model.statements(said)
+                assert prompt.option is not None
+                assert prompt.option in decision.sentence
+                self.decided[subject] = decision.sentence
+            case Says.RECALL:
+                last = self.standin.messages[-1].json()["messages"]
+                made = tuple(call["name"] for call, _ in model.read(last).done)
+                assert len(self.standin.messages) - before == len(made) + 1
+                turn = len(self.client.bodies)
+                self.asked.append(Asked(turn=turn, expected=self.decided[subject], answer=answer, tools=made))
+
+    def _result(self, call: Json) -> Json:
+        return {"type": "tool_result", "tool_use_id": call["id"], "content": self._output(call["name"], call["input"])}
+
+    def _output(self, name: str, given: Json) -> str:
+        match name:
+            case "Read":
+                said = conversation.read(given["file_path"])
+                edits = [edit[1:] for edit in self.edits if edit[0] == given["file_path"]]
+                return reduce(lambda content, edit: content.replace(*edit), edits, said)
+            case "Edit":
+                self.edits.append((given["file_path"], given["old_string"], given["new_string"]))
+                return f"The file {given['file_path']} was updated."
+            case _:
+                return conversation.run(given["command"], len(self.edits))
+
+
+@attrs.frozen(kw_only=True)
+class Figures:
+    """What is claimed, in numbers. Sizes are tokens as the provider counted them."""
+
+    prompts: int
+    requests: int
+    rounds: int
+    without_us: int
+    whole: int
+    largest: int
+    epochs: dict[str, int]
+    asked: int
+    right: int
+    named: int
+    resident: int
+    answered: int
+    most_faults: int
+    most_quoted: int
+    brought: int
+    faults: dict[str, int]
+    thrash: float
+    billed: float
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{name:24} {value}"
+            for name, value in (
+                ("prompts of the user", self.prompts),
+                ("requests of the client", self.requests),
+                ("rounds with the provider", self.rounds),
+                ("went on without us", self.without_us),
+                ("whole conversation", f"{self.whole:,} tokens"),
+                ("largest prompt sent", f"{self.largest:,} tokens of {WINDOW:,}"),
+                ("epochs", f"{sum(self.epochs.values())}: {_counted(self.epochs)}"),
+                ("decisions asked for", self.asked),
+                ("  right", self.right),
+                ("  with an object's id", self.named),
+                ("  it stood in the window", self.resident),
+                ("  one memory answer away", self.answered),
+                ("questions and restores", f"at most {self.most_faults} in a turn that asks for a decision"),
+                ("objects that they showed", f"at most {self.most_quoted}"),
+                ("brought unasked", f"{self.brought} times"),
+                ("faults of the session", _counted(self.faults) or "none"),
+                ("thrash index", f"at most {self.thrash:.2f}"),
+                ("billed / unmanaged", f"{self.billed:.3f}"),
+            )
+        )
+
+
+def _counted(numbers: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in numbers.items())
+
+
+async def figures(play: Play, recorded: Sequence[Recorded[Event]], contents: ContentStore, stream: UUID) -> Figures:
+    """What came of a play, from its session's log."""
+    events = [each.envelope.event for each in recorded]
+    session = fold(recorded)
+    finished = [event for event in events if isinstance(event, RoundFinished)]
+    faults = [event for event in events if isinstance(event, ObjectFaulted)]
+    by_turn = Counter(fault.turn for fault in faults)
+    turns = range(1, len(play.client.bodies) + 1)
+    named = [await holds(session, contents, stream, each) for each in play.asked]
+    return Figures(
+        prompts=sum(message["content"][0]["type"] == "text" for message in play.client.history[::2]),
+        requests=len(play.client.bodies),
+        rounds=len(finished),
+        without_us=len(play.client.bodies) - len({event.turn for event in finished}),
+        whole=int(len(play.client.bodies[-1]) * 0.366),
+        largest=max(sum(event.usage.get(key, 0) for key in _INPUT) for event in finished),
+        epochs=dict(Counter(event.reason for event in events if isinstance(event, EpochBegan))),
+        asked=len(play.asked),
+        right=sum(each.cited is not None for each in play.asked),
+        named=sum(named),
+        resident=sum(not _FAULTING & set(each.tools) for each in play.asked),
+        answered=sum(len(_FAULTING & set(each.tools)) == 1 for each in play.asked),
+        most_faults=max(len([tool for tool in each.tools if tool in _FAULTING]) for each in play.asked),
+        most_quoted=max(by_turn[each.turn] for each in play.asked),
+        brought=sum(isinstance(event, MemoryBrought) for event in events),
+        faults=dict(Counter(fault.kind.value for fault in faults)),
+        thrash=max(thrash(faults, session.memory, "main", turn) for turn in turns),
+        billed=float(session.ledger.billed / session.ledger.unmanaged),
+    )
+
+
+_INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_FAULTING = frozenset({memory_tools.QUERY, memory_tools.RESTORE})
+
+
+async def holds(session: Session, contents: ContentStore, stream: UUID, asked: Asked) -> bool:
+    """Whether the object that an answer names is there, and holds what was decided."""
+    named = session.memory.objects.get(asked.cited or "")
+    if named is None or not named.places:
+        return named is not None and asked.expected == named.stub
+    content = await assembled(contents, recipe.apply(Recipe(), recipe.decode(named.content)), stream)
+    return asked.expected in full_text(content)

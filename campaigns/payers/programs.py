@@ -1,0 +1,156 @@
+"""A program that speaks to the Messages API itself, with a system prompt of whatever size, and what the provider bills.
+
+It is played through the proxy to the strict stand-in for somebody who pays by one tariff, watched or managed. Each turn
+brings the result of a call; the model calls the next tool, and never one of memory's.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import attrs
+
+from campaigns.payers.playing import Payer
+from mnemosyne.domain.cost.catalogue import price_of
+from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
+from mnemosyne.domain.cost.tokens import Estimator, features_of_text
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne_lab.provider.script import Script, ScriptedReply
+from mnemosyne_lab.provider.server import open_standin
+from tests.actors.support import StoppableLog
+from tests.http.managing import open_stage
+from tests.http.raw_client import exchange
+from tests.scenarios.agent import call, says, think
+from tests.scenarios.messages import bare, read_reply
+from tests.scenarios.scene import Clock
+
+Json = dict[str, Any]
+
+SESSION = "program"
+HEADERS = {"content-type": "application/json", "x-api-key": "k", "anthropic-version": "2023-06-01"}
+LINE = "The parser of part {} reads line {} of its table, and what it finds there goes to the next one.\n"
+
+
+@attrs.frozen(kw_only=True)
+class Program:
+    """What it sends: ``head`` tokens of system prompt, and ``step`` tokens with each of its ``turns``. ``marks`` says
+    whether it has its system prompt and its last message cached. Before each turn in ``breaks`` so many seconds pass.
+    The model calls its one ``tool`` in each turn: files that were read are kept for longer than what a command printed.
+    """
+
+    head: int
+    turns: int
+    step: int = 1_600
+    marks: bool = True
+    breaks: Mapping[int, float] = attrs.field(factory=dict)
+    model: str = "claude-opus-4-5"
+    tool: str = "Read"
+
+
+@attrs.frozen(kw_only=True)
+class Billed:
+    """What each request of a program used, and at which turn it began to be managed; None where it did not."""
+
+    used: Sequence[Tokens]
+    managed_from: int | None
+
+    def sums(self, payer: Payer, model: str) -> list[Fraction]:
+        """What it had cost after each request, without what the model wrote, which is the same in any case."""
+        price, total, found = price_of(model), Fraction(0), []
+        for each in self.used:
+            total += payer.judged.equivalents(attrs.evolve(each, output=0), price or Price(1_000, 5_000, read=100))
+            found.append(total)
+        return found
+
+
+def dearest(watched: Billed, managed: Billed, payer: Payer, model: str) -> float:
+    """How much dearer the managed one was, at the worst of all its ends."""
+    pairs = zip(managed.sums(payer, model), watched.sums(payer, model), strict=True)
+    return max(float(ours / theirs) for ours, theirs in pairs)
+
+
+async def run(
+    program: Program,
+    payer: Payer,
+    mode: Mode,
+    *,
+    manages_small: bool = False,
+    window: int | None = None,
+    log: StoppableLog | None = None,
+) -> Billed:
+    """What the provider bills."""
+    clock, log = Clock(), log or StoppableLog()
+
+    def model(body: Any) -> ScriptedReply:
+        path = f"/part{len(body['messages'])}.py"
+        given = {"file_path": path} if program.tool == "Read" else {"command": f"run {path}"}
+        return says(think(), call(program.tool, **given))
+
+    async with (
+        open_standin(Script(), clock=lambda: clock.now / 1e6, model=model, local=payer.local) as standin,
+        open_stage(
+            standin=standin,
+            log=log,
+            window=window,
+            tariff=payer.named,
+            clock=clock,
+            mode=mode,
+            manages_small=manages_small,
+        ) as stage,
+    ):
+        history: list[Json] = [{"role": "user", "content": [_text(_words(program.step, 0))]}]
+        used: list[Tokens] = []
+        for turn in range(program.turns):
+            clock.now += int(program.breaks.get(turn + 1, 20) * 1e6)
+            raw = await exchange(stage.url, body=_body(program, payer, history), headers=_headers(payer))
+            reply = read_reply(raw.status, {}, raw.body)
+            assert raw.status == 200, raw.body
+            spent = tokens_of(json.loads(raw.body)["usage"])
+            assert spent is not None
+            used.append(spent)
+            answer = [*reply.content]
+            history.append({"role": "assistant", "content": answer})
+            results = [
+                {"type": "tool_result", "tool_use_id": each["id"], "content": _words(program.step, turn + 1)}
+                for each in answer
+                if each["type"] == "tool_use"
+            ]
+            history.append({"role": "user", "content": results})
+        tools = [len(each.json()["tools"]) for each in standin.messages]
+    joined = next((number for number, count in enumerate(tools, 1) if count > 1), None)
+    assert len(tools) == program.turns
+    return Billed(used=used, managed_from=joined)
+
+
+def _headers(payer: Payer) -> list[tuple[bytes, bytes]]:
+    sent = {**HEADERS, "x-claude-code-session-id": SESSION, **payer.headers}
+    return [(name.encode(), value.encode()) for name, value in sent.items() if value]
+
+
+def _body(program: Program, payer: Payer, history: Sequence[Json]) -> bytes:
+    marker = {"type": "ephemeral", **({"ttl": payer.ttl} if payer.ttl else {})}
+    marked = {"cache_control": marker} if program.marks else {}
+    *before, last = bare(list(history))
+    *blocks, end = last["content"]
+    said = [*before, {**last, "content": [*blocks, {**end, **marked}]}]
+    system = [{**_text(_words(program.head, -1)), **marked}]
+    body = {
+        "model": payer.model or program.model,
+        "max_tokens": 1_000,
+        "system": system,
+        "messages": said,
+        "tools": [{"name": program.tool, "input_schema": {"type": "object"}}],
+    }
+    return json.dumps(body).encode()
+
+
+def _text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def _words(tokens: int, number: int) -> str:
+    """A text of about so many tokens."""
+    line = LINE.format(number, 100)
+    each = Estimator.of("claude-opus-4-5").tokens(features_of_text(line * 100)) / 100
+    return "".join(LINE.format(number, 100 + line) for line in range(max(1, round(tokens / each))))

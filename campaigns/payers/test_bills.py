@@ -1,0 +1,50 @@
+"""Through the proxy, each tariff's provider bills what `evaluate` says of the same session, within two percent.
+
+The provider is the strict stand-in, which tells of what each request used by that tariff's own rules: markers of five
+minutes or an hour, the prefix of the last half hour or five minutes, or one slot. The application is the real one on a
+real socket; its log is in memory, and its clock is that of the recording.
+"""
+
+import json
+from collections.abc import Container
+from itertools import islice
+
+import pytest
+
+from campaigns.payers.playing import PAYERS, WITHIN, Payer, hold
+from campaigns.payers.story import long_work
+from mnemosyne_lab.evaluation import tariffs
+from mnemosyne_lab.evaluation.tariffs import JudgedTariff
+from tests.domain.recorded import folder
+
+AS_OTHERS = (tariffs.API_1H, tariffs.QUOTA, tariffs.OPENAI_BEFORE)
+"""Tariffs that bill by the rules of another, at other prices or for another time."""
+
+
+def by_tariff(*, but: Container[JudgedTariff] = ()) -> pytest.MarkDecorator:
+    """Once for each tariff; for some only in long campaigns."""
+    return pytest.mark.parametrize(
+        "payer",
+        [
+            pytest.param(each, id=each.judged.name, marks=[pytest.mark.soak] if each.judged in but else [])
+            for each in PAYERS
+        ],
+    )
+
+
+@by_tariff(but=AS_OTHERS)
+async def test_a_made_session_is_billed_as_evaluate_says_and_where_it_is_managed_no_dearer(payer: Payer) -> None:
+    """Sizes are estimated, and a rewrite that may just be paid comes some requests sooner or later."""
+    held = await hold(payer, long_work())
+    assert abs(held.unmanaged.share) < WITHIN, held
+    assert held.managed.share < WITHIN, held
+
+
+@pytest.mark.soak
+@by_tariff()
+async def test_a_recorded_session_is_billed_as_evaluate_says(payer: Payer) -> None:
+    with (folder("sessions") / "claude_code.jsonl").open() as lines:
+        (session,) = islice((each for each in map(json.loads, lines) if 40 <= len(each["turns"]) < 50), 1)
+    held = await hold(payer, session)
+    assert abs(held.unmanaged.share) < WITHIN, held
+    assert abs(held.managed.share) < WITHIN, held

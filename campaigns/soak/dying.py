@@ -1,0 +1,116 @@
+"""``python -m campaigns.soak.dying POINT PASSES VICTIM serve …``: a server of ours that dies, by ``kill -9``, at a
+point of its code that has a name, when that is passed for the so-many-th time; or its database does, and the server
+goes on.
+"""
+
+import inspect
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+PLACES: Mapping[str, str] = {
+    "a request is read": "mnemosyne.http.gateway:Gateway._read",
+    "a turn is opened": "mnemosyne.http.gateway:Gateway._open",
+    "a turn is prepared": "mnemosyne.actors.turn:Turn._prepare",
+    "a session is found": "mnemosyne.actors.session_finder:SessionFinder.identity_of",
+    "a session is loaded": "mnemosyne.actors.session:SessionActor._load",
+    "what a decision needs is gathered": "mnemosyne.actors.session:SessionActor._gather",
+    "a turn is planned": "mnemosyne.actors.session:SessionActor._prepare",
+    "an epoch begins": "mnemosyne.actors.epochs:Epochs.begin_epoch",
+    "a turn begins": "mnemosyne.actors.session:SessionActor._begin",
+    "events are appended": "mnemosyne.actors.session:SessionActor._append_all",
+    "a batch is committed": "mnemosyne.adapters.postgres.event_log:PostgresEventLog.commit",
+    "a batch is settled": "mnemosyne.adapters.postgres.journal:GroupJournal._settle",
+    "a round is sent": "mnemosyne.http.rounds:SplicedRounds._send_round",
+    "a request leaves": "mnemosyne.adapters.upstream:HttpUpstream._send",
+    "a reply is read": "mnemosyne.http.rounds:SplicedRounds._read",
+    "a part is passed on": "mnemosyne.http.rounds:SplicedRounds._pass_on",
+    "a part is handed to the client": "mnemosyne.http.client_reply:ClientReply.hand_over",
+    "hidden calls are answered": "mnemosyne.actors.tools:FromMemory.answer",
+    "a round is over": "mnemosyne.actors.session:SessionActor._round_over",
+    "the next round is recorded": "mnemosyne.actors.session:SessionActor._next_round",
+    "a turn ends": "mnemosyne.actors.session:SessionActor._finish",
+    "a turn is accounted": "mnemosyne.actors.owed:OwedWork._account",
+    "a turn is remembered": "mnemosyne.actors.owed:OwedWork._remember",
+    "a summary is recorded": "mnemosyne.actors.session:SessionActor._summarize",
+}
+"""What happens in a server, and where."""
+
+POINTS = [f"{when} {place}" for place in PLACES for when in ("before", "after")]
+"""By these names a point is called."""
+
+SERVER, DATABASE = "server", "database"
+"""Who may die."""
+
+
+def died_file(environ: Mapping[str, str]) -> Path:
+    """What is there once somebody has died."""
+    return Path(environ["MNEMOSYNE_DATA_DIR"]).parent / "somebody-died"
+
+
+def method_at(place: str) -> tuple[type, str]:
+    """The class and the name of its method that a place stands for. Raises AttributeError if there is none such."""
+    module, _, path = PLACES[place].partition(":")
+    owner, _, name = path.partition(".")
+    cls: type = getattr(import_module(module), owner)
+    getattr(cls, name)
+    return cls, name
+
+
+def die_at(point: str, passes: int, victim: str) -> None:
+    """Let the victim die when a point is passed for the so-many-th time."""
+    when, place = point.split(" ", 1)
+    cls, name = method_at(place)
+    left = passes
+
+    def passed(now: str) -> None:
+        nonlocal left
+        if now == when:
+            left -= 1
+            if left == 0:
+                _kill(victim)
+
+    setattr(cls, name, _watched(getattr(cls, name), passed))
+
+
+def _watched(done: Callable[..., Any], passed: Callable[[str], None]) -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(done):
+
+        @wraps(done)
+        async def wait(*given: Any, **named: Any) -> Any:
+            passed("before")
+            found = await done(*given, **named)
+            passed("after")
+            return found
+
+        return wait
+
+    @wraps(done)
+    def do(*given: Any, **named: Any) -> Any:
+        passed("before")
+        found = done(*given, **named)
+        passed("after")
+        return found
+
+    return do
+
+
+def _kill(victim: str) -> None:
+    died_file(os.environ).touch()
+    if victim == SERVER:
+        os.kill(os.getpid(), signal.SIGKILL)
+    for file in Path(os.environ["MNEMOSYNE_DATA_DIR"]).rglob("postmaster.pid"):
+        os.kill(int(file.read_text().split()[0]), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    point, passes, victim, *arguments = sys.argv[1:]
+    die_at(point, int(passes), victim)
+    from mnemosyne.cli import main
+
+    main(arguments, prog_name="mnemosyne")

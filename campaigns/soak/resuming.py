@@ -1,0 +1,43 @@
+"""``pytest -p campaigns.soak.resuming --passed FILE``: a campaign that was stopped goes on from there.
+
+What passes is noted in FILE, a line of JSON each: the test, how many seconds it took and what it printed. What is noted
+there already is skipped.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--passed", type=Path, required=True, help="where what passed is noted, and skipped from then on")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # of several processes one writes
+        config.pluginmanager.register(Noting(config.getoption("passed")))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what passed before. The items stay, as every process must collect the same."""
+    file: Path = config.getoption("passed")
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    passed = {json.loads(line)["test"] for line in lines}
+    for item in items:
+        if item.nodeid in passed:
+            item.add_marker(pytest.mark.skip(reason="it passed before"))
+
+
+class Noting:
+    """Notes each test that passes."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        file.parent.mkdir(parents=True, exist_ok=True)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            noted = {"test": report.nodeid, "seconds": round(report.duration, 1), "said": report.capstdout.strip()}
+            with self._file.open("a", encoding="utf-8") as notes:
+                notes.write(json.dumps(noted, ensure_ascii=False) + "\n")

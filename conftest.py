@@ -1,0 +1,3 @@
+"""The fixtures of `tests` serve `campaigns` too."""
+
+pytest_plugins = ("tests.fixtures",)

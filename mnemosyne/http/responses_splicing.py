@@ -24,7 +24,7 @@ OF_THE_FIRST_ROUND = ("id", "object", "created_at", "model")
 
 def is_client_call(item: Message, hidden: Hidden) -> bool:
     """Whether the client has to answer it: what the provider runs itself names no call."""
-    return isinstance(item.get("call_id"), str) and not is_hidden(item, hidden)
+    return item.get("call_id") is not None and not is_hidden(item, hidden)
 
 
 def splice_response(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Message:

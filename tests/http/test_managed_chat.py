@@ -152,16 +152,17 @@ async def test_a_window_that_fills_is_rewritten_and_the_work_goes_on() -> None:
         await stage.rounds()
 
 
-async def test_calls_of_several_replies_that_share_an_id_are_rewritten_with_their_results() -> None:
+@pytest.mark.parametrize("call_id", ["call_0", "0"])
+async def test_calls_of_several_replies_that_share_an_id_are_rewritten_with_their_results(call_id: str) -> None:
     """Some servers number the calls of each reply from zero. A result belongs to the call right before it."""
-    replies = [said({"type": "tool_use", "id": "call_0", "name": "look", "input": {}}), said(text("It is there."))]
+    replies = [said({"type": "tool_use", "id": call_id, "name": "look", "input": {}}), said(text("It is there."))]
     async with open_stage({"replies": replies}, window=8_000) as stage:
         talk = Talk(stage.url, size=400)
         for number in range(6):
             assert await talk.work(f"Where is it, {number}?") == "It is there."
         ids = [call["id"] for each in talk.history for call in each.get("tool_calls", ())]
         assert len(ids) == 6
-        assert set(ids) == {"call_0"}
+        assert set(ids) == {call_id}
         assert [event for event in await stage.events() if isinstance(event, EpochBegan)]
         roles = [message["role"] for message in stage.upstream[-1]["messages"]]
         assert all(roles[place - 1] == "assistant" for place, role in enumerate(roles) if role == "tool")

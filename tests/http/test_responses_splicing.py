@@ -56,7 +56,9 @@ def test_no_round_follows_where_the_client_has_a_call_to_answer() -> None:
     hidden = {"type": "function_call", "call_id": "c1", "name": "memory_query", "arguments": "{}"}
     shell = {"type": "shell_call", "call_id": "c2", "action": {"commands": ["ls"]}}
     searched = {"type": "web_search_call", "id": "ws_1"}
-    for items, follows in (([hidden], Next.CONTINUE), ([hidden, searched], Next.CONTINUE), ([hidden, shell], Next.END)):
+    numbered = [{"type": "function_call", "call_id": call, "name": "look", "arguments": "{}"} for call in (7, 0, 1.5)]
+    mixed = [([hidden, each], Next.END) for each in (shell, *numbered)]
+    for items, follows in (([hidden], Next.CONTINUE), ([hidden, searched], Next.CONTINUE), *mixed):
         response: Json = {"status": "completed", "output": items}
         reply = RESPONSES.read_reply(json.dumps(response).encode())
         end = end_of_round(reply, response, splicing.RULES, NAMES)

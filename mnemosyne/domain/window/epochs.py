@@ -391,9 +391,9 @@ def _are_told_apart(messages: Sequence[Message]) -> bool:
     for block in (block for message in messages for block in content_blocks(message["content"])):
         call = block.get("id")
         if is_call(block):
-            if not isinstance(call, str) or call in waiting:
+            if call is None or str(call) in waiting:
                 return False
-            waiting.add(call)
+            waiting.add(str(call))
         else:
             waiting.discard(call_id_of(block))
     return True

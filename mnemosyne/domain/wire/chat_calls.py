@@ -73,13 +73,13 @@ class Call:
     def add(self, piece: "_Piece") -> None:
         """Go on with a piece."""
         self.named_again = self.named_again or (piece.name == self.name != "" and self.written.is_whole)
-        self.id = self.id or piece.id
+        self.id = piece.id if self.id is None else self.id
         self.name = _join_names(self.name, piece.name)
         self.written.feed(piece.written)
         for key, value in piece.raw.items():
             if key in _WRITTEN and isinstance(value, Mapping):
                 self._add_called(key, value, piece.written)
-            elif key != "index" and value:
+            elif key not in ("index", "id") and value:
                 self._call[key] = value
 
     def _add_called(self, kind: str, delta: Mapping[str, Any], written: str) -> None:
@@ -98,7 +98,7 @@ class Call:
 
     def begins_another(self, piece: "_Piece") -> bool:
         """Whether a piece that seems to go on with this call begins another."""
-        if piece.id and self.id and piece.id != self.id:
+        if piece.id is not None and self.id is not None and piece.id != self.id:
             # Some servers make a new id for each piece: then what it brings is the rest of the arguments.
             return bool(piece.name) or not piece.written or self.written.is_whole
         is_named_again = self.named_again or piece.name == self.name
@@ -111,7 +111,7 @@ class Call:
 
     def content(self) -> dict[str, Any]:
         """The call as a completion that is no stream would hold it."""
-        named = {"id": self.id} if self.id else {}
+        named = {} if self.id is None else {"id": self.id}
         called = {
             kind: {**said, **({"name": self.name} if self.name else {}), _WRITTEN[kind]: "".join(self._pieces[kind])}
             for kind, said in self._called.items()
@@ -138,7 +138,7 @@ def _read(raw: Mapping[str, Any]) -> _Piece:
     return _Piece(
         raw,
         index_of(raw.get("index")),
-        identity if isinstance(identity, str | int) else None,
+        identity if isinstance(identity, str | int | float) and identity != "" else None,
         name if isinstance(name, str) else "",
         written if isinstance(written, str) else "",
     )
@@ -164,7 +164,7 @@ class Calls:
         if going_on is not None:
             return [going_on]
         pieces = [_read(each) if isinstance(each, Mapping) else None for each in deltas]
-        bare = sum(1 for each in pieces if each is not None and each.index is None and not each.id)
+        bare = sum(1 for each in pieces if each is not None and each.index is None and each.id is None)
         unnamed: list[Call | None] = list(self._calls[-bare:]) if bare > 1 else [self._last]
         unnamed[:0] = [None] * (bare - len(unnamed))
         taken: list[Call | None] = []
@@ -172,7 +172,7 @@ class Calls:
             if piece is None:
                 taken.append(None)
                 continue
-            is_bare = piece.index is None and not piece.id
+            is_bare = piece.index is None and piece.id is None
             call = unnamed.pop(0) if is_bare else self._find(piece)
             if call is None or call.begins_another(piece):
                 again = call.name if call is not None and call.named_again and not piece.name else ""
@@ -195,7 +195,7 @@ class Calls:
         return call if len(called) == 1 and isinstance(text, str) and call.append(text) else None
 
     def _find(self, piece: _Piece) -> Call | None:
-        named = self._by_id.get((piece.index, piece.id)) if piece.id else None
+        named = self._by_id.get((piece.index, piece.id)) if piece.id is not None else None
         if named is not None:
             return named
         return self._last if piece.index is None else self._last_at.get(piece.index)
@@ -205,7 +205,7 @@ class Calls:
         for at in (index, call.index):
             if at is not None:
                 self._last_at[at] = call
-        if call.id:
+        if call.id is not None:
             self._by_id[None, call.id] = self._by_id[index, call.id] = call
 
     def content(self) -> list[dict[str, Any]]:

@@ -52,8 +52,8 @@ def write_tool(tool: Mapping[str, Any]) -> Message:
 
 
 def complete_calls(reply: Message, hidden: Collection[str]) -> Message:
-    """A reply with its calls whole, whatever its server left out: each with its type, and each hidden one with an id
-    that no other has. The client's own keep theirs, by which it answers them.
+    """A reply with its calls whole, whatever its server left out: each with its type, and each hidden one with a text
+    for an id that no other has. The client's own keep theirs, by which it answers them.
     """
     message = message_of(reply)
     calls = message.get("tool_calls")
@@ -63,7 +63,7 @@ def complete_calls(reply: Message, hidden: Collection[str]) -> Message:
     taken = ["", *(read_block(call).get("id") for call in whole if not _is_ours(call, hidden))]
     for number, call in enumerate(whole):
         if _is_ours(call, hidden):
-            if read_block(call)["id"] in taken:
+            if call.get("id") in taken or not isinstance(call.get("id"), str):
                 whole[number] = {**call, "id": _make_id(reply, number)}
             taken.append(whole[number]["id"])
     if whole == calls:
@@ -194,8 +194,9 @@ def _result(blocks: Sequence[Block], native: Message) -> object:
 
 def _calls(shown: Sequence[Block], native: Message) -> list[Message]:
     given = native.get("tool_calls")
-    known = {str(call.get("id")): call for call in given if isinstance(call, dict)} if isinstance(given, list) else {}
-    return [_call(block, known[str(block.get("id"))]) for block in shown]
+    calls = [call for call in given if isinstance(call, dict)] if isinstance(given, list) else []
+    known = {read_block(call).get("id"): call for call in calls}
+    return [_call(block, known[block.get("id")]) for block in shown]
 
 
 def _call(block: Block, native: Message) -> Message:

@@ -72,7 +72,12 @@ def name_of_tool(tool: object) -> str:
 
 
 def _call(identity: object, name: str, arguments: object) -> Fragment:
-    return {"type": "tool_use", "id": identity if isinstance(identity, str) else "", "name": name, "input": arguments}
+    return {"type": "tool_use", "id": _text(identity), "name": name, "input": arguments}
+
+
+def _text(identity: object) -> str:
+    """An id as text: some servers number their calls."""
+    return "" if identity is None else str(identity)
 
 
 def _arguments(text: object) -> object:
@@ -83,9 +88,8 @@ def _arguments(text: object) -> object:
 
 
 def _result(identity: object, content: object) -> Fragment:
-    named = identity if isinstance(identity, str) else ""
     held = content if isinstance(content, str) else read_parts(content)
-    return {"type": "tool_result", "tool_use_id": named, "content": held}
+    return {"type": "tool_result", "tool_use_id": _text(identity), "content": held}
 
 
 def _list_of(value: object) -> list[Any]:

@@ -116,7 +116,7 @@ def _find_shown(
 
 def _is_needed(item: Item, visible: Visible) -> bool:
     """Whether a reply is another one without it. Clients leave out what the provider did by itself."""
-    return isinstance(item.get("call_id"), str) or (item.get("type") == "message" and bool(_texts(item, visible)))
+    return item.get("call_id") is not None or (item.get("type") == "message" and bool(_texts(item, visible)))
 
 
 def _is_same(item: Item, echoed: Item, visible: Visible) -> bool:
@@ -124,8 +124,8 @@ def _is_same(item: Item, echoed: Item, visible: Visible) -> bool:
     if item.get("type") != echoed.get("type", "message"):
         return False
     for name in ("call_id", "encrypted_content"):
-        if isinstance(item.get(name), str):
-            return bool(item[name] == echoed.get(name))
+        if item.get(name) is not None:
+            return str(item[name]) == str(echoed.get(name))
     if item.get("type") == "message":
         return _texts(item, visible) == _texts(echoed)
     return bool(item.get("id") == echoed.get("id"))

@@ -43,6 +43,17 @@ def test_the_same_tool_twice_without_index_or_id_is_two_calls() -> None:
     ]
 
 
+@pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (1.5, 0.0), (-1, 7)])
+def test_numbers_are_ids(numbers: tuple[float, float]) -> None:
+    deltas = [
+        {"tool_calls": [each]}
+        for number in numbers
+        for each in (piece("read", '{"a"', id=number), piece(None, ":1}", id=number))
+    ]
+    assert [call["id"] for call in read(deltas)] == list(numbers)
+    assert short(read(deltas)) == [("read", '{"a":1}')] * 2
+
+
 def test_a_new_id_with_the_rest_of_arguments_is_the_same_call() -> None:
     deltas = [
         piece("read", "", index=0, id="r1"),

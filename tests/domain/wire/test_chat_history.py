@@ -19,7 +19,7 @@ from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.domain.wire.chat import CHAT
-from mnemosyne.domain.wire.chat_history import write_message
+from mnemosyne.domain.wire.chat_history import complete_calls, message_of, write_message
 from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.reply import as_json
 from tests.profiles import examples
@@ -33,7 +33,7 @@ assistant has to say something between a result and what its user says.
 """
 
 
-def call(id_: str) -> Json:
+def call(id_: str | float | None) -> Json:
     return {"id": id_, "type": "function", "function": {"name": "read", "arguments": '{"path": "a.py"}'}}
 
 
@@ -141,6 +141,25 @@ def test_a_reply_that_ended_with_what_a_hidden_call_got_is_ended_before_the_user
     roles = [json.loads(each)["role"] for each in grown.messages]
     assert roles[-3:] == ["tool", "assistant", "user"]
     assert roles.count("assistant") == roles.count("tool") + 1
+
+
+@pytest.mark.parametrize("numbers", [(0, 1, 2), (7, 7, 7), ("0", 0, "0"), (1.5, 2.5, 3.5), (None, None, None)])
+def test_results_are_rewritten_where_calls_have_numbers_for_ids_or_none(numbers: tuple[Any, ...]) -> None:
+    messages: list[Json] = [{"role": "user", "content": "Read."}]
+    for number in numbers:
+        messages += [message_of(said("", call(number))), {"role": "tool", "tool_call_id": number, "content": "A file."}]
+    made = rendered(messages, {BlockPlace(2, 0): sight("a", Fidelity.STUB)})
+    assert "what a said" in made[2]["content"]
+    assert [made[0], made[1], *made[3:]] == [messages[0], messages[1], *messages[3:]]
+
+
+@pytest.mark.parametrize("number", [0, 7, 1.5])
+def test_a_hidden_call_gets_a_text_for_its_number_and_the_clients_own_keeps_it(number: float) -> None:
+    hidden = {**call(number), "function": {"name": QUERY, "arguments": "{}"}}
+    ours, own = message_of(complete_calls(said("", hidden, call(number)), NAMES))["tool_calls"]
+    assert isinstance(ours["id"], str)
+    assert ours["id"] != str(number)
+    assert own == call(number)
 
 
 def test_what_stands_for_no_message_of_the_clients_is_a_text() -> None:

@@ -9,6 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Of its own: it brings much that nothing else needs.
 MUTATION := .cache/mutation
 FUZZING := .cache/fuzz
+PACKAGE := .cache/package
 # One that has nothing left to do takes over from another. Clients work while they are waited for: a worker for each core.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 SPREAD := --maxprocesses 8 --dist worksteal
@@ -16,7 +17,7 @@ PARALLEL := -n $(CORES) $(SPREAD)
 # Most tests wait as long as they work: for a process that starts, or for a database.
 WAITING := -n $(shell expr 2 \* $(CORES)) $(SPREAD)
 
-.PHONY: baseline changelog install serve test lint types imports unit clients llama aider browser soak pictures mutants fuzz coverage bench audit lock format clean help
+.PHONY: baseline changelog install serve test ci lint types imports unit clients llama aider browser soak package image pictures mutants fuzz coverage bench audit lock format clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,9 +34,12 @@ $(STAMP): requirements.lock pyproject.toml
 serve: install  ## run the proxy
 	@$(BIN)/mnemosyne serve
 
-test: install  ## everything CI runs
+test: install  ## what every change must pass
 	@# All of it at once: where one part waits, or has one worker left, another goes on.
 	@$(MAKE) --no-print-directory --keep-going --jobs=6 lint types imports unit clients browser
+
+ci: test package image coverage baseline audit  ## what a release must pass: make test, and all that is slower or needs more
+	@$(MAKE) --no-print-directory pictures FOLDER=.cache/pictures
 
 lint: install  ## formatting, lint, spelling
 	$(BIN)/ruff format --check .
@@ -75,8 +79,20 @@ changelog: install  ## CHANGELOG.md, from the lines in newsfragments/
 	@printf '# Changes\n\n' > CHANGELOG.md
 	@$(BIN)/towncrier build --draft --version 0.1.0 --date "not released yet" 2>/dev/null | cat -s >> CHANGELOG.md
 
-pictures: install  ## the pictures in the documentation, made anew
-	$(BIN)/python -m tests.browser.pictures
+package: install  ## build the wheel and the source archive; install each in a fresh environment and run the demo there
+	rm -rf $(PACKAGE)
+	$(BIN)/hatchling build --directory $(PACKAGE)
+	@for file in $(PACKAGE)/*.whl $(PACKAGE)/*.tar.gz; do \
+		echo "package: installing $$file" && $(PYTHON) -m venv --clear $(PACKAGE)/venv && \
+		$(PACKAGE)/venv/bin/pip install --quiet --disable-pip-version-check $$file && \
+		$(PACKAGE)/venv/bin/mnemosyne demo --fast >/dev/null || exit 1; done
+
+image:  ## build the container's image; skipped where there is no docker
+	@if command -v docker >/dev/null; then docker build -f deploy/Dockerfile -t mnemosyne-proxy .; \
+	else echo "image: skipped: there is no docker on the PATH"; fi
+
+pictures: install  ## the pictures in the documentation (FOLDER=docs/pictures); needs Chromium
+	$(BIN)/python -m tests.browser.pictures $(or $(FOLDER),docs/pictures)
 
 mutants: install  ## change the code on purpose, in places where a test has to notice; what was tried is left out
 	@test -x $(MUTATION)/bin/cosmic-ray || { $(PYTHON) -m venv $(MUTATION) && \

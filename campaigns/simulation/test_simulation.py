@@ -48,7 +48,7 @@ def _with_two_servers_on_a_slow_database(plan: Plan) -> Plan:
     return attrs.evolve(quiet, servers=2, seconds=(0.4,), equipment=attrs.evolve(plan.equipment, patience=USUAL))
 
 
-@pytest.mark.parametrize("seed", [0, 4, 5, 11])
+@pytest.mark.parametrize("seed", [0, 3, 5, 11])
 def test_two_servers_on_a_slow_database_lose_nothing_and_break_no_prefix(seed: int) -> None:
     result = simulate(seed, _with_two_servers_on_a_slow_database)
     assert result.conflicts

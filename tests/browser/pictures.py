@@ -21,22 +21,21 @@ from tests.cli.support import environ_for, line, started
 from tests.scenarios import agent
 from tests.scenarios.scene import in_memory
 
-FOLDER = Path(__file__).parents[2] / "docs/pictures"
 SIZE: ViewportSize = {"width": 1280, "height": 1000}
 TENANT = "t"
 OPERATOR = "Working directory: /home/ada/billing\nNever push to main.\n"
 WINDOW = 160_000
 
 
-def main() -> None:
-    """Make them."""
+def main(pictures: Path) -> None:
+    """Make them in that folder."""
     log = trio.run(_play)
     with tempfile.TemporaryDirectory() as folder:
         trio.run(_store, log, folder)
         with started(
             "open", "--print", environ=environ_for(Path(folder), MNEMOSYNE_DATA_DIR=folder, MNEMOSYNE_TENANT=TENANT)
         ) as pages:
-            _photograph(line(pages.stdout))
+            _photograph(line(pages.stdout), pictures)
 
 
 async def _play() -> StoppableLog:
@@ -56,8 +55,8 @@ async def _store(log: StoppableLog, folder: str) -> None:
             await storage.journal.append(Append(stream, 0, tuple(each.envelope for each in events), held))
 
 
-def _photograph(link: str) -> None:
-    FOLDER.mkdir(exist_ok=True)
+def _photograph(link: str, pictures: Path) -> None:
+    pictures.mkdir(parents=True, exist_ok=True)
     url = link.partition("/-/")[0]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
@@ -75,10 +74,10 @@ def _photograph(link: str) -> None:
         ):
             page.goto(address)
             page.wait_for_load_state("load")
-            page.screenshot(path=str(FOLDER / f"{name}.png"))
-            sys.stdout.write(f"{FOLDER / name}.png\n")
+            page.screenshot(path=str(pictures / f"{name}.png"))
+            sys.stdout.write(f"{pictures / name}.png\n")
         browser.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

@@ -19,21 +19,21 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 34_500, 27_000),
-    "actors": Budget("mnemosyne/actors", 6_800, 5_400),
+    "domain": Budget("mnemosyne/domain", 32_800, 27_000),
+    "actors": Budget("mnemosyne/actors", 6_600, 5_400),
     "projections": Budget("mnemosyne/projections", 2_600, 2_300),
     "services": Budget("mnemosyne/services", 7_700, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_400, 7_600),
     "http": Budget("mnemosyne/http", 7_000, 5_900),
-    "app": Budget("mnemosyne/app", 4_900, 3_700),
-    "cli": Budget("mnemosyne/cli", 8_100, 5_600),
-    "replay": Budget("mnemosyne/replay", 1_800, 1_600),
+    "app": Budget("mnemosyne/app", 4_800, 3_700),
+    "cli": Budget("mnemosyne/cli", 7_600, 5_600),
+    "replay": Budget("mnemosyne/replay", 1_700, 1_600),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_200, 2_300),
-    "mnemosyne": Budget("mnemosyne", 84_600, 65_800),
+    "mnemosyne": Budget("mnemosyne", 82_300, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_200, 11_000),
     "tests": Budget("tests", 86_500, 50_000),
     "campaigns": Budget("campaigns", 12_000, 12_000),
-    "benchmarks": Budget("benchmarks", 10_000, 6_000),
+    "benchmarks": Budget("benchmarks", 9_300, 6_000),
 }
 
 

@@ -45,8 +45,9 @@ _SECRETS = (
 
 
 def list_settings(config: "Config") -> dict[str, str]:
-    """What a server tells of its settings to who holds its token: all but the DSN, which may hold a password."""
-    return {setting.name: render(getattr(config, setting.name)) for setting in SETTINGS if setting.name != "dsn"}
+    """What a server tells of its settings to who holds its token. A password in the DSN is masked."""
+    shown = {setting.name: render(getattr(config, setting.name)) for setting in SETTINGS}
+    return {**shown, "dsn": "embedded" if config.dsn is None else plain(config.dsn)}
 
 
 def upstreams_of(config: "Config") -> tuple[NamedUpstream, ...]:

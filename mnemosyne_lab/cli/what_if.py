@@ -60,7 +60,7 @@ def what_if(
     start = utc(start_of(since)).strftime("%Y-%m-%dT%H:%M:%S")
     names = [name.strip() for each in tariffs for name in each.split(",") if name.strip()]
     places = paths or _default_places()
-    with progress_bar("simulating") as progress:
+    with progress_bar("reading, then simulating") as progress:
         found = told(
             places,
             since=start,

@@ -56,7 +56,8 @@ def what_if(
     workers: int | None = None,
 ) -> WhatIf:
     """Of the transcripts in files and folders, those conversations that were gone on with after ``since`` (ISO 8601, in
-    UTC), whole. Without ``tariffs``, the one that the record shows and a quota.
+    UTC), whole. Without ``tariffs``, the one that the record shows and a quota. ``progress`` counts the files that are
+    read, then what is simulated.
     """
     skipped: list[str] = []
 
@@ -64,7 +65,7 @@ def what_if(
         skipped.append(sentence)
         say(f"Skipped: {sentence}")
 
-    read = list(_conversations(paths, skip))
+    read = list(_conversations(paths, skip, progress))
     used_since = [each for each in read if each.is_used_since(since)]
     found = [each for each in used_since if each.replies]
     replies = [reply for each in found for reply in each.replies]
@@ -103,11 +104,14 @@ def what_if(
     )
 
 
-def _conversations(paths: Sequence[Path], skip: Callable[[str], None]) -> Iterator[ToldConversation]:
+def _conversations(
+    paths: Sequence[Path], skip: Callable[[str], None], progress: Callable[[int, int], None]
+) -> Iterator[ToldConversation]:
     """Those of all files; of a reply that stands in several, the oldest file has it."""
     files = {file for path in paths for file in (path.rglob("*.jsonl") if path.is_dir() else [path])}
     seen: set[str] = set()
-    for file in sorted(files, key=_age):
+    for number, file in enumerate(sorted(files, key=_age)):
+        progress(number, len(files))
         try:
             lines = list(lines_of(file))
         except OSError as error:

@@ -24,6 +24,7 @@ import pytest
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.app.discovery import FoundServer
 from mnemosyne.cli.run import list_unrecorded
+from mnemosyne.config import list_settings, load
 from mnemosyne_lab.provider import from_data
 from tests.cli.support import (
     MNEMOSYNE,
@@ -281,6 +282,20 @@ def test_what_is_asked_for_and_will_not_be_is_said(environ: dict[str, str], home
                 assert "managing is off since 20" in server.communicate(timeout=DEADLINE)[1]
         finally:
             assert invoked("off", "--undo", environ=environ).exit_code == 0
+
+
+def test_another_database_than_the_joined_servers_is_said_without_its_password(environ: dict[str, str]) -> None:
+    with serving(environ=environ) as url:
+        for dsn, shown in (
+            ("postgresql://me:hush-hush@127.0.0.1:1/db", "postgresql://me:***@127.0.0.1:1/db"),
+            ("host=127.0.0.1 port=1 password=hush-hush", "host=127.0.0.1 port=1 password=***"),
+        ):
+            asked = ("--port", url.rpartition(":")[2], "--dsn", dsn, "--", sys.executable, "-c", "")
+            told = mnemosyne("run", *asked, environ=environ).stderr
+            keeps = f"mnemosyne: the server on {url} was started with dsn embedded and keeps it; --port 0 starts"
+            assert told.startswith(keeps)
+            assert "hush" not in told
+            assert list_settings(load({"dsn": dsn}, {}))["dsn"] == shown
 
 
 def test_requests_that_are_not_recorded_are_named(environ: dict[str, str]) -> None:

@@ -23,6 +23,19 @@ def told(*paths: Path, since: str = "2026-10-01", said: list[str] | None = None)
     )
 
 
+def test_progress_counts_the_files_that_are_read_before_what_is_simulated(tmp_path: Path) -> None:
+    for name in ("one", "two", "three"):
+        Transcript(prefix=name).work(2).write(tmp_path / f"{name}.jsonl")
+    seen: list[tuple[int, int]] = []
+
+    def note(done: int, total: int) -> None:
+        seen.append((done, total))
+
+    what_if([tmp_path], since="2026-10-01", tariffs=(), say=lambda _: None, progress=note, workers=1)
+    assert seen[:3] == [(0, 3), (1, 3), (2, 3)]
+    assert len(seen) > 3
+
+
 def test_what_was_recorded_is_the_sum_of_all_replies_and_the_simulation_is_near_it(tmp_path: Path) -> None:
     Transcript().work(30).write(tmp_path / "a" / "one.jsonl")
     Transcript(prefix="x", sidechain="a7").work(4).write(tmp_path / "a" / "one" / "subagents" / "agent-a7.jsonl")

@@ -138,7 +138,6 @@ def test_entries_are_read_from_standard_input_and_from_regular_files_alone(tmp_p
         (["memory", "forget", "nothing"], "No entry has the id 'nothing', or these words."),
         (["memory", "undo"], "There is no write to be taken back."),
         (["memory", "recall", " "], "Say what you look for."),
-        (["memory", "learn", "nothing"], "There is no session 'nothing'"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(tmp_path: Path, arguments: list[str], why: str) -> None:

@@ -1,4 +1,4 @@
-"""What a user settles with one agent is known to the next, whatever agent that is: through the real clients."""
+"""An entry that is saved by a command is sent to the next session of the project: through the real clients."""
 
 import json
 import time
@@ -23,27 +23,28 @@ ASKED = "Which port does the billing service use?"
 def command(desk: Desk, *arguments: str) -> Any:
     """What a command prints as JSON about the desk's project."""
     where = ("--data-dir", str(desk.server.data_dir), "--project", str(desk.project), "--json")
-    return json.loads(finished([*MNEMOSYNE, "memory", *arguments, *where], desk.environment, desk.project))
+    return json.loads(finished([*MNEMOSYNE, *arguments, *where], desk.environment, desk.project))
 
 
-def until_known(desk: Desk) -> list[Any]:
-    """What is known of the project, once anything is: it is written down behind the reply."""
+def wait_for_owner(desk: Desk) -> None:
+    """Wait until the first client's credential is admitted, which happens behind its reply."""
     until = time.monotonic() + DEADLINE
-    while not (known := command(desk, "list")):
+    listed = [*MNEMOSYNE, "memory", "admit", "--list", "--data-dir", str(desk.server.data_dir), "--json"]
+    while not json.loads(finished(listed, desk.environment, desk.project)):
         assert time.monotonic() < until
-    return list(known)
 
 
-def test_what_was_decided_in_claude_code_is_told_to_opencode_with_its_source(
+def test_an_entry_that_is_saved_beside_claude_code_is_sent_to_opencode(
     programs: Path, server: Server, tmp_path: Path
 ) -> None:
     desk = desks.desk(CLAUDE_CODE, programs, server, tmp_path)
     desk.script({"when": {"prompt": "billing"}, "reply": {"text": "As you say."}})
     assert desk.run(DECIDED, options=(*desk.server.options, *MANAGE)).text == "As you say."
-    (entry,) = until_known(desk)
-    assert (entry["content"], entry["kind"], entry["source"]) == (DECIDED, "decision", "extracted")
-    listed = [*MNEMOSYNE, "sessions", "--data-dir", str(server.data_dir), "--json"]
-    assert entry["provenance"]["session"] in finished(listed, desk.environment, desk.project)
+    wait_for_owner(desk)
+    assert command(desk, "memory", "list") == []
+    command(desk, "remember", DECIDED, "--kind", "decision")
+    (entry,) = command(desk, "memory", "list")
+    assert (entry["content"], entry["kind"], entry["source"]) == (DECIDED, "decision", "user")
 
     other = attrs.evolve(desk, agent=OPENCODE, since=desks.visit(server).since)
     other.script({"when": {"prompt": "billing"}, "reply": {"text": "8443."}})

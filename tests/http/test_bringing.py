@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from mnemosyne.actors import prefetch as ahead
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.objects.events import ObjectCreated
-from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.recall import prefetch, prefetch_steps
 from mnemosyne.domain.recall.memory_results import STRICT
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult, text_in_index
@@ -174,23 +173,6 @@ async def test_a_message_that_names_what_is_hidden_brings_it() -> None:
         del client.history[-1]
         await client.send()
         assert [each.turn for each in await stage.events() if isinstance(each, GoalChanged)] == [event.turn]
-
-
-async def test_what_was_settled_before_a_compaction_is_cited_by_its_id() -> None:
-    settled = "Let's use a limit of 7 retries for the upload queue, because its proxy gives up after eight."
-    async with indexed_stage() as stage:
-        client = Client(stage.url, tools=TOOLS)
-        await exchange(client, stage, settled, [think(), text("Understood.")])
-        await exchange(client, stage, "Something else now.", [think(), text("What?")])
-        answer(stage, [think(), text("<summary>Things were said.</summary>")])
-        await client.turn(text("CRITICAL: Respond with TEXT ONLY. Summarize."))
-        client.history = []
-        begin = "This session is being continued from a previous conversation that ran out of context. Summary: …"
-        answer(stage, [think(), text("I see.")])
-        await client.turn(text(begin), text(RECALL))
-        claims = [e for e in await stage.events() if isinstance(e, ObjectCreated) and e.role is Role.CLAIM]
-        cited = (f"#{each.object} decision, said by the user, turn {each.last_turn}\n{settled}" for each in claims)
-        assert any(each in last_blocks(stage)[-1]["text"] for each in cited)
 
 
 ANOTHER_GOAL = (

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import trio
 
 from mnemosyne.app.mcp import open_tools
 from mnemosyne.config import load
@@ -17,7 +16,6 @@ from mnemosyne.domain.session.round_events import KnowledgeTold
 from mnemosyne_lab.provider import from_data
 from tests.app.home import Home, at_home
 from tests.http.managing import Client, Json, said, text
-from tests.waiting import DEADLINE
 
 TODO = {"name": "TodoWrite", "description": "Writes the list. " * 4_000, "input_schema": {"type": "object"}}
 """As large as what agents offer: a session is told of the past in a small part of its first request."""
@@ -59,12 +57,8 @@ class Agent(Client):
             return await tools.call(tool, given)
 
     async def recalls(self, question: str) -> Json:
-        """The entry that answers best, once there is one: what was settled is written down behind the reply."""
-        with trio.fail_after(DEADLINE):
-            while True:
-                for entry in (await self.calls("recall", question=question))["entries"]:
-                    return dict(entry)
-                await trio.sleep(0.05)  # it does not tell by itself
+        """The entry that answers best."""
+        return dict((await self.calls("recall", question=question))["entries"][0])
 
 
 def _as_sent(block: str) -> str:
@@ -85,6 +79,7 @@ async def test_what_one_session_plans_and_decides_the_next_goes_on_with_and_two_
         async with server_of(home) as agent_of:
             plans = agent_of("plans")
             assert await plans.does(DECIDED, said(list_steps(1)), said(text("The plan stands."))) == ""
+            await plans.calls("remember", text=DECIDED, kind="decision", session="plans")
             decision = await plans.recalls("Which port does the billing service use?")
 
         async with server_of(home) as agent_of:
@@ -106,6 +101,6 @@ async def test_what_one_session_plans_and_decides_the_next_goes_on_with_and_two_
             learned = await user.recalls("How is the billing service moved to another port?")
         home.assert_lawful()
         sources = [each["provenance"] for each in (decision, learned)]
-        assert [(each["branch"], each["turn"]) for each in sources] == [("main", 1), ("main", 3)]
+        assert [(each["branch"], each["turn"]) for each in sources] == [("main", 2), ("main", 3)]
         sessions = [str(home.stream(name)) for name in ("plans", "goes-on")]
         assert [each["session"] for each in sources] == sessions

@@ -86,6 +86,8 @@ class SessionRegistry:
         """How many actors were let go of, because nobody asked them any more."""
         self._awake: dict[UUID, _Awake] = {}
         self._gaps: dict[UUID, Gap] = {}
+        self.turns_lost = 0
+        """How many turns went through that are not recorded, or not whole."""
         self.tellings = Tellings()
         """What turns have still to tell."""
 

@@ -678,6 +678,7 @@ class Turn:
         """The turn is not recorded, or not whole. It is one turn, however much of it is missing."""
         if not self._is_gap:
             self._is_gap = True
+            self._registry.turns_lost += 1
             self._registry.note_gap(stream, Gap(since=self._request.at, turns=1, reason=reason))
 
     async def _record_end(self, message: Callable[[Address], Message]) -> None:

@@ -161,7 +161,12 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                     off_since=finder.off_since,
                     worker=supervisor.describe,
                     database=partial(
-                        describe_recording, journal, tally, event_log, lambda: len(turns.child_tasks) - progress.running
+                        describe_recording,
+                        journal,
+                        tally,
+                        event_log,
+                        lambda: len(turns.child_tasks) - progress.running,
+                        lambda: registry.turns_lost,
                     ),
                     metrics=metrics.page,
                     probe=partial(probe_upstreams, config, upstreams),
@@ -208,10 +213,15 @@ async def probe_upstreams(config: Config, upstreams: Sequence[HttpUpstream], dia
 
 
 def describe_recording(
-    journal: GroupJournal, tally: RecordTally, event_log: ReconnectingLog, count_records: Callable[[], int]
+    journal: GroupJournal,
+    tally: RecordTally,
+    event_log: ReconnectingLog,
+    count_records: Callable[[], int],
+    count_lost: Callable[[], int],
 ) -> dict[str, object]:
     """How writing does: whether the database answers, how much waits to be written, since when (seconds) and why, and
-    how much could not be written and is lost. ``count_records`` counts what of turns has still to be recorded.
+    how much could not be written and is lost. ``count_records`` counts what of turns has still to be recorded,
+    ``count_lost`` the turns that are not recorded, or not whole.
     """
     waiting = journal.waiting
     return {
@@ -219,6 +229,7 @@ def describe_recording(
         "seconds": round(waiting.seconds, 1),
         "appends_waiting": waiting.appends,
         "appends_lost": tally.failed_appends,
+        "turns_lost": count_lost(),
         "records_waiting": count_records(),
         "problem": event_log.problem or journal.problem,
     }

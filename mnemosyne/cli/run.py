@@ -20,6 +20,7 @@ from mnemosyne.errors import BadConfiguration
 if TYPE_CHECKING:
     from mnemosyne.app.discovery import FoundServer
     from mnemosyne.app.launch import StartedServer
+    from mnemosyne.services.savings import Savings
 
 
 def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -297,11 +298,15 @@ def list_unrecorded(before: "FoundServer | None", after: "FoundServer | None") -
     earlier = before.unrecorded if before is not None else {}
     counts = {path: count - earlier.get(path, 0) for path, count in after.unrecorded.items()}
     sentences = [f"{render_unrecorded(path, count)}" for path, count in counts.items() if count > 0]
-    lost = after.database.get("appends_lost", 0)
-    lost -= before.database.get("appends_lost", 0) if before is not None else 0
+    lost, turns = (
+        after.database.get(name, 0) - (before.database.get(name, 0) if before is not None else 0)
+        for name in ("appends_lost", "turns_lost")
+    )
     why = f": {problem}" if (problem := after.database.get("problem")) else ""
     if lost > 0:
         sentences.append(f"{plural(lost, 'write')} of this server failed, so the record has a gap{why}")
+    if turns > 0:
+        sentences.append(f"{plural(turns, 'turn')} {'is' if turns == 1 else 'are'} not on record, or not whole{why}")
     if not after.has_all_on_record:
         sentences.append(f"not all turns are recorded yet, and what is not when the server ends is lost{why}")
     return sentences
@@ -347,7 +352,6 @@ def _say_what_was_recorded(config: Config, began: int, *, complete: bool) -> Non
     import trio
 
     from mnemosyne.app.read_models import open_read_models
-    from mnemosyne.figures import dollars_text, plural, printable
     from mnemosyne.services.savings import Savings, read_savings
 
     async def read() -> Savings | None:
@@ -366,6 +370,13 @@ def _say_what_was_recorded(config: Config, began: int, *, complete: bool) -> Non
         return
     if not found.sessions:
         return
+    _say(render_recorded(found, config.mode))
+
+
+def render_recorded(found: "Savings", mode: str) -> str:
+    """The sentence about what was recorded, where something was. ``mode`` is the one that was asked for."""
+    from mnemosyne.figures import dollars_text, plural, printable
+
     total = found.total
     told = [f"recorded {plural(total.turns, 'turn')}"]
     if total.is_priced:
@@ -377,10 +388,10 @@ def _say_what_was_recorded(config: Config, began: int, *, complete: bool) -> Non
         saved = total.nanodollars_saved if total.managed else 0
         if saved:
             told.append(f"saved {dollars_text(saved)}" if saved > 0 else f"{dollars_text(-saved)} more than without us")
-    if config.mode == "manage" and total.managed < total.turns:
+    if mode == "manage" and total.managed < total.turns:
         told.append(f"{total.turns - total.managed} of them not managed (`mnemosyne explain` says why)")
     only = f" {str(next(iter(found.sessions)))[:8]}" if len(found.sessions) == 1 else ""
-    _say(f"{', '.join(told)}: mnemosyne open{only}")
+    return f"{', '.join(told)}: mnemosyne open{only}"
 
 
 def _client_command(command: tuple[str, ...], url: str, config: Config) -> list[str]:

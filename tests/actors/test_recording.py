@@ -128,6 +128,7 @@ async def test_a_turn_that_the_queue_cannot_hold_is_a_gap_that_the_next_one_tell
         await trio.testing.wait_all_tasks_blocked()
         await process.turn("u1", "a1", "u2", "a2", "u3")
         await process.turn("u1", "a1", "u2", "a2", "u3", "a3", "u4")
+        assert process.registry.turns_lost == 3
     events = await events_of(log)
     (gap,) = (event for event in events if isinstance(event, GapRecorded))
     assert gap.turns == 3

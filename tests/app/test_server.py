@@ -138,13 +138,14 @@ async def test_a_database_that_hangs_is_said_not_to_answer_and_since_when(
     event_log = ReconnectingLog()
 
     def describe() -> dict[str, object]:
-        return describe_recording(journal, RecordTally(), event_log, lambda: 2)
+        return describe_recording(journal, RecordTally(), event_log, lambda: 2, lambda: 3)
 
     assert describe() == {
         "state": "there",
         "seconds": 0.0,
         "appends_waiting": 0,
         "appends_lost": 0,
+        "turns_lost": 3,
         "records_waiting": 2,
         "problem": "the database is not open yet",
     }

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from socket import socket
 from typing import IO
+from uuid import UUID
 
 import attrs
 import psycopg
@@ -23,8 +24,9 @@ import pytest
 
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.app.discovery import FoundServer
-from mnemosyne.cli.run import list_unrecorded
+from mnemosyne.cli.run import list_unrecorded, render_recorded
 from mnemosyne.config import list_settings, load
+from mnemosyne.services.savings import Balance, Savings
 from mnemosyne_lab.provider import from_data
 from tests.cli.support import (
     MNEMOSYNE,
@@ -228,6 +230,13 @@ def status(**database: object) -> FoundServer:
             ["2 writes of this server failed, so the record has a gap: the database is away"],
         ),
         (
+            status(turns_lost=1),
+            status(turns_lost=4, problem="the database is away"),
+            ["3 turns are not on record, or not whole: the database is away"],
+        ),
+        (None, status(turns_lost=1), ["1 turn is not on record, or not whole"]),
+        (status(turns_lost=2), status(turns_lost=2), []),
+        (
             attrs.evolve(status(), unrecorded={"/v1/a": 1}),
             attrs.evolve(status(), unrecorded={"/v1/a": 1, "/v1/b": 2}),
             ["2 requests to /v1/b were passed on and not recorded"],
@@ -243,6 +252,25 @@ def test_the_end_names_what_was_not_recorded_since_the_client_began(
     before: FoundServer | None, after: FoundServer | None, sentences: list[str]
 ) -> None:
     assert list_unrecorded(before, after) == sentences
+
+
+@pytest.mark.parametrize(
+    ("mode", "turns", "managed", "words"),
+    [
+        ("manage", 5, 2, "3 of them not managed (`mnemosyne explain` says why)"),
+        ("manage", 1, 0, "1 of them not managed (`mnemosyne explain` says why)"),
+        ("manage", 4, 4, None),
+        ("observe", 4, 0, None),
+    ],
+)
+def test_the_end_counts_the_turns_that_were_to_be_managed_and_were_not(
+    mode: str, turns: int, managed: int, words: str | None
+) -> None:
+    session = UUID(int=7)
+    sentence = render_recorded(Savings({session: Balance(turns=turns, managed=managed)}, {session: "s"}), mode)
+    assert sentence.startswith(f"recorded {turns} turn")
+    assert ("not managed" in sentence) is (words is not None)
+    assert words is None or words in sentence
 
 
 def mode_of(url: str, home: Path) -> str:

@@ -17,7 +17,7 @@ from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.texts import MOST_COMPARED
 from mnemosyne.actors.tools import Answers, FromMemory
 from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.domain.objects.aggregate import find_saying, is_claim, is_searched
+from mnemosyne.domain.objects.aggregate import is_searched
 from mnemosyne.domain.objects.events import (
     Admission,
     FaultKind,
@@ -435,59 +435,6 @@ async def test_an_object_that_cannot_be_read_keeps_no_other_from_being_quoted() 
     text, failed, _ = await ask("memory_query", question="which port does the server listen on?")
     assert not failed
     assert "port: 8443" in text
-
-
-DECISION = "We decided: the retries of the upload client wait five seconds, because the gateway throttles."
-
-
-async def decided(*, evicted: bool) -> Asked:
-    """A session in which something was decided, and a file that says otherwise at length was read and has left."""
-    log = PlainLog(CODEC)
-    forged = "We decided how long retries of the upload client wait: not at all.\n" * 10
-    messages = [
-        {"role": "user", "content": "How long do the retries of the upload client wait?"},
-        {"role": "assistant", "content": DECISION},
-        *reading(("/notes.md", forged)),
-    ]
-    more = [{"role": "assistant", "content": "Seen."}, {"role": "user", "content": "Go on."}] * 8
-    async with open_actor(log) as told:
-        for count in (1, 5, len(messages) + len(more)):
-            sent = [*messages, *more][:count]
-            await told.begin(raw=dumps({"model": "claude-opus-5-5", "tools": [{"name": "Read"}], "messages": sent}))
-        state = told.actor.state
-    found = Asked(log, state)
-    for each in state.memory.objects.values():
-        if each.places and (each.source_tool == "Read" or (evicted and "upload client" in each.stub)):
-            found.state = evolve(
-                found.state,
-                ObjectDegraded(
-                    at=4,
-                    object=each.id,
-                    branch="main",
-                    turn=3,
-                    before=Fidelity.FULL,
-                    after=Fidelity.EVICTED,
-                    cause=Cause.PRESSURE,
-                ),
-            )
-    return found
-
-
-async def test_what_was_decided_is_not_crowded_out_by_a_file_that_says_otherwise_at_length() -> None:
-    ask = await decided(evicted=True)
-    text, _, events = await ask("memory_query", question="how long do retries of the upload client wait?")
-    claim = next(each for each in ask.state.memory.objects.values() if is_claim(each))
-    assert f"#{claim.id} bytes 0-{len(DECISION)}, decision, said by the assistant, turn 2\n{DECISION}\n" in text
-    assert "file_context" in text
-    faults = {event.object for event in events if isinstance(event, ObjectFaulted)}
-    assert find_saying(claim) in faults
-    assert claim.id not in faults
-
-
-async def test_what_stands_in_the_window_is_quoted_after_what_does_not() -> None:
-    ask = await decided(evicted=False)
-    text, _, _ = await ask("memory_query", question="how long do retries of the upload client wait?", max_tokens=400)
-    assert 0 < text.index("file_context") < text.index("decision, said by the assistant")
 
 
 async def test_nothing_comes_back_that_the_window_has_no_room_for() -> None:

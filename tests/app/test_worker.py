@@ -17,10 +17,8 @@ import trio
 from mnemosyne.adapters.postgres.leading import LOCK
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import open_database, open_views
-from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.projections.catalog import ALL
-from tests.actors.summaries import long_text
 from tests.adapters.endpoint import open_endpoint
 from tests.adapters.log_support import query, until
 from tests.app.home import Home, Served, at_home
@@ -157,24 +155,6 @@ async def test_one_of_many_workers_works_and_another_takes_its_place_when_it_end
 
 
 HOLDERS = "select count(*) from pg_locks where locktype = 'advisory' and granted"
-
-
-async def test_summaries_are_made_by_the_worker_and_recorded_by_the_session(tmp_path: Path, dsn: str) -> None:
-    async with at_home(tmp_path, dsn) as home:
-        async with home.served() as served:
-            await served.until_told(state="working")
-            client = Client(served.url, session="s")
-            worker = served.worker
-            assert worker is not None
-            os.kill(worker, signal.SIGSTOP)
-            await client.work(long_text("alpha"))
-            await client.work(long_text("beta"))
-            assert not any(isinstance(event, ObjectSummarized) for event in await home.events("s"))
-            os.kill(worker, signal.SIGKILL)  # whatever it was told of is told again
-            count = "select count(*) from mnemosyne.stored_events where topic = 'object.summarized.v2'"
-            await until(lambda: query(dsn, count) == [(4,)])
-        made = [event for event in await home.events("s") if isinstance(event, ObjectSummarized)]
-        assert len({(each.object, each.fidelity) for each in made}) == len(made) == 4
 
 
 async def test_a_helper_that_the_worker_asks_answers_the_model_s_question(tmp_path: Path, dsn: str) -> None:

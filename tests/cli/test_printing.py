@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
+import mnemosyne_lab.cli
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.nodes import SERVER, name_of
 from mnemosyne.app.storage import event_codec
@@ -133,7 +134,8 @@ def test_a_pipe_gets_every_character(capsys: pytest.CaptureFixture[str]) -> None
 SESSION = "a client"
 
 COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
-    "sessions": (["sessions"], ["branches", SESSION, "--turns"]),
+    "sessions": (["sessions"],),
+    "branches": (["branches", SESSION, "--turns"],),
     "context": (["context", SESSION],),
     "du": (["du"],),
     "timeline": (["timeline", SESSION],),
@@ -215,7 +217,8 @@ def test_every_command_s_table_fits_the_usual_terminals(monkeypatch: pytest.Monk
 
 
 def test_no_module_has_a_table_that_is_not_looked_at() -> None:
-    sources = {path.stem: path.read_text(encoding="utf-8") for path in Path(printing.__file__).parent.glob("*.py")}
+    folders = (Path(printing.__file__).parent, Path(mnemosyne_lab.cli.__file__).parent)
+    sources = {path.stem: path.read_text(encoding="utf-8") for folder in folders for path in folder.glob("*.py")}
     tables = {name for name, source in sources.items() if re.search(r"\b(print_table|table_of)\(", source)}
     assert tables - {"printing"} == COMMANDS.keys()
 

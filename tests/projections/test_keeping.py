@@ -156,7 +156,7 @@ READING = 2
 WRITING = 3
 """Beside the rows: that nobody waits for the disk, who has come how far, and how far now."""
 
-MERGES = 14
+MERGES = 15
 """Of all that the session holds."""
 
 

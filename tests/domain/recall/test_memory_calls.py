@@ -93,9 +93,10 @@ def test_what_is_in_the_window_in_full_is_not_restored_again() -> None:
     assert "in full" in refused(restore(remembered(*faulted, before=STUBBED), BRANCH, asked(), Spent(1, 1_000)))
 
 
-def test_a_target_without_a_rendition_is_met_by_the_next_fuller_one() -> None:
+def test_a_short_form_that_is_not_made_yet_is_granted_at_the_size_that_it_aims_at() -> None:
     assert granted(restore(STUBBED, BRANCH, asked(target=Fidelity.COMPACT), Spent())).tokens == 80
-    assert granted(restore(STUBBED, BRANCH, asked(target=Fidelity.DETAILED), Spent())).after is Fidelity.FULL
+    unmade = granted(restore(STUBBED, BRANCH, asked(target=Fidelity.DETAILED), Spent()))
+    assert (unmade.after, unmade.tokens) == (Fidelity.DETAILED, 300)
 
 
 def test_a_target_that_shows_no_more_than_there_is_is_refused() -> None:

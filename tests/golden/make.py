@@ -1,8 +1,8 @@
 """How the golden logs came to be: ``python -m tests.golden.make NAME`` plays one through the real proxy.
 
-Everything is the server's own (relay, actors, curator, PostgreSQL), in this process, in front of the strict stand-in.
+Everything is the server's own (relay, actors, PostgreSQL), in this process, in front of the strict stand-in.
 Time and salt are made up, so a scene that is played again has the same contents; in which order a session and its
-curator write is left to them. A log that is there is never made again: it is what the version of its day wrote.
+worker write is left to them. A log that is there is never made again: it is what the version of its day wrote.
 """
 
 import base64

@@ -160,7 +160,7 @@ async def until_accounted(storage: Storage, turns: int) -> None:
 
 @pytest.mark.soak
 async def test_a_managed_session_of_a_real_server_is_decided_again_by_the_command(tmp_path: Path) -> None:
-    """With its database, its index, its curator and its clock; in a smaller window, the turns are named."""
+    """With its database, its index, its worker and its clock; in a smaller window, the turns are named."""
     (tape,) = (each for each in read_tapes([long_tape(tmp_path)], event_codec()) if isinstance(each, Tape))
     steps = [*tape.steps()]
     home = tmp_path / "home"
@@ -213,7 +213,7 @@ def _headers(step: Arrives) -> list[tuple[bytes, bytes]]:
 
 def comparable(events: Sequence[Recorded[Event]]) -> list[str]:
     """All but what a server takes from its own surroundings: the time and what the provider's cache makes of it, the
-    session's salt and with it the ids that it keys, and the correlation ids; and what its curator does, whenever it
+    session's salt and with it the ids that it keys, and the correlation ids; and what its worker does, whenever it
     finds the time.
     """
     ids = {each.envelope.event.object: "" for each in events if isinstance(each.envelope.event, ObjectCreated)}

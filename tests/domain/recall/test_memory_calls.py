@@ -115,7 +115,7 @@ def test_the_fourth_fault_of_a_turn_is_refused() -> None:
 def test_what_is_too_large_for_the_rest_of_a_turn_is_offered_smaller_or_as_a_question() -> None:
     granted(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens - 1_000)))
     told = refused(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens - 999)))
-    assert "target L2 (80 tokens)" in told
+    assert "target L1 (300 tokens)" in told
     assert "memory_query" in told
     assert "target" not in refused(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens)))
 

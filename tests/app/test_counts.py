@@ -20,15 +20,15 @@ from tests.http.managing import Client, look, look_for, text, think
 
 EXPECTED = """
                    statements transactions appends events rows event_bytes content_bytes hops parses parsed copies
-observe: plain              4            4       4      5    7        2980           833    4     22   2994      4
-observe: tool               4            4       4      5    8        3231         23223    4     22  70149      4
-manage: plain               5            5       4      7   10        4059          1108    6     48   5540      5
-manage: tool                5            5       4      7   11        4367         23599    6     46 162090      5
-manage: hidden              7            7       6      9   16        5601          3436    8     75  98820      7
-manage: epoch               5            5       4      9   12        4437          2195    7    138 296270      4
-observe: turn 103           4            4       4      4    6        2241           708    4     17 158435      4
-observe: turn 203           4            4       4      4    6        2241           708    4     17 158436      4
-observe: turn 2003          4            4       4      4    6        2258           709    4     17 158439      1
+observe: plain              4            4       4      5    7        2980           833    4     21   2780      4
+observe: tool               4            4       4      5    8        3231         23223    4     21  69935      4
+manage: plain               5            5       4      7   10        4059          1108    6     47   5326      5
+manage: tool                5            5       4      7   11        4367         23599    6     45 161876      5
+manage: hidden              7            7       6      9   16        5601          3436    8     74  98606      7
+manage: epoch               5            5       4      9   12        4437          2195    7    137 296056      4
+observe: turn 103           4            4       4      4    6        2241           708    4     16  80317      4
+observe: turn 203           4            4       4      4    6        2241           708    4     16  80318      4
+observe: turn 2003          4            4       4      4    6        2258           709    4     16  80321      1
 manage: turn 103            5            5       4      6    9        3328           947    6     47 317203      4
 manage: turn 2003           5            5       4      6    9        3344           947    6     47 317217      1
 """

@@ -154,7 +154,7 @@ def test_the_rules_still_make_the_checked_pairs_of_recorded_sessions() -> None:
     there = recorded_material(short_forms.SESSIONS, quick=True)
     assert there.missing == 0
     levels = {score.level for score in short_forms.scores(quick=True)}
-    assert levels == {Fidelity.DETAILED, Fidelity.COMPACT, Fidelity.STUB, Fidelity.EVICTED}
+    assert levels == {Fidelity.DETAILED, Fidelity.STUB, Fidelity.EVICTED}
 
 
 def test_an_answer_in_a_share_of_its_words() -> None:

@@ -5,14 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 
 from mnemosyne import Session
 from mnemosyne.errors import BadTurn, BudgetTooSmall
-from tests.adapters.endpoint import open_endpoint, says
 from tests.http.managing import look, recall, said, text, think
 from tests.sdk.talking import LOOK, MODEL, open_agent, rebuild, verify
-from tests.waiting import DEADLINE
 
 THINKING: dict[str, Any] = {"thinking": {"type": "adaptive"}, "max_tokens": 4000}
 SEEN = {"replies": [said(look()), said(text("Seen."))]}
@@ -59,32 +56,6 @@ async def test_what_was_said_is_found_and_comes_back_where_it_left(dsn: str, tmp
         restored = await session.restore(found[0].object_id)
         assert FACT in restored.text
         assert restored.problem is not None, "it is shown in full already"
-
-
-async def test_a_helper_model_of_the_settings_writes_its_summaries(
-    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with (
-        open_endpoint(lambda path, _: says(path, "no summary")) as helper,
-        open_agent({"rules": [SEEN]}) as agent,
-    ):
-        monkeypatch.setenv("MNEMOSYNE_HELPER", "openai")
-        monkeypatch.setenv("MNEMOSYNE_HELPER_MODEL", "small")
-        monkeypatch.setenv("MNEMOSYNE_HELPER_URL", f"{helper.url}/v1")
-        async with opened(dsn, tmp_path) as session:
-            session.user_says("look")
-            await agent.ask(session)
-            lines = (f"{number}: the pool of service {number} has {number * 7} connections." for number in range(200))
-            session.tool_result(session.open_calls[0], "\n".join(lines))
-            await agent.ask(session)
-            session.user_says("thanks")
-            await agent.ask(session)
-            with trio.fail_after(DEADLINE):
-                await helper.was_asked.wait()
-        [asked] = {request["model"] for _, _, request in helper.requests}
-        assert asked == "small"
-        assert any("the pool of service 7" in json.dumps(request) for _, _, request in helper.requests)
-        assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
 
 
 async def test_a_fork_goes_another_way_and_leaves_the_other_as_it_was(dsn: str, tmp_path: Path) -> None:

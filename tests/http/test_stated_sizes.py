@@ -7,11 +7,12 @@ from typing import cast
 import attrs
 import pytest
 
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, TurnAssessed
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, ObjectRequested, TurnAssessed
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ground_events import SettingsTaken
 from mnemosyne.replay.running import MemoryArchive
-from mnemosyne.services import windows
+from mnemosyne.services import pins, windows
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne_lab.provider import reading
 from tests.http.managing import Client, Json, Stage, look_for, open_stage, restore, think
@@ -110,6 +111,13 @@ async def test_a_refusal_states_the_size_that_people_see(share: float) -> None:
         wanted = (await find_evicted(stage))[0]
         refused, _ = await call(client, stage, message, restore(wanted))
         assert refused.startswith(f"#{wanted} has about {(await list_sizes(stage))[wanted]:,} tokens at L0")
+        # A person's wish is met by the short form that fits.
+        archive, session = MemoryArchive(stage.log), str(await stage.stream())
+        await pins.restore(
+            archive, wanted, session=session, branch="main", reason="needed", at=clock.now, correlation_id="c"
+        )
+        requested = [each for each in await stage.events() if isinstance(each, ObjectRequested)]
+        assert [(each.object, each.after) for each in requested] == [(wanted, Fidelity.DETAILED)]
 
 
 async def test_answers_of_before_are_decided_again_with_the_estimates_that_they_stated(share: float) -> None:

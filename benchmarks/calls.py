@@ -2,8 +2,7 @@
 clock and no network has a part in it, so the count repeats itself, whatever else the machine does.
 
 What is counted is from a request's arrival until all that its turn owes is done: what is read of it, what is planned
-for it where it is managed, its objects, its account. HTTP, the database and the worker's questions are not in it:
-``instructions`` has these.
+for it where it is managed, its objects, its account. HTTP, the database and the worker's questions are not in it.
 """
 
 import cProfile

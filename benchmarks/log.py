@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import trio
 
-from benchmarks import log_context, log_inside, log_nodes
+from benchmarks import log_context, log_inside
 from benchmarks.harness import DATABASE, SERVING, Group, Part, Row, Server, single, spread
 from benchmarks.history import History, history, kind_of
 from benchmarks.inside import open_log, record
@@ -164,6 +164,5 @@ GROUP = Group(
         Part("space", log_inside.space),
         Part("context", log_context.context),
         Part("appends", log_inside.appends),
-        Part("nodes", log_nodes.nodes),
     ),
 )

@@ -28,7 +28,7 @@ import numpy as np
 import trio
 from numpy.typing import NDArray
 
-from benchmarks import naming, object_index
+from benchmarks import object_index
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.embedding.conversation_index import index_conversation
@@ -333,11 +333,6 @@ def speed(servers: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
-def named(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """How often what is brought before the model asks is read again."""
-    return naming.measure(sessions, quick)
-
-
 def index(servers: Sequence[Server], quick: bool) -> list[Row]:
     """The index of objects in PostgreSQL, filled with what the recorded sessions hold."""
     found = material(quick)
@@ -373,7 +368,6 @@ GROUP = Group(
         Part("relevance", relevance),
         Part("conversations", conversations),
         Part("speed", speed),
-        Part("named", named),
         Part("index", index),
     ),
 )

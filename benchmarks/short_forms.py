@@ -13,7 +13,6 @@ import attrs
 from benchmarks.harness import Group, Part, Row, Server
 from benchmarks.judge.judging import LINES, RENDITIONS, Render, Verdict, as_recorded, judge
 from benchmarks.judge.material import HELD_OUT, TUNING, material
-from benchmarks.renditions import head_and_tail
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne_lab.evaluation.trace import Item
 from tests.domain.recorded import DATA
@@ -79,9 +78,12 @@ def _score(level: Fidelity, kind: str, split: str, verdicts: Sequence[Verdict]) 
 
 
 def cut_in_the_middle(item: Item, level: Fidelity) -> str | None:
-    """What most agents do, at the length of today's short form."""
+    """The head and the tail of the text, as most agents cut it, at the length of today's short form."""
     shown = item.texts.get(level)
-    return head_and_tail(item.text, len(shown)) if shown and level in RENDITIONS else shown
+    if not shown or level not in RENDITIONS:
+        return shown
+    half = max(0, (len(shown) - 5) // 2)
+    return f"{item.text[:half]}\n...\n{item.text[len(item.text) - half :]}"
 
 
 def whole(item: Item, level: Fidelity) -> str | None:

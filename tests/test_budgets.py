@@ -33,7 +33,7 @@ BUDGETS = {
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_200, 11_000),
     "tests": Budget("tests", 86_500, 50_000),
     "campaigns": Budget("campaigns", 12_000, 12_000),
-    "benchmarks": Budget("benchmarks", 9_300, 6_000),
+    "benchmarks": Budget("benchmarks", 7_400, 6_000),
 }
 
 

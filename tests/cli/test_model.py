@@ -31,11 +31,12 @@ def test_status_says_where_the_model_is_and_notices_damage(tmp_path: Path) -> No
     assert "not the one that was installed" in done.stderr
 
 
-def test_without_what_runs_a_model_nothing_is_fetched_and_it_is_said_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("library", ["onnx", "onnxruntime", "tokenizers"])
+def test_without_what_runs_a_model_nothing_is_fetched_and_the_error_names_the_remedy(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_in_place(tmp_path, {"model.onnx": b"a graph", "tokenizer.json": b"{}"})
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)  # Python's own way to say that there is none
+    monkeypatch.setitem(sys.modules, library, None)  # Python's own way to say that there is none
     for command in ("install", "status"):
         done = model(command, data_dir=tmp_path)
         assert done.exit_code == 1

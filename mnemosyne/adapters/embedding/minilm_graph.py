@@ -17,9 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from mnemosyne.adapters.embedding import onnx_file
-from mnemosyne.adapters.embedding.onnx_file import Attribute, Port
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 LAYERS, HEADS, DIMENSION = 6, 12, 384
 EPSILON = 1e-12
@@ -67,15 +65,15 @@ class _Graph:
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
-        self._nodes: list[bytes] = []
-        self._constants: dict[str, bytes] = {}
+        self._nodes: list[NodeProto] = []
+        self._constants: dict[str, TensorProto] = {}
 
     def add_embedding(self) -> str:
         """Word, position and segment vectors, summed and normalised. There is one segment only."""
         words, scales = _quantise(self._weights["embeddings.word_embeddings.weight"], axis=1)
         rows = self._node("Gather", self._constant("words", words), "input_ids")
         scale = self._node("Gather", self._constant("word_scales", scales[:, None]), "input_ids")
-        vectors = self._node("Mul", self._node("Cast", rows, to=onnx_file.FLOAT), scale)
+        vectors = self._node("Mul", self._node("Cast", rows, to=TensorProto.FLOAT), scale)
         segment = self._weights["embeddings.token_type_embeddings.weight"][0]
         positions = self._constant("positions", self._weights["embeddings.position_embeddings.weight"] + segment)
         length = self._node("Shape", "input_ids", start=1, end=2)
@@ -99,10 +97,13 @@ class _Graph:
 
     def finish(self) -> bytes:
         """The whole model, serialised."""
-        inputs = [Port("input_ids", onnx_file.INT32, ["batch", "length"])]
-        outputs = [Port("vectors", onnx_file.FLOAT, ["batch", DIMENSION])]
-        graph = onnx_file.graph("all-MiniLM-L6-v2", self._nodes, self._constants.values(), inputs, outputs)
-        return onnx_file.model(graph, "mnemosyne", _IR_VERSION, {"": _OPSET, "com.microsoft": 1})
+        inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT32, ["batch", "length"])]
+        outputs = [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", DIMENSION])]
+        graph = helper.make_graph(self._nodes, "all-MiniLM-L6-v2", inputs, outputs, list(self._constants.values()))
+        opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, producer_name="mnemosyne", ir_version=_IR_VERSION, opset_imports=opsets)
+        written: bytes = model.SerializeToString(deterministic=True)
+        return written
 
     def _attention(self, states: str, name: str) -> str:
         parts = [f"{name}.{part}" for part in ("query", "key", "value")]
@@ -142,7 +143,7 @@ class _Graph:
 
     def _constant(self, name: str, value: NDArray[Any]) -> str:
         if name not in self._constants:
-            self._constants[name] = onnx_file.tensor(name, value)
+            self._constants[name] = numpy_helper.from_array(np.ascontiguousarray(value), name)
         return name
 
     def _node(self, operator: str, *inputs: str, output: str | None = None, **settings: Any) -> str:
@@ -155,10 +156,10 @@ class _Graph:
         outputs: int = 1,
         names: list[str] | None = None,
         domain: str | None = None,
-        **attributes: Attribute,
+        **attributes: Any,
     ) -> list[str]:
         names = names or [f"{operator}_{len(self._nodes)}_{index}" for index in range(outputs)]
-        self._nodes.append(onnx_file.node(operator, inputs, names, domain, attributes))
+        self._nodes.append(helper.make_node(operator, inputs, names, domain=domain, **attributes))
         return names
 
 

@@ -56,9 +56,9 @@ GRAPH_FILE, TOKENIZER_FILE, HASHES_FILE = "model.onnx", "tokenizer.json", "sha25
 
 INSTALL_AGAIN = "`mnemosyne model install` puts it in order"
 
-RUNTIME = "onnxruntime"
+RUNTIME = ("onnx", "onnxruntime", "tokenizers")
 NO_RUNTIME = (
-    "The library that runs the embedding model is not installed: `pip install 'mnemosyne-proxy[embedding]'` in the"
+    "The libraries that run the embedding model are not installed: `pip install 'mnemosyne-proxy[embedding]'` in the"
     " environment of mnemosyne."
 )
 
@@ -79,7 +79,7 @@ def model_folder(data_dir: Path) -> Path:
 
 def check_runtime() -> None:
     """Raises BadConfiguration where nothing can run a model."""
-    if find_spec(RUNTIME) is None:
+    if any(find_spec(library) is None for library in RUNTIME):
         raise BadConfiguration(NO_RUNTIME)
 
 

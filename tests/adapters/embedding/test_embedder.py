@@ -10,8 +10,7 @@ import tokenizers
 import trio
 
 from mnemosyne.adapters.embedding import model_files
-from mnemosyne.adapters.embedding.embedder import HashedLexical, MiniLM, open_embedder
-from mnemosyne.adapters.embedding.word_pieces import MOST_PIECES
+from mnemosyne.adapters.embedding.embedder import LONGEST_WORD, MOST_PIECES, HashedLexical, MiniLM, open_embedder
 from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.domain.text.passages import passages
 from tests.adapters.model_cache import installed_model
@@ -34,6 +33,29 @@ def embedder(request: pytest.FixtureRequest) -> Embedder:
     return HashedLexical() if request.param == "hashed words" else MiniLM(installed_model(), threads=2)
 
 
+STORED = [
+    (
+        "The weather is lovely today.",
+        [101, 1996, 4633, 2003, 8403, 2651, 1012, 102],
+        [0.0238, 0.1343, 0.1532, 0.0656],
+    ),
+    (
+        "def frobnicate(x: int) -> str:  # E1234",
+        [
+            *(101, 13366, 10424, 16429, 12782, 2618, 1006, 1060, 1024, 20014, 1007, 1011, 1028),
+            *(2358, 2099, 1024, 1001, 1041, 12521, 22022, 102),
+        ],
+        [0.0066, 0.0598, -0.0238, 0.0014],
+    ),
+    (
+        "Straße İstanbul café 修复 [SEP] a\ud800b",
+        [101, 2358, 27807, 9960, 7668, 100, 100, 1031, 19802, 1033, 1037, 1029, 1038, 102],
+        [0.0511, 0.0109, -0.0247, 0.0515],
+    ),
+]
+"""Texts with their word pieces and how their vectors begin, as version int8-1 of the model has always made them."""
+
+
 def dot(one: "array[float]", other: "array[float]") -> float:
     return sum(a * b for a, b in zip(one, other, strict=True))
 
@@ -49,6 +71,24 @@ async def test_a_text_has_one_vector_whatever_is_embedded_with_it(embedder: Embe
     texts = [f"text number {number} " * (number + 1) for number in range(30)]
     together = await embedder.embed(texts)
     assert together == [(await embedder.embed([text]))[0] for text in texts]
+
+
+@pytest.mark.parametrize(("text", "pieces", "start"), STORED)
+def test_vectors_match_those_that_earlier_releases_stored(text: str, pieces: list[int], start: list[float]) -> None:
+    """Other vectors need another name (``model_files.NAME``), so that the index is built again."""
+    model = MiniLM(installed_model())
+    assert model.word_pieces(text) == pieces
+    assert model.vector(text)[:4].tolist() == pytest.approx(start, abs=0.002)
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * (LONGEST_WORD + 1), "x" * 200_000, "ab " * 2_000, "[SEP] [UNK]", "a\ud800b", "\0\x7f\u00ad"]
+)
+def test_at_most_256_word_pieces_are_read_and_none_is_special(text: str) -> None:
+    pieces = MiniLM(installed_model()).word_pieces(text)
+    assert 2 <= len(pieces) <= MOST_PIECES
+    assert (pieces[0], pieces[-1]) == (101, 102)
+    assert not {101, 102} & set(pieces[1:-1])
 
 
 async def test_what_is_related_is_nearer(embedder: Embedder) -> None:

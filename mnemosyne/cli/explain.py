@@ -30,10 +30,13 @@ from mnemosyne.domain.cost.tariffs import Tariff
 from mnemosyne.domain.history.foresight import Foreseen
 from mnemosyne.domain.history.memory_travel import Moment
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectSuperseded
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, ObjectSuperseded
+from mnemosyne.domain.session.counted_sizes import size_event
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.window.planning import Stay
 from mnemosyne.domain.window.window_size import find_model_window
 from mnemosyne.figures import count_text, is_priced, plural, printable
+from mnemosyne.http.inspector.happenings import tell_event, tell_object
 from mnemosyne.services import windows
 from mnemosyne.services.unstructuring import members
 
@@ -98,56 +101,35 @@ def _units(tariff: Tariff) -> str:
 
 
 def _paragraphs(found: Moment, planned: Foreseen | Stay | None) -> Iterator[Paragraph]:
-    yield _render_arrivals(found)
-    yield from _render_supersessions(found)
+    yield _render_events(found)
     yield _window(found)
     yield from _unknown(found)
     yield from _without_us(found)
     yield from _render_plan(found, planned)
     yield _render_kept(found)
-    yield from _render_rewrite(found)
-    yield from _render_told(found)
-    yield from _render_brought(found)
     yield from _render_helped(found)
-    yield from _render_faults(found)
-    yield _render_changes(found)
     yield from _render_cost(found)
 
 
-def _list_made(found: Moment) -> list[ObjectCreated]:
-    return [event for event in found.happened if isinstance(event, ObjectCreated)]
-
-
-def _render_arrivals(found: Moment) -> Paragraph:
-    made = _list_made(found)
+def _render_events(found: Moment) -> Paragraph:
+    """What happened at the turn, each event in the words of every other list of events."""
+    events: list[ObjectEvent] = []
+    for event in (*found.happened, *found.faults, *found.moved):
+        if event not in events:
+            events.append(event)
+    lines = [_render_event(found, event) for event in (found.told, found.epoch, found.brought) if event is not None]
+    lines += [
+        f"{_render_object(found.memory.objects[event.object])}: {_render_event(found, event)}" for event in events
+    ]
     came = f"{plural(len(found.began.chains), 'new message')} came in"
-    if not made:
-        return f"{came}; none of what they belong to is complete yet, so no object was made.", []
-    lines = []
-    for event in made:
-        each = found.object(event.object)
-        worth = "" if event.admission.admitted else f"; not indexed, its worth is {event.admission.score:.2f}"
-        tokens = f", {count_text(each.tokens)} tokens" if event.places else ", made of others"
-        lines.append(f"{_render_object(each)}{tokens}{_render_links(event)}{worth}")
-    return f"{came}; {plural(len(made), 'object')} {'was' if len(made) == 1 else 'were'} made:", lines
+    return (f"{came}, and this happened:", lines) if lines else (f"{came}; no object was made or changed.", [])
 
 
-def _render_links(event: ObjectCreated) -> str:
-    by: dict[str, list[str]] = {}
-    for link in event.links:
-        by.setdefault(link.relation.value.replace("_", " "), []).append(link.target)
-    return "".join(f", {relation} {' '.join(targets)}" for relation, targets in by.items())
-
-
-def _render_supersessions(found: Moment) -> Iterator[Paragraph]:
-    events = [event for event in found.happened if isinstance(event, ObjectSuperseded)]
-    if events:
-        lines = []
-        for event in events:
-            by = f", see {event.by}" if event.by else ""
-            lines.append(f"{_render_object(found.memory.objects[event.object])}: {event.how.value}{by}")
-        verb = "no longer says" if len(events) == 1 else "no longer say"
-        yield f"{plural(len(events), 'object')} {verb} how things are:", lines
+def _render_event(found: Moment, event: Event) -> str:
+    if isinstance(event, ObjectCreated):
+        event = size_event(event, event, found.scales)
+    what, why = tell_object(event, sized=True) if isinstance(event, ObjectEvent) else tell_event(event) or ("", "")
+    return f"{what} ({printable(why)})" if why else what
 
 
 def _window(found: Moment) -> Paragraph:
@@ -169,6 +151,12 @@ def _window(found: Moment) -> Paragraph:
     if (stated := found.session.stated_windows.get(found.began.model)) is not None:
         where = f"{stated.branch} {stated.turn}"
         lines.append(f"Its model takes {count_text(stated.window)} tokens, as the provider stated at {where}.")
+    if found.last_tokens is not None:
+        more = found.assessed.tokens - found.last_tokens
+        lines.append(
+            f"Since the turn measured before, the prompt {'grew' if more >= 0 else 'shrank'} by about "
+            f"{count_text(abs(more))} tokens ({percent(abs(more), found.last_tokens)})."
+        )
     return "The window:", lines
 
 
@@ -243,82 +231,12 @@ def _render_kept(found: Moment) -> Paragraph:
     return f"{plural(len(kept), 'object')} must stay as {'it is' if len(kept) == 1 else 'they are'}:", lines
 
 
-def _render_rewrite(found: Moment) -> Iterator[Paragraph]:
-    epoch = found.epoch
-    if epoch is None:
-        return
-    price = f"a price of {count_text(epoch.price)} tokens of plain input" if epoch.price else "no price"
-    lines = [f"That freed about {count_text(epoch.freed)} tokens at {price}."]
-    if epoch.payback is not None:
-        lines.append(f"It was expected to pay for itself within {plural(epoch.payback, 'request')}.")
-    if epoch.hour:
-        lines.append("System prompt and tools are held by the provider for an hour from here on.")
-    yield f"The context was rewritten (epoch {epoch.epoch}): {epoch.reason}.", lines
-
-
-def _render_told(found: Moment) -> Iterator[Paragraph]:
-    told = found.told
-    if told is not None:
-        entries = ", ".join(told.entries)
-        yield (
-            f"As it began it was told {plural(len(told.entries), 'entry')} of what is known from earlier"
-            f" sessions, about {count_text(told.tokens)} tokens:",
-            [f"{entries}; `mnemosyne memory list` shows what they say today."],
-        )
-
-
-def _render_brought(found: Moment) -> Iterator[Paragraph]:
-    brought = found.brought
-    if brought is not None:
-        why = _WHY_BROUGHT[brought.why.value]
-        objects = [(found.memory.objects[each.object], each.tokens) for each in brought.objects]
-        lines = [f"{_render_object(each)}: {count_text(tokens)} tokens" for each, tokens in objects]
-        yield f"About {count_text(brought.tokens)} tokens were put behind the user's message, which {why}:", lines
-
-
 def _render_helped(found: Moment) -> Iterator[Paragraph]:
     for each in found.helped:
         lines = [
             f"{sentence.object} bytes {sentence.start}-{sentence.end}: {sentence.text}" for sentence in each.sentences
         ]
         yield f"The model asked its memory: “{each.question}” {render_helper(each)}", lines
-
-
-_WHY_BROUGHT = {
-    "recall": "refers to something earlier",
-    "named": "names what is not shown in full",
-    "requested": "came after a person had asked for this",
-    "goal": "begins something else",
-}
-
-
-def _render_faults(found: Moment) -> Iterator[Paragraph]:
-    if found.faults:
-        yield (
-            f"{plural(len(found.faults), 'object')} {'was' if len(found.faults) == 1 else 'were'} needed again:",
-            [
-                f"{_render_object(found.memory.objects[event.object])}: {printable(event.reason)}"
-                f" ({event.kind.value}, {count_text(event.tokens)} tokens)"
-                for event in found.faults
-            ],
-        )
-
-
-def _render_changes(found: Moment) -> Paragraph:
-    lines = [
-        f"{_render_object(found.memory.objects[event.object])}:"
-        f" {event.before.label} → {event.after.label}, {event.cause.value}"
-        for event in found.moved
-    ]
-    if found.last_tokens is None:
-        grown = "This is the first turn of this branch that was measured."
-    else:
-        more = found.assessed.tokens - found.last_tokens
-        grown = (
-            f"Since the turn measured before, the prompt {'grew' if more >= 0 else 'shrank'} by about "
-            f"{count_text(abs(more))} tokens ({percent(abs(more), found.last_tokens)})."
-        )
-    return f"{grown} " + ("These objects changed:" if lines else "No object was shown otherwise than before."), lines
 
 
 def _render_cost(found: Moment) -> Iterator[Paragraph]:
@@ -345,7 +263,9 @@ def _as_json(found: Moment, planned: Foreseen | Stay | None) -> dict[str, Any]:
         "without_us": None
         if held is None
         else {"tokens": held, "model_window": takes, "outcome": _outcome(held, takes)},
-        "made": [object_as_json(found.object(event.object)) for event in _list_made(found)],
+        "made": [
+            object_as_json(found.object(event.object)) for event in found.happened if isinstance(event, ObjectCreated)
+        ],
         "superseded": [members(event, "object by how") for event in superseded],
         "planned": plan_as_json(planned),
         "epoch": None if found.epoch is None else epoch_as_json(found.epoch),

@@ -26,13 +26,13 @@ from mnemosyne.cli.windows import (
     window_line,
 )
 from mnemosyne.domain.history.memory_travel import ObjectChange, history_of
-from mnemosyne.domain.objects import events as m
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.protection import Resident, idle_turns
 from mnemosyne.figures import count_text, plural, printable
+from mnemosyne.http.inspector.happenings import tell_object
 from mnemosyne.services import memories, windows
 from mnemosyne.services.memories import FoundObject
 from mnemosyne.services.unstructuring import members
@@ -300,45 +300,16 @@ def _print_links(found: FoundObject) -> None:
 
 
 def _change_row(change: ObjectChange) -> tuple[str, ...]:
-    what, why = _tell(change.event)
+    what, why = tell_object(change.event, sized=True)
     where = "-" if change.branch is None else f"{change.branch} {change.turn}" if change.turn else change.branch
     return (str(change.version), what, where, change.zone or "-", printable(why) or "-")
-
-
-def _tell(event: Any) -> tuple[str, str]:
-    """What happened, and why."""
-    match event:
-        case m.ObjectCreated():
-            return (
-                f"made, {count_text(event.tokens)} tokens",
-                "admitted" if event.admission.admitted else "not admitted",
-            )
-        case m.ObjectSummarized():
-            return f"{event.fidelity.label} made, {count_text(event.tokens)} tokens", f"by {event.helper}"
-        case m.ObjectDegraded() | m.ObjectRestored():
-            return f"{event.before.label} → {event.after.label}", event.cause.value
-        case m.ObjectFaulted():
-            return f"missed ({event.kind.value}), {count_text(event.tokens)} tokens", event.reason
-        case m.ObjectPinned():
-            until = "" if event.until_turn is None else f" through turn {event.until_turn}"
-            return f"pinned{until}", event.reason
-        case m.ObjectUnpinned():
-            return "unpinned", event.reason
-        case m.ObjectReleased():
-            return "released", event.reason
-        case m.ObjectRequested():
-            return f"wanted back at {event.after.label}", event.reason
-        case m.ObjectSuperseded():
-            return "stale" + (f", see {event.by}" if event.by else ""), event.how.value
-        case _:
-            return "forgotten", event.reason
 
 
 def _object_as_json(found: FoundObject, texts: Mapping[str, str]) -> dict[str, Any]:
     each = found.object
     history = []
     for change in history_of(found.events, each.id):
-        what, why = _tell(change.event)
+        what, why = tell_object(change.event, sized=True)
         told = {"event": type(change.event).__name__, "what": what, "why": why or None}
         history.append({**members(change, "version branch turn zone"), **told})
     return {

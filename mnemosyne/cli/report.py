@@ -19,6 +19,7 @@ from mnemosyne.domain.history.effective import EffectiveTokens
 from mnemosyne.domain.tools.tool_paging import PagingForecast
 from mnemosyne.figures import count_text, dollars_text, plural, printable
 from mnemosyne.http.inspector.session_report import read_shown, session_report
+from mnemosyne.http.inspector.telling import tell_miss
 from mnemosyne.services.observing import no_observations
 from mnemosyne.services.overviews import read_overview
 from mnemosyne.services.reports import Questions, RefusedAttempt, SessionReport, ThrashIndex, read_report
@@ -163,7 +164,7 @@ def _render_misses(found: SessionReport) -> list[str]:
         return [f"{lowered}; nothing was missed."]
     farthest = max(row["distance"] for row in found.faults)
     kinds = Counter(row["kind"] for row in found.faults)
-    told = ", ".join(f"{how} {plural(kinds[kind], 'time')}" for kind, how in _HOW_MISSED.items() if kinds[kind])
+    told = ", ".join(f"{tell_miss(kind)} {plural(count, 'time')}" for kind, count in kinds.most_common())
     return [
         f"{lowered}; what it did not see was missed {plural(len(found.faults), 'time')}, at most"
         f" {plural(farthest, 'turn')} after it had been seen: {told}.",
@@ -198,13 +199,6 @@ def _render_thrash(thrash: ThrashIndex | None) -> list[str]:
         f" {thrash.last:.1f} at the end: how often in each of the last five turns the same was fetched once more. From"
         " 0.5 on the window is too small."
     ]
-
-
-_HOW_MISSED = {
-    "explicit": "the model restored it",
-    "micro": "the model asked about it",
-    "implicit": "the agent read or ran it again",
-}
 
 
 def _render_repetitions(found: SessionReport) -> list[str]:

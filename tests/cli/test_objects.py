@@ -15,20 +15,21 @@ from click.testing import CliRunner
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main
-from mnemosyne.cli.explain import _as_json, _list_made, _paragraphs
+from mnemosyne.cli.explain import _as_json, _paragraphs
 from mnemosyne.cli.objects import _HEADERS, _print_links, _row, _whence
 from mnemosyne.cli.topics import TOPIC_HEADERS, topic_rows, topics_as_json
 from mnemosyne.cli.windows import WIDTH, bar, decision_as_json, decision_text
 from mnemosyne.domain.cost.tokens import Features, MeasuredPrompt
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.history.memory_travel import Moment, moment
-from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectEvent
+from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, ObjectEvent
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.segmentation.episodes import topics_of
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window.planning import Stay
+from mnemosyne.http.inspector.happenings import tell_object
 from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services import windows
 from mnemosyne.services.memories import FoundObject
@@ -54,17 +55,18 @@ def test_every_object_has_a_row_of_one_cell_for_each_column() -> None:
     assert all(len(row) == len(_HEADERS) for row in rows)
 
 
-def test_the_explanation_names_what_was_made_and_how_full_the_window_is() -> None:
-    found = next(each for each in map(at, range(2, 9)) if _list_made(each))
-    said = "\n".join(
-        "\n".join((sentence, *lines)) for sentence, lines in _paragraphs(found, Stay("nothing is old enough"))
+def test_explain_tells_each_event_of_the_turn_in_the_words_of_the_other_lists() -> None:
+    found = next(
+        each for each in map(at, range(2, 9)) if any(isinstance(event, ObjectCreated) for event in each.happened)
     )
-    made = _list_made(found)
-    assert made
-    assert all(event.object in said for event in made)
-    assert f"zone {found.assessed.zone}" in said
-    assert "If this conversation were managed, its next request would begin no epoch: nothing is old enough." in said
-    assert all(each.id in said for each, _ in found.list_kept())
+    paragraphs = list(_paragraphs(found, Stay("nothing is old enough")))
+    told = "\n".join("\n".join((sentence, *lines)) for sentence, lines in paragraphs)
+    for event in found.happened:
+        what, why = tell_object(event, sized=False)
+        assert any(event.object in line and why in line and what in line for _, lines in paragraphs for line in lines)
+    assert f"zone {found.assessed.zone}" in told
+    assert "If this conversation were managed, its next request would begin no epoch: nothing is old enough." in told
+    assert all(each.id in told for each, _ in found.list_kept())
 
 
 def test_a_kept_object_is_said_with_its_reason_in_json_too() -> None:

@@ -62,8 +62,8 @@ def test_a_report_tells_what_was_asked_for_from_what_was_read_again(
     recorded(dsn, tmp_path, monkeypatch, [*MANAGED, created("k7m2qpd"), *faults])
     output = run("report", "a session").stdout
     assert (
-        "what it did not see was missed 3 times, at most 3 turns after it had been seen: the model asked about it"
-        " 1 time, the agent read or ran it again 2 times." in output
+        "what it did not see was missed 3 times, at most 3 turns after it had been seen: the agent read or"
+        " ran it again 2 times, the model asked about it 1 time." in output
     )
     assert "The thrash index was at most 0.2 (in main, turn 3), and 0.2 at the end:" in output
 

@@ -92,7 +92,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_memory.py": (
         "what is remembered is looked at by one command and written by another",
-        "cli/remember cli/knowing",
+        "cli/knowing",
     ),
     "app/test_tracing.py": ("what is sent is what a collector takes", "adapters/otlp"),
     "app/test_worker.py": ("a worker is a process", "cli/worker"),

@@ -18,7 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mnemosyne.domain.wire import json_values
 from mnemosyne.errors import MnemosyneError, NotFound
-from mnemosyne.services.agent_tools import TOOLS, Arguments
+from mnemosyne.services.agent_tools import TOOLS
+from mnemosyne.services.memory_api import Arguments
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +131,7 @@ class _Offered:
             tools=[
                 types.Tool(
                     name=each.name,
-                    description=each.description,
+                    description=each.summary,
                     input_schema=each.schema,
                     annotations=types.ToolAnnotations(
                         read_only_hint=not each.writes, destructive_hint=False, open_world_hint=False

@@ -11,17 +11,16 @@ from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.domain.history.time_travel import history_of
-from mnemosyne.domain.knowledge.decide import EntryDraft
-from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.errors import NotFound
 from mnemosyne.services import asking, contexts, object_view, projects, search, sessions, windows
-from mnemosyne.services.agent_tools import BY_NAME, MOST, Arguments, check_arguments
-from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, describe, describe_write, parse_member
+from mnemosyne.services.agent_tools import BY_NAME, MOST
+from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment
 from mnemosyne.services.manifests import manifest_as_json, read_manifest
+from mnemosyne.services.memory_api import ApiCall, Arguments
+from mnemosyne.services.memory_operations import check_arguments
 from mnemosyne.services.observing import observe_history, plan_as_json
-from mnemosyne.services.provenance import find_provenance
 from mnemosyne.services.unstructuring import members
 from mnemosyne.times import utc
 
@@ -42,12 +41,6 @@ class AgentTools:
         self._desk = desk
         self._folder = str(folder.absolute())
         self._calls: dict[str, Callable[[Arguments], Awaitable[Any]]] = {
-            "recall": self._recall,
-            "list_known": self._list_known,
-            "remember": self._remember,
-            "update": self._update,
-            "confirm": self._confirm,
-            "forget": self._forget,
             "memory_query": self._query,
             "memory_search": self._search,
             "memory_restore": self._restore,
@@ -62,53 +55,16 @@ class AgentTools:
         """
         if name not in BY_NAME:
             raise NotFound(f"There is no tool {name!r}; there are {', '.join(BY_NAME)}.")
-        check_arguments(BY_NAME[name], arguments)
-        return await self._calls[name](arguments)
+        tool = BY_NAME[name]
+        check_arguments(tool, arguments)
+        if tool.operation is None:
+            return await self._calls[name](arguments)
+        given = {tool.renamed[name]: value for name, value in arguments.items()}
+        return await tool.operation.answer(ApiCall(self._desk, self._archive, given, WriteMoment(now(), new_id())))
 
     async def list_sessions(self) -> list[UUID]:
         """The sessions whose client worked in this folder, in the order in which they began."""
         return await projects.sessions_in(self._archive, self._folder)
-
-    # What is known
-
-    async def _recall(self, given: Arguments) -> Any:
-        found = await self._desk.recall(given["question"], now(), limit=given.get("limit", 10))
-        return {"entries": [describe(each) for each in found]}
-
-    async def _list_known(self, given: Arguments) -> Any:
-        kind, scope = given.get("kind"), given.get("scope")
-        found = await self._desk.list_entries(
-            now(),
-            kind=None if kind is None else parse_member(EntryKind, kind, "kind"),
-            scope=None if scope is None else parse_member(Scope, scope, "scope"),
-        )
-        return {"entries": [describe(each) for each in found]}
-
-    async def _remember(self, given: Arguments) -> Any:
-        draft = EntryDraft(
-            kind=parse_member(EntryKind, given.get("kind", EntryKind.FACT.value), "kind"),
-            content=given["text"],
-            detail=given.get("detail", ""),
-            source=EntrySource.AGENT,
-            provenance=await find_provenance(self._archive, given.get("session")),
-        )
-        scope = parse_member(Scope, given.get("scope", Scope.PROJECT.value), "scope")
-        return describe_write(await self._desk.remember(scope, draft, _moment()))
-
-    async def _update(self, given: Arguments) -> Any:
-        source = await find_provenance(self._archive, given.get("session"))
-        done = await self._desk.update(
-            given["entry"], given["text"], _moment(), detail=given.get("detail"), provenance=source
-        )
-        return describe_write(done)
-
-    async def _confirm(self, given: Arguments) -> Any:
-        return describe_write(await self._desk.confirm(given["entry"], _moment()))
-
-    async def _forget(self, given: Arguments) -> Any:
-        return describe_write(await self._desk.forget(given["entry"], _moment()))
-
-    # What sessions remember
 
     async def _query(self, given: Arguments) -> Any:
         stream = await self._find(given)
@@ -220,7 +176,3 @@ class AgentTools:
         if not found:
             raise NotFound(f"No session of {self._folder} is recorded. Name one with `session`.")
         return found[-1]
-
-
-def _moment() -> WriteMoment:
-    return WriteMoment(now(), new_id())

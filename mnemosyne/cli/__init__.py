@@ -48,7 +48,7 @@ _MEMORY = {
     "explain": CommandPlace(".explain:explain", "Say what memory did at a turn, and why."),
     "pin": CommandPlace(".pins:pin", "Keep an object in the window as it is."),
     "unpin": CommandPlace(".pins:unpin", "Let a pinned object go again."),
-    "remember": CommandPlace(".remember:remember", "Have the next sessions know something."),
+    "remember": CommandPlace(".memory:remember", "Have the next sessions know something."),
     "memory": CommandPlace(".memory:memory", "See and change what is known beyond sessions."),
     "mcp": CommandPlace(".mcp:mcp", "Offer memory as tools to any agent that speaks MCP."),
     "hook": CommandPlace(".hook:hook", "Answer a hook of a client, such as Claude Code's."),

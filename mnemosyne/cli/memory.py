@@ -15,15 +15,13 @@ from mnemosyne.cli.config import read_credential
 from mnemosyne.cli.forget import clean_files, print_files, quick_option
 from mnemosyne.cli.group import Commands
 from mnemosyne.cli.knowing import (
-    describe_place,
-    kind_option,
+    call_operation,
+    does,
     knowledge_options,
     moment,
-    parse_time,
     print_entries,
     print_report,
     print_sources,
-    scope_option,
     with_desk,
 )
 from mnemosyne.cli.printing import local_time, print_json, print_table, say
@@ -32,19 +30,13 @@ from mnemosyne.cli.reading import json_option, log_options
 from mnemosyne.cli.settings import configuration
 from mnemosyne.data_dir import memory_key, prepare_data_dir
 from mnemosyne.domain.knowledge.initial import READ, propose_entries
-from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
-from mnemosyne.domain.knowledge.recalling import PlacedEntry
+from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.errors import BadEntry, BadOption, NotFound
 from mnemosyne.figures import plural
 from mnemosyne.regular_files import LineTooLong, open_regular, read_lines
-from mnemosyne.services.knowledge import KnowledgeDesk, describe, describe_write, parse_member
-from mnemosyne.services.provenance import WordsPlace, find_words
-from mnemosyne.services.sessions import Archive
+from mnemosyne.services.knowledge import KnowledgeDesk, describe_write
+from mnemosyne.services.memory_operations import BY_NAME
 from mnemosyne.terminal import json_text
-from mnemosyne.times import render_day
-
-as_of_option = click.option("--as-of", metavar="TIME", help="As it was then: what was true, and what we knew.")
-wanted_argument = click.argument("wanted", metavar="ENTRY")
 
 
 @click.group(cls=Commands)
@@ -62,100 +54,43 @@ def memory() -> None:
 
 
 @memory.command("list", short_help="List what holds.")
-@kind_option
-@scope_option
-@as_of_option
-@click.option("--true-at", metavar="TIME", help="What was true then, as we know it now.")
-@click.option("--known-at", metavar="TIME", help="What we believed then.")
-@knowledge_options
-@json_option
-def list_command(
-    kind: str | None,
-    scope: str | None,
-    as_of: str | None,
-    true_at: str | None,
-    known_at: str | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
+@does("listMemories", part="entries")
+def list_command(entries: Any) -> None:
     """List what is known here: the entries that hold now, or held at another time.
 
     Two times belong to an entry: when it is true, and when we knew it. `--true-at` asks for the first with what is
-    known today, `--known-at` for what we would have said then, `--as-of` for both together.
+    known today, `--known-at` for what we would have said then, `--as-of` for both together. A time is a date, or 12h,
+    7d, 2w ago.
     """
-    known = parse_time(known_at or as_of)
-    at = parse_time(true_at or as_of) or known or moment().at
-    wanted = parse_member(EntryKind, kind, "kind") if kind else None
-    within = Scope(scope) if scope else None
-    found = with_desk(options, lambda desk, _: desk.list_entries(at, scope=within, kind=wanted, known_at=known))
-    if as_json:
-        print_json([describe(each) for each in found])
-        return
-    print_entries(found, "Nothing is known here yet. `mnemosyne remember TEXT` begins it.")
+    print_entries(entries, "Nothing is known here yet. `mnemosyne remember TEXT` begins it.")
 
 
 @memory.command(short_help="Find what is known by a question.")
-@click.argument("question")
-@click.option(
-    "--limit", type=click.IntRange(1, 100), default=10, show_default=True, metavar="N", help="At most so many."
-)
-@click.option("--ended", is_flag=True, help="Also what held once.")
-@kind_option
-@knowledge_options
-@json_option
-def recall(question: str, limit: int, ended: bool, kind: str | None, as_json: bool, **options: Any) -> None:
+@does("recall", "query=QUESTION", part="entries")
+def recall(entries: Any) -> None:
     """Find what is known by a question, the best first; also what is believed too little to be told unasked."""
-    kinds = (parse_member(EntryKind, kind, "kind"),) if kind else ()
-    found = with_desk(
-        options, lambda desk, _: desk.recall(question, moment().at, limit=limit, kinds=kinds, ended=ended)
-    )
-    if as_json:
-        print_json([describe(each) for each in found])
-        return
-    print_entries([PlacedEntry(each.place, each.entry) for each in found], "Nothing known here has these words.")
+    print_entries(entries, "Nothing known here has these words.")
 
 
 @memory.command(short_help="Show what an entry said before.")
-@click.argument("entry", metavar="[ID]", required=False)
-@knowledge_options
-@json_option
-def history(entry: str | None, as_json: bool, **options: Any) -> None:
-    """Show every entry that ever was, with the times at which each was true; with an ID, what came before and after,
-    and where each was said.
+@does("showMemory", "id=[ID]", part="entries")
+def history(entries: Any) -> None:
+    """Show every entry that ever was, with the times at which each was true, and where each was said; with an ID, what
+    came before and after.
     """
-    found, places = with_desk(options, lambda desk, storage: _read_history(desk, storage, entry))
-    if as_json:
-        print_json([{**describe(each), **describe_place(places.get(each.entry.id))} for each in found])
-        return
-    print_entries(found, "Nothing was ever known here.")
-    print_sources(found, places)
-
-
-async def _read_history(
-    desk: KnowledgeDesk, archive: Archive, wanted: str | None
-) -> tuple[list[PlacedEntry], dict[str, WordsPlace | None]]:
-    """Entries, and of one that is wanted also where it and those before and after it were said, by id."""
-    found = await desk.list_history(wanted)
-    asked = [each.entry for each in found if wanted is not None and each.entry.provenance is not None]
-    return found, {each.id: await find_words(archive, each) for each in asked}
+    print_entries(entries, "Nothing was ever known here.")
+    print_sources(entries)
 
 
 @memory.command(short_help="Have an entry say something else.")
-@wanted_argument
-@click.argument("text")
-@click.option("--detail", metavar="TEXT", help="More about it.  [default: as before]")
-@click.option("--since", metavar="TIME", help="True from then on.  [default: now]")
-@knowledge_options
-@json_option
-def update(wanted: str, text: str, detail: str | None, since: str | None, as_json: bool, **options: Any) -> None:
+@does("updateMemory", "id=ENTRY", "content=TEXT", valid_from="since")
+def update(done: Any) -> None:
     """Have an entry say something else: it ends, and another one takes its place."""
-    begins = parse_time(since)
-    done = with_desk(options, lambda desk, _: desk.update(wanted, text, moment(), detail=detail, valid_from=begins))
-    print_report(done, as_json=as_json)
+    print_report(done)
 
 
 @memory.command(short_help="End an entry, or erase its words.")
-@wanted_argument
+@click.argument("wanted", metavar="ENTRY")
 @click.option("--erase", is_flag=True, help="Take the words of every entry that has them out of the log, for good.")
 @quick_option
 @knowledge_options
@@ -180,51 +115,41 @@ def forget(wanted: str, erase: bool, quick: bool, as_json: bool, **options: Any)
             say(f"The words of {plural(count, 'entry')} are gone.")
             print_files(files)
         return
-    print_report(with_desk(options, lambda desk, _: desk.forget(wanted, moment())), as_json=as_json)
+    done = call_operation(BY_NAME["forgetMemory"], options, {"id": wanted})
+    if as_json:
+        print_json(done)
+    else:
+        print_report(done)
 
 
 @memory.command(short_help="Say that an entry is still true.")
-@wanted_argument
-@knowledge_options
-@json_option
-def confirm(wanted: str, as_json: bool, **options: Any) -> None:
+@does("confirmMemory", "id=ENTRY")
+def confirm(done: Any) -> None:
     """Say that an entry is still true. What we found ourselves is believed less and less until somebody does."""
-    print_report(with_desk(options, lambda desk, _: desk.confirm(wanted, moment())), as_json=as_json)
+    print_report(done)
 
 
 @memory.command(short_help="Say that two entries belong together.")
-@wanted_argument
-@click.argument("other", metavar="OTHER")
-@click.option("--relation", default="relates-to", show_default=True, metavar="WORD", help="How.")
-@knowledge_options
-@json_option
-def link(wanted: str, other: str, relation: str, as_json: bool, **options: Any) -> None:
+@does("linkMemories", "id=ENTRY", "other=OTHER")
+def link(done: Any) -> None:
     """Say that two entries of one scope belong together, such as a constraint and what it comes from."""
-    print_report(with_desk(options, lambda desk, _: desk.link(wanted, other, relation, moment())), as_json=as_json)
+    print_report(done)
 
 
 @memory.command(short_help="Take a write back.")
-@click.argument("write", metavar="[WRITE]", required=False)
-@knowledge_options
-@json_option
-def undo(write: str | None, as_json: bool, **options: Any) -> None:
+@does("undoWrite", "write=[WRITE]")
+def undo(done: Any) -> None:
     """Take a write back, whatever it was but an erasure; without its id, the last one."""
-    print_report(with_desk(options, lambda desk, _: desk.undo(write, moment())), as_json=as_json)
+    print_report(done)
 
 
 @memory.command(short_help="Show what the next session is told.")
-@click.argument("prompt", default="")
-@knowledge_options
-@json_option
-def block(prompt: str, as_json: bool, **options: Any) -> None:
+@does("showBlock", "prompt=[PROMPT]")
+def block(found: Any) -> None:
     """Show what a managed session would be told that begins now with PROMPT: what you prefer, what the project is, and
     what has to do with the prompt.
     """
-    found = with_desk(options, lambda desk, _: desk.compose_block(prompt, moment().at, render_day))
-    if as_json:
-        print_json({"text": found.text, "entries": found.entries, "tokens": found.tokens} if found else None)
-        return
-    say(found.text if found else "Nothing: no entry holds here that a session would be told unasked.")
+    say(found["text"] or "Nothing: no entry holds here that a session would be told unasked.")
 
 
 @memory.command(short_help="Propose what the project says of itself.")
@@ -250,12 +175,12 @@ def init(yes: bool, as_json: bool, **options: Any) -> None:
     async def work(desk: KnowledgeDesk, _storage: Storage) -> Any:
         return [await desk.remember(Scope.PROJECT, each, moment()) for each in proposed]
 
-    done = with_desk(options, work)
+    done = [describe_write(each) for each in with_desk(options, work)]
     if as_json:
-        print_json([describe_write(each) for each in done])
+        print_json(done)
         return
-    for each in done:
-        print_report(each, as_json=False)
+    for write in done:
+        print_report(write)
 
 
 @memory.command(short_help="Count a credential as yours.")
@@ -290,13 +215,17 @@ def admit(variable: str | None, listed: bool, remove: str | None, as_json: bool,
             say("No credential is admitted.")
         return
     if remove is not None:
-        print_report(with_desk(place, lambda desk, _: desk.dismiss(remove, moment())), as_json=as_json)
+        done = with_desk(place, lambda desk, _: desk.dismiss(remove, moment()))
+    else:
+        data_dir = configuration(options).data_dir
+        prepare_data_dir(data_dir)
+        fingerprint = memory_key(data_dir).fingerprint(read_credential(variable))
+        done = with_desk(place, lambda desk, _: desk.admit(fingerprint, moment()))
+    if as_json:
+        print_json(describe_write(done))
         return
-    data_dir = configuration(options).data_dir
-    prepare_data_dir(data_dir)
-    fingerprint = memory_key(data_dir).fingerprint(read_credential(variable))
-    print_report(with_desk(place, lambda desk, _: desk.admit(fingerprint, moment())), as_json=as_json)
-    if not as_json:
+    print_report(describe_write(done))
+    if remove is None:
         say(f"Its fingerprint is {fingerprint}.")
 
 
@@ -354,3 +283,15 @@ def _read_objects(file: Path) -> Iterator[dict[str, Any]]:
         raise BadEntry(f"{file}: {error}. Nothing was taken in.") from None
     except OSError as error:
         raise BadOption(f"{file} cannot be read: {error.strerror or error}.") from None
+
+
+@click.command()
+@does("addMemory", "content=TEXT", valid_from="since")
+def remember(done: Any) -> None:
+    """Have the next sessions of this project know something, in a sentence; managed ones are told as they begin.
+
+    Kinds of preference (profile, response-style, code-style, tooling, workflow, constraint) hold in all your projects
+    with `--scope user`. `mnemosyne memory` lists, changes and forgets what is known. Keys and what stands between
+    <private> and </private> are not kept.
+    """
+    print_report(done)

@@ -1,6 +1,6 @@
-"""What programs do with what is known beyond sessions, over HTTP: from checked arguments to an answer in JSON."""
+"""What is done with what is known beyond sessions: from the arguments of an operation to an answer in JSON."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,11 +10,13 @@ from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, Scope
 from mnemosyne.errors import BadOption, NotFound
-from mnemosyne.services.agent_tools import Arguments
 from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, WriteReport, describe, describe_write, parse_member
-from mnemosyne.services.provenance import find_provenance
+from mnemosyne.services.provenance import find_provenance, find_words
 from mnemosyne.services.sessions import Archive
+from mnemosyne.services.unstructuring import members
 from mnemosyne.times import is_time, render_day
+
+Arguments = Mapping[str, Any]
 
 LISTED = 1000
 """Entries of one answer, where nobody asks for another number."""
@@ -78,8 +80,15 @@ async def _list(call: ApiCall, kinds: frozenset[EntryKind]) -> Any:
 
 
 async def show_entry(call: ApiCall) -> Any:
-    """An entry, with what it said before and after."""
-    return {"entries": [describe(each) for each in await call.desk.list_history(call.given["id"])]}
+    """An entry, with what it said before and after, and the bytes of requests that hold its words; without an id, every
+    entry that ever was.
+    """
+    wanted = call.given.get("id")
+    told = []
+    for each in await call.desk.list_history(wanted):
+        words = None if wanted is None else await find_words(call.archive, each.entry)
+        told.append(describe(each) | ({} if words is None else {"words": members(words, "start end")}))
+    return {"entries": told}
 
 
 async def add_entries(call: ApiCall) -> Any:

@@ -1,4 +1,6 @@
-"""The operations of the API: each with its path and its arguments, as the API's own description tells them."""
+"""The operations on what is known beyond sessions: one table, which the API, the tools of agents, the commands and the
+pages read.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -6,36 +8,87 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
+from mnemosyne.errors import BadOption
 from mnemosyne.services import memory_api as api
-from mnemosyne.services.memory_api import PREFERENCE_KINDS, ApiCall
+from mnemosyne.services.memory_api import PREFERENCE_KINDS, ApiCall, Arguments
 
 MOST_LISTED = 10_000
 """Entries of one answer."""
 
+MOST_RECALLED = 50
+
 
 @attrs.frozen(kw_only=True)
-class ApiOperation:
-    """``properties`` are its arguments as JSON Schema, those of its path among them. ``needs_token``: it writes, and a
-    browser's cookie is not enough.
+class Operation:
+    """What programs, commands, pages or models call by its name; ``properties`` are its arguments as JSON Schema."""
+
+    name: str
+    summary: str
+    properties: Mapping[str, dict[str, Any]] = {}
+    required: Sequence[str] = ()
+    writes: bool = False
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Its arguments as a JSON Schema."""
+        return {
+            "type": "object",
+            "properties": dict(self.properties),
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
+
+
+@attrs.frozen(kw_only=True)
+class KnowledgeOperation(Operation):
+    """An operation on what is known beyond sessions, with its place in the API. For one that ``writes`` a browser's
+    cookie is not enough.
     """
 
     method: str
     path: str
-    name: str
-    summary: str
     answer: Callable[[ApiCall], Awaitable[Any]]
-    properties: Mapping[str, dict[str, Any]] = {}
-    required: Sequence[str] = ()
-    needs_token: bool = True
 
+
+def check_arguments(operation: Operation, arguments: Arguments) -> None:
+    """Models write arguments that no schema allows. Raises BadOption with a sentence that they can act on."""
+    missing = [each for each in operation.required if not str(arguments.get(each, "")).strip()]
+    if missing:
+        raise BadOption(f"{operation.name} needs {' and '.join(missing)}.")
+    for name, value in arguments.items():
+        if name not in operation.properties:
+            raise BadOption(f"{operation.name} knows no {name!r}; it takes {', '.join(operation.properties)}.")
+        kind = operation.properties[name]["type"]
+        if type(value) is not _TYPES[kind]:
+            raise BadOption(f"{name} of {operation.name} is to be of type {kind}, not {value!r:.60}.")
+        names = operation.properties[name].get("enum", [value])
+        if value not in names:
+            raise BadOption(f"{name} of {operation.name} is to be one of {', '.join(names)}, not {value!r:.60}.")
+        most = operation.properties[name].get("maximum", LARGEST)
+        if isinstance(value, int) and kind == "integer" and not 1 <= value <= most:
+            raise BadOption(f"{name} of {operation.name} is to be from 1 to {most}.")
+
+
+LARGEST = 10**9
+"""A turn's number is smaller."""
+
+_TYPES: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list}
 
 _TEXT = {"type": "string"}
-_ID = {"type": "string", "description": "The id of an entry."}
-_TIME = {"type": "string", "description": "A date or time of ISO 8601, or µs of UTC since 1970 as answers tell it."}
+_ID = {"type": "string", "description": "The id of an entry, or words that it alone has."}
+TIME = "date-time"
+"""The format of a time: a date or time of ISO 8601, or µs of UTC since 1970 as answers give it."""
 _KIND = {"type": "string", "description": f"One of {', '.join(each.value for each in EntryKind)}."}
 _PREFERENCE = {"type": "string", "description": f"One of {PREFERENCE_KINDS}."}
-_SCOPE = {"type": "string", "enum": [each.value for each in Scope]}
-_COUNT = {"type": "integer", "minimum": 1, "maximum": MOST_LISTED}
+_SCOPE = {"type": "string", "enum": [each.value for each in Scope], "description": "Where it holds."}
+_COUNT = {"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "description": "At most so many."}
+
+
+def _time(description: str) -> dict[str, Any]:
+    return {"type": "string", "format": TIME, "description": description}
+
+
+_BEGINS = _time("True from then on; by default from now on.")
 
 PLACE: Mapping[str, dict[str, Any]] = {
     "project": {
@@ -55,39 +108,39 @@ WRITER: Mapping[str, dict[str, Any]] = {
 
 _LISTING = {
     "scope": _SCOPE,
-    "as_of": {**_TIME, "description": f"What was true and known then. {_TIME['description']}"},
-    "true_at": {**_TIME, "description": f"What was true then. {_TIME['description']}"},
-    "known_at": {**_TIME, "description": f"What we would have said then. {_TIME['description']}"},
+    "as_of": _time("What was true and known then."),
+    "true_at": _time("What was true then, as it is known now."),
+    "known_at": _time("What was believed then."),
     "limit": _COUNT,
 }
-_SOURCE = {
-    "session": {"type": "string", "description": "The session that it is from, if it is on record."},
+SOURCE: Mapping[str, dict[str, Any]] = {
+    "session": {"type": "string", "description": "The session that it is from, if its id is known."},
     "turn": {"type": "integer", "minimum": 1, "description": "Which turn of that; by default the last one."},
 }
-_WRITING = {**WRITER, **_SOURCE, "content": _TEXT, "detail": {**_TEXT, "description": "More, told only to who asks."}}
+_WRITING = {**WRITER, **SOURCE, "content": _TEXT, "detail": {**_TEXT, "description": "More, told only to who asks."}}
 _ADDING = {
     **_WRITING,
     "summary": {**_TEXT, "description": "A shorter line, told to sessions in place of the content."},
     "scope": _SCOPE,
-    "valid_from": _TIME,
+    "valid_from": _BEGINS,
 }
-_UPDATING = {**_WRITING, "id": _ID, "valid_from": _TIME}
+_UPDATING = {**_WRITING, "id": _ID, "valid_from": _BEGINS}
 _ASKING = {
     "query": _TEXT,
-    "limit": {"type": "integer", "minimum": 1, "maximum": 50},
+    "limit": {**_COUNT, "maximum": MOST_RECALLED},
     "kind": _KIND,
     "ended": {"type": "boolean", "description": "Also what holds no longer."},
 }
 
 
-def _operation(method: str, path: str, name: str, summary: str, answer: Any, **more: Any) -> ApiOperation:
+def _operation(method: str, path: str, name: str, summary: str, answer: Any, **more: Any) -> KnowledgeOperation:
     properties = {**PLACE, **more.pop("properties", {})}
-    return ApiOperation(
+    return KnowledgeOperation(
         method=method, path=path, name=name, summary=summary, answer=answer, properties=properties, **more
     )
 
 
-OPERATIONS: tuple[ApiOperation, ...] = (
+OPERATIONS: tuple[KnowledgeOperation, ...] = (
     _operation(
         "GET",
         "/memories",
@@ -95,7 +148,6 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         "What holds, the nearest scope first; or what held, or was believed, at another time.",
         api.list_entries,
         properties={**_LISTING, "kind": _KIND},
-        needs_token=False,
     ),
     _operation(
         "POST",
@@ -105,6 +157,7 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         api.add_entries,
         properties={**_ADDING, "kind": _KIND},
         required=("content",),
+        writes=True,
     ),
     _operation(
         "POST",
@@ -114,7 +167,6 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         api.recall_entries,
         properties=_ASKING,
         required=("query",),
-        needs_token=False,
     ),
     _operation(
         "GET",
@@ -124,7 +176,6 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         api.recall_entries,
         properties=_ASKING,
         required=("query",),
-        needs_token=False,
     ),
     _operation(
         "GET",
@@ -134,7 +185,6 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         api.show_entry,
         properties={"id": _ID},
         required=("id",),
-        needs_token=False,
     ),
     _operation(
         "PUT",
@@ -144,6 +194,7 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         api.update_entry,
         properties=_UPDATING,
         required=("id", "content"),
+        writes=True,
     ),
     _operation(
         "DELETE",
@@ -153,6 +204,7 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         api.forget_entry,
         properties={"id": _ID},
         required=("id",),
+        writes=True,
     ),
     _operation(
         "POST",
@@ -162,6 +214,7 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         api.confirm_entry,
         properties={"id": _ID},
         required=("id",),
+        writes=True,
     ),
     _operation(
         "POST",
@@ -169,8 +222,9 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         "linkMemories",
         "Say that two entries of one scope belong together.",
         api.link_entries,
-        properties={"id": _ID, "other": _ID, "relation": _TEXT},
+        properties={"id": _ID, "other": _ID, "relation": {**_TEXT, "description": "How; by default relates-to."}},
         required=("id", "other"),
+        writes=True,
     ),
     _operation(
         "GET",
@@ -179,7 +233,6 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         "How somebody wants things done.",
         api.list_preferences,
         properties={**_LISTING, "kind": _PREFERENCE},
-        needs_token=False,
     ),
     _operation(
         "POST",
@@ -189,6 +242,7 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         api.add_preference,
         properties={**_ADDING, "kind": _PREFERENCE},
         required=("content", "kind"),
+        writes=True,
     ),
     _operation(
         "PUT",
@@ -198,6 +252,7 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         api.of_preferences(api.update_entry),
         properties=_UPDATING,
         required=("id", "content"),
+        writes=True,
     ),
     _operation(
         "DELETE",
@@ -207,6 +262,7 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         api.of_preferences(api.forget_entry),
         properties={"id": _ID},
         required=("id",),
+        writes=True,
     ),
     _operation(
         "POST",
@@ -216,6 +272,7 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         api.of_preferences(api.confirm_entry),
         properties={"id": _ID},
         required=("id",),
+        writes=True,
     ),
     _operation(
         "GET",
@@ -224,7 +281,6 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         "What a session is told that begins now with this prompt; its text is null for nothing.",
         api.show_block,
         properties={"prompt": _TEXT},
-        needs_token=False,
     ),
     _operation(
         "POST",
@@ -233,6 +289,7 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         "Take a write back, whatever it was but an erasure; by default the last one.",
         api.undo_write,
         properties={"write": _TEXT},
+        writes=True,
     ),
     _operation(
         "POST",
@@ -242,6 +299,9 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         api.erase_entries,
         properties={"matching": _TEXT},
         required=("matching",),
+        writes=True,
     ),
 )
 """Export and import are not among them: their bodies are lines of JSON."""
+
+BY_NAME = {each.name: each for each in OPERATIONS}

@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from mnemosyne.cli.knowing import describe_place, print_sources
+from mnemosyne.cli.knowing import print_sources
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.recalling import PlacedEntry
-from mnemosyne.services.provenance import WordsPlace
+from mnemosyne.services.knowledge import describe
 from tests.adapters.postgres.test_vacuum import files_with
 from tests.cli.running import run
 from tests.domain.knowledge.support import HERE, Shelf
@@ -68,19 +68,19 @@ def test_a_change_keeps_what_was_said_before(tmp_path: Path) -> None:
     ]
 
 
-def test_of_a_wanted_entry_its_source_is_told_with_the_bytes_that_hold_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_source_of_an_entry_is_shown_with_the_bytes_that_hold_its_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     shelf, source = Shelf(), Provenance(session=UUID(int=7), branch="main", turn=12)
     shelf.remember("we use pnpm", provenance=source)
     shelf.remember("we use trio", provenance=source)
-    first, second = [PlacedEntry(HERE, each) for each in shelf.known.entries.values()]
-    print_sources([first, second], {first.entry.id: WordsPlace(30, 41)})
+    shelf.remember("we use make")
+    first, second, third = [describe(PlacedEntry(HERE, each)) for each in shelf.known.entries.values()]
+    print_sources([first | {"words": {"start": 30, "end": 41}}, second, third])
     assert capsys.readouterr().out == (
-        f"{first.entry.id}: turn 12 of 00000000, branch main, bytes 30-41 of its request\n"
+        f"{first['id']}: turn 12 of 00000000, branch main, bytes 30-41 of its request\n"
+        f"{second['id']}: turn 12 of 00000000, branch main\n"
     )
-    print_sources([second], {second.entry.id: None})
-    assert capsys.readouterr().out == f"{second.entry.id}: turn 12 of 00000000, branch main\n"
-    assert describe_place(WordsPlace(30, 41)) == {"words": {"start": 30, "end": 41}}
-    assert describe_place(None) == {}
 
 
 def test_an_entry_ends_is_confirmed_linked_and_erased(tmp_path: Path) -> None:

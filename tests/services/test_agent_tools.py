@@ -3,13 +3,15 @@
 import pytest
 
 from mnemosyne.errors import BadOption
-from mnemosyne.services.agent_tools import BY_NAME, TOOLS, Arguments, check_arguments
+from mnemosyne.services.agent_tools import BY_NAME, TOOLS
+from mnemosyne.services.memory_api import Arguments
+from mnemosyne.services.memory_operations import check_arguments
 
 
 def test_every_tool_teaches_and_names_only_arguments_that_it_has() -> None:
     assert len(BY_NAME) == len(TOOLS)
     for each in TOOLS:
-        assert len(each.description) > 40
+        assert len(each.summary) > 40
         assert set(each.required) <= set(each.properties)
         assert each.schema["additionalProperties"] is False
         assert {found["type"] for found in each.properties.values()} <= {"string", "integer", "boolean"}

@@ -14,10 +14,9 @@ from mnemosyne.errors import BadOption
 from mnemosyne.http.inspector.access import may_decide
 from mnemosyne.http.inspector.holdings import Holdings
 from mnemosyne.http.inspector.openapi import describe_api
-from mnemosyne.services.agent_tools import check_arguments
 from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, parse_member
 from mnemosyne.services.memory_api import ApiCall
-from mnemosyne.services.memory_operations import OPERATIONS, PLACE, ApiOperation
+from mnemosyne.services.memory_operations import OPERATIONS, PLACE, KnowledgeOperation, check_arguments
 
 ROOT = "/-/api/v1"
 
@@ -45,9 +44,9 @@ def _add(app: QuartTrio, method: str, path: str, name: str, answer: Callable[...
     app.add_url_rule(rule, name, answer, methods=[method])
 
 
-def _answer(holdings: Holdings, operation: ApiOperation) -> Callable[..., Awaitable[Any]]:
+def _answer(holdings: Holdings, operation: KnowledgeOperation) -> Callable[..., Awaitable[Any]]:
     async def answer(**of_path: str) -> Any:
-        if operation.needs_token and not _brings_token():
+        if operation.writes and not _brings_token():
             return jsonify({"error": NEEDS_TOKEN}), 403
         given = {**await _read_arguments(operation), **of_path}
         check_arguments(operation, given)
@@ -58,7 +57,7 @@ def _answer(holdings: Holdings, operation: ApiOperation) -> Callable[..., Awaita
     return answer
 
 
-async def _read_arguments(operation: ApiOperation) -> dict[str, Any]:
+async def _read_arguments(operation: KnowledgeOperation) -> dict[str, Any]:
     """Those of the address; of a request with a body, those of the body as well."""
     given = {name: _parse(operation, name, text) for name, text in _without_nul(request.args).items()}
     body = await _read_body()
@@ -71,7 +70,7 @@ async def _read_body() -> bytes:
     return body
 
 
-def _parse(operation: ApiOperation, name: str, text: str) -> Any:
+def _parse(operation: KnowledgeOperation, name: str, text: str) -> Any:
     match operation.properties.get(name, {}).get("type"):
         case "integer" if text.isdecimal():
             return int(text)

@@ -6,11 +6,12 @@ from urllib.parse import urlencode
 
 from quart import request
 
-from mnemosyne.domain.knowledge.decide import EntryDraft
-from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
+from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
 from mnemosyne.domain.knowledge.recalling import PlacedEntry
 from mnemosyne.http.inspector.holdings import Decide, Holdings, View
-from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, parse_member
+from mnemosyne.services.knowledge import WriteMoment
+from mnemosyne.services.memory_api import ApiCall
+from mnemosyne.services.memory_operations import BY_NAME, PLACE, check_arguments
 from mnemosyne.times import parse_day, render_day
 
 ENDED_SHOWN = 50
@@ -59,60 +60,25 @@ VIEWS: Mapping[str, View] = {"/-/known": show_entries}
 # What a person decides
 
 
-async def remember(holdings: Holdings, form: Mapping[str, str]) -> str:
-    """Have something known."""
-    draft = EntryDraft(
-        kind=parse_member(EntryKind, form.get("kind", EntryKind.FACT.value), "kind"),
-        content=form.get("text", ""),
-        detail=form.get("detail", ""),
-        source=EntrySource.USER,
-    )
-    scope = parse_member(Scope, form.get("scope", Scope.PROJECT.value), "scope")
-    await _desk(holdings, form).remember(scope, draft, _moment(holdings))
-    return _page(form)
+def _deciding(operation: str, **renamed: str) -> Decide:
+    """What a form does that calls an operation; ``renamed`` are the arguments that it calls by names of its own."""
 
+    async def decide(holdings: Holdings, form: Mapping[str, str], **of_path: str) -> str:
+        called, told, project = BY_NAME[operation], {**form, **of_path}, form.get("project", "")
+        names = {name: renamed.get(name, name) for name in called.properties.keys() - PLACE.keys()}
+        given = {name: told[own] for name, own in names.items() if own in told}
+        check_arguments(called, given)
+        moment = WriteMoment(holdings.now(), holdings.new_id())
+        await called.answer(ApiCall(holdings.desk_of(project or None), holdings.archive, given, moment))
+        return f"/-/known?{urlencode({'project': project})}" if project else "/-/known"
 
-async def update(holdings: Holdings, form: Mapping[str, str], entry: str) -> str:
-    """Have an entry say something else."""
-    await _desk(holdings, form).update(entry, form.get("text", ""), _moment(holdings))
-    return _page(form)
-
-
-async def confirm(holdings: Holdings, form: Mapping[str, str], entry: str) -> str:
-    """Say that an entry is still true."""
-    await _desk(holdings, form).confirm(entry, _moment(holdings))
-    return _page(form)
-
-
-async def forget(holdings: Holdings, form: Mapping[str, str], entry: str) -> str:
-    """End an entry."""
-    await _desk(holdings, form).forget(entry, _moment(holdings))
-    return _page(form)
-
-
-async def undo(holdings: Holdings, form: Mapping[str, str], write: str) -> str:
-    """Take a write back."""
-    await _desk(holdings, form).undo(write, _moment(holdings))
-    return _page(form)
-
-
-def _desk(holdings: Holdings, form: Mapping[str, str]) -> KnowledgeDesk:
-    return holdings.desk_of(form.get("project") or None)
-
-
-def _moment(holdings: Holdings) -> WriteMoment:
-    return WriteMoment(holdings.now(), holdings.new_id())
-
-
-def _page(form: Mapping[str, str]) -> str:
-    project = form.get("project", "")
-    return f"/-/known?{urlencode({'project': project})}" if project else "/-/known"
+    return decide
 
 
 DECISIONS: Mapping[str, Decide] = {
-    "/-/known/remember": remember,
-    "/-/known/entry/<entry>/update": update,
-    "/-/known/entry/<entry>/confirm": confirm,
-    "/-/known/entry/<entry>/forget": forget,
-    "/-/known/write/<write>/undo": undo,
+    "/-/known/remember": _deciding("addMemory", content="text"),
+    "/-/known/entry/<id>/update": _deciding("updateMemory", content="text"),
+    "/-/known/entry/<id>/confirm": _deciding("confirmMemory"),
+    "/-/known/entry/<id>/forget": _deciding("forgetMemory"),
+    "/-/known/write/<write>/undo": _deciding("undoWrite"),
 }

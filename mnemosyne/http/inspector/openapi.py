@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mnemosyne import __version__
-from mnemosyne.services.memory_operations import OPERATIONS, PLACE, ApiOperation
+from mnemosyne.services.memory_operations import OPERATIONS, PLACE, KnowledgeOperation
 
 _INTRODUCTION = (
     "What is known beyond sessions: of projects, and of how somebody wants things done. What it answers was said by"
@@ -30,7 +30,7 @@ def describe_api(root: str) -> Mapping[str, Any]:
     }
 
 
-def _describe_operation(operation: ApiOperation) -> dict[str, Any]:
+def _describe_operation(operation: KnowledgeOperation) -> dict[str, Any]:
     has_body = operation.method in ("POST", "PUT")
     in_path = {name for name in operation.properties if f"{{{name}}}" in operation.path}
     in_query = set() if has_body else operation.properties.keys() - in_path

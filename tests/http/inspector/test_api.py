@@ -234,7 +234,7 @@ async def test_strangers_are_let_nowhere_and_a_cookie_reads_but_writes_nothing(d
             refused = await stranger.open(path, method=operation.method)
             assert (refused.status_code, "Bearer TOKEN" in (await refused.get_json())["error"]) == (401, True)
             by_cookie = await pages.client.open(path, method=operation.method)
-            assert (by_cookie.status_code == 403) is operation.needs_token, path
+            assert (by_cookie.status_code == 403) is operation.writes, path
         assert (await pages.client.post(f"{ROOT}/import")).status_code == 403
 
 

@@ -57,7 +57,8 @@ NO_LONGER_FITS = "the client's own history no longer fits the model's window"
 @attrs.frozen(kw_only=True)
 class Decision:
     """A rewrite that was decided on: what changes, why, and what it costs. ``managed`` says whether its branch still
-    is; else the client's markers stay as they are.
+    is; else the client's markers stay as they are. ``client`` are the client's messages where the decision has parsed
+    them.
     """
 
     fidelities: Mapping[str, Fidelity]
@@ -67,6 +68,7 @@ class Decision:
     payback: int | None = None
     situation: Situation | None = None
     managed: bool = True
+    client: Sequence[Message] = attrs.field(default=(), repr=False)
 
 
 def consider(asked: PendingRequest, session: Session, sizes: Sizes) -> Decision | Stay:
@@ -88,7 +90,8 @@ def decide_epoch(asked: PendingRequest, session: Session, situation: Situation, 
     planned = weigh(situation, lambda: candidates_of(asked, session, sizes))
     if isinstance(planned, Stay):
         return planned
-    if not _are_told_apart([asked.message(number) for number in range(len(asked.read.messages))]):
+    client = parse_client(asked)
+    if not _are_told_apart(client):
         return Stay(SHARED_ID)
     pressed = planned.payback is None and not situation.cold
     return Decision(
@@ -98,6 +101,7 @@ def decide_epoch(asked: PendingRequest, session: Session, situation: Situation, 
         price=round(planned.price),
         payback=planned.payback,
         situation=situation,
+        client=client,
     )
 
 
@@ -227,7 +231,8 @@ def rewrite(
     shown = session.memory.view_of(asked.branch)
     estimator = shown.estimator(asked.model)
     long_gone = _find_long_gone(asked, shown_at, estimator, session.find_stated_window(asked.model))
-    rendered, ends = render(asked, _sights(shown_at, texts, long_gone))
+    client = decision.client or parse_client(asked)
+    rendered, ends = render(asked, client, _sights(shown_at, texts, long_gone))
     messages = _tell_again(rendered, ends, asked, session)
     was, becomes = (sizes.of(each, asked.dialect) for each in (asked.history.messages, messages))
     freed = estimator.tokens(was) - estimator.tokens(becomes)
@@ -342,25 +347,28 @@ def _sight(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> 
     )
 
 
-def render(asked: PendingRequest, sights: Sights) -> tuple[list[bytes], list[int]]:
-    """The client's history with these sights in it, and how many of its messages stand for the client's first ones.
+def parse_client(asked: PendingRequest) -> list[Message]:
+    """All messages of the client."""
+    return [asked.message(number) for number in range(len(asked.read.messages))]
+
+
+def render(asked: PendingRequest, client: Sequence[Message], sights: Sights) -> tuple[list[bytes], list[int]]:
+    """The ``client``'s messages with these sights in them, and how many messages stand for the first ones of these.
 
     What nothing changes keeps the client's bytes. Nothing where calls cannot be told apart.
     """
-    client = range(len(asked.read.messages))
-    said = [asked.message(number) for number in client]
-    if not _are_told_apart(said):
+    if not _are_told_apart(client):
         return [], []
     made = assembly.join(
-        said,
+        client,
         sights,
         thinking_from=len(client),
         joins=asked.dialect.joins,
-        omitted=find_repeated(said),
+        omitted=find_repeated(client),
     )
     written = [(each.number, raw) for each in made for raw in _write(each, asked)]
     messages, numbers = [raw for _, raw in written], [number for number, _ in written]
-    return messages, [max(1, bisect_right(numbers, number)) for number in client]
+    return messages, [max(1, bisect_right(numbers, number)) for number in range(len(client))]
 
 
 def find_repeated(messages: Sequence[Message]) -> frozenset[BlockPlace]:

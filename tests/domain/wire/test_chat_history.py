@@ -14,7 +14,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.tools.memory_tools import NAMES, QUERY
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.assembly import Sight, Sights
-from mnemosyne.domain.window.epochs import render
+from mnemosyne.domain.window.epochs import parse_client, render
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.blocks import is_call
@@ -48,7 +48,8 @@ def asked(messages: list[Json]) -> PendingRequest:
 
 
 def rendered(messages: list[Json], sights: Sights) -> list[Json]:
-    return [json.loads(each) for each in render(asked(messages), sights)[0]]
+    request = asked(messages)
+    return [json.loads(each) for each in render(request, parse_client(request), sights)[0]]
 
 
 def evicted(*places: tuple[int, int]) -> Sights:

@@ -321,7 +321,7 @@ def collect_rarely() -> None:
 
     A look at everything holds all threads, and so every session: a tenth of a second while a body with very many
     values is read. Values that nobody holds are freed at once without it, and turns and sessions that are over leave no
-    circles, which would wait for it (docs/reliability.md, an hour of load).
+    circles, which would wait for it (docs/reliability.md).
     """
     gc.collect()
     gc.freeze()

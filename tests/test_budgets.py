@@ -24,7 +24,7 @@ BUDGETS = {
     "projections": Budget("mnemosyne/projections", 2_600, 2_300),
     "services": Budget("mnemosyne/services", 7_700, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_150, 7_600),
-    "http": Budget("mnemosyne/http", 7_000, 5_900),
+    "http": Budget("mnemosyne/http", 6_950, 5_900),
     "app": Budget("mnemosyne/app", 4_800, 3_700),
     "cli": Budget("mnemosyne/cli", 7_300, 5_600),
     "replay": Budget("mnemosyne/replay", 1_700, 1_600),

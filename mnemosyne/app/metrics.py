@@ -1,12 +1,14 @@
-"""What a server tells a monitor at ``/-/metrics``: each metric, and where its value comes from.
+"""What a server reports to a monitor at ``/-/metrics``, in the text format of Prometheus, version 0.0.4.
 
-All of it is in the memory of the process, but for how far the worker is behind, which the database says.
+All of it is in the memory of the process, except how far the worker is behind, which the database knows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import attrs
+import trio
 
 from mnemosyne import __version__
 from mnemosyne.actors.registry import SessionRegistry
@@ -14,79 +16,90 @@ from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.app.supervising import Supervisor
 from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.http.gateway import Gateway
-from mnemosyne.http.inspector.prometheus import HistogramSample, Metric, Sample, render
-from mnemosyne.http.traffic import FIRST_BYTE_BOUNDS
 from mnemosyne.services.tally import RecordTally
 
-INFO = Metric("mnemosyne_info", "gauge", "Always 1; says the version.", ("version",))
-REPLIES = Metric(
-    "mnemosyne_replies_total",
-    "counter",
-    "Replies that began for a client, by dialect (other: no turn) and status.",
-    ("dialect", "status"),
-)
-ERRORS = Metric("mnemosyne_errors_total", "counter", "Requests that got no reply or no whole one, by kind.", ("kind",))
-FIRST_BYTE = Metric(
-    "mnemosyne_first_byte_seconds",
-    "histogram",
-    "From a request that came whole to the first byte of its reply.",
-    ("dialect",),
-)
-REQUEST_BYTES = Metric("mnemosyne_request_bytes_total", "counter", "Bytes of the bodies that clients sent.")
-REPLY_BYTES = Metric("mnemosyne_reply_bytes_total", "counter", "Bytes of the bodies that clients were sent.")
-RELAYS = Metric("mnemosyne_relays_running", "gauge", "Requests that are under way.")
-UNRECORDED = Metric(
-    "mnemosyne_unrecorded_requests_total",
-    "counter",
-    "Requests in no dialect that is known, passed on without a record.",
-)
-TURNS = Metric(
-    "mnemosyne_turns_total",
-    "counter",
-    "Turns on record that ended: finished, refused (the reply was an error) or interrupted.",
-    ("outcome",),
-)
-MANAGED = Metric("mnemosyne_managed_turns_total", "counter", "Turns for which not the client's own bytes went.")
-GAP_TURNS = Metric("mnemosyne_gap_turns_total", "counter", "Turns that went through and are not on record.")
-ROUNDS = Metric("mnemosyne_rounds_total", "counter", "Requests to the provider that turns took.")
-TOKENS = Metric(
-    "mnemosyne_tokens_total",
-    "counter",
-    "Tokens that the provider counted, by model: input (not from its cache), output, cache_read, cache_write.",
-    ("model", "kind"),
-)
-COST = Metric(
-    "mnemosyne_cost_dollars_total",
-    "counter",
-    "What turns cost at list prices, by model; models without a known price are left out.",
-    ("model",),
-)
-SAVED = Metric(
-    "mnemosyne_saved_dollars",
-    "gauge",
-    "What managing saved at list prices since the server started; below 0 if it cost more.",
-)
-APPENDS = Metric("mnemosyne_appends_total", "counter", "Appends to the log: durable or failed.", ("result",))
-EVENTS = Metric("mnemosyne_appended_events_total", "counter", "Events in durable appends.")
-APPENDED_BYTES = Metric("mnemosyne_appended_bytes_total", "counter", "Bytes of durable appends before compression.")
-WAITING = Metric("mnemosyne_appends_waiting", "gauge", "Appends that wait to be written.")
-WAITING_BYTES = Metric("mnemosyne_appends_waiting_bytes", "gauge", "Their bytes.")
-WAITED = Metric("mnemosyne_append_waiting_seconds", "gauge", "How long the first of them has waited; 0 if none does.")
-AWAKE = Metric("mnemosyne_sessions_awake", "gauge", "Sessions that are held in memory.")
-WORKER = Metric("mnemosyne_worker_state", "gauge", "1 for the state in which the worker is.", ("state",))
-RESTARTS = Metric("mnemosyne_worker_restarts_total", "counter", "How often the worker was started again.")
-BEHIND = Metric("mnemosyne_events_behind", "gauge", "Events on record that are not in every read model yet.")
-SECONDS_BEHIND = Metric("mnemosyne_seconds_behind", "gauge", "The age of the oldest of them.")
+if TYPE_CHECKING:
+    from prometheus_client import Metric as Family
+
+LIBRARY = "prometheus_client"
+"""Takes 50 ms to import, so that only a server with a monitor does it, and outside its event loop."""
+
+
+@attrs.frozen
+class Metric:
+    """What is measured, and what that means. ``labels`` are the names of those that its samples have."""
+
+    name: str
+    kind: str
+    meaning: str
+    labels: tuple[str, ...] = ()
+
 
 METRICS = (
-    *(INFO, REPLIES, ERRORS, FIRST_BYTE, REQUEST_BYTES, REPLY_BYTES, RELAYS, UNRECORDED),
-    *(TURNS, MANAGED, GAP_TURNS, ROUNDS, TOKENS, COST, SAVED),
-    *(APPENDS, EVENTS, APPENDED_BYTES, WAITING, WAITING_BYTES, WAITED),
-    *(AWAKE, WORKER, RESTARTS, BEHIND, SECONDS_BEHIND),
+    Metric("mnemosyne_info", "gauge", "Always 1; says the version.", ("version",)),
+    Metric(
+        "mnemosyne_replies_total",
+        "counter",
+        "Replies that began for a client, by dialect (other: no turn) and status.",
+        ("dialect", "status"),
+    ),
+    Metric("mnemosyne_errors_total", "counter", "Requests that got no reply or no whole one, by kind.", ("kind",)),
+    Metric(
+        "mnemosyne_first_byte_seconds",
+        "histogram",
+        "From a request that came whole to the first byte of its reply.",
+        ("dialect",),
+    ),
+    Metric("mnemosyne_request_bytes_total", "counter", "Bytes of the bodies that clients sent."),
+    Metric("mnemosyne_reply_bytes_total", "counter", "Bytes of the bodies that clients were sent."),
+    Metric("mnemosyne_relays_running", "gauge", "Requests that are under way."),
+    Metric(
+        "mnemosyne_unrecorded_requests_total",
+        "counter",
+        "Requests in no dialect that is known, passed on without a record.",
+    ),
+    Metric(
+        "mnemosyne_turns_total",
+        "counter",
+        "Turns on record that ended: finished, refused (the reply was an error) or interrupted.",
+        ("outcome",),
+    ),
+    Metric("mnemosyne_managed_turns_total", "counter", "Turns for which not the client's own bytes went."),
+    Metric("mnemosyne_gap_turns_total", "counter", "Turns that went through and are not on record."),
+    Metric("mnemosyne_rounds_total", "counter", "Requests to the provider that turns took."),
+    Metric(
+        "mnemosyne_tokens_total",
+        "counter",
+        "Tokens that the provider counted, by model: input (not from its cache), output, cache_read, cache_write.",
+        ("model", "kind"),
+    ),
+    Metric(
+        "mnemosyne_cost_dollars_total",
+        "counter",
+        "What turns cost at list prices, by model; models without a known price are left out.",
+        ("model",),
+    ),
+    Metric(
+        "mnemosyne_saved_dollars",
+        "gauge",
+        "What managing saved at list prices since the server started; below 0 if it cost more.",
+    ),
+    Metric("mnemosyne_appends_total", "counter", "Appends to the log: durable or failed.", ("result",)),
+    Metric("mnemosyne_appended_events_total", "counter", "Events in durable appends."),
+    Metric("mnemosyne_appended_bytes_total", "counter", "Bytes of durable appends before compression."),
+    Metric("mnemosyne_appends_waiting", "gauge", "Appends that wait to be written."),
+    Metric("mnemosyne_appends_waiting_bytes", "gauge", "Their bytes."),
+    Metric("mnemosyne_append_waiting_seconds", "gauge", "How long the first of them has waited; 0 if none does."),
+    Metric("mnemosyne_sessions_awake", "gauge", "Sessions that are held in memory."),
+    Metric("mnemosyne_worker_state", "gauge", "1 for the state in which the worker is.", ("state",)),
+    Metric("mnemosyne_worker_restarts_total", "counter", "How often the worker was started again."),
+    Metric("mnemosyne_events_behind", "gauge", "Events on record that are not in every read model yet."),
+    Metric("mnemosyne_seconds_behind", "gauge", "The age of the oldest of them."),
 )
 """All of them, in the order of the page."""
 
-Found = Iterator[tuple[Metric, Sequence[Sample | HistogramSample]]]
+Values = dict[str, Any]
+"""By the names of metrics: a number, or numbers by the values of their labels; of a histogram buckets and sum."""
 
 
 @attrs.frozen(kw_only=True)
@@ -101,70 +114,88 @@ class ServerMetrics:
 
     async def page(self) -> str:
         """The metrics as text."""
-        worker = await self.supervisor.describe()
-        return render(
-            [
-                (INFO, [Sample(1, (__version__,))]),
-                *self._traffic(),
-                *self._record(),
-                *self._log(),
-                (AWAKE, [Sample(self.registry.awake)]),
-                *_worker(worker),
-            ]
-        )
+        await trio.to_thread.run_sync(import_module, LIBRARY)
+        from prometheus_client import generate_latest
 
-    def _traffic(self) -> Found:
+        values = {**self._traffic(), **self._record(), **self._log(), **await self._worker()}
+        return generate_latest(_Page(values)).decode()
+
+    def _traffic(self) -> Values:
         traffic = self.gateway.traffic
-        yield (
-            REPLIES,
-            [Sample(count, (name, str(status))) for (name, status), count in sorted(traffic.replies.items())],
-        )
-        yield ERRORS, [Sample(count, (kind,)) for kind, count in sorted(traffic.errors.items())]
-        waits = sorted(traffic.first_byte.items())
-        yield FIRST_BYTE, [HistogramSample(FIRST_BYTE_BOUNDS, each.cumulative, each.seconds, (n,)) for n, each in waits]
-        yield REQUEST_BYTES, [Sample(traffic.request_bytes)]
-        yield REPLY_BYTES, [Sample(traffic.reply_bytes)]
-        yield RELAYS, [Sample(self.gateway.progress.running)]
-        yield UNRECORDED, [Sample(self.gateway.unrecorded.total())]
+        return {
+            "mnemosyne_info": {(__version__,): 1},
+            "mnemosyne_replies_total": {(name, str(status)): n for (name, status), n in traffic.replies.items()},
+            "mnemosyne_errors_total": {(kind,): count for kind, count in traffic.errors.items()},
+            "mnemosyne_first_byte_seconds": {
+                (dialect,): (waits.buckets, waits.seconds) for dialect, waits in traffic.first_byte.items()
+            },
+            "mnemosyne_request_bytes_total": traffic.request_bytes,
+            "mnemosyne_reply_bytes_total": traffic.reply_bytes,
+            "mnemosyne_relays_running": self.gateway.progress.running,
+            "mnemosyne_unrecorded_requests_total": self.gateway.unrecorded.total(),
+        }
 
-    def _record(self) -> Found:
-        tally, balances = self.tally, sorted(self.tally.balances.items())
-        yield (
-            TURNS,
-            [Sample(tally.turns[outcome], (outcome,)) for outcome in ("finished", "refused", "interrupted")],
-        )
-        yield MANAGED, [Sample(sum(each.managed for _, each in balances))]
-        yield GAP_TURNS, [Sample(tally.gap_turns)]
-        yield ROUNDS, [Sample(tally.rounds)]
-        yield (
-            TOKENS,
-            [
-                Sample(count, (model, kind))
-                for model, each in balances
-                for kind, count in (
-                    ("input", each.actual.input),
-                    ("output", each.actual.output),
-                    ("cache_read", each.actual.read),
-                    ("cache_write", each.actual.write_5m + each.actual.write_1h),
-                )
-            ],
-        )
-        priced = [(model, each) for model, each in balances if each.is_priced]
-        yield COST, [Sample(each.nanodollars / NANODOLLARS, (model,)) for model, each in priced]
-        yield SAVED, [Sample(sum(each.nanodollars_saved for _, each in priced) / NANODOLLARS)]
+    def _record(self) -> Values:
+        tally, balances = self.tally, self.tally.balances
+        priced = {(model,): balance for model, balance in balances.items() if balance.is_priced}
+        tokens = {}
+        for model, balance in balances.items():
+            used = balance.actual
+            tokens[model, "input"], tokens[model, "output"] = used.input, used.output
+            tokens[model, "cache_read"], tokens[model, "cache_write"] = used.read, used.write_5m + used.write_1h
+        return {
+            "mnemosyne_turns_total": {(how,): tally.turns[how] for how in ("finished", "refused", "interrupted")},
+            "mnemosyne_managed_turns_total": sum(balance.managed for balance in balances.values()),
+            "mnemosyne_gap_turns_total": tally.gap_turns,
+            "mnemosyne_rounds_total": tally.rounds,
+            "mnemosyne_tokens_total": tokens,
+            "mnemosyne_cost_dollars_total": {
+                labels: balance.nanodollars / NANODOLLARS for labels, balance in priced.items()
+            },
+            "mnemosyne_saved_dollars": sum(balance.nanodollars_saved for balance in priced.values()) / NANODOLLARS,
+        }
 
-    def _log(self) -> Found:
+    def _log(self) -> Values:
         tally, waiting = self.tally, self.journal.waiting
-        yield APPENDS, [Sample(tally.appends, ("durable",)), Sample(tally.failed_appends, ("failed",))]
-        yield EVENTS, [Sample(tally.events)]
-        yield APPENDED_BYTES, [Sample(tally.bytes)]
-        yield WAITING, [Sample(waiting.appends)]
-        yield WAITING_BYTES, [Sample(waiting.bytes)]
-        yield WAITED, [Sample(round(waiting.seconds, 1))]
+        return {
+            "mnemosyne_appends_total": {("durable",): tally.appends, ("failed",): tally.failed_appends},
+            "mnemosyne_appended_events_total": tally.events,
+            "mnemosyne_appended_bytes_total": tally.bytes,
+            "mnemosyne_appends_waiting": waiting.appends,
+            "mnemosyne_appends_waiting_bytes": waiting.bytes,
+            "mnemosyne_append_waiting_seconds": round(waiting.seconds, 1),
+        }
+
+    async def _worker(self) -> Values:
+        """How far it is behind is left out while the database does not answer."""
+        worker = await self.supervisor.describe()
+        behind = ("events_behind", "seconds_behind")
+        return {
+            "mnemosyne_sessions_awake": self.registry.awake,
+            "mnemosyne_worker_state": {(worker["state"],): 1},
+            "mnemosyne_worker_restarts_total": worker["restarts"],
+            **{f"mnemosyne_{name}": worker[name] for name in behind if name in worker},
+        }
 
 
-def _worker(told: Mapping[str, Any]) -> Found:
-    yield WORKER, [Sample(1, (told["state"],))]
-    yield RESTARTS, [Sample(told["restarts"])]
-    for metric, name in ((BEHIND, "events_behind"), (SECONDS_BEHIND, "seconds_behind")):
-        yield metric, [Sample(told[name])] if name in told else []
+@attrs.frozen
+class _Page:
+    """What the library asks for metrics (its ``Collector``)."""
+
+    values: Values
+
+    def collect(self) -> "Iterator[Family]":
+        from prometheus_client import core
+
+        families = {
+            "counter": core.CounterMetricFamily,
+            "gauge": core.GaugeMetricFamily,
+            "histogram": core.HistogramMetricFamily,
+        }
+        for metric in METRICS:
+            if (value := self.values.get(metric.name, {})) == {}:
+                continue
+            family: Any = families[metric.kind](metric.name, metric.meaning, labels=metric.labels)
+            for labels, number in sorted(value.items()) if metric.labels else [((), value)]:
+                family.add_metric(labels, *(number if metric.kind == "histogram" else [number]))
+            yield family

@@ -27,9 +27,9 @@ class Waits:
         self.seconds += seconds
 
     @property
-    def cumulative(self) -> list[int]:
+    def buckets(self) -> list[tuple[str, int]]:
         """How many took at most each bound; the last is all of them."""
-        return list(accumulate(self.counts))
+        return list(zip((*map(str, FIRST_BYTE_BOUNDS), "+Inf"), accumulate(self.counts), strict=True))
 
 
 @attrs.define

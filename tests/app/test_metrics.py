@@ -1,14 +1,20 @@
 """A monitor reads what turns did to a real server, in the format that it expects."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
-from mnemosyne.app.metrics import METRICS
+from prometheus_client import generate_latest
+
+from mnemosyne.app.metrics import LIBRARY, METRICS, _Page
 from mnemosyne.data_dir import local_token
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.http.traffic import FIRST_BYTE_BOUNDS, Waits
 from tests.app.counted import Counted, counted_server
 from tests.http.managing import Client, look_for, text, think
 from tests.http.raw_client import connect
+from tests.waiting import DEADLINE
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? (\S+)')
 
@@ -41,6 +47,30 @@ async def scrape(server: Counted, folder: Path) -> dict[str, float]:
     return samples
 
 
+def test_each_metric_has_one_type_and_a_label_cannot_break_out_of_its_quotes() -> None:
+    waits = Waits([1, *[0] * len(FIRST_BYTE_BOUNDS)], 0.01)
+    values = {
+        "mnemosyne_turns_total": {('a"b\\c\nd',): 3},
+        "mnemosyne_saved_dollars": -1.5,
+        "mnemosyne_first_byte_seconds": {("messages",): (waits.buckets, waits.seconds)},
+        "mnemosyne_errors_total": {},
+    }
+    lines = generate_latest(_Page(values)).decode().splitlines()
+    assert [line.split()[2] for line in lines if line.startswith("# TYPE")] == [
+        "mnemosyne_first_byte_seconds",
+        "mnemosyne_turns_total",
+        "mnemosyne_saved_dollars",
+    ]
+    assert 'mnemosyne_turns_total{outcome="a\\"b\\\\c\\nd"} 3.0' in lines
+    assert 'mnemosyne_first_byte_seconds_bucket{dialect="messages",le="0.05"} 1.0' in lines
+    assert 'mnemosyne_first_byte_seconds_sum{dialect="messages"} 0.01' in lines
+
+
+def test_a_server_without_a_monitor_does_not_import_the_library() -> None:
+    program = f"import sys, mnemosyne.app.server; sys.exit({LIBRARY!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], timeout=DEADLINE).returncode == 0
+
+
 async def test_what_turns_did_can_be_read_and_goes_on_from_there(tmp_path: Path, dsn: str) -> None:
     async with counted_server(tmp_path, dsn, Mode.MANAGE) as server:
         client = Client(server.url)
@@ -55,7 +85,7 @@ async def test_what_turns_did_can_be_read_and_goes_on_from_there(tmp_path: Path,
     assert second["mnemosyne_rounds_total"] == 3
     assert second['mnemosyne_replies_total{dialect="messages",status="200"}'] == 2
     assert second['mnemosyne_first_byte_seconds_bucket{dialect="messages",le="+Inf"}'] == 2
-    assert second['mnemosyne_tokens_total{model="claude-opus-5-5",kind="output"}'] > 0
+    assert second['mnemosyne_tokens_total{kind="output",model="claude-opus-5-5"}'] > 0
     assert second['mnemosyne_cost_dollars_total{model="claude-opus-5-5"}'] > 0
     assert second["mnemosyne_sessions_awake"] == 1
     assert second["mnemosyne_events_behind"] > 0  # the worker of this server never says anything

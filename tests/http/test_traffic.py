@@ -24,7 +24,7 @@ def test_a_wait_is_counted_under_the_first_bound_that_it_does_not_exceed(seconds
     waits = Waits()
     waits.add(seconds)
     assert waits.counts[place] == 1
-    assert waits.cumulative[-1] == 1
+    assert waits.buckets[-1] == ("+Inf", 1)
     assert waits.seconds == seconds
 
 
@@ -40,7 +40,7 @@ async def test_replies_are_counted_by_dialect_and_status_and_what_is_no_turn_as_
         for path in ("/v1/messages", "/v1/messages", "/v1/models"):
             await exchange(proxy.url, path, BODY)
         assert proxy.traffic.replies == {("messages", 200): 1, ("messages", 529): 1, ("other", 405): 1}
-        assert proxy.traffic.first_byte["messages"].cumulative[-1] == 2
+        assert proxy.traffic.first_byte["messages"].buckets[-1] == ("+Inf", 2)
         assert proxy.traffic.request_bytes == 3 * len(BODY)
         assert proxy.traffic.reply_bytes > 0
         assert not proxy.traffic.errors

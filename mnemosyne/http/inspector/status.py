@@ -16,7 +16,6 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.errors import error_body
 from mnemosyne.http.gateway import Send, send_error
-from mnemosyne.http.inspector.prometheus import CONTENT_TYPE
 from mnemosyne.http.unfinished import Unfinished
 from mnemosyne.upstreams import DIALECTS
 
@@ -26,6 +25,7 @@ PROBES = {f"/-/upstream/{dialect}".encode(): dialect for dialect in DIALECTS}
 OWNER_PATH = b"/-/owner"
 """Where a client's hook says that the session of its ``SESSION_HEADER`` is the owner's (``actors.owners``)."""
 
+METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 PATHS = (b"/-/health", b"/-/ready", b"/-/status", b"/-/metrics", OWNER_PATH, *PROBES)
 
 OffSince = Callable[[], Awaitable[int | None]]
@@ -85,7 +85,7 @@ class StatusPages:
         elif not bears(headers, self.token):
             await send_error(send, _WITHOUT_TOKEN)
         elif path == b"/-/metrics":
-            await _send_bytes(send, 200, CONTENT_TYPE, (await self.parts.metrics()).encode())
+            await _send_bytes(send, 200, METRICS_TYPE, (await self.parts.metrics()).encode())
         elif path in PROBES:
             reached = await self.parts.probe(PROBES[path])
             await _send(send, {"upstreams": [attrs.asdict(each) for each in reached]})

@@ -10,8 +10,7 @@ import click
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.settings import session_budget
 from mnemosyne.cli.accounts import balance_as_json, render_saving
-from mnemosyne.cli.plotting import braille
-from mnemosyne.cli.printing import fits_encoding, print_json, say
+from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
@@ -25,8 +24,6 @@ from mnemosyne.services.overviews import read_overview
 from mnemosyne.services.reports import Questions, RefusedAttempt, SessionReport, ThrashIndex, read_report
 from mnemosyne.services.savings import Balance, PassedBudget, balance_of, list_caveats
 from mnemosyne.services.unstructuring import members
-
-PLOT_WIDTH, PLOT_HEIGHT = 60, 6
 
 
 @click.command()
@@ -123,19 +120,8 @@ def _print(found: SessionReport) -> None:
 
 
 def _context(found: SessionReport) -> list[str]:
-    """The branch with the most turns."""
-    sizes: dict[str, list[int]] = {}
-    for row in found.turns:
-        sizes.setdefault(row["branch"], []).append(row["counted"] or row["estimated"])
-    branch = max(sizes, key=lambda name: len(sizes[name]))
-    where = max(sizes, key=lambda name: max(sizes[name]))
-    largest = f"The largest prompt had {count_text(max(sizes[where]))} tokens (in {where})."
-    if len(sizes[branch]) < 2:
-        return [largest]
-    rows = braille(sizes[branch], width=PLOT_WIDTH, height=PLOT_HEIGHT)
-    if not fits_encoding("".join(rows)):
-        return [largest]
-    return [f"context of {branch}, in tokens over turns", *rows, largest]
+    tokens, branch = max((row["counted"] or row["estimated"], row["branch"]) for row in found.turns)
+    return [f"The largest prompt had {count_text(tokens)} tokens (in {branch})."]
 
 
 def _pressure(found: SessionReport) -> list[str]:

@@ -4,7 +4,6 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,22 +11,16 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mnemosyne.app.read_models import OpenReadModels
-from mnemosyne.cli.plotting import braille
-from mnemosyne.cli.printing import fits_encoding, iso_time, local_time, print_json, say, show, table_of
-from mnemosyne.cli.private_files import write_private
+from mnemosyne.cli.printing import iso_time, local_time, print_json, show, table_of
 from mnemosyne.cli.read_models import watch as show_changes
 from mnemosyne.cli.read_models import watch_option, with_read_models
 from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
 from mnemosyne.cli.windows import mode_text
-from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.figures import count_text, dollars, dollars_text, plural, printable, seconds_text
-from mnemosyne.services.charts import COLOURS, line_chart
 from mnemosyne.services.timeline import Timeline, read_timeline, total
 
-PLOT_WIDTH, PLOT_HEIGHT = 60, 6
-
-AROUND = PLOT_HEIGHT + 6
-"""Lines that stand above and below the table."""
+AROUND = 2
+"""Lines of the screen that are not the table's."""
 
 Row = Mapping[str, Any]
 
@@ -35,28 +28,21 @@ Row = Mapping[str, Any]
 @click.command()
 @session_argument
 @click.option("--branch", metavar="BRANCH", help="Only this branch.")
-@click.option(
-    "--plot", "plot", type=click.Path(path_type=Path), metavar="FILE.svg", help="Draw the context's size, too."
-)
 @watch_option
 @log_options()
 @json_option
-def timeline(
-    session: str, branch: str | None, plot: Path | None, watch: bool, as_json: bool, **options: object
-) -> None:
+def timeline(session: str, branch: str | None, watch: bool, as_json: bool, **options: object) -> None:
     """Show what happened in a session: every attempt at every turn in the order in which they began, what it read and
     wrote in the provider's tokens, what that cost at list prices, how long it took and how it ended. Between them
     stands when a branch began to be managed or ceased to be, and why.
 
     IN is what the provider computed anew, READ what it had in its cache, WRITE what it put there. Branches are indented
-    under the one that they came from. Below stands how the context grew, in tokens over turns.
+    under the one that they came from. `mnemosyne open SESSION` draws how the context grew.
 
     It works beside a running server and without one.
     """
-    if plot is not None and plot.suffix.lower() != ".svg":
-        raise BadOption(f"--plot draws SVG; name a file that ends in .svg, not {plot.name!r}.")
-    if watch and (as_json or plot is not None):
-        raise click.UsageError("--watch goes with neither --json nor --plot.")
+    if watch and as_json:
+        raise click.UsageError("--watch does not go with --json.")
     config = log_of(options)
 
     async def read(models: OpenReadModels) -> Timeline:
@@ -66,8 +52,6 @@ def timeline(
         show_changes(config, read, partial(_render, last=max(5, shutil.get_terminal_size().lines - AROUND)))
         return
     found = with_read_models(config, read)
-    if plot is not None:
-        _draw(found, plot)
     if as_json:
         print_json(_as_json(found))
     else:
@@ -114,10 +98,7 @@ def _plain(row: Row) -> dict[str, Any]:
 
 def _render(found: Timeline, *, last: int | None = None) -> RenderableType:
     """All of it, or only the ``last`` lines of the table."""
-    parts: list[RenderableType] = [_headline(found), _table(found, last)]
-    if chart := _chart(found):
-        parts.append(chart)
-    return Group(*parts)
+    return Group(_headline(found), _table(found, last))
 
 
 def _headline(found: Timeline) -> RenderableType:
@@ -223,29 +204,3 @@ def _mode(row: Row, depths: Mapping[str, int], clock: Callable[[int], str]) -> t
 def _remark(name: str, when: str, text: str) -> tuple[str, ...]:
     """A line that is no turn's."""
     return (name, when, *[""] * (len(HEADERS) - 3), text)
-
-
-# Pictures
-
-
-def _chart(found: Timeline) -> RenderableType | None:
-    """The longest line, where the terminal can show it."""
-    lines = found.context_sizes
-    longest = max(lines, key=lambda branch: len(lines[branch]), default=None)
-    if longest is None or len(lines[longest]) < 2:
-        return None
-    rows = braille([tokens for _, tokens in lines[longest]], width=PLOT_WIDTH, height=PLOT_HEIGHT)
-    picture = "\n".join(["", f"context of {longest}, in tokens over turns", *rows])
-    return Text(picture) if fits_encoding(picture) else None
-
-
-def _draw(found: Timeline, file: Path) -> None:
-    """The lines of the longest branches; more would not be told apart."""
-    name = printable(found.session["external_id"] or found.session["stream"])
-    lines = sorted(found.context_sizes.items(), key=lambda line: -len(line[1]))[: len(COLOURS)]
-    picture = line_chart(f"Context of {name}", dict(lines), across="turn", up="tokens")
-    try:
-        write_private(file, picture)
-    except OSError as error:
-        raise BadConfiguration(f"The picture {file} cannot be written: {error.strerror or error}.") from None
-    say(f"The picture is in {file}.", err=True)

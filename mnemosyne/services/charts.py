@@ -1,9 +1,7 @@
-"""Charts as SVG: the coordinates, scales and labels that all of them share, and lines over turns as a picture of its
-own.
-"""
+"""Charts as SVG: the coordinates, scales and labels that all of them share."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 
@@ -120,64 +118,3 @@ def curve(name: str, plane: Plane, values: Sequence[tuple[float, float]]) -> str
     """A line through values from left to right, called by its name."""
     points = points_text(simplify([(plane.x(across), plane.y(up)) for across, up in values]))
     return f'<polyline class="line {name}" points="{points}"><title>{name}</title></polyline>'
-
-
-# Lines over turns, as a file
-
-Points = Sequence[tuple[int, int]]
-"""Turns, each with a height."""
-
-COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f")
-"""Of more lines, none could be told from all others."""
-
-_SIZE = (900, 420)
-_NAME_WIDTH = 110
-
-
-def line_chart(title: str, lines: Mapping[str, Points], *, across: str, up: str) -> str:
-    """An SVG file of lines with their names; ``across`` and ``up`` say what the axes are."""
-    width, height = _SIZE
-    places = [point for points in lines.values() for point in points]
-    plane = Plane(
-        left=70,
-        right=width - 20,
-        top=50,
-        base=height - 50,
-        first=1,
-        last=max((turn for turn, _ in places), default=1),
-        highest=max((value for _, value in places), default=1) or 1,
-    )
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif"'
-        ' font-size="12" fill="#334155">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        f'<text x="{plane.left}" y="24" font-size="15">{escape(title)}</text>',
-        *_axes(plane, height - 12, across, up),
-        *(_line(plane, height - 12, index, *line) for index, line in enumerate(lines.items())),
-        "</svg>\n",
-    ]
-    return "\n".join(parts)
-
-
-def _axes(plane: Plane, foot: int, across: str, up: str) -> list[str]:
-    parts = []
-    for value in ticks(plane.highest):
-        y, name = px(plane.y(value)), count_text(value)
-        parts.append(f'<line x1="{plane.left}" y1="{y}" x2="{plane.right}" y2="{y}" stroke="#e2e8f0"/>')
-        parts.append(f'<text x="{plane.left - 8}" y="{y}" text-anchor="end" dominant-baseline="middle">{name}</text>')
-    parts += [
-        f'<text x="{px(plane.x(turn))}" y="{plane.base + 18}" text-anchor="middle">{turn}</text>'
-        for turn in [1, *(tick for tick in ticks(plane.last) if tick > 1)]
-    ]
-    parts.append(f'<text x="{plane.right}" y="{foot}" text-anchor="end">{escape(across)}</text>')
-    parts.append(f'<text x="{plane.left}" y="42" fill="#64748b">{escape(up)}</text>')
-    return parts
-
-
-def _line(plane: Plane, foot: int, index: int, name: str, points: Points) -> str:
-    colour = COLOURS[index % len(COLOURS)]
-    places = [(px(plane.x(turn)), px(plane.y(value))) for turn, value in points]
-    path = " ".join(f"{x},{y}" for x, y in places)
-    dots = "".join(f'<circle cx="{x}" cy="{y}" r="2" fill="{colour}"/>' for x, y in places)
-    label = f'<text x="{plane.left + _NAME_WIDTH * index}" y="{foot}" fill="{colour}">{escape(name)}</text>'
-    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>{dots}{label}'

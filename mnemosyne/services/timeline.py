@@ -40,15 +40,6 @@ class Timeline:
         used = any(row["context_tokens"] for row in self.turns)
         return sum(known) if known or not used else None
 
-    @property
-    def context_sizes(self) -> Mapping[str, Sequence[tuple[int, int]]]:
-        """The size of the context over the turns of each branch, by each turn's last attempt that tells."""
-        sizes: dict[str, dict[int, int]] = {}
-        for row in self.turns:
-            if (tokens := row["context_tokens"]) is not None:
-                sizes.setdefault(row["branch"], {})[row["turn"]] = tokens
-        return {branch: sorted(line.items()) for branch, line in sizes.items()}
-
 
 async def read_timeline(models: ReadModels, session: str, branch: str | None = None) -> Timeline:
     """What happened in a session, or on one branch of it. Raises NotFound."""

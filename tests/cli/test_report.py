@@ -21,7 +21,6 @@ def test_a_report_tells_of_context_pressure_rewrites_and_money() -> None:
     output = run("report", "a session").stdout
     assert output.startswith("a session\N{REPLACEMENT CHARACTER}  3 turns, 3 managed\n")
     for sentence in (
-        "context of main, in tokens over turns",
         "The largest prompt had 40.0k tokens (in main).",
         "The window was in zone normal at 2 turns, caution at 1 turn.",
         "Objects were lowered 0 times; nothing was missed.",

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 import trio
@@ -37,7 +36,6 @@ def test_a_timeline_has_a_line_for_every_attempt_and_every_gap() -> None:
     assert lines[16].endswith("3 turns not recorded: the database was away")
     assert any(each.startswith("  fork-1 3 ") for each in lines)
     assert any(each.startswith("    agent-1 1 ") for each in lines)
-    assert "context of main, in tokens over turns" in lines
 
 
 @pytest.mark.usefixtures("golden")
@@ -102,25 +100,12 @@ def test_a_managed_turn_costs_all_its_rounds_its_context_is_the_last_and_who_dec
 
 
 @pytest.mark.usefixtures("golden")
-def test_the_plot_is_an_svg_with_a_line_for_each_branch(tmp_path: Path) -> None:
-    file = tmp_path / "context.svg"
-    assert run("timeline", SESSION, "--plot", str(file)).stderr == f"The picture is in {file}.\n"
-    picture = ElementTree.parse(file).getroot()
-    texts = [each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")]
-    assert "Context of a client's session" in texts
-    assert {"main", "agent-1"} <= set(texts)
-    assert len(list(picture.iter("{http://www.w3.org/2000/svg}polyline"))) == 7
-
-
-@pytest.mark.usefixtures("golden")
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
         (["timeline", "nobody"], 1, "There is no session 'nobody'; `mnemosyne sessions` lists all."),
         (["timeline", ""], 1, "There is no session ''; `mnemosyne sessions` lists all."),
-        (["timeline", SESSION, "--plot", "a.png"], 2, "--plot draws SVG; name a file that ends in .svg, not 'a.png'."),
-        (["timeline", SESSION, "--plot", "/no/a.svg"], 1, "The picture /no/a.svg cannot be written: No such file or "),
-        (["timeline", SESSION, "--watch", "--json"], 2, "--watch goes with neither --json nor --plot."),
+        (["timeline", SESSION, "--watch", "--json"], 2, "--watch does not go with --json."),
         (["usage", "--watch", "--json"], 2, "--watch does not go with --json."),
         (["rebuild", "nothing"], 1, "There is no projection 'nothing'; there are timeline, usage, "),
         (["projections", "dump", "nothing"], 1, "There is no projection 'nothing'; there are timeline, usage, "),

@@ -12,21 +12,21 @@ class ObjectKind(Enum):
     __hash__ = object.__hash__  # each member is there once; what Enum has is written in Python, and asked at each turn
 
     CONVERSATION_PHASE = "conversation_phase"
-    """What user and assistant said to each other over some turns."""
+    """Messages that user and assistant exchanged over some turns."""
     DESIGN_DECISION = "design_decision"
-    """Something that was settled, and why."""
+    """A decision and its reasons."""
     DEBUGGING_SESSION = "debugging_session"
-    """From an error to the run in which it is gone: the objects in between are its parts."""
+    """The objects from an error to the first run without it."""
     FILE_CONTEXT = "file_context"
-    """What a file holds or was made to hold."""
+    """Content of a file that was read, written or edited."""
     TOOL_RESULT = "tool_result"
-    """What a command, a search or another tool answered."""
+    """Result of a command, a search or another tool."""
     PLAN = "plan"
-    """What is to be done, in steps."""
+    """A list of steps to do."""
     ERROR_CONTEXT = "error_context"
-    """What failed, and how."""
+    """A failure and its message."""
     EXTERNAL_REFERENCE = "external_reference"
-    """What came from outside of the project: a page, a search of the web."""
+    """Content from outside the project: a web page or a web search."""
 
 
 @attrs.frozen(kw_only=True)
@@ -41,19 +41,19 @@ class Traits:
     prior: float = attrs.field(validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)])
     allowed_loss: float = attrs.field(validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)])
     is_said: bool = False
-    """It is what user and assistant said: small, and it carries the thread."""
+    """Text of user and assistant: small, and it carries the thread."""
     is_settled: bool = False
-    """It says what is to be done, and stays for long."""
+    """It states steps or decisions, and stays for long."""
     holds_statements: bool = False
     """Its text is prose."""
     is_fetched: bool = False
-    """A tool brought it and can bring it again; what is done about an error consists of such objects."""
+    """A tool returned it and can return it again; debugging sessions consist of such objects."""
     is_file: bool = False
-    """Its source key is the path of a file, of which it shows some lines or changes them."""
+    """Its source key is the path of a file that it shows or changes."""
     is_failure: bool = False
-    """Something was tried and did not work."""
+    """It records a failed attempt."""
     names_files: bool = False
-    """Files that its text names are what it is about: it is linked to the objects that show them."""
+    """It is linked to objects that show the files named in its text."""
 
 
 KINDS: Mapping[ObjectKind, Traits] = {
@@ -73,15 +73,15 @@ class Role(Enum):
     """What an object is to the conversation: it sets how soon it may leave."""
 
     TRANSCRIPT = "transcript"
-    """Said or done as it stands."""
+    """A message or call from the conversation itself."""
     DERIVED = "derived"
-    """Made from others: a phase, a debugging session."""
+    """Made from other objects: a phase, a debugging session."""
     CLAIM = "claim"
-    """A decision or a conclusion in a sentence, with its sources."""
+    """One sentence that states a decision or conclusion, with its sources."""
     PROCEDURE = "procedure"
-    """How something is done here."""
+    """A way of working in this project."""
     INDEX = "index"
-    """What can be found, and where."""
+    """A list of available content and its location."""
 
 
 def keeps_prompt(tags: Collection[str]) -> bool:

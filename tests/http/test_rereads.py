@@ -17,6 +17,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window.rereads import render_pointer
 from mnemosyne.domain.wire.rereads import WORDINGS, RefersTo
+from tests.http import managing
 from tests.http.managing import (
     Client,
     Json,
@@ -173,6 +174,27 @@ async def test_a_part_that_is_read_again_brings_back_that_part() -> None:
         message = await ask(client, stage, message, [reads_lines(10, 80)])
         await bring(client, stage, message, STUB)
         assert last_results(stage)[0]["content"] == part
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("src/ledger.py", LEDGER), (LEDGER, "src/ledger.py"), ("./src/ledger.py", "src//ledger.py")]
+)
+async def test_a_file_comes_back_whichever_form_of_its_path_the_model_reads(
+    first: str, second: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = text("# Environment\n - Primary working directory: /")
+    monkeypatch.setattr(managing, "SYSTEM", [*managing.SYSTEM, named])
+    async with open_stage(window=ROOMY) as stage:
+        client = client_of(stage)
+        message = await evict(client, stage, [read(first)], WHOLE)
+        message = await ask(client, stage, message, [read(second)])
+        message = await bring(client, stage, message, STUB)
+        assert last_results(stage)[0]["content"] == WHOLE
+        sent = len(stage.upstream)
+        await reads(client, stage, message, 1, first=40, size=10)
+        assert_prefixes(stage.upstream[sent - 1 :])
+        assert violations(stage) == []
+        await stage.rounds()
 
 
 async def test_a_notebook_comes_back_cell_by_cell() -> None:

@@ -1,6 +1,7 @@
 """Paths as source keys: the same file, the same key."""
 
 import posixpath
+import re
 
 LONGEST = 400
 """Characters of a path; what is longer is none."""
@@ -11,6 +12,14 @@ def normal(path: str, folder: str = "") -> str:
     path = path.strip().strip("\"'")[: LONGEST + 1].replace("\\", "/")
     joined = posixpath.normpath(posixpath.join(folder, path)) if path else ""
     return joined[1:] if joined.startswith("//") else joined
+
+
+_ABSOLUTE = re.compile(r"/|~|[A-Za-z]:/")
+
+
+def is_relative(path: str) -> bool:
+    """Whether a normal path means another file in another folder."""
+    return _ABSOLUTE.match(path) is None
 
 
 def is_path(text: object) -> bool:

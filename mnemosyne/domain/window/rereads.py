@@ -4,10 +4,15 @@ history still holds it, answers with a reference.
 The evicted content goes where the reference stands, as the client sent it the first time. That is done once, in the
 request that brings the reference; later requests repeat what was sent. Where the content has no room, or it is not
 certain that the text refers to exactly that content, it stays, and a line behind it names the object.
+
+A relative path is resolved against the folder that the request itself names. A command may have moved the client to
+another folder, so with a relative path nothing is certain once the model has written of such a move.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -22,7 +27,7 @@ from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED, is_change
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.units import Description
-from mnemosyne.domain.segmentation import files, tools
+from mnemosyne.domain.segmentation import files, paths, tools
 from mnemosyne.domain.segmentation.exchanges import ToolExchange, exchange_of
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools.memory_tools import RESTORE
@@ -31,6 +36,7 @@ from mnemosyne.domain.window.situation import PendingRequest, Sizes, count_promp
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import rereads
 from mnemosyne.domain.wire.blocks import call_id_of, is_call, is_result, text_of
+from mnemosyne.domain.wire.project import project_of_transcript
 from mnemosyne.domain.wire.rereads import RefersTo
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -45,9 +51,35 @@ def render_pointer(object_id: str) -> str:
     return f"[That content has left your context: call {RESTORE} with {MARK}{object_id}.]"
 
 
+_MOVES = re.compile(rb"\b(?:cd|chdir|pushd|popd)\b|worktree", re.IGNORECASE)
+"""What moves a shell, and with it its client, to another folder."""
+
+
+class _Files:
+    """Which file each path of a conversation means."""
+
+    def __init__(self, read: Transcript) -> None:
+        self._read = read
+
+    @cached_property
+    def _folder(self) -> str:
+        return paths.normal(project_of_transcript(self._read) or "")
+
+    def resolve(self, path: str) -> str:
+        """A path from the root; a relative one stays where the request names no folder."""
+        return paths.normal(path, self._folder) if paths.is_relative(path) else path
+
+    def may_have_moved(self, message: int) -> bool:
+        """Whether the folder may be another one before a message than the request names."""
+        return any(
+            self._read.messages[number].role == "assistant" and _MOVES.search(self._read.message_bytes(number))
+            for number in range(message)
+        )
+
+
 @attrs.frozen(kw_only=True)
 class _Exchange:
-    """A call and its result, the block at ``place``, as they are about a file."""
+    """A call and its result, the block at ``place``, as they are about the file at a resolved ``path``."""
 
     message: int
     place: BlockPlace
@@ -55,6 +87,7 @@ class _Exchange:
     given: ToolExchange
     about: Description
     path: str
+    is_relative: bool
 
     @property
     def is_change(self) -> bool:
@@ -99,8 +132,9 @@ def _answer(
 ) -> tuple[UpstreamHistory, tuple[ObjectEvent, ...]]:
     history, memory, events = asked.history, session.memory, list[ObjectEvent]()
     room: int | None = None
-    for new in _list_new(asked.read, asked.kept):
-        earlier = _find_earlier(new, asked, session, memory)
+    known = _Files(asked.read)
+    for new in _list_new(asked.read, asked.kept, known):
+        earlier = _find_earlier(new, asked, session, memory, known)
         if earlier is None:
             continue
         call = str(call_id_of(new.result))
@@ -150,12 +184,12 @@ def _with_text(content: object, text: str) -> object:
 # What the new messages refer to
 
 
-def _list_new(read: Transcript, kept: int) -> Iterator[_Exchange]:
+def _list_new(read: Transcript, kept: int, known: _Files) -> Iterator[_Exchange]:
     """The new results that refer to earlier content, or may."""
     for number in range(kept, len(read.messages)):
         for index, block in enumerate(read.blocks(number)):
             if is_result(block) and _may_refer(text_of(block)):
-                found = _read_exchange(read, BlockPlace(number, index), block)
+                found = _read_exchange(read, BlockPlace(number, index), block, known)
                 if found is not None and _refers(found):
                     yield found
 
@@ -176,38 +210,48 @@ def _is_captured(new: _Exchange) -> bool:
     return new.is_change and "write" not in new.about.tags and rereads.claims_own_change(new.given.said)
 
 
-def _read_exchange(read: Transcript, place: BlockPlace, result: Block) -> _Exchange | None:
+def _read_exchange(read: Transcript, place: BlockPlace, result: Block, known: _Files) -> _Exchange | None:
     """A result with its call; None where there is no call, or it names no file."""
     wanted = call_id_of(result)
     for number in range(place.message, -1, -1):
         if read.messages[number].role == "assistant":
             for block in read.blocks(number):
                 if is_call(block) and str(block.get("id")) == wanted:
-                    return _make_exchange(block, place, result)
+                    return _make_exchange(block, place, result, known)
     return None
 
 
-def _make_exchange(call: Block, place: BlockPlace, result: Block) -> _Exchange | None:
+def _make_exchange(call: Block, place: BlockPlace, result: Block, known: _Files) -> _Exchange | None:
     given = exchange_of(call, [result])
     path = files.path_of(given)
     if not path:
         return None
     about = tools.describe(call, [result])
-    return _Exchange(message=place.message, place=place, result=result, given=given, about=about, path=path)
+    return _Exchange(
+        message=place.message,
+        place=place,
+        result=result,
+        given=given,
+        about=about,
+        path=known.resolve(path),
+        is_relative=paths.is_relative(path),
+    )
 
 
 # What they refer to
 
 
-def _find_earlier(new: _Exchange, asked: PendingRequest, session: Session, memory: Memory) -> _Earlier | None:
+def _find_earlier(
+    new: _Exchange, asked: PendingRequest, session: Session, memory: Memory, known: _Files
+) -> _Earlier | None:
     """The evicted content that a text refers to; None where the branch shows it, or there is none."""
     if not _is_captured(new):
-        return _find_listing(new, asked, memory)
+        return _find_listing(new, asked, memory, known)
     shown = memory.view_of(asked.branch)
     changed, other = False, None
-    for before in _list_before(new, asked.read):
+    for before in _list_before(new, asked.read, known):
         if before.is_change:
-            if new.is_change and _was_named(before, asked, session, memory):
+            if new.is_change and _was_named(before, asked, session, memory, known):
                 return None
             changed = True
             if "write" in before.about.tags:
@@ -217,7 +261,7 @@ def _find_earlier(new: _Exchange, asked: PendingRequest, session: Session, memor
             owner = _find_owner(before.place, asked.branch, memory)
             if new.is_change or before.asks_same(new):
                 found = _find_evicted(owner, asked.branch, memory)
-                sure = found is not None and not changed and _is_same_result(new)
+                sure = not changed and _is_same_result(new) and _is_same_file(new, before, known)
                 return attrs.evolve(found, result=before.result) if found is not None and sure else found
             other = other or _find_evicted(owner, asked.branch, memory)
     if other is not None:
@@ -225,16 +269,16 @@ def _find_earlier(new: _Exchange, asked: PendingRequest, session: Session, memor
     dropped = [
         memory.objects[each]
         for each in shown.before
-        if shown.fidelity_of(each) is not Fidelity.FULL and _is_version(memory.objects[each], new.path)
+        if shown.fidelity_of(each) is not Fidelity.FULL and _is_version(memory.objects[each], new.path, known)
     ]
     return _Earlier(object=max(dropped, key=lambda each: (each.last_turn, each.id))) if dropped else None
 
 
-def _find_listing(new: _Exchange, asked: PendingRequest, memory: Memory) -> _Earlier | None:
+def _find_listing(new: _Exchange, asked: PendingRequest, memory: Memory, known: _Files) -> _Earlier | None:
     """The evicted listing that the same call brought, where nothing has changed the file since: an answer in another
     form is then likely to refer to it.
     """
-    for before in _list_before(new, asked.read):
+    for before in _list_before(new, asked.read, known):
         if before.is_change:
             return None
         if before.is_read and before.asks_same(new) and rereads.is_listing(before.given.said):
@@ -248,7 +292,12 @@ def _is_same_result(new: _Exchange) -> bool:
     return reference is not None and reference.wording.refers_to is RefersTo.EARLIER_RESULT
 
 
-def _list_before(new: _Exchange, read: Transcript) -> Iterator[_Exchange]:
+def _is_same_file(new: _Exchange, before: _Exchange, known: _Files) -> bool:
+    """Whether two equal paths certainly meant one file."""
+    return not (new.is_relative or before.is_relative) or not known.may_have_moved(new.message)
+
+
+def _list_before(new: _Exchange, read: Transcript, known: _Files) -> Iterator[_Exchange]:
     """What was done with the same file before, the last first."""
     name = new.path.rpartition("/")[2]
     needle = name.encode() if name.isascii() and '"' not in name and "\\" not in name else b""
@@ -261,7 +310,7 @@ def _list_before(new: _Exchange, read: Transcript) -> Iterator[_Exchange]:
                     results[str(call_id_of(block))] = place, block
         elif needle in read.message_bytes(number):
             found = [
-                _make_exchange(block, *results[str(block.get("id"))])
+                _make_exchange(block, *results[str(block.get("id"))], known)
                 for block in read.blocks(number)
                 if is_call(block) and str(block.get("id")) in results
             ]
@@ -281,11 +330,13 @@ def _find_evicted(owner: MemoryObject | None, branch: str, memory: Memory) -> _E
     return _Earlier(object=owner)
 
 
-def _is_version(each: MemoryObject, path: str) -> bool:
-    return KINDS[each.kind].is_file and each.source_key == path and bool(each.places) and not each.forgotten
+def _is_version(each: MemoryObject, path: str, known: _Files) -> bool:
+    if not KINDS[each.kind].is_file or each.source_key is None or known.resolve(each.source_key) != path:
+        return False
+    return bool(each.places) and not each.forgotten
 
 
-def _was_named(before: _Exchange, asked: PendingRequest, session: Session, memory: Memory) -> bool:
+def _was_named(before: _Exchange, asked: PendingRequest, session: Session, memory: Memory, known: _Files) -> bool:
     """Whether an earlier change was answered with the same claim while nothing was evicted after it: then the line
     behind that still says all.
     """
@@ -295,6 +346,6 @@ def _was_named(before: _Exchange, asked: PendingRequest, session: Session, memor
     of_file = [
         turns[each]
         for each in memory.view_of(asked.branch).objects
-        if each in turns and _is_version(memory.objects[each], before.path)
+        if each in turns and _is_version(memory.objects[each], before.path, known)
     ]
     return rereads.claims_own_change(before.given.said) and all(left <= turn for left in of_file)

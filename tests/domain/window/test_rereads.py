@@ -78,9 +78,11 @@ Write = Callable[[Sequence[Step]], tuple[str, Json]]
 DIALECTS = (messages_body, chat_body, responses_body)
 
 
-def ask(steps: Sequence[Step], write: Write = messages_body, window: int = 100_000) -> PendingRequest:
-    """The request that brings the last of these results."""
+def ask(steps: Sequence[Step], write: Write = messages_body, window: int = 100_000, folder: str = "") -> PendingRequest:
+    """The request that brings the last of these results; its client names the ``folder`` that it works in."""
     lane, body = write(steps)
+    if folder:
+        name_folder(body, folder)
     read = transcript.read(json.dumps(body).encode(), lane=lane).transcript
     client = [read.message_bytes(number) for number in range(len(read.messages))]
     history = upstream_history.first(client, dialect=read.dialect)
@@ -95,6 +97,16 @@ def ask(steps: Sequence[Step], write: Write = messages_body, window: int = 100_0
         tariff=tariff_of("api"),
         kept=len(read.messages) - 1,
     )
+
+
+def name_folder(body: Json, folder: str) -> None:
+    """Name it where the clients of each dialect do."""
+    if "input" in body:
+        body["input"][0]["content"] = f"<environment_context>\n  <cwd>{folder}</cwd>\n</environment_context>"
+    elif body["messages"][-1]["role"] == "tool":
+        body["messages"][0] = {"role": "system", "content": f"Working directory: {folder}"}
+    else:
+        body["system"] = f"# Environment\n - Primary working directory: {folder}"
 
 
 def session(*events: ObjectEvent, lane: str = "main") -> Session:
@@ -282,3 +294,64 @@ def test_two_references_at_once_bring_the_content_once() -> None:
     assert [each["content"] for each in sent] == [CONTENT, STUB]
     assert [type(each) for each in events] == [ObjectFaulted, ObjectRestored]
     assert created("abc2345").places == (BlockPlace(1, 0), BlockPlace(2, 0))
+
+
+FOLDER = "/home/ada/app"
+
+
+@pytest.mark.parametrize("write", DIALECTS)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(PATH, f"{FOLDER}/{PATH}"), (f"{FOLDER}/{PATH}", PATH), (f"./src/../{PATH}", f"{FOLDER}//{PATH}")],
+)
+def test_a_relative_path_and_an_absolute_one_of_the_same_file_are_one(write: Write, first: str, second: str) -> None:
+    asked = ask([reading(CONTENT, first), reading(STUB, second)], write, folder=FOLDER)
+    content, (fault, _) = answered(asked)
+    assert (content, fault.object) == (CONTENT, "abc2345")
+
+
+def test_a_relative_path_is_resolved_in_a_folder_of_windows_too() -> None:
+    steps = [reading(CONTENT, PATH), reading(STUB, r"C:\app\src\a.py")]
+    assert answered(ask(steps, folder=r"C:\app"))[0] == CONTENT
+    assert answered(ask(steps, folder=r"C:\other"))[0] == STUB
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "folder"),
+    [
+        (PATH, f"{FOLDER}/{PATH}", ""),
+        (f"{FOLDER}/{PATH}", PATH, ""),
+        (f"/srv/other/{PATH}", PATH, FOLDER),
+        (PATH, f"/srv/other/{PATH}", FOLDER),
+        ("a.py", f"{FOLDER}/{PATH}", FOLDER),
+        (PATH, f"~/app/{PATH}", FOLDER),
+    ],
+)
+def test_files_are_never_taken_for_one_by_the_end_of_their_paths(first: str, second: str, folder: str) -> None:
+    assert answered(ask([reading(CONTENT, first), reading(STUB, second)], folder=folder)) == (STUB, ())
+
+
+@pytest.mark.parametrize("command", ["cd src && ls", "make; pushd /tmp", "git worktree add ../b"])
+@pytest.mark.parametrize("second", [PATH, f"{FOLDER}/{PATH}"])
+def test_after_a_move_to_another_folder_a_line_names_what_a_relative_path_meant(command: str, second: str) -> None:
+    moved = Step("Bash", {"command": command}, "Done.")
+    content, events = answered(ask([reading(CONTENT), moved, reading(STUB, second)], folder=FOLDER))
+    assert (content, events) == (f"{STUB}\n\n{render_pointer('abc2345')}", ())
+    whole = f"{FOLDER}/{PATH}"
+    assert answered(ask([reading(CONTENT, whole), moved, reading(STUB, whole)], folder=FOLDER))[0] == CONTENT
+
+
+def test_a_change_by_a_relative_path_is_a_change_of_the_file_at_the_absolute_one() -> None:
+    change = Step("Edit", {"file_path": PATH, "old_string": "a", "new_string": "b"}, "Done.")
+    whole = f"{FOLDER}/{PATH}"
+    content, events = answered(ask([reading(CONTENT, whole), change, reading(STUB, whole)], folder=FOLDER))
+    assert (content, events) == (f"{STUB}\n\n{render_pointer('abc2345')}", ())
+
+
+def test_what_was_dropped_is_found_by_the_other_form_of_its_path() -> None:
+    state = session(created("abc2345"))
+    shown = attrs.evolve(state.memory.view_of(BRANCH), objects=(), before=frozenset({"abc2345"}))
+    state = attrs.evolve(state, memory=state.memory.with_view(BRANCH, shown))
+    content, _ = answered(ask([reading(STUB, f"{FOLDER}/{PATH}")], folder=FOLDER), state)
+    assert content == f"{STUB}\n\n{render_pointer('abc2345')}"
+    assert answered(ask([reading(STUB, f"/srv/{PATH}")], folder=FOLDER), state) == (STUB, ())

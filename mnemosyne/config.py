@@ -7,7 +7,7 @@ default holds. ``mnemosyne config`` prints this table with the source of each va
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ import attrs
 from mnemosyne import setting_values as values
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.places import default_data_dir
-from mnemosyne.setting_values import TenantKey, TenantQuota
+from mnemosyne.setting_values import Kind, TenantKey, TenantQuota
 from mnemosyne.upstreams import NamedUpstream
 
 CONFIG_VARIABLE = "MNEMOSYNE_CONFIG"
@@ -25,6 +25,11 @@ FILE_NAME = "config.toml"
 MODELS_NAME = "models.toml"
 
 HELPER_MODEL = "claude-haiku-5-5"
+HELPERS = ("extractive", "anthropic", "openai")
+MODES = ("observe", "manage")
+GROUNDINGS = ("free", "strict")
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("error", "warning", "info", "debug")
 
 OPENAI = NamedUpstream(
     "openai", "https://api.openai.com", models=("gpt-*", "ft:*", "chatgpt-*", "codex-*", "computer-use-*", "o[1-9]*")
@@ -64,14 +69,12 @@ def models_path(config: "Config") -> Path | None:
 
 @attrs.frozen
 class Setting:
-    """One setting: ``parse`` turns text or a TOML value into the value, raising ValueError with the reason."""
+    """What users can set: a field of ``Config``."""
 
     name: str
     default: object
     meaning: str
-    parse: Callable[[object], object]
-    placeholder: str
-    """What stands for the value in help."""
+    kind: Kind
     unset: str = ""
     """What holds when the default is None or an empty list, in words."""
     is_masked: bool = False
@@ -103,384 +106,246 @@ class Setting:
         return self.unset if value in (None, ()) else plain(value)
 
 
-SETTINGS: tuple[Setting, ...] = (
-    Setting("host", "127.0.0.1", "Address to listen on.", values.parse_host, "HOST"),
-    Setting("port", 8787, "Port to listen on; 0 picks a free one.", values.parse_port, "PORT"),
-    Setting(
-        "upstream",
-        "https://api.anthropic.com",
-        "The provider: where requests go that no other upstream takes.",
-        values.parse_upstream,
-        "URL",
-    ),
-    Setting(
-        "upstreams",
-        (),
-        "Further providers by name: by default each takes the requests of OpenAI's dialects; docs/clients.md has more.",
-        values.parse_named_upstreams,
-        "NAME=URL",
-        unset="none; beside Anthropic's own API, openai=https://api.openai.com for models of OpenAI's",
-    ),
-    Setting(
-        "data_dir",
-        None,
-        "Where the database, the token and the log of the server live.",
-        values.parse_path,
-        "DIR",
-        unset="~/.local/share/mnemosyne; for root /var/lib/mnemosyne",
-    ),
-    Setting(
-        "dsn",
-        None,
-        "A PostgreSQL (16 or newer, with pgvector) to use instead of the embedded one.",
-        values.parse_dsn,
-        "DSN",
-        unset="the embedded one",
-    ),
-    Setting(
-        "tenant",
-        "local",
-        "Whose sessions these are; sessions of different tenants never meet.",
-        values.parse_text,
-        "NAME",
-    ),
-    Setting(
-        "tenant_keys",
-        (),
-        "Other tenants by the SHA-256 of a credential of theirs: a request that shows it is that tenant's; one that "
-        "shows none of them is of `tenant`.",
-        values.parse_tenant_keys,
-        "SHA256=TENANT",
-        unset="none",
-        is_masked=True,
-    ),
-    Setting(
-        "tenant_proxies",
-        (),
-        "Addresses or networks of proxies that say whose a request is, in the header x-mnemosyne-tenant. It is taken "
-        "from nobody else.",
-        values.parse_networks,
-        "NETWORKS",
-        unset="none",
-    ),
-    Setting(
-        "mode",
-        "observe",
-        "What becomes of new conversations: observe records them; manage adds memory tools, and rewrites what is sent "
-        "of their history when that pays.",
-        values.parse_mode,
-        "|".join(values.MODES),
-    ),
-    Setting(
-        "manage_window",
-        None,
-        "The most tokens that a managed conversation sends; near it, its context is rewritten whatever that costs. "
-        "Without one, near 160000 it is rewritten once that can be paid for, or where its client would compact.",
-        values.parse_positive,
-        "TOKENS",
-        unset="by the model and its client",
-    ),
-    Setting(
-        "manage_small",
-        True,
-        "Manage conversations from their first request on, however small: below some 15,000 tokens the memory tools "
-        "cost more than 2 % of it at first. Else such a conversation is observed until they do not.",
-        values.parse_boolean,
-        "true|false",
-    ),
-    Setting(
-        "manage_tool_budget",
-        None,
-        "An experiment: about how many tokens a managed conversation spends on its client's tool definitions. Beyond, "
-        "the largest keep name and one line, and the model asks for the rest.",
-        values.parse_count,
-        "TOKENS",
-        unset="no limit",
-    ),
-    Setting(
-        "memory_tokens",
-        600,
-        "The most tokens that a managed conversation is told, as it begins, of what is known from earlier ones; 0 for "
-        "nothing.",
-        values.parse_count,
-        "TOKENS",
-    ),
-    Setting(
-        "grounding",
-        "free",
-        "How the model is to use what memory tells it: free says nothing about that; strict tells it to say only what "
-        "the records say, to name their ids, and to call the rest not recorded.",
-        values.parse_grounding,
-        "|".join(values.GROUNDINGS),
-    ),
-    Setting(
-        "tell_repeats",
-        False,
-        "Tell the model of a managed conversation in one line when it has made the same call over and over and got "
-        "the same answer; in the Messages API alone.",
-        values.parse_boolean,
-        "true|false",
-    ),
-    Setting(
-        "allow_remote",
-        False,
-        "Allow listening on an address that other machines can reach.",
-        values.parse_boolean,
-        "true|false",
-    ),
-    Setting(
-        "allow_plain_http",
-        False,
-        "Allow http to a provider in the private network: prompts and credentials travel there in the clear.",
-        values.parse_boolean,
-        "true|false",
-    ),
-    Setting(
-        "allowed_hosts",
-        (),
-        "Names by which clients reach this server, besides addresses, localhost, and the machine's own name where it "
-        "listens for others; a name that is not listed could be a web page's own.",
-        values.parse_hosts,
-        "NAMES",
-        unset="none",
-    ),
-    Setting(
-        "allowed_origins",
-        (),
-        "Origins of web pages that may use the proxy; a browser's request from any other is refused.",
-        values.parse_origins,
-        "ORIGINS",
-        unset="none",
-    ),
-    Setting(
-        "max_body_bytes",
-        512 * 1024 * 1024,
-        "Largest request body that is forwarded, in bytes.",
-        values.parse_positive,
-        "BYTES",
-    ),
-    Setting(
-        "tariff",
-        None,
-        "Whom tokens cost what: api, subscription, openai, openai-before-5.6, local, or one of your models file.",
-        values.parse_text,
-        "NAME",
-        unset="by the kind of each request's credential, its model and the upstream",
-    ),
-    Setting(
-        "models_file",
-        None,
-        "A TOML file that adds models and prices, or changes single values of those that are shipped.",
-        values.parse_path,
-        "FILE",
-        unset="models.toml in the data directory, if there is one",
-    ),
-    Setting(
-        "ca_bundle",
-        None,
-        "A PEM file of certificate authorities to trust for the upstream.",
-        values.parse_path,
-        "FILE",
-        unset="those of the system",
-    ),
-    Setting(
-        "drain_seconds",
-        300,
-        "How long running replies may take after SIGTERM before they are cut.",
-        values.parse_positive,
-        "SECONDS",
-    ),
-    Setting(
-        "stall_seconds",
-        20,
-        "How long a client may read nothing during shutdown before it is cut.",
-        values.parse_positive,
-        "SECONDS",
-    ),
-    Setting(
-        "patience",
-        1,
-        "How many times longer than usual a request waits for a slow database, or a busy machine, before it goes on "
-        "without what it waits for.",
-        values.parse_positive,
-        "TIMES",
-    ),
-    Setting(
-        "log_level",
-        "info",
-        f"How much the server says in its log: {', '.join(values.LOG_LEVELS)}.",
-        values.parse_log_level,
-        "LEVEL",
-    ),
-    Setting(
-        "log_format",
-        "text",
-        "What a line of the log is: text for people, or an object of json with time, level, session, turn and tokens.",
-        values.parse_log_format,
-        "|".join(values.LOG_FORMATS),
-    ),
-    Setting(
-        "log_file",
-        None,
-        "A file for the log, private to its owner; where it is moved away, the next line begins a new one.",
-        values.parse_path,
-        "FILE",
-        unset="stderr",
-    ),
-    Setting(
-        "otlp_endpoint",
-        None,
-        "A collector of OpenTelemetry's that takes spans of turns, rounds and appends over HTTP, as in "
-        "http://127.0.0.1:4318.",
-        values.parse_collector,
-        "URL",
-        unset="none",
-    ),
-    Setting(
-        "retain_days",
-        None,
-        "Forget sessions that were not active for so many days: `serve` daily, `mnemosyne retain` at once.",
-        values.parse_positive,
-        "DAYS",
-        unset="never",
-    ),
-    Setting(
-        "retain_bytes",
-        None,
-        "Forget the oldest sessions beyond so many stored bytes: `serve` daily, `mnemosyne retain` at once.",
-        values.parse_positive,
-        "BYTES",
-        unset="no limit",
-    ),
-    Setting(
-        "tenant_quotas",
-        (),
-        "Forget the oldest sessions of another tenant than `tenant` beyond so many stored bytes: `serve` daily, "
-        "`mnemosyne retain` at once.",
-        values.parse_tenant_quotas,
-        "TENANT=BYTES",
-        unset="none",
-    ),
-    Setting(
-        "session_budget_dollars",
-        None,
-        "What a session may cost until its page, the status line and `mnemosyne report` say that it is too much.",
-        values.parse_dollars,
-        "DOLLARS",
-        unset="no limit",
-    ),
-    Setting(
-        "helper",
-        "extractive",
-        f"Who summarizes what the agent has read and answers from it: {', '.join(values.HELPERS)}. The last two send it"
-        " to a model.",
-        values.parse_helper,
-        "NAME",
-    ),
-    Setting(
-        "helper_model",
-        None,
-        "The model that summarizes and answers.",
-        values.parse_text,
-        "MODEL",
-        unset=f"{HELPER_MODEL} for anthropic",
-    ),
-    Setting(
-        "helper_url",
-        None,
-        "Where that model is; for openai with its /v1, as in http://127.0.0.1:11434/v1.",
-        values.parse_upstream,
-        "URL",
-        unset="for anthropic the upstream",
-    ),
-    Setting(
-        "helper_key_variable",
-        None,
-        "The environment variable that holds its key. The client's own key is never used.",
-        values.parse_variable,
-        "VARIABLE",
-        unset="ANTHROPIC_API_KEY for anthropic, no key for openai",
-    ),
-    Setting(
-        "helper_price",
-        None,
-        "What it costs, in dollars per million tokens, input/output.",
-        values.parse_price,
-        "INPUT/OUTPUT",
-        unset="the list price; at a loopback address 0/0",
-    ),
-    Setting(
-        "helper_budget_dollars_per_day",
-        0.5,
-        "The most that it may cost in a day of UTC.",
-        values.parse_dollars,
-        "DOLLARS",
-    ),
-    Setting(
-        "helper_budget_share",
-        0.05,
-        "The most that it may cost, as a share of that day's turns.",
-        values.parse_share,
-        "SHARE",
-    ),
-)
+def setting(default: object, kind: Kind, meaning: str, *, unset: str = "", is_masked: bool = False) -> Any:
+    """A field of ``Config`` that users can set: see ``Setting``."""
+    return attrs.field(metadata={"setting": (default, meaning, kind, unset, is_masked)})
 
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """The settings in force. ``sources`` says where each value came from, ``file`` which file was read, ``warning``
-    which removed settings that file still names.
+    """The settings in force, each with its default, its kind and its meaning. ``sources`` says where each value came
+    from, ``file`` which file was read, ``warning`` which removed settings that file still names.
     """
 
-    host: str
-    port: int
-    upstream: str
-    upstreams: tuple[NamedUpstream, ...]
-    data_dir: Path
-    dsn: str | None
-    mode: str
-    manage_window: int | None
-    manage_small: bool
-    manage_tool_budget: int | None
-    memory_tokens: int
-    grounding: str
-    tell_repeats: bool
-    tenant: str
-    tenant_keys: tuple[TenantKey, ...]
-    tenant_proxies: tuple[str, ...]
-    allow_remote: bool
-    allow_plain_http: bool
-    allowed_hosts: tuple[str, ...]
-    allowed_origins: tuple[str, ...]
-    max_body_bytes: int
-    tariff: str | None
-    models_file: Path | None
-    ca_bundle: Path | None
-    drain_seconds: int
-    stall_seconds: int
-    patience: int
-    log_level: str
-    log_format: str
-    log_file: Path | None
-    otlp_endpoint: str | None
-    retain_days: int | None
-    retain_bytes: int | None
-    tenant_quotas: tuple[TenantQuota, ...]
-    session_budget_dollars: float | None
-    helper: str
-    helper_model: str | None
-    helper_url: str | None
-    helper_key_variable: str | None
-    helper_price: tuple[float, float] | None
-    helper_budget_dollars_per_day: float
-    helper_budget_share: float
+    host: str = setting("127.0.0.1", values.HOST, "Address to listen on.")
+    port: int = setting(8787, values.PORT, "Port to listen on; 0 picks a free one.")
+    upstream: str = setting(
+        "https://api.anthropic.com", values.URL, "The provider: where requests go that no other upstream takes."
+    )
+    upstreams: tuple[NamedUpstream, ...] = setting(
+        (),
+        values.UPSTREAMS,
+        "Further providers by name: by default each takes the requests of OpenAI's dialects; docs/clients.md has more.",
+        unset="none; beside Anthropic's own API, openai=https://api.openai.com for models of OpenAI's",
+    )
+    data_dir: Path = setting(
+        None,
+        values.DIR,
+        "Where the database, the token and the log of the server live.",
+        unset="~/.local/share/mnemosyne; for root /var/lib/mnemosyne",
+    )
+    dsn: str | None = setting(
+        None,
+        values.DSN,
+        "A PostgreSQL (16 or newer, with pgvector) to use instead of the embedded one.",
+        unset="the embedded one",
+    )
+    tenant: str = setting(
+        "local", values.text("NAME"), "Whose sessions these are; sessions of different tenants never meet."
+    )
+    tenant_keys: tuple[TenantKey, ...] = setting(
+        (),
+        values.TENANT_KEYS,
+        "Other tenants by the SHA-256 of a credential of theirs: a request that shows it is that tenant's; one that "
+        "shows none of them is of `tenant`.",
+        unset="none",
+        is_masked=True,
+    )
+    tenant_proxies: tuple[str, ...] = setting(
+        (),
+        values.NETWORKS,
+        "Addresses or networks of proxies that say whose a request is, in the header x-mnemosyne-tenant. It is taken "
+        "from nobody else.",
+        unset="none",
+    )
+    mode: str = setting(
+        "observe",
+        values.one_of(*MODES),
+        "What becomes of new conversations: observe records them; manage adds memory tools, and rewrites what is sent "
+        "of their history when that pays.",
+    )
+    manage_window: int | None = setting(
+        None,
+        values.positive("TOKENS"),
+        "The most tokens that a managed conversation sends; near it, its context is rewritten whatever that costs. "
+        "Without one, near 160000 it is rewritten once that can be paid for, or where its client would compact.",
+        unset="by the model and its client",
+    )
+    manage_small: bool = setting(
+        True,
+        values.SWITCH,
+        "Manage conversations from their first request on, however small: below some 15,000 tokens the memory tools "
+        "cost more than 2 % of it at first. Else such a conversation is observed until they do not.",
+    )
+    manage_tool_budget: int | None = setting(
+        None,
+        values.count("TOKENS"),
+        "An experiment: about how many tokens a managed conversation spends on its client's tool definitions. Beyond, "
+        "the largest keep name and one line, and the model asks for the rest.",
+        unset="no limit",
+    )
+    memory_tokens: int = setting(
+        600,
+        values.count("TOKENS"),
+        "The most tokens that a managed conversation is told, as it begins, of what is known from earlier ones; 0 for "
+        "nothing.",
+    )
+    grounding: str = setting(
+        "free",
+        values.one_of(*GROUNDINGS),
+        "How the model is to use what memory tells it: free says nothing about that; strict tells it to say only what "
+        "the records say, to name their ids, and to call the rest not recorded.",
+    )
+    tell_repeats: bool = setting(
+        False,
+        values.SWITCH,
+        "Tell the model of a managed conversation in one line when it has made the same call over and over and got "
+        "the same answer; in the Messages API alone.",
+    )
+    allow_remote: bool = setting(False, values.SWITCH, "Allow listening on an address that other machines can reach.")
+    allow_plain_http: bool = setting(
+        False,
+        values.SWITCH,
+        "Allow http to a provider in the private network: prompts and credentials travel there in the clear.",
+    )
+    allowed_hosts: tuple[str, ...] = setting(
+        (),
+        values.HOSTS,
+        "Names by which clients reach this server, besides addresses, localhost, and the machine's own name where it "
+        "listens for others; a name that is not listed could be a web page's own.",
+        unset="none",
+    )
+    allowed_origins: tuple[str, ...] = setting(
+        (),
+        values.ORIGINS,
+        "Origins of web pages that may use the proxy; a browser's request from any other is refused.",
+        unset="none",
+    )
+    max_body_bytes: int = setting(
+        512 * 1024 * 1024, values.positive("BYTES"), "Largest request body that is forwarded, in bytes."
+    )
+    tariff: str | None = setting(
+        None,
+        values.text("NAME"),
+        "Whom tokens cost what: api, subscription, openai, openai-before-5.6, local, or one of your models file.",
+        unset="by the kind of each request's credential, its model and the upstream",
+    )
+    models_file: Path | None = setting(
+        None,
+        values.FILE,
+        "A TOML file that adds models and prices, or changes single values of those that are shipped.",
+        unset="models.toml in the data directory, if there is one",
+    )
+    ca_bundle: Path | None = setting(
+        None,
+        values.FILE,
+        "A PEM file of certificate authorities to trust for the upstream.",
+        unset="those of the system",
+    )
+    drain_seconds: int = setting(
+        300, values.positive("SECONDS"), "How long running replies may take after SIGTERM before they are cut."
+    )
+    stall_seconds: int = setting(
+        20, values.positive("SECONDS"), "How long a client may read nothing during shutdown before it is cut."
+    )
+    patience: int = setting(
+        1,
+        values.positive("TIMES"),
+        "How many times longer than usual a request waits for a slow database, or a busy machine, before it goes on "
+        "without what it waits for.",
+    )
+    log_level: str = setting(
+        "info",
+        values.one_of(*LOG_LEVELS, placeholder="LEVEL"),
+        f"How much the server says in its log: {', '.join(LOG_LEVELS)}.",
+    )
+    log_format: str = setting(
+        "text",
+        values.one_of(*LOG_FORMATS),
+        "What a line of the log is: text for people, or an object of json with time, level, session, turn and tokens.",
+    )
+    log_file: Path | None = setting(
+        None,
+        values.FILE,
+        "A file for the log, private to its owner; where it is moved away, the next line begins a new one.",
+        unset="stderr",
+    )
+    otlp_endpoint: str | None = setting(
+        None,
+        values.COLLECTOR,
+        "A collector of OpenTelemetry's that takes spans of turns, rounds and appends over HTTP, as in "
+        "http://127.0.0.1:4318.",
+        unset="none",
+    )
+    retain_days: int | None = setting(
+        None,
+        values.positive("DAYS"),
+        "Forget sessions that were not active for so many days: `serve` daily, `mnemosyne retain` at once.",
+        unset="never",
+    )
+    retain_bytes: int | None = setting(
+        None,
+        values.positive("BYTES"),
+        "Forget the oldest sessions beyond so many stored bytes: `serve` daily, `mnemosyne retain` at once.",
+        unset="no limit",
+    )
+    tenant_quotas: tuple[TenantQuota, ...] = setting(
+        (),
+        values.TENANT_QUOTAS,
+        "Forget the oldest sessions of another tenant than `tenant` beyond so many stored bytes: `serve` daily, "
+        "`mnemosyne retain` at once.",
+        unset="none",
+    )
+    session_budget_dollars: float | None = setting(
+        None,
+        values.DOLLARS,
+        "What a session may cost until its page, the status line and `mnemosyne report` say that it is too much.",
+        unset="no limit",
+    )
+    helper: str = setting(
+        "extractive",
+        values.one_of(*HELPERS, placeholder="NAME"),
+        f"Who summarizes what the agent has read and answers from it: {', '.join(HELPERS)}. The last two send it"
+        " to a model.",
+    )
+    helper_model: str | None = setting(
+        None, values.text("MODEL"), "The model that summarizes and answers.", unset=f"{HELPER_MODEL} for anthropic"
+    )
+    helper_url: str | None = setting(
+        None,
+        values.URL,
+        "Where that model is; for openai with its /v1, as in http://127.0.0.1:11434/v1.",
+        unset="for anthropic the upstream",
+    )
+    helper_key_variable: str | None = setting(
+        None,
+        values.VARIABLE,
+        "The environment variable that holds its key. The client's own key is never used.",
+        unset="ANTHROPIC_API_KEY for anthropic, no key for openai",
+    )
+    helper_price: tuple[float, float] | None = setting(
+        None,
+        values.PRICE,
+        "What it costs, in dollars per million tokens, input/output.",
+        unset="the list price; at a loopback address 0/0",
+    )
+    helper_budget_dollars_per_day: float = setting(0.5, values.DOLLARS, "The most that it may cost in a day of UTC.")
+    helper_budget_share: float = setting(
+        0.05, values.SHARE, "The most that it may cost, as a share of that day's turns."
+    )
+
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False)
     file: Path | None = attrs.field(default=None, eq=False)
     warning: str | None = attrs.field(default=None, eq=False)
 
 
+SETTINGS = tuple(
+    Setting(field.name, *field.metadata["setting"]) for field in attrs.fields(Config) if "setting" in field.metadata
+)
+
+
 def render(value: object) -> str:
-    """A value as it would be typed: what ``Setting.parse`` takes again."""
+    """A value as it would be typed: what ``Kind.parse`` takes again."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
@@ -613,7 +478,7 @@ def _find(
 
 def _parse(setting: Setting, found: object, source: str, base: Path) -> object:
     try:
-        value = setting.parse(found)
+        value = setting.kind.parse(found)
     except ValueError as reason:
         kind = BadOption if source == f"option {setting.option}" else BadConfiguration
         raise kind(f"{setting.name} = {setting.show(found)} ({source}): {reason}.") from None

@@ -1,28 +1,29 @@
-"""What the text or the TOML value of a setting means. Each function raises ValueError with the reason."""
+"""Kinds of settings: what the text or the TOML value of a setting means. Parsers raise ValueError with the reason."""
 
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import attrs
 
-from mnemosyne.upstreams import NamedUpstream, is_at_home, parse_upstreams
-
-HELPERS = ("extractive", "anthropic", "openai")
-
-MODES = ("observe", "manage")
-
-GROUNDINGS = ("free", "strict")
-
-LOG_FORMATS = ("text", "json")
-
-LOG_LEVELS = ("error", "warning", "info", "debug")
-
+from mnemosyne.upstreams import DIALECTS, OPENAI_DIALECTS, NamedUpstream, is_at_home
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TENANT = re.compile(r"[^\s,=\x00-\x1f\x7f]{1,64}")
+_UPSTREAM = re.compile(r"[a-z][a-z0-9-]{0,31}")
+_UPSTREAM_MEMBERS = ("url", "dialects", "models", "tariff")
+_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+@attrs.frozen
+class Kind:
+    """A kind of settings: ``parse`` turns text or a TOML value into the value. ``placeholder`` is for help."""
+
+    placeholder: str
+    parse: Callable[[object], Any]
 
 
 @attrs.frozen
@@ -57,63 +58,110 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def parse_integer(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError("a whole number is needed")
-    # int() would also take 8_787 and the digits of every script.
-    if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,18}", value.strip()):
-        raise ValueError("a whole number is needed")
-    return int(value)
+def integer(placeholder: str, least: int, most: float, reason: str) -> Kind:
+    """Whole numbers of this range; ``reason`` is the error for one outside of it."""
+
+    def parse(value: object) -> int:
+        # int() would also take 8_787 and the digits of every script.
+        if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", value.strip()):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError("a whole number is needed")
+        if not least <= value <= most:
+            raise ValueError(reason)
+        return value
+
+    return Kind(placeholder, parse)
 
 
-def parse_port(value: object) -> int:
-    port = parse_integer(value)
-    if not 0 <= port <= 65535:
-        raise ValueError("a port is a number from 0 (pick a free one) to 65535")
-    return port
+def positive(unit: str) -> Kind:
+    return integer(unit, 1, float("inf"), "a whole number above 0 is needed")
 
 
-def parse_positive(value: object) -> int:
-    number = parse_integer(value)
-    if number <= 0:
-        raise ValueError("a whole number above 0 is needed")
-    return number
+def count(unit: str) -> Kind:
+    return integer(unit, 0, float("inf"), "a whole number from 0 is needed")
 
 
-def parse_count(value: object) -> int:
-    number = parse_integer(value)
-    if number < 0:
-        raise ValueError("a whole number from 0 is needed")
-    return number
+def text(placeholder: str, pattern: str = ".*", reason: str = "") -> Kind:
+    """Text that matches a regular expression; ``reason`` is the error for one that does not."""
+
+    def parse(value: object) -> str:
+        found = _parse_text(value)
+        if not re.fullmatch(pattern, found, re.DOTALL):
+            raise ValueError(reason)
+        return found
+
+    return Kind(placeholder, parse)
 
 
-def parse_text(value: object) -> str:
+def one_of(*words: str, placeholder: str | None = None) -> Kind:
+    """One of these words, in any case."""
+
+    def parse(value: object) -> str:
+        word = _parse_text(value).lower()
+        if word not in words:
+            raise ValueError(f"one of {', '.join(words)} is needed")
+        return word
+
+    return Kind(placeholder or "|".join(words), parse)
+
+
+def _list_of(placeholder: str, parse: Callable[[object], str]) -> Kind:
+    """A TOML list, or text with commas."""
+
+    def parse_all(value: object) -> tuple[str, ...]:
+        parts = value if isinstance(value, list | tuple) else _parse_text(value).split(",")
+        return tuple(parse(part) for part in parts)
+
+    return Kind(placeholder, parse_all)
+
+
+def _table_of(placeholder: str, table: str, what: str, parse_row: Callable[[int, str, object], object]) -> Kind:
+    """A TOML table, or text as in ``KEY=VALUE,KEY=VALUE``. Errors quote nothing of the text: it may be a credential.
+    ``table`` describes the table, ``what`` what must not have two rows.
+    """
+
+    def parse(value: object) -> tuple[object, ...]:
+        rows = dict(value) if isinstance(value, Mapping) else {}
+        if isinstance(value, str):
+            for row in filter(str.strip, value.split(",")):
+                key, _, held = row.partition("=")
+                if key.strip() in rows:
+                    raise ValueError(f"{what} has two rows")
+                rows[key.strip()] = held.strip()
+        elif value != () and not isinstance(value, Mapping):
+            raise ValueError(f"{placeholder} is needed, or {table}")
+        return tuple(parse_row(number, str(key), held) for number, (key, held) in enumerate(rows.items(), 1))
+
+    return Kind(placeholder, parse)
+
+
+def _parse_text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("text is needed")
     return value.strip()
 
 
-def parse_boolean(value: object) -> bool:
+def _parse_boolean(value: object) -> bool:
     if isinstance(value, bool):
         return value
-    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-    if not isinstance(value, str) or value.strip().lower() not in words:
+    if not isinstance(value, str) or value.strip().lower() not in _WORDS:
         raise ValueError("true or false is needed")
-    return words[value.strip().lower()]
+    return _WORDS[value.strip().lower()]
 
 
-def parse_path(value: object) -> Path:
-    text = str(value) if isinstance(value, Path) else parse_text(value)
-    if "\0" in text:
+def _parse_path(value: object) -> Path:
+    path = str(value) if isinstance(value, Path) else _parse_text(value)
+    if "\0" in path:
         raise ValueError("a path cannot hold a NUL character")
     try:
-        return Path(text).expanduser()
+        return Path(path).expanduser()
     except RuntimeError:
         raise ValueError("there is no such home directory") from None
 
 
-def parse_host(value: object) -> str:
-    host = parse_text(value)
+def _parse_host(value: object) -> str:
+    host = _parse_text(value)
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     try:
@@ -125,27 +173,9 @@ def parse_host(value: object) -> str:
     return host.lower()
 
 
-def _parse_list(value: object, parse: Callable[[object], str]) -> tuple[str, ...]:
-    """A TOML list, or text with commas."""
-    listed = value if isinstance(value, list | tuple) else parse_text(value).split(",")
-    return tuple(parse(each) for each in listed)
-
-
-def parse_hosts(value: object) -> tuple[str, ...]:
-    return _parse_list(value, parse_host)
-
-
-def parse_origins(value: object) -> tuple[str, ...]:
-    return _parse_list(value, parse_origin)
-
-
-def parse_networks(value: object) -> tuple[str, ...]:
-    return _parse_list(value, parse_network)
-
-
-def parse_network(value: object) -> str:
+def _parse_network(value: object) -> str:
     try:
-        network = ipaddress.ip_network(parse_text(value))
+        network = ipaddress.ip_network(_parse_text(value))
     except ValueError:
         raise ValueError("an address or a network is needed, as in 10.0.0.5 or 10.0.0.0/24") from None
     if not network.prefixlen:
@@ -153,23 +183,23 @@ def parse_network(value: object) -> str:
     return str(network)
 
 
-def parse_origin(value: object) -> str:
-    origin = parse_text(value).rstrip("/")
+def _parse_origin(value: object) -> str:
+    origin = _parse_text(value).rstrip("/")
     if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[A-Za-z0-9.:\[\]_-]+", origin):
         raise ValueError("an origin is needed: scheme, host and port, as in https://chat.example.com")
     return origin
 
 
-def parse_collector(value: object) -> str:
+def _parse_collector(value: object) -> str:
     """No credential goes there, so that it may be any host without TLS."""
-    url = parse_text(value).rstrip("/")
+    url = _parse_text(value).rstrip("/")
     if not re.fullmatch(r"https?://[A-Za-z0-9._\-\[\]:]+(/[A-Za-z0-9._~/-]*)?", url):
         raise ValueError("a URL like http://127.0.0.1:4318 is needed, without a user or a query")
     return url
 
 
-def parse_upstream(value: object) -> str:
-    url = parse_text(value).rstrip("/")
+def _parse_url(value: object) -> str:
+    url = _parse_text(value).rstrip("/")
     wrong = ValueError("a URL like https://api.anthropic.com is needed")
     if not re.fullmatch(r"[!-~]+", url):
         raise wrong
@@ -187,115 +217,7 @@ def parse_upstream(value: object) -> str:
     return url
 
 
-def parse_named_upstreams(value: object) -> tuple[NamedUpstream, ...]:
-    return parse_upstreams(value, parse_upstream)
-
-
-def parse_tenant_keys(value: object) -> tuple[TenantKey, ...]:
-    """A table of SHA-256 and tenant, or text as in ``SHA256=red,SHA256=blue``. Raises ValueError with the reason, which
-    quotes nothing: somebody may have written the credential itself.
-    """
-    if value == ():
-        return ()
-    if isinstance(value, str):
-        value = _split_rows(value, "a credential")
-    if not isinstance(value, Mapping):
-        raise ValueError("SHA256=TENANT is needed, or a table [tenant_keys] of such rows")
-    return tuple(_parse_row(number, *row) for number, row in enumerate(value.items(), 1))
-
-
-def parse_tenant_quotas(value: object) -> tuple[TenantQuota, ...]:
-    """A table of tenant and bytes, or text as in ``red=5000000000,blue=1000000000``. Raises ValueError with the
-    reason.
-    """
-    if value == ():
-        return ()
-    if isinstance(value, str):
-        value = _split_rows(value, "a tenant")
-    if not isinstance(value, Mapping):
-        raise ValueError("TENANT=BYTES is needed, or a table [tenant_quotas] of such rows")
-    return tuple(TenantQuota(parse_tenant(tenant), parse_positive(size)) for tenant, size in value.items())
-
-
-def parse_tenant(value: object) -> str:
-    """The name of a tenant in such a row. Raises ValueError with the reason."""
-    if not isinstance(value, str) or not _TENANT.fullmatch(value):
-        raise ValueError("a tenant's name is 1 to 64 characters without spaces, commas and =")
-    return value
-
-
-def _split_rows(text: str, what: str) -> dict[str, str]:
-    rows: dict[str, str] = {}
-    for each in filter(str.strip, text.split(",")):
-        key, _, value = each.partition("=")
-        if key.strip() in rows:
-            raise ValueError(f"{what} has two rows")
-        rows[key.strip()] = value.strip()
-    return rows
-
-
-def _parse_row(number: int, digest: object, tenant: object) -> TenantKey:
-    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
-        raise ValueError(
-            f"row {number} has no SHA-256 of 64 hexadecimal digits in lower case; a credential itself must not stand "
-            "there, and `mnemosyne config tenant-key TENANT` prints the row for one"
-        )
-    try:
-        return TenantKey(digest, parse_tenant(tenant))
-    except ValueError as reason:
-        raise ValueError(f"row {number}: {reason}") from None
-
-
-def parse_dsn(value: object) -> str:
-    dsn = parse_text(value)
-    if not re.match(r"postgres(ql)?://", dsn) and not re.match(r"\w+\s*=", dsn):
-        raise ValueError("postgresql://USER@HOST/DATABASE is needed, or the same as keywords: host=… dbname=…")
-    return dsn
-
-
-def parse_log_level(value: object) -> str:
-    level = parse_text(value).lower()
-    if level not in LOG_LEVELS:
-        raise ValueError(f"one of {', '.join(LOG_LEVELS)} is needed")
-    return level
-
-
-def parse_log_format(value: object) -> str:
-    form = parse_text(value).lower()
-    if form not in LOG_FORMATS:
-        raise ValueError(f"one of {', '.join(LOG_FORMATS)} is needed")
-    return form
-
-
-def parse_mode(value: object) -> str:
-    mode = parse_text(value).lower()
-    if mode not in MODES:
-        raise ValueError(f"one of {', '.join(MODES)} is needed")
-    return mode
-
-
-def parse_grounding(value: object) -> str:
-    grounding = parse_text(value).lower()
-    if grounding not in GROUNDINGS:
-        raise ValueError(f"one of {', '.join(GROUNDINGS)} is needed")
-    return grounding
-
-
-def parse_helper(value: object) -> str:
-    helper = parse_text(value).lower()
-    if helper not in HELPERS:
-        raise ValueError(f"one of {', '.join(HELPERS)} is needed")
-    return helper
-
-
-def parse_variable(value: object) -> str:
-    name = parse_text(value)
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError("the name of an environment variable is needed, not the key itself")
-    return name
-
-
-def parse_dollars(value: object) -> float:
+def _parse_dollars(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("an amount in dollars is needed")
     if isinstance(value, str) and not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,9})?", value.strip()):
@@ -305,15 +227,87 @@ def parse_dollars(value: object) -> float:
     return float(value)
 
 
-def parse_share(value: object) -> float:
-    share = parse_dollars(value)
+def _parse_share(value: object) -> float:
+    share = _parse_dollars(value)
     if share > 1:
         raise ValueError("a share from 0 to 1 is needed")
     return share
 
 
-def parse_price(value: object) -> tuple[float, float]:
-    prices = parse_text(value).split("/")
+def _parse_price(value: object) -> tuple[float, float]:
+    prices = _parse_text(value).split("/")
     if len(prices) != 2:
         raise ValueError("two prices are needed, as in 0.10/0.50")
-    return parse_dollars(prices[0]), parse_dollars(prices[1])
+    return _parse_dollars(prices[0]), _parse_dollars(prices[1])
+
+
+def parse_tenant(value: object) -> str:
+    """The name of a tenant in a row. Raises ValueError with the reason."""
+    if not isinstance(value, str) or not _TENANT.fullmatch(value):
+        raise ValueError("a tenant's name is 1 to 64 characters without spaces, commas and =")
+    return value
+
+
+def _parse_key(number: int, sha256: str, tenant: object) -> TenantKey:
+    if not _SHA256.fullmatch(sha256):
+        raise ValueError(
+            f"row {number} has no SHA-256 of 64 hexadecimal digits in lower case; a credential itself must not stand "
+            "there, and `mnemosyne config tenant-key TENANT` prints the row for one"
+        )
+    try:
+        return TenantKey(sha256, parse_tenant(tenant))
+    except ValueError as reason:
+        raise ValueError(f"row {number}: {reason}") from None
+
+
+def _parse_quota(_number: int, tenant: str, size: object) -> TenantQuota:
+    return TenantQuota(parse_tenant(tenant), positive("BYTES").parse(size))
+
+
+def _parse_upstream(_number: int, name: str, value: object) -> NamedUpstream:
+    if value == "":
+        raise ValueError("NAME=URL is needed, as in openai=https://api.openai.com")
+    if not _UPSTREAM.fullmatch(name):
+        raise ValueError(f"{name!r} is no name: lower-case letters, digits and - are needed")
+    table: Mapping[str, Any] = value if isinstance(value, Mapping) else {"url": value}
+    unknown = [member for member in table if member not in _UPSTREAM_MEMBERS]
+    if unknown:
+        raise ValueError(f"{name} has {', '.join(map(str, unknown))}; known are {', '.join(_UPSTREAM_MEMBERS)}")
+    if "url" not in table:
+        raise ValueError(f"{name} has no url")
+    for member in ("dialects", "models"):
+        texts = table.get(member, ["*"])
+        if not isinstance(texts, list) or not texts or not all(isinstance(entry, str) for entry in texts):
+            raise ValueError(f"{name}.{member} must be a list of texts")
+    dialects, models, tariff = table.get("dialects", OPENAI_DIALECTS), table.get("models", ["*"]), table.get("tariff")
+    if wrong := [dialect for dialect in dialects if dialect not in DIALECTS]:
+        raise ValueError(f"{name} has the dialects {', '.join(wrong)}; known are {', '.join(DIALECTS)}")
+    if not (tariff is None or isinstance(tariff, str)):
+        raise ValueError(f"{name}.tariff must be the name of a tariff")
+    return NamedUpstream(name, _parse_url(table["url"]), tuple(dialects), tuple(models), tariff)
+
+
+HOST = Kind("HOST", _parse_host)
+HOSTS = _list_of("NAMES", _parse_host)
+NETWORKS = _list_of("NETWORKS", _parse_network)
+ORIGINS = _list_of("ORIGINS", _parse_origin)
+PORT = integer("PORT", 0, 65535, "a port is a number from 0 (pick a free one) to 65535")
+URL = Kind("URL", _parse_url)
+COLLECTOR = Kind("URL", _parse_collector)
+SWITCH = Kind("true|false", _parse_boolean)
+DIR = Kind("DIR", _parse_path)
+FILE = Kind("FILE", _parse_path)
+DOLLARS = Kind("DOLLARS", _parse_dollars)
+SHARE = Kind("SHARE", _parse_share)
+PRICE = Kind("INPUT/OUTPUT", _parse_price)
+VARIABLE = text(
+    "VARIABLE", r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable is needed, not the key itself"
+)
+DSN = text(
+    "DSN",
+    r"(postgres(ql)?://|\w+\s*=).*",
+    "postgresql://USER@HOST/DATABASE is needed, or the same as keywords: host=… dbname=…",
+)
+UPSTREAMS = _table_of("NAME=URL", "a table [upstreams.NAME] with a url", "a name", _parse_upstream)
+TENANT_KEYS = _table_of("SHA256=TENANT", "a table [tenant_keys] of such rows", "a credential", _parse_key)
+TENANT_QUOTAS = _table_of("TENANT=BYTES", "a table [tenant_quotas] of such rows", "a tenant", _parse_quota)

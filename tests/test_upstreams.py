@@ -52,6 +52,7 @@ def test_a_file_says_which_dialects_and_models_each_takes(tmp_path: Path) -> Non
     [
         ("https://api.openai.com", "NAME=URL is needed"),
         ("openai", "NAME=URL is needed"),
+        (f"local={LOCAL}, local={LOCAL}/v1", "a name has two rows"),
         ("openai=http://elsewhere", "is plain http to another machine"),
         ("Open AI=https://api.openai.com", "is no name"),
         (f"local={LOCAL}:8787", "a URL like"),

@@ -13,7 +13,8 @@ from mnemosyne.app.storage import Storage, event_codec
 from mnemosyne.cli.forget import clean_files, print_files, quick_option
 from mnemosyne.cli.printing import bytes_text, print_json, progress_bar, say
 from mnemosyne.cli.private_files import private_file
-from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
+from mnemosyne.cli.reading import json_option, log_of, with_log
+from mnemosyne.cli.settings import log_options
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import plural
 from mnemosyne.services import archiving

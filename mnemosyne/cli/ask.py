@@ -9,8 +9,9 @@ from mnemosyne.app import asking
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
+from mnemosyne.cli.reading import json_option, log_of, session_argument
 from mnemosyne.cli.search import Turns, origin_as_json, print_notes, quote_as_json
+from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import source_text, turns_text
 from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY
 from mnemosyne.domain.recall.object_search import Filter

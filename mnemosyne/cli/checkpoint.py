@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from mnemosyne.cli.printing import local_time, print_json, say
-from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.cli.reading import branch_option, json_option, log_of, session_argument, with_log
+from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import now_us
 from mnemosyne.domain.session.events import CheckpointNamed
 from mnemosyne.services import checkpoints

@@ -10,7 +10,8 @@ from mnemosyne.cli.accounts import account_of
 from mnemosyne.cli.ask import helper_as_json, render_helper
 from mnemosyne.cli.objects import object_as_json
 from mnemosyne.cli.printing import iso_time, local_time, print_json, say
-from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.cli.reading import branch_option, json_option, log_of, session_argument, with_log
+from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import (
     decision_as_json,
     decision_text,

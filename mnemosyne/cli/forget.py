@@ -15,15 +15,8 @@ from mnemosyne.adapters.postgres.shelf import PostgresShelf
 from mnemosyne.app.retaining import Limit, limits_of
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import bytes_text, local_time, print_json, progress_bar, say
-from mnemosyne.cli.reading import (
-    has_log,
-    json_option,
-    log_of,
-    log_options,
-    render_emptiness,
-    with_log,
-)
-from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.reading import has_log, json_option, log_of, render_emptiness, with_log
+from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.config import Config
 from mnemosyne.domain.session.retention import Victim
 from mnemosyne.errors import BadOption

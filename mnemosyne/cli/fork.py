@@ -7,8 +7,9 @@ import click
 from mnemosyne.app.clients import command_of
 from mnemosyne.cli.forking import bring_files_back, find_point, make_fork, place_sentence
 from mnemosyne.cli.printing import print_json, say
-from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
+from mnemosyne.cli.reading import json_option, log_of, session_argument
 from mnemosyne.cli.run import OFF, refuse_deaf
+from mnemosyne.cli.settings import log_options
 
 MODES = {"manage": "--manage", "off": "--off"}
 """What ``run`` is given for each."""

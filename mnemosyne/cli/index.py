@@ -6,7 +6,8 @@ from mnemosyne.app.object_index import fill_index, index_as_it_is
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import log_of, log_options
+from mnemosyne.cli.reading import log_of
+from mnemosyne.cli.settings import log_options
 
 
 @click.group()

@@ -13,8 +13,8 @@ from mnemosyne.adapters.embedding.entry_meaning import EntryMeaning
 from mnemosyne.app.knowledge import open_desk
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import local_time, print_json, print_table, say
-from mnemosyne.cli.reading import json_option, log_options, with_log
-from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.reading import json_option, with_log
+from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.since import start_of
 from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment
 from mnemosyne.services.memory_api import ApiCall, Arguments

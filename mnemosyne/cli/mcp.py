@@ -10,8 +10,7 @@ import trio
 from mnemosyne.app import mcp as serving
 from mnemosyne.app.logs import start_logging
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.reading import log_options
-from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.config import check_reach
 
 

@@ -6,8 +6,7 @@ import click
 
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.cli.printing import bytes_text, progress_bar, say
-from mnemosyne.cli.reading import log_options
-from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.settings import configuration, log_options
 
 
 @click.group()

@@ -11,7 +11,8 @@ from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import branch_option, json_option, log_of, log_options, session_argument, with_log
+from mnemosyne.cli.reading import branch_option, json_option, log_of, session_argument, with_log
+from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.topics import show_topics
 from mnemosyne.cli.windows import (
     SOURCE,

@@ -7,7 +7,8 @@ import click
 
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.reading import log_of, log_options, with_log
+from mnemosyne.cli.reading import log_of, with_log
+from mnemosyne.cli.settings import log_options
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services import sessions, switching

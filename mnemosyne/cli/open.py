@@ -7,8 +7,8 @@ import click
 
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import log_options, require_log
-from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.reading import require_log
+from mnemosyne.cli.settings import configuration, log_options
 
 if TYPE_CHECKING:
     from mnemosyne.app.simulations import Simulations

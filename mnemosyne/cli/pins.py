@@ -7,7 +7,8 @@ import click
 
 from mnemosyne.cli.objects import session_option
 from mnemosyne.cli.printing import print_json, say
-from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
+from mnemosyne.cli.reading import json_option, log_of, with_log
+from mnemosyne.cli.settings import log_options
 from mnemosyne.services import pins
 from mnemosyne.services.pins import Pinning
 

@@ -1,7 +1,6 @@
-"""What the commands have in common that read the log: their options, and opening it."""
+"""What the commands that read the log have in common: arguments, and opening it."""
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TypeVar
 
 import click
@@ -9,32 +8,11 @@ import trio
 
 from mnemosyne.adapters.embedded.cluster import Cluster
 from mnemosyne.app.storage import Storage, open_storage
-from mnemosyne.cli.settings import CONFIG_HELP, configuration
-from mnemosyne.config import SETTINGS, Config
+from mnemosyne.cli.settings import configuration
+from mnemosyne.config import Config
 from mnemosyne.errors import BadConfiguration, NotFound, alone
 
-F = TypeVar("F", bound=Callable[..., object])
 Result = TypeVar("Result")
-
-
-def log_options(*more: str) -> Callable[[F], F]:
-    """Give a command the settings that say where the log is, and ``more`` of them by name."""
-
-    def decorate(command: F) -> F:
-        file = click.Path(path_type=Path)
-        wanted = ("data_dir", "dsn", "tenant", *more)
-        # The values are judged by ``config``, like those from anywhere else.
-        command = click.option("--config", "config_file", type=file, metavar="FILE", help=CONFIG_HELP)(command)
-        for setting in reversed([setting for setting in SETTINGS if setting.name in wanted]):
-            text = f"{setting.meaning}  [default: {setting.default_text}]"
-            if setting.is_switch:
-                names = f"{setting.option}/--no-{setting.option.removeprefix('--')}"
-                command = click.option(names, setting.name, default=None, help=text)(command)
-            else:
-                command = click.option(setting.option, setting.name, metavar=setting.placeholder, help=text)(command)
-        return command
-
-    return decorate
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.printing import print_json, print_table, progress_bar, say
-from mnemosyne.cli.reading import json_option, log_of, log_options, with_log
+from mnemosyne.cli.reading import json_option, log_of, with_log
+from mnemosyne.cli.settings import log_options
 from mnemosyne.figures import plural
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.accounts import balance_as_json, quota_as_json, quota_lines, render_saving
 from mnemosyne.cli.printing import print_json, say, show, table_of
 from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness
-from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.reading import has_log, json_option, render_emptiness
+from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.since import start_of
 from mnemosyne.figures import count_text, dollars_text, printable
 from mnemosyne.services.savings import Balance, Savings, list_caveats, read_savings

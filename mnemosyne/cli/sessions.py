@@ -13,13 +13,8 @@ from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.branches import branch_as_json
 from mnemosyne.cli.printing import iso_time, price_sentence, print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import (
-    has_log,
-    json_option,
-    log_options,
-    render_emptiness,
-)
-from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.reading import has_log, json_option, render_emptiness
+from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import decision_text, excess_as_json, excess_text, now_us
 from mnemosyne.domain.history.excess import Excess
 from mnemosyne.figures import count_text, dollars, dollars_text, is_priced, plural, printable

@@ -1,7 +1,7 @@
-"""Settings as options: every command that needs them takes all of them."""
+"""Settings as options of commands."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,25 +17,32 @@ CONFIG_HELP = "A TOML file with settings.  [default: config.toml in the data dir
 
 def setting_options(command: F) -> F:
     """Give a command an option for each setting, and --config."""
-    file = click.Path(path_type=Path)
-    command = click.option("--config", "config_file", type=file, metavar="FILE", help=CONFIG_HELP)(command)
-    for setting in reversed(SETTINGS):
-        command = _option(setting)(command)
-    return command
+    return _options(SETTINGS)(command)
 
 
-def _option(setting: Setting) -> Callable[[F], F]:
-    help_text = f"{setting.meaning}  [default: {setting.default_text}]"
-    if setting.is_switch:
-        names = f"{setting.option}/--no-{setting.option.removeprefix('--')}"
-        return click.option(names, setting.name, default=None, help=help_text)
-    return click.option(setting.option, setting.name, metavar=setting.placeholder, type=_type(setting), help=help_text)
+def log_options(*more: str) -> Callable[[F], F]:
+    """Give a command the settings that say where the log is, ``more`` of them by name, and --config."""
+    return _options([setting for setting in SETTINGS if setting.name in ("data_dir", "dsn", "tenant", *more)])
 
 
-def _type(setting: Setting) -> click.Path | None:
-    """What a shell completes; the value itself is judged by ``config``, like one from anywhere else."""
-    return {"DIR": click.Path(file_okay=False), "FILE": click.Path(dir_okay=False)}.get(setting.placeholder)
+def _options(settings: Sequence[Setting]) -> Callable[[F], F]:
+    def decorate(command: F) -> F:
+        file = click.Path(path_type=Path)
+        command = click.option("--config", "config_file", type=file, metavar="FILE", help=CONFIG_HELP)(command)
+        for setting in reversed(settings):
+            text = f"{setting.meaning}  [default: {setting.default_text}]"
+            negation = f"/--no-{setting.option.removeprefix('--')}" if setting.is_switch else ""
+            metavar = None if setting.is_switch else setting.kind.placeholder
+            # A shell completes paths; the value itself is checked by ``config``, like one from anywhere else.
+            path = _PATHS.get(setting.kind.placeholder)
+            names = (setting.option + negation, setting.name)
+            command = click.option(*names, metavar=metavar, type=path, default=None, help=text)(command)
+        return command
 
+    return decorate
+
+
+_PATHS = {"DIR": click.Path(file_okay=False), "FILE": click.Path(dir_okay=False)}
 
 manage_option = click.option("--manage", is_flag=True, help="Short for --mode manage.")
 

@@ -48,7 +48,7 @@ def parse_value(key: str, typed: str) -> object:
     if setting is None:
         raise BadOption(f"There is no setting {key!r}; `mnemosyne config` lists all.")
     try:
-        value = setting.parse(typed)
+        value = setting.kind.parse(typed)
     except ValueError as reason:
         raise BadOption(f"{setting.name} = {setting.show(typed)}: {reason}.") from None
     if isinstance(value, Path):

@@ -10,7 +10,8 @@ from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.query_answers import answer_as_json, print_answer
 from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import json_option, log_of, log_options
+from mnemosyne.cli.reading import json_option, log_of
+from mnemosyne.cli.settings import log_options
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import plural
 from mnemosyne.projections.catalog import ALL

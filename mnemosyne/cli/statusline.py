@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.reading import log_options
-from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.figures import count_text, dollars_text, printable
 
 ANSWER_SECONDS = 1.0

@@ -14,7 +14,8 @@ from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import iso_time, local_time, print_json, show, table_of
 from mnemosyne.cli.read_models import watch as show_changes
 from mnemosyne.cli.read_models import watch_option, with_read_models
-from mnemosyne.cli.reading import json_option, log_of, log_options, session_argument
+from mnemosyne.cli.reading import json_option, log_of, session_argument
+from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import mode_text
 from mnemosyne.figures import count_text, dollars, dollars_text, plural, printable, seconds_text
 from mnemosyne.services.timeline import Timeline, read_timeline, total

@@ -11,7 +11,8 @@ from mnemosyne.adapters.embedded.upgrading import Upgraded, upgrade
 from mnemosyne.app.upgrading import Carried, carry_log
 from mnemosyne.cli.backup import backup_progress, contents_text
 from mnemosyne.cli.printing import print_json, progress_bar, say
-from mnemosyne.cli.reading import json_option, log_of, log_options
+from mnemosyne.cli.reading import json_option, log_of
+from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import now_us
 from mnemosyne.config import Config
 from mnemosyne.errors import BadConfiguration

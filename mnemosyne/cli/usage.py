@@ -14,8 +14,8 @@ from mnemosyne.cli.accounts import quota_lines
 from mnemosyne.cli.printing import price_sentence, print_json, say, show, table_of
 from mnemosyne.cli.read_models import watch as show_changes
 from mnemosyne.cli.read_models import watch_option, with_read_models
-from mnemosyne.cli.reading import has_log, json_option, log_options, render_emptiness
-from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.reading import has_log, json_option, render_emptiness
+from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.figures import count_text, dollars, dollars_text, printable
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.usage import Consumption, Grouping, Usage, read_usage

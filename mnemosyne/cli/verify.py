@@ -5,8 +5,8 @@ from typing import Any
 import click
 
 from mnemosyne.cli.printing import print_json, progress_bar, say
-from mnemosyne.cli.reading import has_log, json_option, log_of, log_options, render_emptiness, with_log
-from mnemosyne.cli.settings import configuration
+from mnemosyne.cli.reading import has_log, json_option, log_of, render_emptiness, with_log
+from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.figures import plural
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.verifying import Verification, verify_sessions

@@ -73,7 +73,7 @@ _SPANS = {"5h": "Subscription, five hours", "7d": "Subscription, seven days"}
 def account_of(event: TurnAccounted) -> Sequence[str]:
     """What the ledger says of one turn: a sentence each."""
     told = (
-        "as far as the rules of its cache tell, because the provider said nothing credible"
+        "as far as the rules of its cache tell: the provider did not report all of it, or nothing credible"
         if event.assumed
         else "as billed"
     )

@@ -328,14 +328,13 @@ def _wait_for_record(url: str, config: Config) -> "FoundServer | None":
 
 def _say_what_was_untold(untold: Mapping[str, int], joined: bool) -> None:
     """What the client's own figures lack, where a client reads its window and its bill from the same numbers."""
-    from mnemosyne.figures import count_text, dollars_text, plural
+    from mnemosyne.figures import count_text, plural
 
     if not untold.get("rounds"):
         return
     whose = "the figures of this server's clients lack" if joined else "the client's own figures lack"
-    price = f", {dollars_text(untold['nanodollars'])} at list prices" if untold["nanodollars"] else ""
     rounds, tokens = plural(untold["rounds"], "round"), count_text(untold["tokens"])
-    _say(f"{whose} the input of {rounds} that clients do not see: {tokens} tokens{price}. `mnemosyne usage` has it.")
+    _say(f"{whose} the input of {rounds} that clients do not see: {tokens} tokens. `mnemosyne usage` has it.")
 
 
 SUMMARY_SECONDS = 5.0

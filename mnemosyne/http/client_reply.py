@@ -11,8 +11,7 @@ from contextlib import suppress
 import attrs
 import trio
 
-from mnemosyne.domain.cost.catalogue import cost
-from mnemosyne.domain.cost.prices import Terms, Tokens, terms_of
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead
 from mnemosyne.domain.wire.reply import Reply, describe, json_object
 from mnemosyne.errors import MnemosyneError, ReplyCut, make_anew
@@ -26,18 +25,11 @@ CHUNKS_IN_FLIGHT = 16
 @attrs.define
 class Untold:
     """What clients were not told of what they pay for: rounds that they do not see, and what the model was given in
-    those. ``nanodollars`` are at list prices, without the rounds of models that have none.
+    those.
     """
 
     rounds: int = 0
     tokens: int = 0
-    nanodollars: int = 0
-
-    def add(self, used: Tokens, model: str | None, terms: Terms) -> None:
-        """One more round."""
-        self.rounds += 1
-        self.tokens += used.prompt
-        self.nanodollars += cost(used, model, terms=terms) or 0
 
 
 @attrs.define
@@ -150,11 +142,10 @@ class ClientReply:
         finally:
             self._progress.waiting_for_client -= 1
 
-    def leave_untold(self, rounds: Sequence[Tokens], reply: Reply) -> None:
+    def leave_untold(self, rounds: Sequence[Tokens]) -> None:
         """The client's reply does not say what the model was given in these rounds."""
-        terms = attrs.evolve(terms_of(reply.usage), searches=0)  # the searches of all rounds are in the reply
-        for used in rounds:
-            self._progress.untold.add(used, reply.model, terms)
+        self._progress.untold.rounds += len(rounds)
+        self._progress.untold.tokens += sum(used.prompt for used in rounds)
 
     async def end_plainly(self, head: ReplyHead, error: bytes) -> None:
         """Nothing has left yet: answer with an error's own status and body."""

@@ -315,7 +315,7 @@ class SplicedRounds:
         if self._end is None or self._head is None:
             return
         head, end, turn, reply = self._head, self._end, self._turn, self._rewriting.visible()
-        self._client.leave_untold(self._rewriting.list_untold(), reply)
+        self._client.leave_untold(self._rewriting.list_untold())
         if self._is_recorded:
             await self._client.record(lambda: turn.note_finished(head, reply))
         else:

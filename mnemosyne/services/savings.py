@@ -219,6 +219,11 @@ def find_rewrites(rows: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[s
     return found
 
 
+_OBSERVED = (
+    "Every one of these turns was only observed: what the client sent went upstream, so nothing was saved and nothing"
+    " lost."
+)
+
 _SIMULATED = (
     "Unmanaged is a simulation: the client's own requests through the rules of the provider's cache, at the sizes that"
     " the provider counted."
@@ -232,12 +237,7 @@ _BASELINE = (
 
 def list_caveats(balance: Balance) -> list[str]:
     """What these numbers rest on, a sentence each."""
-    if not balance.managed:
-        return [
-            "Every one of these turns was only observed: what the client sent went upstream, so nothing was saved and"
-            " nothing lost."
-        ]
-    said = [_SIMULATED, _BASELINE]
+    said = [_SIMULATED, _BASELINE] if balance.managed else [_OBSERVED]
     if balance.compacted:
         times = plural(balance.compacted, "time")
         said.append(f"It would have compacted {times}; to what size is assumed, from recorded sessions.")

@@ -159,8 +159,8 @@ def _name_terms(replies: Sequence[ToldReply]) -> Iterator[str]:
     count = sum(reply.nanodollars not in (None, reply.listed) for reply in replies)
     if count:
         yield (
-            f"{count:,} replies cost more or less than the plain list price (fast mode, place, tier, web searches);"
-            " the simulation takes all at that price."
+            f"{plural(count, 'reply')} at more or less than the plain list price (fast mode, place, tier, web"
+            " searches); the simulation takes all at that price."
         )
 
 

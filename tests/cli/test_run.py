@@ -363,10 +363,7 @@ def test_what_was_recorded_and_what_the_figures_of_a_client_lack_is_said_when_it
         replies = [{"content": [RECALL], "usage": given}] * 2 + [{"text": "There.", "usage": given}]
         standin.script = from_data({"rules": [{"replies": replies}]})
         environ = environ_for(home, MNEMOSYNE_UPSTREAM=standin.url, **PATIENT)
-        lacking = (
-            "lack the input of 2 rounds that clients do not see: 2000 tokens, $0.0080 at list prices. "
-            "`mnemosyne usage` has it."
-        )
+        lacking = "lack the input of 2 rounds that clients do not see: 2000 tokens. `mnemosyne usage` has it."
         for agent, given_to_it, said in (
             ("opencode/1.18.33", "1000", [f"mnemosyne: the client's own figures {lacking}"]),
             ("claude-cli/2.1.329", "3000", []),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.services.savings import Balance, PassedBudget, find_passed, read_savings
+from mnemosyne.services.savings import Balance, PassedBudget, find_passed, list_caveats, read_savings
 from tests.services.answers import Answers
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
@@ -61,3 +61,18 @@ def test_balances_add_up_in_any_order(one: Balance, other: Balance, third: Balan
     assert (one + other) + third == one + (other + third)
     assert one + Balance() == one
     assert attrs.evolve(one, turns=3, unpriced=3).is_priced is False
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"assumed": 2}, "Of 2 turns the provider did not report what was used"),
+        ({"unpriced": 1, "unknown": frozenset({"claude-opus-5 (priority)"})}, "1 turn without a known price (claude"),
+        ({"deviates": True}, "At times the provider billed markedly more"),
+    ],
+)
+def test_observed_turns_have_the_caveats_of_their_figures_too(more: dict[str, Any], said: str) -> None:
+    observed, *others = list_caveats(Balance(turns=3, **more))
+    assert observed.startswith("Every one of these turns was only observed")
+    (caveat,) = others
+    assert caveat.startswith(said)

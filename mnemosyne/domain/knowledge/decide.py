@@ -38,13 +38,18 @@ ALIKE = 0.5
 """Two entries with so much of their words in common are about the same thing."""
 
 
+def _storable(key: str) -> str:
+    """A key as the log can hold it: the name of a folder that is not UTF-8 has half surrogate pairs."""
+    return key.encode("utf-8", "backslashreplace").decode()
+
+
 @attrs.frozen
 class Place:
     """Whose entries a stream holds; as in KnowledgeOpened."""
 
     tenant: str
     scope: Scope
-    key: str = ""
+    key: str = attrs.field(default="", converter=_storable)
 
 
 def places_of(tenant: str, project: str | None, folder: str | None) -> tuple[Place, ...]:

@@ -1,7 +1,9 @@
 """Reading and writing what is known: in one order, whoever else writes, and the same from the log alone."""
 
+import os
 from uuid import UUID
 
+import pytest
 import trio
 
 from mnemosyne.adapters.plain.log import PlainLog
@@ -45,6 +47,17 @@ async def test_the_same_said_twice_at_once_is_written_once() -> None:
         for number, book in enumerate(books):
             nursery.start_soon(book.write, HERE, remember("we use npm", f"w{number}"), "c")
     assert [each.content for each in (await books[0].read(HERE)).entries.values()] == ["we use npm"]
+
+
+@pytest.mark.parametrize("folder", [os.fsdecode(b"/w/\xff"), os.fsdecode(b"/w/caf\xe9/\x80"), "/w/\ud83d"])
+async def test_a_folder_whose_name_is_not_utf_8_has_entries_of_its_own(folder: str) -> None:
+    log = PlainLog(event_codec())
+    here, beside = (Place(HERE.tenant, Scope.PROJECT, key) for key in (folder, f"{folder[:-1]}\udcfe"))
+    await KnowledgeBook(log, log).write(here, remember("we use npm"), "c")
+    book = KnowledgeBook(log, log)
+    assert [each.content for each in (await book.read(here)).valid(FIRST)] == ["we use npm"]
+    assert list((await book.read(beside)).valid(FIRST)) == []
+    assert await book.list_places(HERE.tenant) == [here]
 
 
 async def test_places_share_nothing_and_none_is_a_session() -> None:

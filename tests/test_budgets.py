@@ -26,7 +26,7 @@ BUDGETS = {
     "adapters": Budget("mnemosyne/adapters", 9_150, 7_600),
     "http": Budget("mnemosyne/http", 6_800, 5_900),
     "app": Budget("mnemosyne/app", 4_800, 3_700),
-    "cli": Budget("mnemosyne/cli", 7_200, 5_600),
+    "cli": Budget("mnemosyne/cli", 7_100, 5_600),
     "replay": Budget("mnemosyne/replay", 1_700, 1_600),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_950, 2_300),
     "mnemosyne": Budget("mnemosyne", 81_500, 65_800),

@@ -36,7 +36,7 @@ PATIENCE_SECONDS = 5.0
 READ_WITH = (
     *("mnemosyne.app.discovery", "mnemosyne.app.read_models", "mnemosyne.app.settings", "mnemosyne.app.storage"),
     *("mnemosyne.adapters.postgres.nodes", "mnemosyne.adapters.postgres.vacuum", "mnemosyne.cli.since"),
-    *("rich.console", "rich.markup"),
+    "rich.cells",
 )
 """What commands import when they run, beside the services."""
 

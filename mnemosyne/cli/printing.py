@@ -1,6 +1,5 @@
 """How values look on a terminal, and in JSON."""
 
-import io
 import os
 import re
 import shutil
@@ -8,18 +7,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
+from mnemosyne.figures import printable
 from mnemosyne.terminal import harmless, json_text
 from mnemosyne.times import utc
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.text import Text
-
 PAGE_WIDTH = 110
+"""Characters of a line of a paragraph, where there is no terminal."""
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
@@ -29,8 +25,6 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 def price_sentence(names: Iterable[str], what: str) -> str:
     """That no price is known for models, or for terms of theirs, what becomes of them, and how a price is set."""
-    from mnemosyne.figures import printable
-
     listed = sorted(names)
     told = f"No price is known for {', '.join(map(printable, listed))}: {what} counted and not priced."
     bare = next((name for name in listed if name.isprintable() and not set(name) & set(" ()'")), None)
@@ -54,30 +48,6 @@ def print_json(value: object) -> None:
     say(json_text(value, indent=2))
 
 
-def show(renderable: "RenderableType") -> None:
-    """Print what is laid out. A file or a pipe has no width that lines would have to be cut to; paragraphs of a table
-    have that of a page there.
-    """
-    from rich.console import Console
-    from rich.segment import Segment, Segments
-
-    console = (
-        Console(highlight=False, color_system=None if is_plain() else "auto")
-        if sys.stdout.isatty()
-        else Console(file=io.StringIO(), width=PAGE_WIDTH, highlight=False)
-    )
-    soft_wrap = not console.is_terminal
-    options = console.options.update(no_wrap=True, overflow="ignore") if soft_wrap else console.options
-    parts = console.render(renderable, options)
-    laid_out = Segments(Segment(harmless(part.text), part.style) for part in parts if not part.is_control)
-    if console.is_terminal:
-        console.print(laid_out)
-        return
-    with console.capture() as capture:
-        console.print(laid_out, soft_wrap=True)
-    say("\n".join(line.rstrip() for line in capture.get().splitlines()))
-
-
 def fits_encoding(text: str) -> bool:
     """Whether stdout can show every character."""
     try:
@@ -89,7 +59,7 @@ def fits_encoding(text: str) -> bool:
 
 # Tables
 
-Row: TypeAlias = "Sequence[str | Text]"
+Row = Sequence[str]
 
 Names = str | Sequence[str]
 """Headers; as one text, with blanks in between."""
@@ -103,21 +73,6 @@ still shows that there is something.
 
 
 def print_table(
-    headers: Sequence[str], rows: Sequence[Row], *, right: Names = "", whole: Names = "", spare: Names = ""
-) -> None:
-    """Print such a table as ``table_of`` makes."""
-    if not all(isinstance(cell, str) and cell.isprintable() for row in rows for cell in row):
-        show(table_of(headers, rows, right=right, whole=whole, spare=spare))
-        return
-    # Nothing here needs Rich, and a short command would wait for it.
-    places, gap = _places(headers, rows, right, whole, spare, terminal_width())
-    head, *lines = ["".join(map(str, _cells(row, places, gap))).rstrip() for row in (headers, *rows)]
-    say(head, bold=True)
-    if lines:
-        click.echo("\n".join(lines))  # at once: each call of it writes, and all that is printable is harmless
-
-
-def table_of(
     headers: Sequence[str],
     rows: Sequence[Row],
     *,
@@ -125,20 +80,37 @@ def table_of(
     whole: Names = "",
     spare: Names = "",
     styles: Sequence[str] = (),
+) -> None:
+    """Print a table; ``styles`` has one for each row, if any: empty, ``bold`` or a colour."""
+    head, *lines = table_lines(headers, rows, right=right, whole=whole, spare=spare)
+    styled = [_style(line, style) for line, style in zip(lines, styles or [""] * len(lines), strict=True)]
+    click.echo("\n".join([_style(head, "bold"), *styled]))  # at once: each call of it writes
+
+
+def table_lines(
+    headers: Sequence[str],
+    rows: Sequence[Row],
+    *,
+    right: Names = "",
+    whole: Names = "",
+    spare: Names = "",
     width: int | None = None,
-) -> "Text":
-    """A table; ``styles`` has one for each row, if any. On a terminal no line is wider than that.
+) -> list[str]:
+    """The lines of a table, that of the headers first. On a terminal no line is wider than that.
 
     The headers in ``right`` are those of numbers; neither these columns nor the ``whole`` ones are ever cut. Where it
     does not fit, columns of text are cut; where they would be hard to read, the ``spare`` columns are left out, the
     last first. ``width`` is in characters; without one it is the terminal's, and a file or a pipe has none.
     """
-    from rich.text import Text
+    shown = [[printable(cell) for cell in row] for row in rows]
+    places, gap = _places(headers, shown, right, whole, spare, terminal_width() if width is None else width)
+    return ["".join(_cells(row, places, gap)).rstrip() for row in (headers, *shown)]
 
-    places, gap = _places(headers, rows, right, whole, spare, terminal_width() if width is None else width)
-    lines = [_line(headers, places, gap, "bold")]
-    lines += [_line(row, places, gap, style) for row, style in zip(rows, styles or [""] * len(rows), strict=True)]
-    return Text("\n", no_wrap=True, overflow="ignore").join(lines)
+
+def _style(text: str, style: str) -> str:
+    if not style or is_plain():
+        return text
+    return click.style(text, bold=True) if style == "bold" else click.style(text, fg=style)
 
 
 def _places(
@@ -198,16 +170,16 @@ def _names(names: Names) -> Sequence[str]:
     return names.split() if isinstance(names, str) else names
 
 
-def _length(cell: "str | Text") -> int:
+def _length(cell: str) -> int:
     # What we cut ends in an ellipsis, which is as wide as a letter: Rich need not be asked, nor imported, for it.
-    if isinstance(cell, str) and cell.replace(ELLIPSIS, ".").isascii():
+    if cell.replace(ELLIPSIS, ".").isascii():
         return len(cell)
     from rich.cells import cell_len
 
-    return cell_len(cell if isinstance(cell, str) else cell.plain)
+    return cell_len(cell)
 
 
-def _cells(row: Row, places: Sequence[tuple[int, bool]], gap: int) -> "Iterator[str | Text]":
+def _cells(row: Row, places: Sequence[tuple[int, bool]], gap: int) -> Iterator[str]:
     """What stands in a row, blanks among it."""
     there = [(cell, *place) for cell, place in zip(row, places, strict=True) if place[0]]
     for number, (cell, width, is_number) in enumerate(there):
@@ -218,26 +190,15 @@ def _cells(row: Row, places: Sequence[tuple[int, bool]], gap: int) -> "Iterator[
         yield blanks * (not is_number)
 
 
-def _line(row: Row, places: Sequence[tuple[int, bool]], gap: int, style: str) -> "Text":
-    from rich.text import Text
-
-    line = Text(style=style)
-    for part in _cells(row, places, gap):
-        line.append(part)
-    line.rstrip()
-    return line
-
-
 _PATH = re.compile(r"(\w+ )?\S*/[^/ ]+")
 """What ends in a file or a folder, with a word before it at most."""
 
 
-def _shorten(cell: "str | Text", width: int) -> str:
+def _shorten(text: str, width: int) -> str:
     """A text by its beginning; a path by its end, since that tells it from others."""
     from rich.cells import set_cell_size
 
     mark = ELLIPSIS if fits_encoding(ELLIPSIS) else "."
-    text = cell if isinstance(cell, str) else cell.plain
     path = _PATH.fullmatch(text) if text.isascii() else None
     if path is None:
         return set_cell_size(text, width - 1) + mark

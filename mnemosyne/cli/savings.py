@@ -4,7 +4,7 @@ import click
 
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.accounts import balance_as_json, quota_as_json, quota_lines, render_saving
-from mnemosyne.cli.printing import print_json, say, show, table_of
+from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import has_log, json_option, render_emptiness
 from mnemosyne.cli.settings import configuration, log_options
@@ -70,7 +70,7 @@ def _print(found: Savings) -> None:
     if len(rows) > 1:
         rows.append(("in all", *_cells(found.total)))
         styles.append("bold")
-    show(table_of(HEADERS, rows, right=NUMBERS, whole=("UNMANAGED $", "SAVED"), spare="MANAGED", styles=styles))
+    print_table(HEADERS, rows, right=NUMBERS, whole=("UNMANAGED $", "SAVED"), spare="MANAGED", styles=styles)
     for sentence in (*list_caveats(found.total), *quota_lines(found.quota, found.names)):
         say(sentence)
 

@@ -1,27 +1,19 @@
 """``mnemosyne timeline``: what happened in a session, turn by turn."""
 
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import click
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from mnemosyne.app.read_models import OpenReadModels
-from mnemosyne.cli.printing import iso_time, local_time, print_json, show, table_of
-from mnemosyne.cli.read_models import watch as show_changes
-from mnemosyne.cli.read_models import watch_option, with_read_models
+from mnemosyne.cli.printing import iso_time, local_time, print_json, print_table, say
+from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, session_argument
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import mode_text
 from mnemosyne.figures import count_text, dollars, dollars_text, plural, printable, seconds_text
 from mnemosyne.services.timeline import Timeline, read_timeline, total
-
-AROUND = 2
-"""Lines of the screen that are not the table's."""
 
 Row = Mapping[str, Any]
 
@@ -29,10 +21,9 @@ Row = Mapping[str, Any]
 @click.command()
 @session_argument
 @click.option("--branch", metavar="BRANCH", help="Only this branch.")
-@watch_option
 @log_options()
 @json_option
-def timeline(session: str, branch: str | None, watch: bool, as_json: bool, **options: object) -> None:
+def timeline(session: str, branch: str | None, as_json: bool, **options: object) -> None:
     """Show what happened in a session: every attempt at every turn in the order in which they began, what it read and
     wrote in the provider's tokens, what that cost at list prices, how long it took and how it ended. Between them
     stands when a branch began to be managed or ceased to be, and why.
@@ -42,21 +33,16 @@ def timeline(session: str, branch: str | None, watch: bool, as_json: bool, **opt
 
     It works beside a running server and without one.
     """
-    if watch and as_json:
-        raise click.UsageError("--watch does not go with --json.")
     config = log_of(options)
 
     async def read(models: OpenReadModels) -> Timeline:
         return await read_timeline(models, session, branch)
 
-    if watch:
-        show_changes(config, read, partial(_render, last=max(5, shutil.get_terminal_size().lines - AROUND)))
-        return
     found = with_read_models(config, read)
     if as_json:
         print_json(_as_json(found))
     else:
-        show(_render(found))
+        _print(found)
 
 
 # For programs
@@ -97,12 +83,7 @@ def _plain(row: Row) -> dict[str, Any]:
 # For people
 
 
-def _render(found: Timeline, *, last: int | None = None) -> RenderableType:
-    """All of it, or only the ``last`` lines of the table."""
-    return Group(_headline(found), _table(found, last))
-
-
-def _headline(found: Timeline) -> RenderableType:
+def _print(found: Timeline) -> None:
     row = found.session
     client = " ".join(filter(None, (row["client"], row["client_version"])))
     turns = len({(turn["branch"], turn["turn"]) for turn in found.turns})
@@ -115,26 +96,25 @@ def _headline(found: Timeline) -> RenderableType:
         dollars_text(found.nanodollars),
         "its content was forgotten" if row["forgotten_at"] else None,
     ]
-    text = Text(printable(row["external_id"] or row["stream"]), style="bold")
-    return text.append("  " + " · ".join(printable(fact) for fact in facts if fact), style="default not bold")
+    say(printable(row["external_id"] or row["stream"]), bold=True, nl=False)
+    say("  " + " · ".join(printable(fact) for fact in facts if fact))
+    _print_table(found)
 
 
 HEADERS = ("TURN", "WHEN", "MODEL", "IN", "READ", "WRITE", "OUT", "COST", "TOOK", "END")
 NUMBERS = "WHEN IN READ WRITE OUT COST TOOK"
 
 
-def _table(found: Timeline, last: int | None) -> RenderableType:
+def _print_table(found: Timeline) -> None:
     depths = _depths(found.branches)
     days = {local_time(row["began_at"])[:DATE] for row in found.turns}
     clock = _time_of_day if len(days) == 1 else local_time
     lines = [(row["version"], _cells(row, depths, clock), _style(row)) for row in found.turns]
     lines += [(row["version"], _gap(row, clock), "yellow") for row in found.gaps]
-    lines += [(row["version"], _mode(row, depths, clock), "dim") for row in found.modes]
+    lines += [(row["version"], _mode(row, depths, clock), "") for row in found.modes]
     lines.sort(key=lambda line: line[0])
-    if last is not None:
-        lines = lines[-last:]
     rows, styles = [row for _, row, _ in lines], [style for *_, style in lines]
-    return table_of(HEADERS, rows, right=NUMBERS, spare="MODEL TOOK", styles=styles)
+    print_table(HEADERS, rows, right=NUMBERS, spare="MODEL TOOK", styles=styles)
 
 
 DATE = len("2026-11-21")

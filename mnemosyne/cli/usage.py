@@ -6,14 +6,11 @@ from typing import Any
 from uuid import UUID
 
 import click
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.accounts import quota_lines
-from mnemosyne.cli.printing import price_sentence, print_json, say, show, table_of
-from mnemosyne.cli.read_models import watch as show_changes
-from mnemosyne.cli.read_models import watch_option, with_read_models
+from mnemosyne.cli.printing import price_sentence, print_json, print_table, say
+from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import has_log, json_option, render_emptiness
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.figures import count_text, dollars, dollars_text, printable
@@ -25,10 +22,9 @@ HEADERS = ("REPLIES", "IN", "READ", "WRITE", "OUT", "COST")
 
 @click.command()
 @click.option("--by", type=click.Choice(["session", "day", "model"]), default="day", show_default=True, help="Groups.")
-@watch_option
 @log_options()
 @json_option
-def usage(by: Grouping, watch: bool, as_json: bool, **options: object) -> None:
+def usage(by: Grouping, as_json: bool, **options: object) -> None:
     """Show what was used: the tokens that the provider counted, and what they cost at list prices.
 
     IN is what the provider computed anew, READ what it had in its cache, WRITE what it put there, OUT what it answered.
@@ -40,8 +36,6 @@ def usage(by: Grouping, watch: bool, as_json: bool, **options: object) -> None:
 
     It works beside a running server and without one.
     """
-    if watch and as_json:
-        raise click.UsageError("--watch does not go with --json.")
     config = configuration(options)
     if not has_log(config):
         if as_json:
@@ -54,14 +48,11 @@ def usage(by: Grouping, watch: bool, as_json: bool, **options: object) -> None:
     async def read(models: OpenReadModels) -> Usage:
         return await read_usage(models, by, zone)
 
-    if watch:
-        show_changes(config, read, _table)
-        return
     found = with_read_models(config, read)
     if as_json:
         print_json([_as_json(found, group) for group in found.groups])
     elif found.groups:
-        show(_table(found))
+        _print(found)
     else:
         say("No reply has told what it used yet.", err=True)
 
@@ -82,16 +73,17 @@ def _as_json(found: Usage, group: Hashable) -> dict[str, Any]:
     }
 
 
-def _table(found: Usage) -> RenderableType:
+def _print(found: Usage) -> None:
     rows = [(_name(found, group), *_cells(use)) for group, use in found.groups.items()]
     styles = [""] * len(rows)
     if len(rows) > 1:
         rows.append(("in all", *_cells(found.total)))
         styles.append("bold")
-    table = table_of((found.by.upper(), *HEADERS), rows, right=HEADERS, styles=styles)
-    more = [Text(_render_unpriced(found.total), style="yellow")] if found.total.unpriced else []
-    more += [Text(line) for line in quota_lines(found.quota, found.names)]
-    return Group(table, *more) if more else table
+    print_table((found.by.upper(), *HEADERS), rows, right=HEADERS, styles=styles)
+    if found.total.unpriced:
+        say(_render_unpriced(found.total), fg="yellow")
+    for line in quota_lines(found.quota, found.names):
+        say(line)
 
 
 def _name(found: Usage, group: Hashable) -> str:

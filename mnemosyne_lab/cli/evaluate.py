@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mnemosyne.cli.printing import progress_bar, say, show
+from mnemosyne.cli.printing import progress_bar, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.figures import printable
 from mnemosyne_lab.cli.evaluation import render_evaluation
@@ -121,7 +121,7 @@ def evaluate(
         if not found.skipped:  # else it has been said why there is none
             say("No session to evaluate.", err=True)
         ctx.exit(2)
-    show(render_evaluation(found))
+    say(render_evaluation(found))
     for path in reports:
         _write(path, found)
 

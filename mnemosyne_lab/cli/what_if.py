@@ -1,21 +1,20 @@
 """``mnemosyne what-if``: what the client's own transcripts say that it cost, and what it would have cost with us."""
 
 import os
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.printing import print_json, progress_bar, say, show, table_of
+from mnemosyne.cli.printing import PAGE_WIDTH, print_json, progress_bar, say, table_lines, terminal_width
 from mnemosyne.cli.reading import json_option
 from mnemosyne.figures import NANODOLLARS, count_text, dollars, plural, printable
 from mnemosyne.times import utc
 
 if TYPE_CHECKING:
     from fractions import Fraction
-
-    from rich.console import RenderableType
 
     from mnemosyne_lab.evaluation.results import Evaluation, PolicyComparison
     from mnemosyne_lab.evaluation.what_if import WhatIf
@@ -75,7 +74,7 @@ def what_if(
     if as_json:
         print_json(_as_json(found, start))
     else:
-        show(render(found, start))
+        say(render(found, start))
 
 
 def _default_places() -> tuple[Path, ...]:
@@ -84,21 +83,15 @@ def _default_places() -> tuple[Path, ...]:
     return list_folders(os.environ)
 
 
-def render(found: "WhatIf", since: str, *, width: int | None = None) -> "RenderableType":
+def render(found: "WhatIf", since: str, *, width: int | None = None) -> str:
     """The sentence, the table, and what could not be known."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    parts: list[RenderableType] = [Text(sentence(found, since), style="bold")]
+    lines = [sentence(found, since)]
     if found.evaluation is not None:
         rows = [_row(found.evaluation, tariff) for tariff in _tariffs(found.evaluation)]
-        parts += [Text(""), table_of(HEADERS, rows, right=HEADERS[1:], width=width), Text("")]
-    paragraphs = Table.grid()
-    paragraphs.add_column()  # a table is broken into lines where a text in a file would not be
+        lines += ["", *table_lines(HEADERS, rows, right=HEADERS[1:], width=width), ""]
     for words in _words(found):
-        paragraphs.add_row(Text(words))
-    return Group(*parts, paragraphs)
+        lines += textwrap.wrap(words, width or terminal_width() or PAGE_WIDTH)
+    return "\n".join(lines)
 
 
 def _words(found: "WhatIf") -> Iterator[str]:

@@ -9,23 +9,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import trio
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from rich.text import Text
 
 import mnemosyne_lab.cli
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.nodes import SERVER, name_of
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main, printing
-from mnemosyne.cli.printing import LEAST, Row, fit, print_table, say, show, table_of
+from mnemosyne.cli.printing import LEAST, Row, fit, print_table, say, table_lines
 from mnemosyne.domain.segmentation import episodes
-from mnemosyne.figures import plural
+from mnemosyne.figures import plural, printable
 from mnemosyne.services.exporting import write_session
 from tests.lab.evaluation.transcripts_made import Transcript
 from tests.services.talking import rich_session, talking
@@ -35,7 +33,7 @@ WIDTHS = (80, 100, 120)
 
 
 def lines(rows: Sequence[Sequence[str]], width: int | None = None, **names: str) -> list[str]:
-    return table_of(HEADERS, rows, right="COUNT", whole="WHEN", width=width, **names).plain.splitlines()
+    return table_lines(HEADERS, rows, right="COUNT", whole="WHEN", width=width, **names)
 
 
 def test_columns_are_as_wide_as_they_need_to_be_and_numbers_stand_under_each_other() -> None:
@@ -60,7 +58,7 @@ def test_the_widest_text_is_cut_first_and_the_cut_is_seen() -> None:
     ],
 )
 def test_a_path_is_cut_before_the_name_that_tells_it_from_others(cell: str, shown: str) -> None:
-    _, row = str(table_of(("A",), [(cell,)], width=20)).splitlines()
+    _, row = table_lines(("A",), [(cell,)], width=20)
     assert row == shown
 
 
@@ -69,22 +67,6 @@ def test_spare_columns_are_left_out_the_last_first_before_names_become_unreadabl
     assert "WHEN" in lines(row, 60)[0]
     assert lines(row, 42, spare="COUNT WHEN")[0].split() == ["NAME", "COUNT", "WHAT"]
     assert lines(row, 30, spare="COUNT WHEN")[0].split() == ["NAME", "WHAT"]
-
-
-@given(st.lists(st.tuples(*[st.text(max_size=8)] * 4), max_size=4))
-def test_a_table_is_the_same_with_and_without_rich(rows: list[tuple[str, ...]]) -> None:
-    """Texts that a terminal could take for commands go through Rich; whatever goes by, looks as if it did, too."""
-
-    @click.command()
-    def both() -> None:
-        print_table(HEADERS, rows, right="COUNT")
-        click.echo("--")
-        printing.show(table_of(HEADERS, rows, right="COUNT"))
-
-    shown = CliRunner().invoke(both)
-    assert shown.exception is None
-    plain, _, rich = shown.output.partition("--\n")
-    assert plain == rich
 
 
 @given(
@@ -110,15 +92,16 @@ def test_no_table_is_wider_than_its_room_if_that_can_be(
         assert width == before or (width == 0) or (may and min(before, LEAST) <= width < before)
 
 
-def test_letters_of_two_cells_and_styled_cells_stand_in_their_columns() -> None:
-    table = table_of(("A", "B"), [("日本語", Text("x", style="bold")), ("ab", "y")], styles=("red", ""))
-    assert [cell_len(line[: line.index(last)]) for line, last in zip(table.plain.splitlines(), "Bxy", strict=True)] == [
-        8,
-        8,
-        8,
-    ]
-    narrow = table_of(("A", "B"), [("日本語日本語日本語日本語", "x")], width=14).plain.splitlines()
+def test_letters_of_two_cells_stand_in_their_columns() -> None:
+    table = table_lines(("A", "B"), [("日本語", "x"), ("ab", "y")])
+    assert [cell_len(line[: line.index(last)]) for line, last in zip(table, "Bxy", strict=True)] == [8, 8, 8]
+    narrow = table_lines(("A", "B"), [("日本語日本語日本語日本語", "x")], width=14)
     assert all(cell_len(line) <= 14 for line in narrow)
+
+
+@pytest.mark.parametrize("cell", ["a\x1b[2Jb", "a\nb", "a\tb", "a\u202eb"])
+def test_a_cell_is_one_line_that_commands_nothing(cell: str) -> None:
+    assert table_lines(("A",), [(cell,)])[1:] == [printable(cell)]
 
 
 def test_a_terminal_that_knows_no_ellipsis_gets_a_dot(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +172,7 @@ def lines_of(layout: Layout, width: int, headers: Row, rows: Sequence[Row], *nam
     """The lines of a table that a command asked for, on a terminal of some width."""
     places, gap = layout(headers, rows, *names, width)
     cells = (printing._cells(row, places, gap) for row in (headers, *rows))
-    return ["".join(each if isinstance(each, str) else each.plain for each in row).rstrip() for row in cells]
+    return ["".join(row).rstrip() for row in cells]
 
 
 @pytest.mark.usefixtures("rich")
@@ -219,7 +202,7 @@ def test_every_command_s_table_fits_the_usual_terminals(monkeypatch: pytest.Monk
 def test_no_module_has_a_table_that_is_not_looked_at() -> None:
     folders = (Path(printing.__file__).parent, Path(mnemosyne_lab.cli.__file__).parent)
     sources = {path.stem: path.read_text(encoding="utf-8") for folder in folders for path in folder.glob("*.py")}
-    tables = {name for name, source in sources.items() if re.search(r"\b(print_table|table_of)\(", source)}
+    tables = {name for name, source in sources.items() if re.search(r"\b(print_table|table_lines)\(", source)}
     assert tables - {"printing"} == COMMANDS.keys()
 
 
@@ -238,8 +221,7 @@ def test_who_wants_no_colour_gets_no_escape_at_all(wanted: str, escapes: bool, m
         monkeypatch.setattr(sys, stream, terminal := Terminal())
         say("told", bold=True, fg="red", err=stream == "stderr")
         if stream == "stdout":
-            print_table(("NAME", "B"), [("x", "y")])
-            show(table_of(("NAME",), [(Text("z", style="bold green"),)], styles=["red"]))
+            print_table(("NAME", "B"), [("x", "y")], styles=["red"])
         with printing.progress_bar("doing") as progress:
             progress(1, 2)
         assert "told" in terminal.getvalue()

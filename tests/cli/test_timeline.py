@@ -1,8 +1,6 @@
 """``mnemosyne timeline``: what happened in a session, on a real database."""
 
 import json
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -13,11 +11,9 @@ from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from tests.cli.running import SESSION, run
-from tests.cli.support import environ_for, line, started
 from tests.projections.support import POSTGRES, open_world
 from tests.projections.test_usage import STREAM, began, finished
 from tests.projections.test_usage_rounds import round_began, round_finished
-from tests.waiting import DEADLINE
 
 
 @pytest.mark.usefixtures("golden")
@@ -105,20 +101,9 @@ def test_a_managed_turn_costs_all_its_rounds_its_context_is_the_last_and_who_dec
     [
         (["timeline", "nobody"], 1, "There is no session 'nobody'; `mnemosyne sessions` lists all."),
         (["timeline", ""], 1, "There is no session ''; `mnemosyne sessions` lists all."),
-        (["timeline", SESSION, "--watch", "--json"], 2, "--watch does not go with --json."),
-        (["usage", "--watch", "--json"], 2, "--watch does not go with --json."),
         (["rebuild", "nothing"], 1, "There is no projection 'nothing'; there are timeline, usage, "),
         (["projections", "dump", "nothing"], 1, "There is no projection 'nothing'; there are timeline, usage, "),
     ],
 )
 def test_what_cannot_be_is_one_sentence(arguments: list[str], code: int, sentence: str) -> None:
     assert f"Error: {sentence}" in run(*arguments, code=code).stderr
-
-
-def test_watching_shows_what_is_new_until_ctrl_c(golden: str, tmp_path: Path) -> None:
-    environ = environ_for(tmp_path, MNEMOSYNE_DSN=golden, TZ="UTC", PYTHONUNBUFFERED="1")
-    with started("timeline", SESSION, "--watch", environ=environ) as process:
-        assert line(process.stdout).startswith("a client's session")
-        os.kill(process.pid, signal.SIGINT)
-        output, errors = process.communicate(timeout=DEADLINE)
-    assert (process.returncode, errors) == (0, ""), output

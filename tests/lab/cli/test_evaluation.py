@@ -1,10 +1,7 @@
 """The table on a terminal says what the JSON says, in 100 columns and without colour."""
 
-import io
-
 import attrs
 import pytest
-from rich.console import Console
 
 from mnemosyne_lab.cli.evaluation import render_evaluation
 from mnemosyne_lab.evaluation.report_figures import BEST, COLUMNS, NOTHING, best
@@ -14,9 +11,7 @@ from tests.lab.evaluation.building import evaluation, policy, probed
 
 
 def printed(told: Evaluation, *, width: int = 100) -> str:
-    out = io.StringIO()
-    Console(file=out, width=width, force_terminal=False).print(render_evaluation(told, width=width))
-    return out.getvalue()
+    return render_evaluation(told, width=width) + "\n"
 
 
 def row(text: str, name: str) -> list[str]:

@@ -19,9 +19,9 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 32_800, 27_000),
-    "actors": Budget("mnemosyne/actors", 6_600, 5_400),
-    "projections": Budget("mnemosyne/projections", 2_600, 2_300),
+    "domain": Budget("mnemosyne/domain", 31_700, 27_000),
+    "actors": Budget("mnemosyne/actors", 6_400, 5_400),
+    "projections": Budget("mnemosyne/projections", 2_450, 2_300),
     "services": Budget("mnemosyne/services", 7_550, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_150, 7_600),
     "http": Budget("mnemosyne/http", 6_800, 5_900),
@@ -29,9 +29,9 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 7_100, 5_600),
     "replay": Budget("mnemosyne/replay", 1_700, 1_600),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_950, 2_300),
-    "mnemosyne": Budget("mnemosyne", 81_500, 65_800),
+    "mnemosyne": Budget("mnemosyne", 80_300, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_200, 11_000),
-    "tests": Budget("tests", 86_500, 50_000),
+    "tests": Budget("tests", 84_700, 50_000),
     "campaigns": Budget("campaigns", 12_000, 12_000),
     "benchmarks": Budget("benchmarks", 7_400, 6_000),
 }

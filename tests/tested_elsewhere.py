@@ -29,7 +29,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "adapters/postgres/test_golden_events.py": (
         "events are data: what matters is that each is stored and read as it always was",
-        "domain/objects/events domain/session/events domain/session/goal_events domain/session/ground_events"
+        "domain/objects/events domain/session/events domain/session/ground_events domain/session/retired"
         " domain/session/ledger_events domain/session/round_events",
     ),
     "domain/session/test_decide.py": (
@@ -101,7 +101,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "adapters/postgres/directory",
     ),
     "actors/test_session_finder.py": ("where sessions are found in a log", "adapters/plain/directory"),
-    "http/test_bringing.py": ("what is brought shows in what goes upstream", "actors/prefetch"),
+    "http/test_show_again.py": ("an object shown again stands in what goes upstream", "actors/show_again"),
     "http/test_cleanup_live.py": ("tags come in a stream and are obeyed behind it", "actors/cleanup http/tag_hiding"),
     # Outside
     "adapters/postgres/test_object_index.py": (

@@ -14,7 +14,6 @@ from mnemosyne.domain.objects.faults import thrash
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.ports import ContentStore, Recorded
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.goal_events import MemoryBrought
 from mnemosyne.domain.session.round_events import EpochBegan, RoundFinished
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools import memory_tools
@@ -128,7 +127,6 @@ class Figures:
     answered: int
     most_faults: int
     most_quoted: int
-    brought: int
     faults: dict[str, int]
     thrash: float
     billed: float
@@ -151,7 +149,6 @@ class Figures:
                 ("  one memory answer away", self.answered),
                 ("questions and restores", f"at most {self.most_faults} in a turn that asks for a decision"),
                 ("objects that they showed", f"at most {self.most_quoted}"),
-                ("brought unasked", f"{self.brought} times"),
                 ("faults of the session", _counted(self.faults) or "none"),
                 ("thrash index", f"at most {self.thrash:.2f}"),
                 ("billed / unmanaged", f"{self.billed:.3f}"),
@@ -187,7 +184,6 @@ async def figures(play: Play, recorded: Sequence[Recorded[Event]], contents: Con
         answered=sum(len(_FAULTING & set(each.tools)) == 1 for each in play.asked),
         most_faults=max(len([tool for tool in each.tools if tool in _FAULTING]) for each in play.asked),
         most_quoted=max(by_turn[each.turn] for each in play.asked),
-        brought=sum(isinstance(event, MemoryBrought) for event in events),
         faults=dict(Counter(fault.kind.value for fault in faults)),
         thrash=max(thrash(faults, session.memory, "main", turn) for turn in turns),
         billed=float(session.ledger.billed / session.ledger.unmanaged),

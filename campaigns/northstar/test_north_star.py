@@ -8,7 +8,6 @@ import pytest
 from campaigns.northstar.conversation import LONG, SHORT, SUBJECTS, Lengths
 from campaigns.northstar.playing import WINDOW
 from campaigns.northstar.stages import Outcome, in_memory, served
-from mnemosyne.domain.session import prefetches
 from tests.http.managing import assert_nothing_of_ours
 
 
@@ -48,11 +47,3 @@ async def test_a_real_server_with_its_database_and_index_knows_it_too() -> None:
         outcome = await served(Path(folder))
     check(outcome)
     assert outcome.figures.without_us <= 3  # where the machine is busy, a turn does not wait
-
-
-@pytest.mark.soak
-async def test_it_is_known_without_what_is_brought_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefetches, "pays", lambda *given: False)
-    outcome = await in_memory()
-    check(outcome)
-    assert outcome.figures.brought == 0

@@ -60,13 +60,8 @@ class Patience:
     summaries: float = 0.25
     """For the summaries from the log that an epoch shows."""
 
-    bringing: float = 0.25
-    """For what is brought unasked. Whatever takes time is done in threads; one that is not done by then is left to
-    itself, and what it finds is lost.
-    """
-
-    bringing_index: float = 0.15
-    """Of that, for the index of objects."""
+    restores: float = 0.25
+    """For the contents of objects that a person asked to see again."""
 
     knowledge: float = 0.25
     """For what is known beyond sessions, once for each that begins."""

@@ -16,7 +16,7 @@ from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import AnswerCalls, ArrivedRequest, Contents, FindPassages, Refused, RoundEnd
 from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.owners import MemoryClient
-from mnemosyne.actors.prefetch import Prefetch
+from mnemosyne.actors.show_again import ShowAgain
 from mnemosyne.actors.tools import NOT_HELPED, Answers, FromMemory
 from mnemosyne.actors.under_way import MOST_ROUNDS, TurnUnderWay
 from mnemosyne.domain.cost.catalogue import model_of
@@ -26,7 +26,7 @@ from mnemosyne.domain.history import guards
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.recall.composing import HelperQuestion
-from mnemosyne.domain.recall.prefetch_steps import find_prompt, find_typed
+from mnemosyne.domain.segmentation.speaking import find_prompt
 from mnemosyne.domain.session import grounds, sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import (
@@ -108,7 +108,7 @@ class ManagedRounds:
         self._outside = outside
         self._settings = settings
         self._tools = FromMemory(loaded.bodies, outside)
-        self._prefetch = Prefetch(loaded.bodies, outside)
+        self._show_again = ShowAgain(loaded.bodies, outside)
         self._epochs = Epochs(loaded.bodies, outside)
         self._turns: dict[Address, TurnUnderWay] = {}
 
@@ -174,17 +174,17 @@ class ManagedRounds:
         hour: bool,
         tool_budget: int | None,
     ) -> Planned:
-        """The turn that this history begins, and what is brought unasked for it."""
+        """The turn that this history begins, with the objects that a person asked to see again."""
         contents: Contents = ()
         if mode is Mode.MANAGE:
             history, restored = self._answer_rereads(opening, history, happened)
             happened += restored
             after = self._loaded.foresee((*opening.events, *happened))
-            brought = await self._prefetch.bring(
-                after, (), opening.at, opening.began, opening.read, history, strict=self._settings.strict
+            again = await self._show_again.restore(
+                after, opening.began, opening.read, history, strict=self._settings.strict
             )
-            history, contents = brought.history, brought.contents
-            happened += brought.events
+            history, contents = again.history, again.contents
+            happened += again.events
             if self._settings.tell_repeats and opening.is_last and opening.began.attempt == 1:
                 history = guards.tell_repetition(opening.read, history)
         turn = TurnUnderWay(
@@ -218,12 +218,12 @@ class ManagedRounds:
         if opening.branch.kind not in TOLD or opening.began.turn > 1:
             return history, ()
         read = opening.read
-        number = find_prompt(read)
+        prompt = find_prompt(read)
         if (
-            number is None or read.fields.has_output_format
+            prompt is None or read.fields.has_output_format
         ):  # a title is asked for by a schema, whatever tools come along
             return history, ()
-        typed, folder = find_typed(read, number), project_of_transcript(read)
+        (number, typed), folder = prompt, project_of_transcript(read)
         block = await self._outside.recollect(client, folder, typed, len(read.raw), opening.at)
         if block is None:
             return history, ()

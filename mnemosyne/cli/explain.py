@@ -118,7 +118,7 @@ def _render_events(found: Moment) -> Paragraph:
     for event in (*found.happened, *found.faults, *found.moved):
         if event not in events:
             events.append(event)
-    lines = [_render_event(found, event) for event in (found.told, found.epoch, found.brought) if event is not None]
+    lines = [_render_event(found, event) for event in (found.told, found.epoch) if event is not None]
     lines += [
         f"{_render_object(found.memory.objects[event.object])}: {_render_event(found, event)}" for event in events
     ]
@@ -252,7 +252,7 @@ def _render_object(each: MemoryObject) -> str:
 
 def _as_json(found: Moment, planned: Foreseen | Stay | None) -> dict[str, Any]:
     superseded = [event for event in found.happened if isinstance(event, ObjectSuperseded)]
-    told, brought, held = found.told, found.brought, found.client_tokens
+    told, held = found.told, found.client_tokens
     takes = _model_window(found)
     return {
         **window_as_json(found.window),
@@ -271,7 +271,6 @@ def _as_json(found: Moment, planned: Foreseen | Stay | None) -> dict[str, Any]:
         "planned": plan_as_json(planned),
         "epoch": None if found.epoch is None else epoch_as_json(found.epoch),
         "told": None if told is None else members(told, "turn tokens entries"),
-        "brought": None if brought is None else members(brought, "why tokens objects"),
         "helped": [{"question": each.question, **helper_as_json(each)} for each in found.helped],
         "kept": [{"object": each.id, "why": why} for each, why in found.list_kept()],
         "changed": [members(event, "object before after cause") for event in found.moved],

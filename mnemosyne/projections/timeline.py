@@ -21,9 +21,9 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.goal_events import GoalEvent
 from mnemosyne.domain.session.ground_events import GroundEvent
 from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.retired import RetiredEvent
 from mnemosyne.domain.session.round_events import (
     BranchModeSet,
     EpochBegan,
@@ -134,7 +134,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """The rows that an event changes."""
     stream = recorded.stream
     event = cast("Event", recorded.envelope.event)
-    if isinstance(event, ObjectEvent | GoalEvent | GroundEvent):
+    if isinstance(event, ObjectEvent | RetiredEvent | GroundEvent):
         return ()
     match event:
         case SessionStarted():

@@ -55,10 +55,10 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.goal_events import GoalEvent
 from mnemosyne.domain.session.ground_events import Awaited, GroundEvent, GroundsNoted, HelperAsked, SettingsTaken
 from mnemosyne.domain.session.grounds import GroundsSoFar, HelperAnswer, TakenSettings, after
 from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.retired import RetiredEvent
 from mnemosyne.domain.session.round_events import (
     BranchModeSet,
     FallbackSent,
@@ -86,6 +86,9 @@ from mnemosyne.services import contexts
 from mnemosyne.services.sessions import Archive, events_of
 
 OLD = "the log does not say with which settings that was decided: it is from before that was recorded."
+
+
+REMOVED = "feature removed: goals and prefetch, which took part in it, are no longer there."
 
 
 class _AsItStood:
@@ -192,7 +195,10 @@ class _Judge:
             except (ContentForgotten, LogFailed, _CannotBeDecided) as error:
                 self._skip(decision, str(error))
             else:
-                self.differences += replay.differences(decision, today)
+                if _involves_removed_feature(decision):
+                    self._skip(decision, REMOVED)
+                else:
+                    self.differences += replay.differences(decision, today)
         await self._note(decision)
 
     def _again(self, decision: ReplayedDecision) -> "_Again | None":
@@ -215,7 +221,7 @@ class _Judge:
                 return self._next_round_again
             case _ if any(isinstance(event, RoundFinished) for event in events):
                 return self._round_again
-            case _ if isinstance(decision.last, ObjectEvent | RoundEvent | GoalEvent | GroundEvent):
+            case _ if isinstance(decision.last, ObjectEvent | RoundEvent | RetiredEvent | GroundEvent):
                 return None
             case _:
                 return _orphan
@@ -552,6 +558,16 @@ def _gap(decision: ReplayedDecision) -> Gap | None:
         if isinstance(event, GapRecorded):
             return Gap(since=event.since, turns=event.turns, reason=event.reason)
     return None
+
+
+def _involves_removed_feature(decision: ReplayedDecision) -> bool:
+    """Whether goals or prefetch took part in a decision. At the start of a turn only prefetch searched the index."""
+    events = [*_events(decision)]
+    if any(isinstance(event, RetiredEvent) for event in events):
+        return True
+    grounds = _find_grounds(decision)
+    begins = any(isinstance(event, TurnBegan) for event in events)
+    return begins and (bool(grounds.found) or Awaited.GOAL in grounds.late)
 
 
 def _find_told(decision: ReplayedDecision) -> KnowledgeTold | None:

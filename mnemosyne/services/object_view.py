@@ -54,9 +54,9 @@ class ObjectView:
     """An object of a session. ``standings`` say at which fidelity each branch shows it, ``departures`` how that came
     where it is not in full, ``used_by`` are the objects
     that refer to it, each with how. ``release_from`` are the managed branches that may let it go, ``restore_to`` those
-    to which it can come back, each with how much of it, ``requested`` those that show it again as soon as their user
-    types. ``problem`` says why not all texts can be read, if so. ``line`` is what the index
-    says of it once it has left a window.
+    to which it can come back, each with how much of it, ``requested`` those that show it again in their next request.
+    ``problem`` says why not all texts can be read, if so. ``line`` is what the index says of it once it has left a
+    window.
     """
 
     stream: UUID

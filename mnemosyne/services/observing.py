@@ -12,7 +12,6 @@ from mnemosyne.domain.history.guards import Repetition, find_repetitions
 from mnemosyne.domain.history.plans import WorkPlan, plan_after
 from mnemosyne.domain.history.time_travel import Attempt, History, history_of
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.recall.goals import SessionGoal, find_goal
 from mnemosyne.domain.segmentation.segment import SeenMessage
 from mnemosyne.domain.session.events import BranchKind, CheckpointNamed, Event, SessionForgotten
 from mnemosyne.domain.wire.dialect import Dialect
@@ -26,12 +25,11 @@ from mnemosyne.services.unstructuring import members
 
 @attrs.frozen(kw_only=True)
 class Observed:
-    """What a branch shows up to its last ``turn``: the ``goal`` of its user and the ``plan`` that holds, None where
+    """What a branch shows up to its last ``turn``: the ``plan`` that holds, None where
     there is none, and what was called again and again. ``checkpoints`` are those of all branches.
     """
 
     turn: int = 0
-    goal: SessionGoal | None = None
     plan: WorkPlan | None = None
     repetitions: Sequence[Repetition] = ()
     checkpoints: Sequence[CheckpointNamed] = ()
@@ -128,7 +126,6 @@ async def observe_history(archive: Archive, stream: UUID, history: History, bran
         return attrs.evolve(NOTHING, checkpoints=checkpoints)
     return Observed(
         turn=ends[-1].began.turn,
-        goal=find_goal(said),
         plan=plan_after(made),
         repetitions=find_repetitions(made),
         checkpoints=checkpoints,

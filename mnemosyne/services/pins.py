@@ -86,8 +86,8 @@ async def release(
 async def restore(
     archive: Archive, object_id: str, *, session: str, branch: str, reason: str, at: int, correlation_id: str
 ) -> Pinning:
-    """Have a branch show an object again, behind what its user types next: as much of it as the model could have back
-    itself. ``at`` is in µs of UTC. Raises NotFound, and BadEntry where nothing of it can come back.
+    """Have a branch show an object again in its next request: as much of it as the model could restore itself.
+    ``at`` is in µs of UTC. Raises NotFound, and BadEntry where nothing of it can come back.
     """
 
     def command(state: Session) -> Request:

@@ -12,10 +12,6 @@ def test_what_is_recorded_delays_a_reply_by_no_more_than_half_a_second() -> None
     assert 2 * USUAL.database <= 0.5, "once before its first byte, once before its last frame"
 
 
-def test_what_is_brought_unasked_leaves_time_for_more_than_the_index() -> None:
-    assert USUAL.bringing_index < USUAL.bringing
-
-
 def test_the_longer_a_wait_the_worse_is_what_happens_without_it() -> None:
     assert USUAL.database < USUAL.actor < USUAL.loading < USUAL.last_resort < USUAL.answers
 

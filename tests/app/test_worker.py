@@ -23,8 +23,8 @@ from tests.adapters.endpoint import open_endpoint
 from tests.adapters.log_support import query, until
 from tests.app.home import Home, Served, at_home
 from tests.cli.support import MNEMOSYNE, ended
+from tests.http.evicting import DECIDED, exchange
 from tests.http.managing import Client, Stage, recall, text, think
-from tests.http.test_bringing import DECIDED, exchange
 from tests.http.test_epochs import SMALL, TOOLS, answer, read
 from tests.http.test_helped_answers import QUESTION, SENTENCE, composed
 from tests.projections.support import dump_of, rebuilt_dump

@@ -24,7 +24,6 @@ from mnemosyne.domain.objects.events import (
 )
 from mnemosyne.domain.session.decide import NoteImport, SwitchManaging
 from mnemosyne.domain.session.events import TurnInterrupted
-from mnemosyne.domain.session.goal_events import GoalChanged
 from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.domain.session.round_events import FallbackSent, Mode
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
@@ -40,10 +39,10 @@ from tests.adapters.endpoint import open_endpoint
 from tests.adapters.helpers.asking import ENVIRON, settings
 from tests.golden.archived import Archived, DatabaseLog, add
 from tests.golden.sessions import CODEC
+from tests.http.evicting import DECIDED, RECALL, Index, read_and_gone, result
 from tests.http.managing import Client, Json, Stage, look, open_stage, recall, said, script, text, think
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import exchange
-from tests.http.test_bringing import DECIDED, RECALL, Index, read_and_gone, result
 from tests.http.test_epochs import (
     MINUTES,
     SMALL,
@@ -278,7 +277,7 @@ async def small_stage(log: DatabaseLog, clock: Clock) -> AsyncIterator[Stage]:
         yield Stage(standin, proxy, log, process)
 
 
-ANOTHER_GOAL = (
+BACKOFF = (
     "Now implement exponential backoff for the upload queue of notes.md: double the delay between two retries,"
     " starting from half a second, cap the sum at one minute, and document the variable that configures it."
 )
@@ -297,8 +296,7 @@ async def helped(log: DatabaseLog) -> None:
         answer(stage, [recall(QUESTION)], [text("Seven.")])
         await client.turn(text("Go on."))
         await stage.events_until(HelperAsked)
-        await ask(client, stage, ANOTHER_GOAL, [think(), read("/src/backoff.py")], [think(), text("It is there.")])
-        await stage.events_until(GoalChanged)
+        await ask(client, stage, BACKOFF, [think(), read("/src/backoff.py")], [think(), text("It is there.")])
         stage.standin.script = script({"reply": said(think(), text("So it"), faults=[{"kind": "cut", "at": 6}])})
         await client.turn(text("Is it?"))
         await stage.events_until(TurnInterrupted)

@@ -31,8 +31,8 @@ from tests.actors.summaries import ENOUGH_MONEY
 from tests.actors.support import IDENTITY, PATIENT, StoppableLog
 from tests.adapters.endpoint import Answer, Endpoint, Json, open_endpoint, says
 from tests.adapters.helpers.asking import ENVIRON, HELPERS, settings
+from tests.http.evicting import DECIDED, Index, read_and_gone
 from tests.http.managing import Client, Stage, assert_nothing_of_ours, open_stage, recall, text
-from tests.http.test_bringing import DECIDED, Index, read_and_gone
 from tests.http.test_epochs import SMALL, answer, client_of, violations
 from tests.services.talking import Plain
 from tests.waiting import DEADLINE

@@ -22,8 +22,8 @@ from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne_lab.provider.script import ScriptedReply
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog
+from tests.http.evicting import Index
 from tests.http.managing import Client, Json, open_stage, text, think
-from tests.http.test_bringing import Index
 from tests.http.test_epochs import MINUTES, SMALL, TOOLS, Clock, edit, read, results_of, run
 
 PROMPTS = (
@@ -98,7 +98,7 @@ class Hanging:
         return await self.index.search(stream, question, among, limit)
 
 
-HASTY = attrs.evolve(PATIENT, bringing_index=0.02, index=0.02)
+HASTY = attrs.evolve(PATIENT, index=0.02)
 NO_SUMMARIES = attrs.evolve(PATIENT, summaries=0.0)
 
 

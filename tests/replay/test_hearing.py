@@ -38,7 +38,7 @@ async def test_in_a_replay_what_was_late_is_so_at_once_and_all_else_is_waited_fo
     with pytest.raises(LogFailed):
         await outside.call_in_time("b", slowly)
     assert trio.current_time() == 0.0
-    until = trio.current_time() + outside.patience.bringing
-    assert await outside.in_time(Awaited.BRINGING, until, slowly) == "done"
+    until = trio.current_time() + outside.patience.restores
+    assert await outside.in_time(Awaited.RESTORES, until, slowly) == "done"
     assert outside.noted == then
-    assert USUAL.bringing < outside.patience.bringing
+    assert USUAL.restores < outside.patience.restores

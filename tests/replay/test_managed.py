@@ -13,7 +13,6 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.actors import prefetch as ahead
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.tools import FromMemory
 from mnemosyne.actors.turn import Turn
@@ -21,7 +20,6 @@ from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.session.decide import NoteFilled
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished
-from mnemosyne.domain.session.goal_events import MemoryBrought
 from mnemosyne.domain.session.ground_events import Awaited, GroundsNoted, SettingsTaken
 from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, FallbackSent, RoundBegan, RoundFinished
 from mnemosyne.domain.session.state import Session
@@ -31,13 +29,12 @@ from mnemosyne.domain.window.keeping import AGES, Age
 from mnemosyne.domain.window.planning import RULE, Rule, weigh
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire.limits import window_use
-from mnemosyne.replay.deciding import OLD, Review, review
+from mnemosyne.replay.deciding import OLD, REMOVED, Review, review
 from mnemosyne.replay.running import MemoryArchive
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog, open_actor
 from tests.golden.sessions import LOGS, opened
 from tests.http.managing import Client, open_stage, recall, said, text, think
-from tests.http.test_bringing import RECALL, exchange, indexed_stage, read_and_gone
 from tests.http.test_epochs import SMALL, Clock, client_of, reads
 from tests.http.test_summarized_epochs import come_back
 from tests.http.test_summarized_epochs import told as told_tales
@@ -208,23 +205,6 @@ async def test_a_summary_that_came_too_late_does_so_again_and_its_turn_would_be_
     assert (await without(stage.log, late=())).turns == [turn_of(late)]
 
 
-@pytest.mark.parametrize(("small", "wait"), [(0, Awaited.GOAL), (1 << 30, Awaited.BRINGING)])
-async def test_what_was_not_brought_in_time_is_not_brought_now(
-    monkeypatch: pytest.MonkeyPatch, small: int, wait: Awaited
-) -> None:
-    monkeypatch.setattr(ahead, "SMALL", small)
-    async with indexed_stage(patience=attrs.evolve(PATIENT, bringing=0.0)) as stage:
-        client = client_of(stage)
-        await read_and_gone(client, stage)
-        await exchange(client, stage, RECALL, [think(), text("Seven.")])
-    await check(stage.log)
-    late = [each for each in await noted(stage.log) if each.late]
-    assert late[-1].late == (wait,)
-    found = await without(stage.log, late=())
-    assert found.turns[-1] == turn_of(late[-1])
-    assert {"MemoryBrought", "RoundBegan"} <= {each.event for each in found.differences}
-
-
 async def test_a_turn_for_which_the_actor_planned_nothing_goes_on_as_it_was_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -266,7 +246,6 @@ def _without_findings(event: Event) -> Event:
         (BranchModeSet, "why", "somebody wished it"),
         pytest.param(RoundFinished, "stop_reason", "because", marks=pytest.mark.soak),
         pytest.param(TurnFinished, "usage", {"input_tokens": 1}, marks=pytest.mark.soak),
-        pytest.param(MemoryBrought, "tokens", 1, marks=pytest.mark.soak),
     ],
 )
 async def test_any_decision_that_was_another_one_is_shown_with_both_sides(
@@ -361,7 +340,7 @@ async def test_of_a_log_from_before_settings_were_recorded_it_is_said_what_canno
     (stream,) = await kept.log.streams()
     found = await review(kept, str(stream))
     assert found.differences == []
-    assert all(OLD in each.why for each in found.skipped)
+    assert all(OLD in each.why or REMOVED in each.why for each in found.skipped)
     began = [each for each in await kept.log.read(stream) if isinstance(each.envelope.event, TurnBegan)]
     assert len(found.skipped) > len(began)
     assert found.decisions > len(found.skipped)

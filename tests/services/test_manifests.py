@@ -64,8 +64,7 @@ async def test_the_manifest_of_every_recorded_request_agrees_with_its_bytes() ->
 async def test_the_manifests_of_any_managed_story_agree_with_its_requests(seed: int, turns: int) -> None:
     """Whatever a user, an agent and its model do: rewrites, restores, forks, cleanup tags, texts that are brought."""
     found = await check_all(Plain(await stories.play(seed, turns=turns)))
-    assert set(levels(found)) >= ({Fidelity.FULL, Fidelity.EVICTED} if turns == 12 else {Fidelity.FULL})
-    assert len(set(levels(found))) >= 2
+    assert set(levels(found)) >= {Fidelity.FULL, Fidelity.EVICTED}
 
 
 async def test_an_observed_session_has_every_page_in_full() -> None:

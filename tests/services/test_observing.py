@@ -33,11 +33,6 @@ LANDING_PAGE = (
 )
 
 
-async def goal(talk: Talk) -> tuple[int, str] | None:
-    found = (await observe(talk.archive, talk.stream, None, 0, no_observations())).goal
-    return None if found is None else (found.turn, found.text)
-
-
 async def test_the_plan_is_that_of_the_last_request() -> None:
     async with talking() as talk:
         history = [user("Do it all.")]
@@ -52,20 +47,6 @@ async def test_the_plan_is_that_of_the_last_request() -> None:
         agent = [user("Look."), *called("TodoWrite", todos(x="completed"), "ok", 2)]
         await talk.ask(body(agent), ("x-claude-code-agent-id", "agent-7"))
         assert await seen(talk) == found
-
-
-async def test_the_goal_is_what_the_user_last_turned_to_in_their_words() -> None:
-    async with talking() as talk:
-        history = [user("Repair the parser of dates."), assistant("Done: it reads four digits.")]
-        await talk.ask(body(history[:1]))
-        history += [user("Thanks."), assistant("You are welcome.")]
-        await talk.ask(body(history[:3]))
-        assert await goal(talk) == (1, "Repair the parser of dates.")
-        history += [user(LANDING_PAGE)]
-        await talk.ask(body(history))
-        assert await goal(talk) == (3, LANDING_PAGE)
-        await forget(talk.archive, talk.stream, lambda: 9, "c")
-        assert await goal(talk) is None
 
 
 async def test_a_plan_goes_on_in_the_window_that_succeeds() -> None:

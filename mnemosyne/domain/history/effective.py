@@ -8,7 +8,6 @@ from mnemosyne.domain.history import loading
 from mnemosyne.domain.objects.events import LinkRelation, ObjectCreated, ObjectFaulted, TurnAssessed
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import BranchOpened, Event
-from mnemosyne.domain.session.goal_events import BroughtJudged
 from mnemosyne.domain.session.state import Session, evolve
 
 
@@ -34,7 +33,7 @@ def find_last_uses(events: Iterable[Recorded[Event]]) -> Mapping[str, int]:
     """The version of the last event that shows that an object was of use, by object.
 
     A later object of the conversation refers to it (what takes its place does not count), the model restored it or
-    asked about it, the agent fetched it again, or it was brought and then named or said again.
+    asked about it, or the agent fetched it again.
     """
     found: dict[str, int] = {}
     for each in events:
@@ -48,8 +47,6 @@ def _list_used(event: Event) -> Sequence[str]:
             return [link.target for link in event.links if link.relation is not LinkRelation.SUPERSEDES]
         case ObjectFaulted():
             return [event.object]
-        case BroughtJudged():
-            return event.used
         case _:
             return ()
 

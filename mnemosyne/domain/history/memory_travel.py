@@ -27,7 +27,6 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session import counted_sizes
 from mnemosyne.domain.session.counted_sizes import Scales
 from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, TurnFinished, TurnInterrupted
-from mnemosyne.domain.session.goal_events import MemoryBrought
 from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, KnowledgeTold, Mode
@@ -44,9 +43,8 @@ class Moment:
     ``session`` is what it was once the turn was assessed (of the last turn: what it is now), ``before`` the memory
     that the turn met, ``happened`` what its request made of it, ``moved`` the objects whose fidelity in this branch
     changed since the turn before, ``faults`` the objects that it needed and did not show, ``epoch`` the rewrite
-    that the turn began with, ``brought`` what was put behind the user's message, ``told`` what the branch was told
-    as it began of what is known beyond sessions, ``helped`` what a helper model was asked in it, ``account`` what
-    its last attempt cost.
+    that the turn began with, ``told`` what the branch was told as it began of what is known beyond sessions,
+    ``helped`` what a helper model was asked in it, ``account`` what its last attempt cost.
     ``anchor`` is what the estimate of the prompt began with, ``counted`` the provider's own count of the same prompt;
     both are None where there is none. ``since_rewritten`` says that the history was rewritten after the anchor.
     ``scales`` are those of the whole session.
@@ -62,7 +60,6 @@ class Moment:
     moved: Sequence[Moved]
     faults: Sequence[ObjectFaulted]
     epoch: EpochBegan | None
-    brought: MemoryBrought | None
     told: KnowledgeTold | None
     helped: Sequence[HelperAsked]
     account: TurnAccounted | None
@@ -147,7 +144,6 @@ def moment(events: Sequence[Recorded[Event]], branch: str, turn: int | None = No
         moved=_list_moves(events[: index + 1] if turn is not None else events, assessed),
         faults=_list_faults(events[: index + 1] if turn is not None else events, assessed),
         epoch=_epoch(events, assessed),
-        brought=_find_brought(events, assessed),
         told=state.branches[owner].told,
         helped=_list_helped(events, assessed),
         account=_account(events, assessed),
@@ -237,14 +233,6 @@ def _epoch(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> EpochBe
     for each in events:
         event = each.envelope.event
         if isinstance(event, EpochBegan) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
-            return event
-    return None
-
-
-def _find_brought(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> MemoryBrought | None:
-    for each in events:
-        event = each.envelope.event
-        if isinstance(event, MemoryBrought) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
             return event
     return None
 

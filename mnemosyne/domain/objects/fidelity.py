@@ -38,11 +38,11 @@ class Cause(Enum):
     RELEASE = "release"
     """The model said that it no longer needs it."""
     GOAL = "goal"
-    """The user turned to something else."""
+    """The user turned to something else. Only older logs hold it."""
     FAULT = "fault"
     """The model asked for it."""
     PREFETCH = "prefetch"
-    """It was brought before the model asked."""
+    """A person asked to see it again. In older logs also: it was prefetched for the user's message."""
     ATTEMPT = "attempt"
     """The turn was tried again: what came back in one attempt is not there in another."""
 

@@ -1,1 +1,1 @@
-"""How the past is asked: search, quoting, memory calls, prefetch, goals."""
+"""How the past is asked: search, quoting, memory calls, objects shown again."""

@@ -231,15 +231,10 @@ BROUGHT = _BROUGHT.partition(":")[0]
 
 
 def render_brought(data: Sequence[tuple[str, str]]) -> str:
-    """What stands behind a user's message when records were brought for it: the name of each (``record_name``) and its
+    """The text behind the last message in which objects are shown again: the name of each (``record_name``) and its
     words.
     """
     return _render_told([_BROUGHT], data)
-
-
-def objects_in(text: str) -> frozenset[str]:
-    """The objects whose records a text of ``render_brought`` holds; none of any other text."""
-    return frozenset(each for each, _ in records_in(text)) if text.startswith(BROUGHT) else frozenset()
 
 
 def records_in(text: str) -> Sequence[tuple[str, Fidelity | None]]:

@@ -7,6 +7,7 @@ from typing import Any
 from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.segmentation.prose import is_clients
 from mnemosyne.domain.wire import blocks
+from mnemosyne.domain.wire.transcript import Transcript
 
 _INVISIBLE = "".join(
     map(chr, [*range(0x21), 0x85, 0xA0, *range(0x200B, 0x2010), *range(0x2028, 0x202F), 0x2060, 0xFEFF])
@@ -37,6 +38,23 @@ def speakers(role: str, content: Sequence[Mapping[str, Any]]) -> tuple[Speaker, 
             attached = attached or note is not None
         found.append(speaker)
     return tuple(found)
+
+
+def read_typed(role: str | None, content: Sequence[Mapping[str, Any]]) -> str:
+    """The text that the user typed in a message; empty if it has another role or holds results of tools."""
+    if role != "user" or blocks.has_results(content):
+        return ""
+    typed = zip(content, speakers(role, content), strict=True)
+    return "\n\n".join(str(block["text"]) for block, speaker in typed if speaker is Speaker.USER).strip()
+
+
+def find_prompt(read: Transcript) -> tuple[int, str] | None:
+    """The last message that the user typed text in: its number and that text. None if there is none."""
+    for number in reversed(range(len(read.messages))):
+        typed = read_typed(read.messages[number].role, read.blocks(number))
+        if typed:
+            return number, typed
+    return None
 
 
 def _speaker(role: str, block: Mapping[str, Any]) -> Speaker:

@@ -13,9 +13,9 @@ import attrs
 
 from mnemosyne.domain.cost.tariffs import API
 from mnemosyne.domain.objects.events import OBJECT_EVENT_NAMES, ObjectEvent, TurnAssessed
-from mnemosyne.domain.session.goal_events import GOAL_EVENT_NAMES, GoalEvent
 from mnemosyne.domain.session.ground_events import GROUND_EVENT_NAMES, GroundEvent
 from mnemosyne.domain.session.ledger_events import LEDGER_EVENT_NAMES, TurnAccounted
+from mnemosyne.domain.session.retired import RETIRED_EVENT_NAMES, RetiredEvent
 from mnemosyne.domain.session.round_events import ROUND_EVENT_NAMES, RoundEvent
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.normal_form import Echo
@@ -222,8 +222,8 @@ SessionEvent = (
     | CheckpointNamed
     | EventLost
     | RoundEvent
-    | GoalEvent
     | GroundEvent
+    | RetiredEvent
 )
 
 Event = SessionEvent | ObjectEvent
@@ -242,8 +242,8 @@ EVENT_NAMES: Mapping[str, type[Event]] = {
     "session.event_lost.v1": EventLost,
     **ROUND_EVENT_NAMES,
     **LEDGER_EVENT_NAMES,
-    **GOAL_EVENT_NAMES,
     **GROUND_EVENT_NAMES,
+    **RETIRED_EVENT_NAMES,
     **OBJECT_EVENT_NAMES,
 }
 """The stored name of each event: ours, and for ever."""

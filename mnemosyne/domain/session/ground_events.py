@@ -50,10 +50,10 @@ class Awaited(Enum):
     """That anything leaves for it: its client was gone before."""
     SUMMARIES = "summaries"
     """The summaries that an epoch shows; stubs stand for them."""
+    RESTORES = "bringing"
+    """The contents of objects that a person asked to see again."""
     GOAL = "goal"
-    """What the user's message asks of memory."""
-    BRINGING = "bringing"
-    """What is brought for it."""
+    """What the user's message asked of memory. Only older logs hold it."""
     ANSWERS = "answers"
     """The answers of a round, all of them: what the model was told was settled without the actor that records it."""
 

@@ -38,9 +38,9 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.goal_events import BroughtJudged, GoalChanged, MemoryBrought
 from mnemosyne.domain.session.ground_events import GroundsNoted, HelperAsked, SettingsTaken
 from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought
 from mnemosyne.domain.session.round_events import (
     BranchModeSet,
     EpochBegan,

@@ -30,12 +30,11 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.goal_events import BroughtJudged, GoalChanged, MemoryBrought
 from mnemosyne.domain.session.ground_events import GroundsNoted, HelperAsked, SettingsTaken
 from mnemosyne.domain.session.grounds import TakenSettings
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.prefetches import Bringing
+from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought
 from mnemosyne.domain.session.round_events import (
     BranchModeSet,
     EpochBegan,
@@ -215,7 +214,6 @@ class Session:
     memory: Memory = attrs.field(factory=Memory)
     eviction_turns: EvictionTurns = attrs.field(factory=EvictionTurns)
     ledger: Ledger = attrs.field(factory=Ledger)
-    bringing: Bringing = attrs.field(factory=Bringing)
     checkpoints: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
     taken: TakenSettings | None = None
     counted_turns: CountedTurns = attrs.field(factory=CountedTurns)
@@ -295,9 +293,9 @@ def evolve(session: Session, event: Event) -> Session:
         case TurnAccounted():
             accounted = _with_exchange(session, Address(event.branch, event.turn, event.attempt), None)
             return attrs.evolve(accounted, ledger=ledger.after(session.ledger, event))
-        case GoalChanged() | MemoryBrought() | BroughtJudged():
-            return attrs.evolve(session, bringing=session.bringing.after(event))
         case GapRecorded() | WindowFilled() | SessionImported() | EventLost():
+            return session
+        case GoalChanged() | MemoryBrought() | BroughtJudged():
             return session
         case CheckpointNamed():
             named = {**session.checkpoints, event.name: (event.branch, event.turn)}
@@ -329,7 +327,7 @@ def evolve(session: Session, event: Event) -> Session:
         case SessionForgotten():
             bare = {name: _bare(branch) for name, branch in session.branches.items()}
             remembered = evolve_objects(session.memory, event)
-            return attrs.evolve(session, branches=bare, memory=remembered, bringing=Bringing(), checkpoints={})
+            return attrs.evolve(session, branches=bare, memory=remembered, checkpoints={})
         case _:
             assert_never(event)
 

@@ -9,7 +9,6 @@ from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session import events as turns
-from mnemosyne.domain.session import goal_events as goals
 from mnemosyne.domain.session import round_events as rounds
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ground_events import HelperAsked
@@ -87,10 +86,6 @@ def tell_event(event: Event) -> tuple[str, str] | None:
             return "told what earlier sessions taught", f"{tokens_text(event.tokens)} tokens"
         case rounds.ManagingSwitched():
             return "managing switched " + ("on" if event.on else "off"), event.why
-        case goals.GoalChanged():
-            return "the user turned to something else", ""
-        case goals.MemoryBrought():
-            return f"memory brought {tokens_text(event.tokens)} tokens", event.why.value
         case HelperAsked():
             return "a helper model was asked", event.helper
         case _:

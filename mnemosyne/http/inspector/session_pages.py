@@ -67,7 +67,6 @@ async def _read_session_as_json(holdings: Holdings, stream: UUID, branch: str | 
     return {
         "verdict": view.verdict,
         "view": view,
-        "goal": observed.goal,
         "happenings": await read_happenings(holdings.archive, view),
         "plan": plan_as_json(observed.plan),
         "repetitions": observed.repetitions,

@@ -40,7 +40,7 @@ _BECAUSE = {
     Cause.RELEASE: "it was let go",
     Cause.GOAL: "the user turned to something else",
     Cause.FAULT: "the model asked for it",
-    Cause.PREFETCH: "it was wanted with the next prompt",
+    Cause.PREFETCH: "a person asked for it",
     Cause.ATTEMPT: "the turn was tried again",
 }
 _LEVELS = {

@@ -50,7 +50,6 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
     TurnRelation,
 )
-from mnemosyne.domain.session.goal_events import Brought, BroughtJudged, GoalChanged, MemoryBrought, Why
 from mnemosyne.domain.session.ground_events import (
     Awaited,
     FoundPassage,
@@ -61,6 +60,7 @@ from mnemosyne.domain.session.ground_events import (
     SettingsTaken,
 )
 from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
+from mnemosyne.domain.session.retired import Brought, BroughtJudged, GoalChanged, MemoryBrought, Why
 from mnemosyne.domain.session.round_events import (
     Answered,
     BranchModeSet,
@@ -293,7 +293,7 @@ SAMPLES: Mapping[str, Event] = {
         attempt=1,
         round=2,
         wanted=Mode.MANAGE,
-        late=(Awaited.BRINGING,),
+        late=(Awaited.RESTORES,),
         late_calls=("toolu_1",),
         unread_calls=("toolu_2",),
         found=(

@@ -3,12 +3,11 @@
 from typing import Any
 from uuid import UUID
 
-from mnemosyne.domain.history.effective import EffectiveTokens, find_last_uses, measure_session
+from mnemosyne.domain.history.effective import EffectiveTokens, measure_session
 from mnemosyne.domain.objects.events import FaultKind, Link, LinkRelation, ObjectFaulted, TurnAssessed
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event
-from mnemosyne.domain.session.goal_events import BroughtJudged
 from tests.domain.memory_objects import made
 from tests.projections.test_usage import began
 
@@ -76,11 +75,6 @@ def test_what_takes_its_place_or_is_made_of_it_is_no_use_of_it() -> None:
     later = made("b", 2, **links(LinkRelation.SUPERSEDES, "a"))
     derived = made("c", **links(LinkRelation.REFERENCES, "a"), role=Role.DERIVED)
     assert measured(made("a", 0), assessed(1), later, derived) == (100, 0)
-
-
-def test_what_was_brought_was_of_use_where_that_showed() -> None:
-    events = recorded(OPENED, made("a", 0), made("b", 2), BroughtJudged(at=1, branch="main", turn=2, used=("b",)))
-    assert find_last_uses(events) == {"b": 4}
 
 
 def test_a_branch_whose_beginning_was_lost_is_left_out() -> None:

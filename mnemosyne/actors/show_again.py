@@ -1,0 +1,79 @@
+"""Shows objects again that a person asked for, in the next request of their branch.
+
+The request waits ``Patience.restores`` for their contents. What is not there by then comes with a later request.
+"""
+
+import logging
+from collections.abc import Sequence
+
+import trio
+
+from mnemosyne.actors.bodies import Bodies
+from mnemosyne.actors.outside import Outside
+from mnemosyne.actors.texts import ObjectTexts
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.recall import show_again
+from mnemosyne.domain.recall.memory_calls import GrantedRestore
+from mnemosyne.domain.recall.show_again import PendingRestore, ShownAgain
+from mnemosyne.domain.session.events import BranchKind, TurnBegan
+from mnemosyne.domain.session.ground_events import Awaited
+from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
+from mnemosyne.domain.wire.transcript import Transcript
+from mnemosyne.errors import ContentForgotten, LogFailed
+
+log = logging.getLogger(__name__)
+
+_NEVER = frozenset({BranchKind.SIDE, BranchKind.COMPACTION, BranchKind.OPAQUE})
+
+
+class ShowAgain:
+    """Restores requested objects for the branches of one session."""
+
+    def __init__(self, bodies: Bodies, outside: Outside) -> None:
+        self._texts = ObjectTexts(bodies, outside)
+        self._outside = outside
+
+    async def restore(
+        self, session: Session, began: TurnBegan, read: Transcript, history: UpstreamHistory, *, strict: bool
+    ) -> ShownAgain:
+        """The history with the requested objects, and their restores; the history as it is and no restores if there
+        are none, the request has no place for them, or their contents are late. ``strict`` as in ``FromMemory``.
+        """
+        unchanged = ShownAgain(history=history)
+        branch = session.branches[began.branch]
+        granted = show_again.find_requested(session, began.branch)
+        if not granted or began.attempt > 1 or began.turn < branch.turns or branch.kind in _NEVER:
+            return unchanged
+        place = show_again.find_place(read, history, began.kept)
+        if place is None:
+            return unchanged
+        restores = await self._read_in_time(granted, session.memory, began.at)
+        if not restores:
+            log.info("turn %d of branch %s goes on without the objects to show again", began.turn, began.branch)
+            return unchanged
+        return show_again.show_again(history, place, restores, session, began, strict=strict)
+
+    async def _read_in_time(
+        self, granted: Sequence[GrantedRestore], known: Memory, at: int
+    ) -> Sequence[PendingRestore]:
+        until = trio.current_time() + self._outside.patience.restores
+        try:
+            return await self._outside.in_time(Awaited.RESTORES, until, lambda: self._read(granted, known, at)) or ()
+        except (ContentForgotten, LogFailed) as error:
+            self._outside.note_late(Awaited.RESTORES)
+            log.warning("objects to show again cannot be read: %s", error)
+            return ()
+
+    async def _read(self, granted: Sequence[GrantedRestore], known: Memory, at: int) -> Sequence[PendingRestore]:
+        restores = [await self._read_one(each, known, at) for each in granted]
+        return [each for each in restores if each is not None]
+
+    async def _read_one(self, granted: GrantedRestore, known: Memory, at: int) -> PendingRestore | None:
+        """A restore with its text; an L1 without a rendition is made now. None if no L1 can be made of the object."""
+        if granted.after is Fidelity.DETAILED and granted.after not in granted.object.renditions:
+            form = await self._texts.extract(granted.object.id, known, at)
+            return None if form is None else PendingRestore(granted=granted, text=form.text, form=form)
+        text, attached = await self._texts.read_at(granted.object, granted.after)
+        return PendingRestore(granted=granted, text=text, attached=[part.block for part in attached])

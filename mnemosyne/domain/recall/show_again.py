@@ -1,0 +1,118 @@
+"""Objects that a person asked to see again: restored behind the last message of their branch's next request."""
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from mnemosyne.domain.cost.tokens import Features, features_of_block
+from mnemosyne.domain.objects.decide import Restore, decide_all
+from mnemosyne.domain.objects.events import ObjectEvent
+from mnemosyne.domain.objects.faults import LIMITS, Spent
+from mnemosyne.domain.objects.fidelity import Cause
+from mnemosyne.domain.recall import memory_results
+from mnemosyne.domain.recall.memory_calls import GrantedRestore, restore
+from mnemosyne.domain.session.events import TurnBegan
+from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.summaries.forms import Extract
+from mnemosyne.domain.tools.memory_tools import MemoryRestore
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
+from mnemosyne.domain.wire.blocks import Block, has_results
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.transcript import Transcript
+
+
+@attrs.frozen(kw_only=True)
+class PendingRestore:
+    """A granted restore, with the text and the attachments of its object, and the L1 that was made for it, if any."""
+
+    granted: GrantedRestore
+    text: str
+    attached: Sequence[Block] = ()
+    form: Extract | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ShownAgain:
+    """The history with restored objects, and the ``events`` with the ``contents`` that these name."""
+
+    history: UpstreamHistory
+    events: tuple[ObjectEvent, ...] = ()
+    contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
+
+
+def find_requested(state: Session, branch: str) -> tuple[GrantedRestore, ...]:
+    """The objects that a person asked to see again, up to what the model could restore in one turn."""
+    granted, spent = list[GrantedRestore](), Spent()
+    for key, after in state.memory.view_of(branch).requested.items():
+        call = MemoryRestore(key, after, "")
+        answer = restore(state.memory, branch, call, spent, scales=state.stated_scales)
+        if isinstance(answer, GrantedRestore):
+            granted.append(answer)
+            spent = spent.after(answer.tokens)
+    return tuple(granted)
+
+
+def find_place(read: Transcript, history: UpstreamHistory, kept: int) -> int | None:
+    """The number of the element of the history behind which restored objects can stand: its last message, if the
+    request adds that and its role is the user's. None if there is no such element, or if it is a result of a tool in a
+    dialect where results hold no text of ours. Messages of the system behind it do not count.
+    """
+    last = next((number for number in _backwards(read.messages) if read.messages[number].role != "system"), -1)
+    messages = [history.dialect.history.message(element) for element in history.messages]
+    place = next((number for number in _backwards(messages) if messages[number].get("role") != "system"), None)
+    if place is None or last < kept or messages[place].get("role") != "user":
+        return None
+    return place if history.dialect is MESSAGES or not has_results(messages[place]["content"]) else None
+
+
+def _backwards(items: Sequence[object]) -> Iterator[int]:
+    return reversed(range(len(items)))
+
+
+def show_again(
+    history: UpstreamHistory,
+    place: int,
+    restores: Sequence[PendingRestore],
+    session: Session,
+    began: TurnBegan,
+    *,
+    strict: bool,
+) -> ShownAgain:
+    """The history with the objects behind the element ``place``, and their restores. ``strict`` tells the model to keep
+    to the records.
+    """
+    names = (memory_results.record_name(each.granted.object, each.granted.after) for each in restores)
+    block = memory_results.render_brought(list(zip(names, (each.text for each in restores), strict=True)))
+    block = memory_results.strictly(block) if strict else block
+    element = history.messages[place]
+    written = history.dialect.history.with_text(element, block, _list_attached(history, restores, session, began))
+    forms = [each.form for each in restores if each.form is not None]
+    shown = (
+        Restore(
+            at=began.at,
+            object=each.granted.object.id,
+            branch=began.branch,
+            turn=began.turn,
+            after=each.granted.after,
+            cause=Cause.PREFETCH,
+        )
+        for each in restores
+    )
+    messages = (*history.messages[:place], written, *history.messages[place + 1 :])
+    return ShownAgain(
+        history=attrs.evolve(history, messages=messages),
+        events=decide_all((*(form.command for form in forms), *shown), session.memory)[0],
+        contents=tuple(form.content for form in forms),
+    )
+
+
+def _list_attached(
+    history: UpstreamHistory, restores: Sequence[PendingRestore], session: Session, began: TurnBegan
+) -> list[Block]:
+    """The images and documents of the objects; none where the dialect takes none or they exceed a turn's limit."""
+    if not history.dialect.attaches:
+        return []
+    attached = [block for each in restores for block in each.attached]
+    estimator = session.memory.view_of(began.branch).estimator(began.model)
+    tokens = estimator.tokens(sum(map(features_of_block, attached), Features()))
+    return attached if tokens <= LIMITS.tokens else []

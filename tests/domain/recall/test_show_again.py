@@ -1,0 +1,106 @@
+"""An object that a person asked to see again is restored behind the last message of the next request."""
+
+import json
+
+import pytest
+
+from mnemosyne.domain.objects.decide import Request, decide_all
+from mnemosyne.domain.objects.events import ObjectRestored
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.recall import show_again
+from mnemosyne.domain.recall.show_again import PendingRestore, find_place, find_requested
+from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.upstream_history import UpstreamHistory
+from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.chat import CHAT
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.dialects import lane_of
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.responses import RESPONSES
+from mnemosyne.domain.wire.transcript import Transcript
+from tests.domain.asking import Json, began, said
+from tests.domain.remembered import BRANCH, created, degraded, remembered
+
+RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "done"}]}
+SYSTEM = said("system", "Today is Monday.")
+TALK = [said("user", "Read the notes."), said("assistant", "They are read.")]
+NOTES = "The proxy gives up after eight, so make seven retries."
+
+
+def sent(messages: list[Json], dialect: Dialect = MESSAGES) -> tuple[Transcript, UpstreamHistory]:
+    body = json.dumps({"model": "m", "max_tokens": 9, dialect.array: messages}).encode()
+    read = transcript.read(body, lane=lane_of(dialect, None)).transcript
+    client = [read.message_bytes(number) for number in range(len(read.messages))]
+    return read, upstream_history.first(client, dialect=dialect)
+
+
+def requested(count: int = 1) -> Memory:
+    """Objects of which a branch shows only stubs, and that a person asked to see again."""
+    objects = [created(f"abc234{number}", 2 * number + 1) for number in range(count)]
+    memory = remembered(*objects, *(degraded(each.object, Fidelity.STUB) for each in objects))
+    asked = (
+        Request(at=1, object=each.object, branch=BRANCH, turn=9, after=Fidelity.FULL, reason="r") for each in objects
+    )
+    return decide_all(asked, memory)[1]
+
+
+@pytest.mark.parametrize("last", [said("user", "Thanks."), said("user", "What did we decide?"), RESULT])
+def test_objects_stand_behind_whatever_message_comes_last(last: Json) -> None:
+    session = Session(memory=requested())
+    (granted,) = find_requested(session, BRANCH)
+    read, history = sent([*TALK, last])
+    place = find_place(read, history, kept=2)
+    assert place == 2
+    restores = [PendingRestore(granted=granted, text=NOTES)]
+    shown = show_again.show_again(history, place, restores, session, began(kept=2), strict=False)
+    grown, (restored,) = shown.history, shown.events
+    blocks = json.loads(grown.messages[2])["content"]
+    assert blocks[:-1] == last["content"]
+    assert NOTES in blocks[-1]["text"]
+    assert isinstance(restored, ObjectRestored)
+    assert (restored.object, restored.after, restored.cause) == ("abc2340", Fidelity.FULL, Cause.PREFETCH)
+    assert grown.messages[:2] == history.messages[:2]
+
+
+@pytest.mark.parametrize("behind", [[], [SYSTEM], [SYSTEM, SYSTEM]])
+def test_messages_of_the_system_behind_the_last_one_do_not_hide_it(behind: list[Json]) -> None:
+    assert find_place(*sent([*TALK, said("user", "Thanks."), *behind]), kept=2) == 2
+
+
+def test_a_message_that_was_sent_before_is_left_as_it_is() -> None:
+    assert find_place(*sent([*TALK, said("user", "Thanks."), SYSTEM]), kept=3) is None
+
+
+@pytest.mark.parametrize("messages", [[], TALK, [SYSTEM]])
+def test_without_a_last_message_of_the_user_there_is_no_place(messages: list[Json]) -> None:
+    assert find_place(*sent(messages), kept=0) is None
+
+
+def test_no_more_objects_come_back_in_one_turn_than_the_model_could_restore() -> None:
+    granted = find_requested(Session(memory=requested(5)), BRANCH)
+    assert [each.object.id for each in granted] == ["abc2340", "abc2341", "abc2342"]
+
+
+def test_an_object_that_nobody_asked_for_does_not_come_back() -> None:
+    gone = remembered(created("abc2340", 1), degraded("abc2340", Fidelity.STUB))
+    assert find_requested(Session(memory=gone), BRANCH) == ()
+
+
+def test_behind_a_result_that_is_an_element_of_its_own_there_is_no_place() -> None:
+    call = {"id": "t", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    ran: list[Json] = [
+        {"role": "user", "content": "Do it."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "t", "content": "done"},
+    ]
+    assert find_place(*sent(ran, CHAT), kept=2) is None
+    done: list[Json] = [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "Thanks."}]
+    assert find_place(*sent([*ran, *done], CHAT), kept=2) == 4
+    items: list[Json] = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Do it."}]},
+        {"type": "function_call", "call_id": "t", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "t", "output": "done"},
+    ]
+    assert find_place(*sent(items, RESPONSES), kept=2) is None

@@ -1,0 +1,109 @@
+"""What a person asks to see again comes back with the next request, through the whole of a managing proxy."""
+
+import json
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from mnemosyne.actors.texts import ObjectTexts
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectRestored, ObjectSummarized
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
+from mnemosyne.services.pins import restore
+from tests.actors.support import PATIENT
+from tests.golden.archived import Archived
+from tests.http.evicting import DECIDED, RECALL, exchange, indexed_stage, read_and_gone, result
+from tests.http.managing import Client, Stage, assert_nothing_of_ours, assert_prefixes, bare, text, think
+from tests.http.test_epochs import TOOLS, answer, epochs_of, read
+
+OURS = "Not the user's words"
+
+
+async def ask_back(stage: Stage) -> str:
+    """A person asks to see the evicted file again; its id."""
+    made = [each for each in await stage.events() if isinstance(each, ObjectCreated)]
+    first = next(each.object for each in made if each.source_key == "/docs/notes.md")
+    archive: Any = Archived(stage.log, stage.log, stage.process.journal)  # type: ignore[arg-type]
+    asked = {"session": str(await stage.stream()), "branch": "main", "reason": "a person", "correlation_id": "p"}
+    await restore(archive, first, at=1_700_000_000_000_000, **asked)
+    return first
+
+
+async def restored_in(stage: Stage) -> list[ObjectRestored]:
+    return [each for each in await stage.events() if isinstance(each, ObjectRestored)]
+
+
+async def test_it_stands_behind_the_next_prompt_and_stays_in_the_requests_after_it() -> None:
+    async with indexed_stage() as stage:
+        client = Client(stage.url, tools=TOOLS)
+        await read_and_gone(client, stage)
+        object_id = await ask_back(stage)
+        await exchange(client, stage, "Thanks.", [think(), text("Yes.")])
+        typed, added = bare(stage.upstream[-1]["messages"][-1]["content"])
+        assert typed == text("Thanks.")
+        assert added["text"].startswith(OURS)
+        assert DECIDED in added["text"]
+        (event,) = await restored_in(stage)
+        assert (event.object, event.after, event.cause) == (object_id, Fidelity.FULL, Cause.PREFETCH)
+        await exchange(client, stage, "Go on.", [think(), text("Well.")])
+        assert_prefixes(stage.upstream[-2:])
+        assert json.dumps(stage.upstream[-1]).count(DECIDED) == 1
+        assert_nothing_of_ours(client)
+
+
+async def test_an_object_too_large_for_one_turn_comes_back_at_an_l1_that_is_made_and_recorded_then() -> None:
+    async with indexed_stage() as stage:
+        client = Client(stage.url, tools=TOOLS)
+        await read_and_gone(client, stage, size=600)
+        object_id = await ask_back(stage)
+        assert not [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
+        await exchange(client, stage, "Thanks.", [think(), text("Yes.")])
+        (made,) = [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
+        (event,) = await restored_in(stage)
+        assert (made.object, made.fidelity) == (event.object, event.after) == (object_id, Fidelity.DETAILED)
+        stored = (await stage.log.fetch(await stage.stream(), [made.text]))[made.text].decode()
+        assert stored in bare(stage.upstream[-1]["messages"][-1]["content"])[-1]["text"]
+        await exchange(client, stage, "Go on.", [think(), text("Well.")])
+        assert_prefixes(stage.upstream[-2:])
+
+
+async def test_it_comes_in_the_middle_of_a_run_of_tool_calls() -> None:
+    async with indexed_stage() as stage:
+        client = Client(stage.url, tools=TOOLS)
+        await read_and_gone(client, stage)
+        answer(stage, [think(), read("/docs/other.md")], [think(), text("Read.")])
+        message = await client.turn(text("Read the other one."))
+        await ask_back(stage)
+        await client.turn(result(message["content"][-1], "it says nothing"))
+        blocks = bare(stage.upstream[-1]["messages"][-1]["content"])
+        assert [each["type"] for each in blocks] == ["tool_result", "text"]
+        assert DECIDED in blocks[-1]["text"]
+
+
+async def test_contents_that_are_late_come_with_the_request_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: object) -> Any:
+        await trio.sleep_forever()
+
+    async with indexed_stage(patience=attrs.evolve(PATIENT, restores=0.05)) as stage:
+        client = Client(stage.url, tools=TOOLS)
+        await read_and_gone(client, stage)
+        await ask_back(stage)
+        with monkeypatch.context() as patch:
+            patch.setattr(ObjectTexts, "read_at", never)
+            await exchange(client, stage, "Thanks.", [think(), text("Yes.")])
+        assert await restored_in(stage) == []
+        assert DECIDED not in json.dumps(stage.upstream[-1])
+        await exchange(client, stage, "Go on.", [think(), text("Well.")])
+        assert DECIDED in json.dumps(stage.upstream[-1])
+
+
+async def test_nothing_comes_back_that_nobody_asked_for_whatever_the_user_types() -> None:
+    async with indexed_stage() as stage:
+        client = Client(stage.url, tools=TOOLS)
+        await read_and_gone(client, stage)
+        for typed in (RECALL, "Look at /docs/notes.md again.", "ok, do it"):
+            await exchange(client, stage, typed, [think(), text("Well.")])
+            assert bare(stage.upstream[-1]["messages"][-1]["content"]) == [text(typed)]
+        assert await restored_in(stage) == []
+        assert len(await epochs_of(stage)) >= 1

@@ -26,6 +26,7 @@ from tests.http.managing import (
     assert_prefixes,
     look_for,
     open_stage,
+    restore,
     text,
     think,
 )
@@ -369,3 +370,67 @@ async def test_memory_tools_answer_with_the_file_and_never_with_the_reference() 
         assert "ledger.py" in found
         assert reference.object not in found
         assert STUB not in found
+
+
+NEVER_HELD = ["recorded late", "continued", "hook", "agent"]
+"""Conversations that a client answers with a reference to what they never held: the proxy was started in their midst,
+they go on from a summary, or they share what another conversation of their client has read. A hook of Claude Code
+2.1.300 that is an agent does so, and sends no header that tells it from a new session.
+"""
+
+
+async def read_what_was_never_held(stage: Stage, kind: str) -> tuple[Client, Json]:
+    """Such a conversation, up to the reference."""
+    client = client_of(stage)
+    if kind in ("hook", "agent"):
+        await evict(client, stage, [read(LEDGER)], WHOLE)
+        headers = {"x-claude-code-agent-id": "x"} if kind == "agent" else {}
+        client = Client(stage.url, tools=client.tools, headers=client.headers | headers)
+    opening = "This session is being continued from a previous conversation that ran out of context. Summary: it went."
+    answer(stage, [think(), read(LEDGER)])
+    message = await client.turn(text(opening if kind == "continued" else "Verify it."))
+    return client, await bring(client, stage, message, STUB)
+
+
+@pytest.mark.parametrize("kind", NEVER_HELD)
+async def test_a_reference_to_what_a_conversation_never_held_is_sent_as_it_is(kind: str) -> None:
+    async with open_stage(window=ROOMY) as stage:
+        client, message = await read_what_was_never_held(stage, kind)
+        assert last_results(stage)[0]["content"] == STUB
+        sent = len(stage.upstream)
+        await reads(client, stage, message, 2, first=40, size=10)
+        assert_prefixes(stage.upstream[sent - 1 :])
+        assert NEEDLE not in json.dumps(stage.upstream[-1])
+        assert not [each for each in await stage.events() if isinstance(each, ObjectFaulted | ObjectRestored)]
+        assert violations(stage) == []
+        await stage.rounds()
+
+
+@pytest.mark.parametrize("mode", [Mode.MANAGE, Mode.OBSERVE])
+@pytest.mark.parametrize("kind", NEVER_HELD)
+async def test_a_reference_to_what_a_conversation_never_held_is_no_version_and_no_answer(kind: str, mode: Mode) -> None:
+    async with open_stage(window=ROOMY, mode=mode) as stage:
+        client, message = await read_what_was_never_held(stage, kind)
+        message = await reads(client, stage, message, 2, first=40, size=10)
+        events = await stage.events()
+        (reference,) = [each for each in events if isinstance(each, ObjectCreated) and UNCHANGED in each.tags]
+        assert (reference.source_key, reference.admission.admitted) == (None, False)
+        assert not [each for each in events if isinstance(each, ObjectSuperseded)]
+        assert len(await ledger_objects(stage)) == (kind in ("hook", "agent"))
+        if mode is Mode.MANAGE:
+            answer(stage, [think(), look_for(f"{LEDGER} unchanged"), restore(reference.object)], [read("/x.py")])
+            await client.turn(*results_of(message))
+            assert all(STUB not in json.dumps(each) for each in last_results(stage))
+
+
+async def test_a_server_that_starts_again_leaves_a_reference_alone_to_what_it_never_recorded() -> None:
+    async with open_stage(window=ROOMY) as stage:
+        client, message = await read_what_was_never_held(stage, "recorded late")
+        message = await ask(client, stage, message, [read(LEDGER)])
+        async with open_stage(window=ROOMY, log=stage.log, standin=stage.standin) as again:
+            client.url = again.url
+            message = await bring(client, again, message, STUB)
+            assert last_results(again)[0]["content"] == STUB
+            await reads(client, again, message, 1, first=40, size=10)
+            assert_prefixes(again.upstream)
+            await again.rounds()

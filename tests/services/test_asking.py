@@ -2,13 +2,18 @@
 
 import pytest
 
+from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.recall.object_search import Filter, text_in_index
+from mnemosyne.domain.wire.rereads import WORDINGS, RefersTo
 from mnemosyne.errors import ContentForgotten, NotFound
 from mnemosyne.services import memories
 from mnemosyne.services.asking import MemoryAnswer, ask
 from mnemosyne.services.forgetting import forget
-from tests.services.talking import Talk
-from tests.services.test_search import Everything, twice_read
+from mnemosyne.services.search import search
+from tests.services.talking import Talk, assistant, body, talking, user
+from tests.services.test_search import Everything, read, twice_read
+
+STUB = next(each.text for each in WORDINGS if each.refers_to is RefersTo.EARLIER_RESULT)
 
 
 async def asked(talk: Talk, question: str, **chosen: str) -> MemoryAnswer:
@@ -37,3 +42,23 @@ async def test_a_branch_that_is_not_there_and_a_forgotten_session_are_refused() 
     await forget(talk.archive, talk.stream, lambda: 1, "c")
     with pytest.raises(ContentForgotten):
         await asked(talk, "how many?")
+
+
+@pytest.mark.parametrize(
+    "question", ["src/pool.py", "what does pool.py hold?", STUB, "Read src/pool.py again: unchanged"]
+)
+@pytest.mark.parametrize("held", [False, True])
+async def test_a_clients_reference_to_a_file_is_no_answer_whether_or_not_the_file_is_on_record(
+    question: str, held: bool
+) -> None:
+    file = read(1, "src/pool.py", "max_connections = 20\n" * 100) if held else []
+    async with talking() as talk:
+        messages = [user("Look."), *file, *read(2, "src/pool.py", STUB), assistant("Seen."), user("Go on.")]
+        await talk.ask(body(messages))
+        again = [*messages, assistant("Yes."), *read(3, "src/pool.py", STUB), assistant("Seen."), user("Go on.")]
+        await talk.ask(body(again))
+    answer = await asked(talk, question)
+    found = await search(talk.archive, Everything(talk), talk.stream, question, Filter(), 9)
+    assert not any(STUB in each.quote.text for each in answer.cited)
+    assert not any(UNCHANGED in each.object.tags for each in found.found)
+    assert bool(answer.cited) == held or question not in ("src/pool.py", "what does pool.py hold?")

@@ -142,6 +142,11 @@ def grant_restore(
     each = own(memory, branch, call.object_id)
     if isinstance(each, RefusedCall):
         return each
+    if UNCHANGED in each.tags:
+        return RefusedCall(
+            f"{MARK}{each.id} says only that a file had not changed, and the content that this refers to is not on"
+            " record. Print the file with a command."
+        )
     each = size_object(each, scales)
     before = memory.view_of(branch).fidelity_of(each.id)
     if before is Fidelity.FULL:

@@ -9,7 +9,7 @@ import attrs
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_searched
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.full_text import full_text
-from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.objects.kinds import UNCHANGED, ObjectKind
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.quoting import LEAST_COVERAGE
 from mnemosyne.domain.recall.ranking import WHOLE, blend
@@ -107,6 +107,7 @@ class Filter:
         first, last = self.turns or (each.first_turn, each.last_turn)
         return (
             not each.forgotten
+            and UNCHANGED not in each.tags  # it holds none of the file that its client says is unchanged
             and self.kind in (None, each.kind)
             and (self.tag is None or self.tag in each.tags)
             and each.first_turn <= last

@@ -3,6 +3,7 @@
 from functools import reduce
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from mnemosyne.domain.objects.events import (
 )
 from mnemosyne.domain.objects.faults import LIMITS, EvictionTurns, FaultLimits, Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
-from mnemosyne.domain.objects.kinds import ObjectKind, Role
+from mnemosyne.domain.objects.kinds import UNCHANGED, ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, last_protected_turn
 from mnemosyne.domain.recall.memory_calls import (
@@ -288,3 +289,14 @@ def test_a_definition_is_for_a_tool_that_the_client_has() -> None:
         assert "Did you mean" in refused(definition(OF_TOOLS, MemoryTool(asked_for), Spent()))
     assert "There are Read, mcp__atlas__turn_page." in refused(definition(OF_TOOLS, MemoryTool("zebra"), Spent()))
     assert "in full" in refused(definition({}, MemoryTool("Read"), Spent()))
+
+
+def test_a_reference_comes_back_as_what_it_refers_to_and_where_that_is_not_on_record_not_at_all() -> None:
+    file = created("abc2345")
+    reference = created("abd2345", 3, source_key=None, tags=(UNCHANGED, "whole"), links=())
+    linked = attrs.evolve(reference, links=(Link(LinkRelation.REFERENCES, file.object),))
+    gone = (degraded("abc2345", Fidelity.EVICTED), degraded("abd2345", Fidelity.EVICTED))
+    asked_for = asked(object_id="abd2345")
+    assert granted(restore(remembered(file, linked, *gone), BRANCH, asked_for, Spent())).object.id == "abc2345"
+    for state in (remembered(file, reference, *gone), remembered(linked, gone[1]), remembered(reference)):
+        assert "is not on record" in refused(restore(state, BRANCH, asked_for, Spent()))

@@ -82,6 +82,7 @@ def create_pages(holdings: Holdings, access: Access) -> QuartTrio:
 
     @app.before_request
     async def admit() -> Response | None:
+        await request.get_data()  # an answer before the end of the body can leave the connection behind it stuck
         refused = await _admit(access)
         if refused is None and not request.path.startswith(STATIC):
             await holdings.wait_until_tried()

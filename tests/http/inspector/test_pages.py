@@ -6,9 +6,11 @@ import re
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.app.pages import OpenHoldings
 from mnemosyne.app.simulations import Simulations
@@ -367,6 +369,22 @@ async def test_while_the_database_is_away_the_page_says_so_and_comes_back_by_its
     assert response.status_code == 503
     assert "The database is away" in text
     assert "data-again" in text
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/-/api/v1/recall"), ("POST", "/-/nowhere"), ("DELETE", "/-/session/x")]
+)
+async def test_no_answer_leaves_before_the_whole_body_has_come(tmp_path: Path, method: str, path: str) -> None:
+    """The connection is used again, and an answer in the middle of a body could leave it stuck."""
+    holdings = OpenHoldings(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
+    client: Any = create_pages(holdings, Access(TOKEN, PageLinks(tmp_path), lambda: NOW)).test_client()
+    async with client.request(path, method=method) as connection:
+        await connection.send(b"{}")
+        await wait_all_tasks_blocked()
+        assert connection.status_code is None
+        await connection.send_complete()
+        response = await connection.as_response()
+    assert response.status_code == 401
 
 
 async def test_a_forgotten_session_is_listed_without_its_words_and_its_turns_say_why(dsn: str, tmp_path: Path) -> None:

@@ -79,9 +79,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_handover.py": (
         "who hands over and who takes over show only in what a command says, and when it ends",
-        "handover cli/handed app/command_process",
+        "handover cli/handed",
     ),
-    "app/test_page_process.py": ("what is started on demand shows in what the demand gets", "app/on_demand"),
     "cli/test_sessions.py": ("a session is listed with its branches", "cli/branches"),
     "cli/test_sql.py": ("what a value looks like shows in what the command prints", "cli/query_answers"),
     "cli/test_ask.py": ("what is put together shows in what the command prints", "app/asking"),
@@ -108,10 +107,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "one index: its rows, its search and who fills it",
         "adapters/postgres/object_index_rows adapters/postgres/object_index_search adapters/postgres/object_indexer"
         " projections/object_index",
-    ),
-    "adapters/postgres/test_reconnecting_log.py": (
-        "a log is kept open for those who meet a database that goes away",
-        "app/keeping",
     ),
     "projections/test_event_views.py": ("it is how projections see the log", "adapters/postgres/event_views"),
     "projections/test_postgres.py": (
@@ -153,7 +148,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "services/test_exporting.py": ("the format is what comes back", "services/export_format"),
     "cli/test_search.py": (
         "a search is what is opened for it, and what it prints",
-        "app/conversations app/object_index app/read_models cli/search_file cli/index cli/read_models",
+        "app/object_index app/read_models cli/index cli/read_models",
     ),
     "test_cli_reading.py": (
         "commands that read one stored session",
@@ -163,7 +158,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "what all commands have in common",
         "cli/completion cli/config cli/group cli/serve cli/settings errors",
     ),
-    "cli/test_run.py": ("a link is given at a terminal", "cli/page_link"),
     "cli/test_fork.py": ("a fork is where it begins, and how it goes on", "cli/forking"),
     "cli/test_off.py": ("to switch is a command", "services/switching"),
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),

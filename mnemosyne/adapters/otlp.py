@@ -2,50 +2,28 @@
 message that has been stable since its version 1.
 """
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx2
 
 from mnemosyne import __version__
-from mnemosyne.adapters.outbound import open_client
 from mnemosyne.errors import UpstreamFailed
 from mnemosyne.services.spans import TraceSpan
-
-log = logging.getLogger(__name__)
-
-SECONDS = 10.0
-"""How long a collector may take."""
 
 _KINDS = {"internal": 1, "server": 2, "client": 3}
 _FAILED = 2
 
 
-class SpanCollector:
-    """The collector at ``endpoint``, whose path for spans is ``/v1/traces``. Use it as an async context manager."""
-
-    def __init__(self, endpoint: str) -> None:
-        self._url = f"{endpoint}/v1/traces"
-        self._http, ignored = open_client(endpoint, timeout=SECONDS)
-        for sentence in ignored:
-            log.warning("%s", sentence)
-
-    async def __aenter__(self) -> "SpanCollector":
-        await self._http.__aenter__()
-        return self
-
-    async def __aexit__(self, *exc: Any) -> None:
-        await self._http.__aexit__(*exc)
-
-    async def send(self, spans: Iterable[TraceSpan]) -> None:
-        """Send them together. Raises UpstreamFailed where the collector does not take them."""
-        try:
-            response = await self._http.post(self._url, json=write_request(spans))
-        except httpx2.HTTPError as error:
-            raise UpstreamFailed(f"no answer from {self._url}: {type(error).__name__}") from None
-        if response.status_code >= 300:
-            raise UpstreamFailed(f"{self._url} answers {response.status_code}")
+async def send_spans(client: httpx2.AsyncClient, endpoint: str, spans: Iterable[TraceSpan]) -> None:
+    """Send spans together to the collector at ``endpoint``. Raises UpstreamFailed where it does not take them."""
+    url = f"{endpoint}/v1/traces"
+    try:
+        response = await client.post(url, json=write_request(spans))
+    except httpx2.HTTPError as error:
+        raise UpstreamFailed(f"no answer from {url}: {type(error).__name__}") from None
+    if response.status_code >= 300:
+        raise UpstreamFailed(f"{url} answers {response.status_code}")
 
 
 def write_request(spans: Iterable[TraceSpan]) -> dict[str, Any]:

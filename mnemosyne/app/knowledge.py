@@ -13,24 +13,16 @@ from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.ports import EventLog, Journal
 from mnemosyne.errors import FolderSilent
 from mnemosyne.services.knowledge import KnowledgeDesk, Meaning
-from mnemosyne.services.sessions import Archive
 
 
 def open_desk(
-    archive: Archive,
+    book: KnowledgeBook,
     tenant: str,
     folder: Path | None,
     source: EntrySource = EntrySource.USER,
     meaning: Meaning | None = None,
 ) -> KnowledgeDesk:
     """What is known as it is seen from a folder; without one, what holds everywhere."""
-    return open_desk_of(KnowledgeBook(archive.events, archive.journal), tenant, folder, source, meaning)
-
-
-def open_desk_of(
-    book: KnowledgeBook, tenant: str, folder: Path | None, source: EntrySource, meaning: Meaning | None = None
-) -> KnowledgeDesk:
-    """The same, over a book that is kept."""
     if folder is None:
         return KnowledgeDesk(book, tenant, source=source, meaning=meaning)
     folder = folder.absolute()

@@ -17,6 +17,7 @@ from mnemosyne.app.read_models import open_read_models
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS
 from mnemosyne.config import Config
 from mnemosyne.data_dir import local_token, prepare_data_dir
+from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.http.serving import bind, bound_url_of, run_hypercorn
 
@@ -32,7 +33,9 @@ async def open_tools(config: Config, folder: Path, say: Callable[[str], None]) -
         await nursery.start(journal.run)
         try:
             meaning = EntryMeaning(config.data_dir)
-            desk = open_desk(models.archive, config.tenant, folder, EntrySource.AGENT, meaning)
+            desk = open_desk(
+                KnowledgeBook(models.archive.events, journal), config.tenant, folder, EntrySource.AGENT, meaning
+            )
             yield AgentTools(models, desk, folder)
         finally:
             with trio.CancelScope(shield=True):

@@ -41,7 +41,7 @@ def indexer_of(index: PostgresObjectIndex, database: Database, report: Report = 
 
 async def fill_index(models: OpenReadModels, *, anew: bool = False) -> PostgresObjectIndex:
     """The index of objects with all that the log holds; ``anew``: made again, but for vectors."""
-    index = await index_as_it_is(models)
+    index = await open_index(models.config, models.database)
     if anew:
         await models.refresh((OBJECT_INDEX,))
         await index.clear()
@@ -66,8 +66,3 @@ async def catch_up(models: OpenReadModels, index: PostgresObjectIndex) -> None:
         standing = await index.standing()
         total = standing.missing + standing.unembedded
         await indexer_of(index, models.database, report).catch_up()
-
-
-async def index_as_it_is(models: OpenReadModels) -> PostgresObjectIndex:
-    """The index of objects as it is."""
-    return await open_index(models.config, models.database)

@@ -21,8 +21,8 @@ from mnemosyne.adapters.postgres.cached_event_log import CachedEventLog
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.adapters.postgres.leading import lag, tell_progress
-from mnemosyne.app.knowledge import open_desk_of
-from mnemosyne.app.object_index import fill_index, index_as_it_is
+from mnemosyne.app.knowledge import open_desk
+from mnemosyne.app.object_index import fill_index, open_index
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.settings import session_budget
 from mnemosyne.app.simulations import Simulations
@@ -124,7 +124,7 @@ class OpenHoldings:
 
     async def desk(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeDesk:
         return await trio.to_thread.run_sync(
-            open_desk_of, self.book, self._config.tenant, folder, source, self._meaning, abandon_on_cancel=True
+            open_desk, self.book, self._config.tenant, folder, source, self._meaning, abandon_on_cancel=True
         )
 
     def desk_of(self, project: str | None) -> KnowledgeDesk:
@@ -143,7 +143,9 @@ class OpenHoldings:
     async def index(self) -> CrossSessionIndex:
         models = self.models
         # Whoever leads fills it; a page would wait for as long as that takes.
-        return await (index_as_it_is if (await lag(models.database)).led else fill_index)(models)
+        if (await lag(models.database)).led:
+            return await open_index(models.config, models.database)
+        return await fill_index(models)
 
     async def beyond(self, position: int) -> tuple[int, frozenset[UUID]]:
         gone, last = self._gone, position

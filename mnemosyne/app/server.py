@@ -18,24 +18,28 @@ from mnemosyne.actors.owners import MemoryOwners
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import TurnOpener
 from mnemosyne.adapters.helpers.opening import check_helper
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.directory import PostgresDirectory
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal
-from mnemosyne.adapters.postgres.reconnecting_log import ReconnectingLog
+from mnemosyne.adapters.postgres.nodes import SERVER, name_of
+from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.adapters.upstream import HttpUpstream
-from mnemosyne.app.command_process import open_commands
 from mnemosyne.app.discovery import off_sentence
 from mnemosyne.app.freed_memory import return_when_quiet
-from mnemosyne.app.keeping import keep_open
 from mnemosyne.app.launch import as_variables
 from mnemosyne.app.logs import log_turns
 from mnemosyne.app.metrics import ServerMetrics
-from mnemosyne.app.page_process import open_pages
+from mnemosyne.app.object_index import open_index
+from mnemosyne.app.on_demand import open_commands, open_pages
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.reloading import Reloader, reload_on_hangup
 from mnemosyne.app.settings import settings_of
-from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
+from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec, open_database, open_views
 from mnemosyne.app.supervising import Supervisor
 from mnemosyne.app.tracing import SpanSender
 from mnemosyne.app.turns import open_registry
+from mnemosyne.backoff import backoff
 from mnemosyne.config import Config, upstreams_of
 from mnemosyne.data_dir import (
     BYPASS_FILE,
@@ -51,7 +55,7 @@ from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.exchange import Reachability
-from mnemosyne.errors import LogFailed, NotFound
+from mnemosyne.errors import BadConfiguration, LogFailed, NotFound
 from mnemosyne.http.app import create_app
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
@@ -65,6 +69,9 @@ from mnemosyne.services.tally import RecordTally
 from mnemosyne.upstreams import list_takers
 
 log = logging.getLogger(__name__)
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds between attempts to open the database."""
 
 OPENING_SECONDS = 5.0
 """How long the start waits for the database before it takes requests without one."""
@@ -326,3 +333,29 @@ def collect_rarely() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
+
+
+async def keep_open(config: Config, event_log: ReconnectingLog) -> None:
+    """Keep the server's log open for as long as this runs: open it, and open it again when it failed."""
+    pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
+    while True:
+        try:
+            async with open_database(config, name_of(SERVER)) as database:
+                index = await open_index(config, database)
+                events = PostgresEventLog(database, event_codec())
+                directory = PostgresDirectory(database, event_codec(), open_views(database))
+                opened = OpenLog(database, events, PostgresContentStore(database), index, directory)
+                with event_log.holding(opened):
+                    log.info("the log is open")
+                    pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
+                    await trio.sleep_forever()
+        except (LogFailed, BadConfiguration) as error:
+            reason = f"{str(error).rstrip('.')}."
+            event_log.away(reason)
+            pause = next(pauses)
+            log.error(
+                "the log cannot be opened: %s Requests go through and wait in memory for it; next attempt in %g s.",
+                reason,
+                pause,
+            )
+            await trio.sleep(pause)

@@ -4,9 +4,11 @@ import logging
 from collections.abc import Callable
 from typing import Never
 
+import httpx2
 import trio
 
-from mnemosyne.adapters.otlp import SpanCollector
+from mnemosyne.adapters.otlp import send_spans
+from mnemosyne.adapters.outbound import open_client
 from mnemosyne.domain.ports import Append
 from mnemosyne.errors import LogFailed, UpstreamFailed
 from mnemosyne.services.spans import SpanMaker, TraceSpan
@@ -14,6 +16,9 @@ from mnemosyne.services.spans import SpanMaker, TraceSpan
 log = logging.getLogger(__name__)
 
 SEND_SECONDS = 2.0
+
+ANSWER_SECONDS = 10.0
+"""How long a collector may take."""
 
 MOST_WAITING = 4096
 """Spans that wait. Beyond, the newest are dropped: no turn waits for a collector."""
@@ -41,23 +46,26 @@ class SpanSender:
 
     async def run(self) -> Never:
         """Send what waits, until cancelled; then once more."""
-        async with SpanCollector(self._endpoint) as collector:
+        client, ignored = open_client(self._endpoint, timeout=ANSWER_SECONDS)
+        for sentence in ignored:
+            log.warning("%s", sentence)
+        async with client:
             is_well = True
             try:
                 while True:
                     await trio.sleep(SEND_SECONDS)
-                    is_well = await self._send(collector, is_well)
+                    is_well = await self._send(client, is_well)
             finally:
                 with trio.move_on_after(SEND_SECONDS, shield=True):
-                    await self._send(collector, is_well)
+                    await self._send(client, is_well)
 
-    async def _send(self, collector: SpanCollector, was_well: bool) -> bool:
+    async def _send(self, client: httpx2.AsyncClient, was_well: bool) -> bool:
         """Whether what waited could be sent; what could not is dropped. A change is said once."""
         spans, self._waiting = self._waiting, []
         if not spans:
             return was_well
         try:
-            await collector.send(spans)
+            await send_spans(client, self._endpoint, spans)
         except UpstreamFailed as error:
             self._dropped += len(spans)
             if was_well:

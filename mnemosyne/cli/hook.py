@@ -72,10 +72,11 @@ def read_block(event: "HookEvent", config: "Config") -> str:
     """What a session is told that begins in this folder."""
     from mnemosyne.app.knowledge import open_desk
     from mnemosyne.app.process import now
+    from mnemosyne.domain.knowledge.book import KnowledgeBook
     from mnemosyne.times import render_day
 
     async def compose(storage: "Storage") -> str:
-        desk = open_desk(storage, config.tenant, event.folder)
+        desk = open_desk(KnowledgeBook(storage.events, storage.journal), config.tenant, event.folder)
         block = await desk.compose_block(event.prompt, now(), render_day)
         return "" if block is None else block.text
 

@@ -2,7 +2,7 @@
 
 import click
 
-from mnemosyne.app.object_index import fill_index, index_as_it_is
+from mnemosyne.app.object_index import fill_index, open_index
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.read_models import with_read_models
@@ -42,7 +42,7 @@ def drop(**options: object) -> None:
     """Take the index away. Nothing else is lost: search across all sessions reads every vector again."""
 
     async def work(models: OpenReadModels) -> bool:
-        return await (await index_as_it_is(models)).drop_near_index()
+        return await (await open_index(models.config, models.database)).drop_near_index()
 
     there = with_read_models(log_of(options), work)
     say("The index is gone." if there else "There was no index.")

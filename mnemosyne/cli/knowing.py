@@ -16,6 +16,7 @@ from mnemosyne.cli.printing import local_time, print_json, print_table, say
 from mnemosyne.cli.reading import json_option, with_log
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.since import start_of
+from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment
 from mnemosyne.services.memory_api import ApiCall, Arguments
 from mnemosyne.services.memory_operations import BY_NAME, PLACE, SOURCE, TIME, WRITER, KnowledgeOperation
@@ -44,8 +45,8 @@ def with_desk(options: dict[str, Any], work: Callable[[KnowledgeDesk, Storage], 
     config = configuration(options)
 
     async def run(storage: Storage) -> Result:
-        meaning = EntryMeaning(config.data_dir)
-        return await work(open_desk(storage, config.tenant, folder, meaning=meaning), storage)
+        book, meaning = KnowledgeBook(storage.events, storage.journal), EntryMeaning(config.data_dir)
+        return await work(open_desk(book, config.tenant, folder, meaning=meaning), storage)
 
     return with_log(config, run)
 

@@ -114,7 +114,7 @@ def run(
     command = _go_on_from(recorded, fork, config, with_files=with_files) if fork is not None else recorded
     with _server(config) as (url, started):
         if sys.stderr.isatty():
-            from mnemosyne.cli.page_link import page_line
+            from mnemosyne.cli.serve import page_line
 
             _say(page_line(config, url))
         _say_what_does_not_hold(command, config, url, joined=started is None)

@@ -1,6 +1,9 @@
 """``mnemosyne search``: find what a session remembers, or messages of a conversation, by words and by meaning."""
 
+import os
 import re
+import sys
+from collections.abc import Hashable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,22 +12,30 @@ import click
 
 from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.read_models import OpenReadModels
-from mnemosyne.cli.printing import print_json, say
+from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import log_of
-from mnemosyne.cli.search_file import HINT, search_file
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import source_text, turns_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.object_search import Filter
+from mnemosyne.domain.recall.retrieval import Hit
 from mnemosyne.figures import plural, printable
 from mnemosyne.services import search as searching
 from mnemosyne.services import sessions
 from mnemosyne.services.asking import MemoryAnswer
 from mnemosyne.services.search import Findings, SearchHit
 from mnemosyne.services.unstructuring import members
+from mnemosyne.terminal import json_text
+
+MOST_THREADS = 4
+
+SHOWN = 100
+"""Characters of a message in a file that are shown to people."""
+
+HINT = "; `mnemosyne model install` adds search by meaning"
 
 QUOTED_LINES = 6
 """How many lines of what is quoted of an object are shown to people."""
@@ -220,3 +231,35 @@ def origin_as_json(each: MemoryObject) -> dict[str, Any]:
 def quote_as_json(quoted: Quote) -> dict[str, Any]:
     """Words of an object, and the bytes at which they stand in its text."""
     return members(quoted, "start end text")
+
+
+def search_file(file: Path, queries: Path, limit: int, as_json: bool, data_dir: Path) -> None:
+    """Print the best messages of a conversation for each query. Raises BadOption."""
+    import trio
+
+    from mnemosyne.adapters.embedding.conversation_index import index_conversation
+    from mnemosyne.adapters.embedding.embedder import HashedLexical, open_embedder
+    from mnemosyne.services.conversation_files import read_lines, read_queries
+
+    lines, asked = read_lines(file), read_queries(queries)
+    opened = open_embedder(data_dir, threads=min(os.cpu_count() or 1, MOST_THREADS))
+    model = None if isinstance(opened, HashedLexical) else opened  # hashed words know nothing that words do not
+    say(f"Searching with words{f' and {model.name}' if model else HINT}.", err=True)
+
+    async def search() -> list[list[Hit[Hashable]]]:
+        with progress_bar("reading") as progress:
+            index = await index_conversation(lines, model, progress)
+        with progress_bar("searching") as progress:
+            return await index.search([query.text for query in asked], limit, progress)
+
+    found = trio.run(search)
+    texts = {line.id: f"{line.role}: {line.text}" if line.role else line.text for line in lines}
+    for query, hits in zip(asked, found, strict=True):
+        if as_json:
+            results = [{"id": hit.key, "score": round(hit.score, 4)} for hit in hits]
+            sys.stdout.write(json_text({"id": query.id, "results": results}) + "\n")
+        else:
+            say(query.text, bold=True)
+            for hit in hits:
+                shown = " ".join(texts[hit.key].split())[:SHOWN]
+                say(f"  {hit.score:.2f}  {hit.key}  {shown}")

@@ -8,10 +8,10 @@ from functools import partial
 
 import click
 
-from mnemosyne.cli.page_link import page_line
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, manage_option, read_settings, setting_options
 from mnemosyne.config import Config
+from mnemosyne.errors import BadConfiguration
 
 
 @click.command()
@@ -64,3 +64,19 @@ def _stop_when_stdin_ends() -> None:
     while os.read(0, 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def page_line(config: Config, url: str) -> str:
+    """Where the sessions of a server can be seen. A link lets in whoever reads it, and a log is read by many: it is
+    given where people read what we say, and elsewhere the command that makes one.
+    """
+    from mnemosyne.app.process import now
+    from mnemosyne.page_links import PageLinks, PageRole, link_to
+
+    if not sys.stderr.isatty():
+        return "See the sessions:  mnemosyne open"
+    try:
+        link = link_to(url, "/-/", PageLinks(config.data_dir).make(PageRole.OWNER, now()))
+    except BadConfiguration as error:
+        return str(error)
+    return f"See the sessions (works once; `mnemosyne open` makes another):  {link}"

@@ -19,7 +19,7 @@ import trio
 
 import mnemosyne
 from mnemosyne import handover
-from mnemosyne.app.command_process import open_commands
+from mnemosyne.app.on_demand import open_commands
 from mnemosyne.cli import handed
 from mnemosyne.handover import HANDED, hand_over
 from tests.cli.support import children, ended, environ_for, serving

@@ -14,7 +14,7 @@ from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
-from mnemosyne.app.keeping import keep_open
+from mnemosyne.app.server import keep_open
 from mnemosyne.app.storage import open_views
 from mnemosyne.config import load
 from mnemosyne.errors import LogUnavailable

@@ -14,7 +14,7 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.app.page_process import open_pages
+from mnemosyne.app.on_demand import open_pages
 from mnemosyne.app.worker import NICENESS
 from tests.cli.support import children, ended, environ_for, invoked, line, started
 from tests.waiting import DEADLINE

@@ -22,7 +22,7 @@ def _serve(url: str, own: Path, *options: str) -> tuple[str, ...]:
 VARIANTS = (
     Variant(DIRECT),
     Variant(BARE, lambda url, _: (sys.executable, "-m", "benchmarks.bare_relay", url)),
-    Variant(UNLOGGED, lambda url, own: (sys.executable, "-m", "benchmarks.unlogged_server", url, str(own / "data"))),
+    Variant(UNLOGGED, lambda url, _: (sys.executable, "-m", "benchmarks.unlogged_server", url)),
     Variant(OURS, _serve),
 )
 

@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Callable
-from typing import Protocol
 
 import trio
 
 from mnemosyne.actors.budget import HelperBudget
-from mnemosyne.actors.composing import Composer, WaitingQuestions
-from mnemosyne.actors.summarizing import Summarizer, WaitingSummaries
+from mnemosyne.actors.composing import Composer
+from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
@@ -18,14 +17,11 @@ from mnemosyne.adapters.postgres.spending import PostgresSpending
 from mnemosyne.app.object_index import indexer_of
 from mnemosyne.app.settings import helper_limits
 from mnemosyne.app.storage import open_views
+from mnemosyne.app.worker_link import ServedSessions
 from mnemosyne.config import Config
 from mnemosyne.domain.ports import Progress
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.keeping import Keeping
-
-
-class HelpedSessions(WaitingSummaries, WaitingQuestions, Protocol):
-    """The awake sessions, with the questions of their turns."""
 
 
 async def follow(index: PostgresObjectIndex, database: Database, heard: Progress) -> None:
@@ -38,7 +34,7 @@ async def follow(index: PostgresObjectIndex, database: Database, heard: Progress
 async def help_sessions(
     config: Config,
     database: Database,
-    sessions: HelpedSessions,
+    sessions: ServedSessions,
     now: Callable[[], int],
     new_id: Callable[[], str],
 ) -> None:

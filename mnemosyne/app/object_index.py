@@ -1,8 +1,6 @@
 """The index of objects of an open database: opened, and brought up to date before it is asked."""
 
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 
 import trio
@@ -52,17 +50,13 @@ async def fill_index(models: OpenReadModels, *, anew: bool = False) -> PostgresO
 async def catch_up(models: OpenReadModels, index: PostgresObjectIndex) -> None:
     """Have the index hold all that the log does."""
     await models.refresh((OBJECT_INDEX,))
-    with ExitStack() as stack:
-        bar: list[Callable[[int, int], None]] = []
-        done = total = 0
+    standing = await index.standing()
+    with models.bar_of("indexing", standing.missing + standing.unembedded) as show:
+        done = 0
 
         def report(objects: int) -> None:
             nonlocal done
             done += objects
-            if not bar:
-                bar.append(stack.enter_context(models.bars("indexing")))
-            bar[0](done, total)
+            show(done)
 
-        standing = await index.standing()
-        total = standing.missing + standing.unembedded
         await indexer_of(index, models.database, report).catch_up()

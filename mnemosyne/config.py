@@ -120,18 +120,18 @@ class Config:
     host: str = setting("127.0.0.1", values.HOST, "Address to listen on.")
     port: int = setting(8787, values.PORT, "Port to listen on; 0 picks a free one.")
     upstream: str = setting(
-        "https://api.anthropic.com", values.URL, "The provider: where requests go that no other upstream takes."
+        "https://api.anthropic.com", values.URL, "The provider for requests that no other upstream takes."
     )
     upstreams: tuple[NamedUpstream, ...] = setting(
         (),
         values.UPSTREAMS,
-        "Further providers by name: by default each takes the requests of OpenAI's dialects; docs/clients.md has more.",
-        unset="none; beside Anthropic's own API, openai=https://api.openai.com for models of OpenAI's",
+        "Further providers by name, by default for OpenAI's dialects; see docs/clients.md.",
+        unset="none; with Anthropic's own API, openai=https://api.openai.com for OpenAI's models",
     )
     data_dir: Path = setting(
         None,
         values.DIR,
-        "Where the database, the token and the log of the server live.",
+        "Directory of the database, the token and the server's log.",
         unset="~/.local/share/mnemosyne; for root /var/lib/mnemosyne",
     )
     dsn: str | None = setting(
@@ -141,84 +141,82 @@ class Config:
         unset="the embedded one",
     )
     tenant: str = setting(
-        "local", values.text("NAME"), "Whose sessions these are; sessions of different tenants never meet."
+        "local", values.text("NAME"), "Owner of the sessions; tenants cannot see each other's sessions."
     )
     tenant_keys: tuple[TenantKey, ...] = setting(
         (),
         values.TENANT_KEYS,
-        "Other tenants by the SHA-256 of a credential of theirs: a request that shows it is that tenant's; one that "
-        "shows none of them is of `tenant`.",
+        "Other tenants by the SHA-256 of their credentials. A request with none of these belongs to `tenant`.",
         unset="none",
         is_masked=True,
     )
     tenant_proxies: tuple[str, ...] = setting(
         (),
         values.NETWORKS,
-        "Addresses or networks of proxies that say whose a request is, in the header x-mnemosyne-tenant. It is taken "
-        "from nobody else.",
+        "Addresses or networks of proxies that are trusted to name a request's tenant in the header x-mnemosyne-"
+        "tenant.",
         unset="none",
     )
     mode: str = setting(
         "observe",
         values.one_of(*MODES),
-        "What becomes of new conversations: observe records them; manage adds memory tools, and rewrites what is sent "
-        "of their history when that pays.",
+        "Mode of new conversations: observe records them; manage adds memory tools and compacts the context when "
+        "that saves money.",
     )
     manage_window: int | None = setting(
         None,
         values.positive("TOKENS"),
-        "The most tokens that a managed conversation sends; near it, its context is rewritten whatever that costs. "
-        "Without one, near 160000 it is rewritten once that can be paid for, or where its client would compact.",
+        "Hard limit on the prompt tokens of a managed conversation. Default: compact around 160,000 tokens when "
+        "that saves money, or where the client would compact.",
         unset="by the model and its client",
     )
     manage_small: bool = setting(
         True,
         values.SWITCH,
-        "Manage conversations from their first request on, however small: below some 15,000 tokens the memory tools "
-        "cost more than 2 % of it at first. Else such a conversation is observed until they do not.",
+        "Manage small conversations from their first request on. Below about 15,000 tokens the memory tools cost "
+        "more than 2 % of the prompt; with false, such a conversation is observed until they cost less.",
     )
     manage_tool_budget: int | None = setting(
         None,
         values.count("TOKENS"),
-        "An experiment: about how many tokens a managed conversation spends on its client's tool definitions. Beyond, "
-        "the largest keep name and one line, and the model asks for the rest.",
+        "Experimental: token budget for the client's tool definitions in a managed conversation. Beyond it, the "
+        "largest are shortened to a name and one line, and the model can request the rest.",
         unset="no limit",
     )
     memory_tokens: int = setting(
         600,
         values.count("TOKENS"),
-        "The most tokens that a managed conversation is told, as it begins, of what is known from earlier ones; 0 for "
-        "nothing.",
+        "Maximum tokens of saved facts at the start of a managed conversation; 0 for none.",
     )
     grounding: str = setting(
         "free",
         values.one_of(*GROUNDINGS),
-        "How the model is to use what memory tells it: free says nothing about that; strict tells it to say only what "
-        "the records say, to name their ids, and to call the rest not recorded.",
+        "Use of memory results by the model: free gives no instructions; strict asks it to state only what is "
+        "recorded, with the record's id, and to call everything else not recorded.",
     )
     tell_repeats: bool = setting(
         False,
         values.SWITCH,
-        "Tell the model of a managed conversation in one line when it has made the same call over and over and got "
-        "the same answer; in the Messages API alone.",
+        "In a managed conversation, add one line when the model repeats a call with the same answer; Messages API "
+        "only.",
     )
     allow_remote: bool = setting(False, values.SWITCH, "Allow listening on an address that other machines can reach.")
     allow_plain_http: bool = setting(
         False,
         values.SWITCH,
-        "Allow http to a provider in the private network: prompts and credentials travel there in the clear.",
+        "Allow http to a provider in the private network; prompts and credentials are then unencrypted.",
     )
     allowed_hosts: tuple[str, ...] = setting(
         (),
         values.HOSTS,
-        "Names by which clients reach this server, besides addresses, localhost, and the machine's own name where it "
-        "listens for others; a name that is not listed could be a web page's own.",
+        "Additional host names of this server. Addresses, localhost, and the machine's name on a remote address "
+        "are always allowed; other names could come from a web page.",
         unset="none",
     )
     allowed_origins: tuple[str, ...] = setting(
         (),
         values.ORIGINS,
-        "Origins of web pages that may use the proxy; a browser's request from any other is refused.",
+        "Origins of web pages that may use the proxy; requests from others are refused.",
         unset="none",
     )
     max_body_bytes: int = setting(
@@ -227,111 +225,106 @@ class Config:
     tariff: str | None = setting(
         None,
         values.text("NAME"),
-        "Whom tokens cost what: api, subscription, openai, openai-before-5.6, local, or one of your models file.",
-        unset="by the kind of each request's credential, its model and the upstream",
+        "Price list to use: api, subscription, openai, openai-before-5.6, local, or one from your models file.",
+        unset="by each request's credential, model and upstream",
     )
     models_file: Path | None = setting(
         None,
         values.FILE,
-        "A TOML file that adds models and prices, or changes single values of those that are shipped.",
+        "TOML file that adds models and prices or changes shipped ones.",
         unset="models.toml in the data directory, if there is one",
     )
     ca_bundle: Path | None = setting(
         None,
         values.FILE,
-        "A PEM file of certificate authorities to trust for the upstream.",
-        unset="those of the system",
+        "PEM file of certificate authorities to trust for the upstream.",
+        unset="the system's",
     )
-    drain_seconds: int = setting(
-        300, values.positive("SECONDS"), "How long running replies may take after SIGTERM before they are cut."
-    )
+    drain_seconds: int = setting(300, values.positive("SECONDS"), "Time limit for running replies after SIGTERM.")
     stall_seconds: int = setting(
-        20, values.positive("SECONDS"), "How long a client may read nothing during shutdown before it is cut."
+        20, values.positive("SECONDS"), "Time limit for a client that reads nothing during shutdown."
     )
     patience: int = setting(
         1,
         values.positive("TIMES"),
-        "How many times longer than usual a request waits for a slow database, or a busy machine, before it goes on "
-        "without what it waits for.",
+        "Factor for the time a request waits for a slow database or a busy machine before it continues without.",
     )
     log_level: str = setting(
         "info",
         values.one_of(*LOG_LEVELS, placeholder="LEVEL"),
-        f"How much the server says in its log: {', '.join(LOG_LEVELS)}.",
+        f"Level of the server's log: {', '.join(LOG_LEVELS)}.",
     )
     log_format: str = setting(
         "text",
         values.one_of(*LOG_FORMATS),
-        "What a line of the log is: text for people, or an object of json with time, level, session, turn and tokens.",
+        "Format of the log: text, or json objects with time, level, session, turn and tokens.",
     )
     log_file: Path | None = setting(
         None,
         values.FILE,
-        "A file for the log, private to its owner; where it is moved away, the next line begins a new one.",
+        "Log file, readable by its owner only; when it is moved, the next line starts a new file.",
         unset="stderr",
     )
     otlp_endpoint: str | None = setting(
         None,
         values.COLLECTOR,
-        "A collector of OpenTelemetry's that takes spans of turns, rounds and appends over HTTP, as in "
-        "http://127.0.0.1:4318.",
+        "OpenTelemetry collector for spans of turns, rounds and appends over HTTP, for example http://127.0.0.1:4318.",
         unset="none",
     )
     retain_days: int | None = setting(
         None,
         values.positive("DAYS"),
-        "Forget sessions that were not active for so many days: `serve` daily, `mnemosyne retain` at once.",
+        "Forget sessions that were inactive for this many days: `serve` daily, `mnemosyne retain` at once.",
         unset="never",
     )
     retain_bytes: int | None = setting(
         None,
         values.positive("BYTES"),
-        "Forget the oldest sessions beyond so many stored bytes: `serve` daily, `mnemosyne retain` at once.",
+        "Forget the oldest sessions beyond this many stored bytes: `serve` daily, `mnemosyne retain` at once.",
         unset="no limit",
     )
     tenant_quotas: tuple[TenantQuota, ...] = setting(
         (),
         values.TENANT_QUOTAS,
-        "Forget the oldest sessions of another tenant than `tenant` beyond so many stored bytes: `serve` daily, "
+        "Forget the oldest sessions of other tenants than `tenant` beyond this many stored bytes: `serve` daily, "
         "`mnemosyne retain` at once.",
         unset="none",
     )
     session_budget_dollars: float | None = setting(
         None,
         values.DOLLARS,
-        "What a session may cost until its page, the status line and `mnemosyne report` say that it is too much.",
+        "Cost of a session above which its page, the status line and `mnemosyne report` show a warning.",
         unset="no limit",
     )
     helper: str = setting(
         "extractive",
         values.one_of(*HELPERS, placeholder="NAME"),
-        f"Who summarizes what the agent has read and answers from it: {', '.join(HELPERS)}. The last two send it"
-        " to a model.",
+        f"Backend for summaries and answers: {', '.join(HELPERS)}. The last two send content to a model.",
     )
     helper_model: str | None = setting(
-        None, values.text("MODEL"), "The model that summarizes and answers.", unset=f"{HELPER_MODEL} for anthropic"
+        None, values.text("MODEL"), "The helper's model.", unset=f"{HELPER_MODEL} for anthropic"
     )
     helper_url: str | None = setting(
         None,
         values.URL,
-        "Where that model is; for openai with its /v1, as in http://127.0.0.1:11434/v1.",
-        unset="for anthropic the upstream",
+        "The helper's address; for openai including /v1, for example http://127.0.0.1:11434/v1.",
+        unset="the upstream for anthropic",
     )
     helper_key_variable: str | None = setting(
         None,
         values.VARIABLE,
-        "The environment variable that holds its key. The client's own key is never used.",
+        "Environment variable with the helper's key. The client's own key is never used.",
         unset="ANTHROPIC_API_KEY for anthropic, no key for openai",
     )
     helper_price: tuple[float, float] | None = setting(
         None,
         values.PRICE,
-        "What it costs, in dollars per million tokens, input/output.",
-        unset="the list price; at a loopback address 0/0",
+        "The helper's price in dollars per million tokens, input/output.",
+        unset="the list price; 0/0 at a loopback address",
     )
-    helper_budget_dollars_per_day: float = setting(0.5, values.DOLLARS, "The most that it may cost in a day of UTC.")
+    helper_budget_dollars_per_day: float = setting(0.5, values.DOLLARS, "Maximum cost of the helper for each UTC day.")
     helper_budget_share: float = setting(
-        0.05, values.SHARE, "The most that it may cost, as a share of that day's turns."
+        0.05, values.SHARE, "Maximum cost of the helper, as a share of the cost of that day's turns."
     )
 
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False)

@@ -353,7 +353,7 @@ def test_plain_http_to_a_private_address_needs_a_setting_that_says_what_travels_
             load(place, {})
         assert load({**place, "allow_plain_http": True}, {}).allow_plain_http
     (said,) = [setting for setting in SETTINGS if setting.name == "allow_plain_http"]
-    assert "credentials travel there in the clear" in said.meaning
+    assert "credentials are then unencrypted" in said.meaning
 
 
 @pytest.mark.parametrize("url", ["http://api.example.com", "http://8.8.8.8", "http://local.example"])

@@ -46,7 +46,7 @@ def _merge_spent(recorded: Recorded[object], at: int, columns: dict[str, Any]) -
 
 ON_DAY = Query(
     "on_day",
-    "What did turns and helpers cost on a day, in nanodollars?",
+    "Cost of turns and helpers on a day, in nanodollars",
     """select coalesce(sum(turns), 0)::bigint as turns, coalesce(sum(helpers), 0)::bigint as helpers
 from mnemosyne.budget_spent
 where day = %(day)s
@@ -62,7 +62,7 @@ BUDGET = Projection(
         ON_DAY,
         Query(
             "days",
-            "What did turns and helpers cost on each day, in dollars?",
+            "Cost of turns and helpers by day, in dollars",
             """select date '1970-01-01' + day::integer as day, sum(turns) / 1e9 as turns, sum(helpers) / 1e9 as helpers
 from mnemosyne.budget_spent
 group by 1

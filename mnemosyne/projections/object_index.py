@@ -45,7 +45,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
 
 SEARCHED = Query(
     "searched",
-    "Which objects of a session are searched?",
+    "Searchable objects of a session",
     """select m.object, m.version from mnemosyne.object_index_made m
 where m.stream = %(stream)s and not exists (
     select from mnemosyne.object_index_forgotten f

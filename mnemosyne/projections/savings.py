@@ -145,19 +145,19 @@ order by min(began), 1, 2, 3, 4, 5, 6, 7, 8"""
 
 SAVED = Query(
     "saved",
-    "What did every session use, and what would it have used without us?",
+    "Usage of all sessions, actual and baseline",
     _sum_turns("began >= %(since)s"),
 )
 
 SAVED_OF = Query(
     "saved_of",
-    "What did some sessions use, and what would they have used without us?",
+    "Usage of some sessions, actual and baseline",
     _sum_turns("stream = any(%(streams)s) and began is not null"),
 )
 
 SAVED_BY_TURN = Query(
     "saved_by_turn",
-    "What did each turn of a session use, what would it have used without us, and in which epoch was it?",
+    "Usage of each turn of a session, actual and baseline, with its epoch",
     f"""select branch, turn, attempt, began, epoch, rounds, estimated, counted, mode, model,
     {size_class(_PROMPT)} as size, {size_class(_prompt("shadow"))} as shadow_size,
     {_TERMS}, coalesce(web_searches, 0) as web_searches,
@@ -170,27 +170,27 @@ order by version""",
 
 PRESSURE = Query(
     "pressure",
-    "How full was each window of a session, and how much of it is system prompt and tools?",
+    "Context size of a session, and the share of system prompt and tools",
     """select branch, turn, fixed, zone from mnemosyne.savings_windows where stream = %(stream)s
 order by branch, turn""",
 )
 
 FAULTED = Query(
     "faulted",
-    "What did the model miss in a session, and how long had it been out of sight?",
+    "Faults of a session, with their distance",
     """select branch, turn, kind, distance from mnemosyne.savings_faults where stream = %(stream)s order by version""",
 )
 
 EVICTED = Query(
     "evicted",
-    "How often was something lowered in a session?",
+    "Degradations by turn of a session",
     """select branch, turn, count(*) as evictions from mnemosyne.savings_evictions where stream = %(stream)s
 group by 1, 2 order by 1, 2""",
 )
 
 EPOCHS_OF = Query(
     "epochs_of",
-    "Why was a session's history rewritten, at which price, and in how many turns was that expected to pay?",
+    "Compactions of a session, with reason, price and expected payback",
     """select branch, epoch, turn, reason, price, payback from mnemosyne.savings_epochs where stream = %(stream)s
 order by branch, epoch""",
 )

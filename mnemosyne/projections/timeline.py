@@ -245,7 +245,7 @@ PROMPT_TOKENS = "input_tokens + cache_read_tokens + cache_write_5m_tokens + cach
 
 FIND = Query(
     "find",
-    "Which session is meant by its id, the client's name for it, or the beginning of either?",
+    "Session by id, client name, or the beginning of either",
     """select stream, external_id, stream::text = lower(%(session)s) or external_id = %(session)s as exact
 from mnemosyne.timeline_sessions
 where starts_with(stream::text, lower(%(session)s)) or starts_with(external_id, %(session)s)
@@ -253,19 +253,19 @@ order by exact desc, started_at, stream""",
 )
 EVERY_SESSION = Query(
     "sessions",
-    "Which sessions are there, and what do their clients call them?",
+    "Sessions and their client names",
     """select stream, external_id from mnemosyne.timeline_sessions order by started_at, stream""",
 )
 OF_OTHERS = Query(
     "of_others",
-    "Which sessions are not this tenant's?",
+    "Sessions of other tenants",
     """select stream from mnemosyne.timeline_sessions where tenant is distinct from %(tenant)s""",
 )
 """One whose first event is damaged is nobody's: ``damaged`` alone tells of it."""
 
 DAMAGED = Query(
     "damaged",
-    "Which sessions of a tenant, or of one that is not known, hold events that could not be taken in?",
+    "Sessions of a tenant, or of an unknown one, with events that could not be applied",
     """select distinct on (a.stream) a.stream as session, s.external_id, a.version, a.why,
     count(*) over (partition by a.stream)::bigint as events
 from mnemosyne.set_aside a left join mnemosyne.timeline_sessions s using (stream)
@@ -276,7 +276,7 @@ _OWN = "tenant = %(tenant)s"
 
 LISTED = Query(
     "listed",
-    "Which sessions of a tenant were active last, and how many does it have?",
+    "Latest sessions of a tenant, and their number",
     f"""select l.*, i.imported_at,
     (select n.stream from mnemosyne.timeline_sessions n where n.stream < l.stream and {_OWN}
     order by n.stream desc limit 1) as before,
@@ -293,7 +293,7 @@ order by l.last_active_at desc nulls last, l.started_at, l.stream""",
 
 LISTED_BRANCHES = Query(
     "listed_branches",
-    "Which context windows did some sessions have, with how many turns, and which model was asked last?",
+    "Branches of some sessions, with their turns and latest model",
     """select b.*, coalesce(t.turns, 0) as turns, t.last, (
     select m.model from mnemosyne.timeline_turns m
     where m.stream = b.stream and m.branch = b.branch and m.model is not null
@@ -306,12 +306,12 @@ order by b.stream, b.version""",
 )
 LISTED_MODES = Query(
     "listed_modes",
-    "What was decided in some sessions about what their branches send upstream?",
+    "Modes of branches of some sessions",
     """select * from mnemosyne.timeline_modes where stream = any(%(streams)s) order by stream, version""",
 )
 OVERSIZED = Query(
     "oversized",
-    "In which of some sessions may a managed request have been larger than its window?",
+    "Sessions in which a managed request may have exceeded its window",
     """select distinct t.stream from mnemosyne.timeline_turns t
 join mnemosyne.timeline_modes m on m.stream = t.stream and m.branch = t.branch and m.mode = 'manage'
 where t.stream = any(%(streams)s)
@@ -321,7 +321,7 @@ where t.stream = any(%(streams)s)
 )
 SENT = Query(
     "sent",
-    "How large were all requests of each session together: those of the client, and those in their place?",
+    "Total request bytes of each session, from the client and upstream",
     """select stream, sum(bytes)::bigint as bytes from (
     select stream, bytes from mnemosyne.timeline_turns union all
     select stream, bytes from mnemosyne.timeline_rounds) as sent
@@ -329,38 +329,38 @@ group by stream order by stream""",
 )
 SESSION = Query(
     "session",
-    "What is known of a session?",
+    "A session",
     """select * from mnemosyne.timeline_sessions where stream = %(stream)s""",
 )
 BRANCHES_OF = Query(
     "branches",
-    "Which context windows did a session have, and what did each come from?",
+    "Branches of a session, and their parents",
     """select * from mnemosyne.timeline_branches where stream = %(stream)s order by version""",
 )
 TURNS_OF = Query(
     "turns",
-    "What happened in a session, turn by turn?",
+    "Turns of a session",
     """select * from mnemosyne.timeline_turns where stream = %(stream)s order by version""",
 )
 TURN_OF = Query(
     "turn",
-    "How was a turn of a number taken, on each branch that has one?",
+    "A turn by number, on each branch",
     """select * from mnemosyne.timeline_turns where stream = %(stream)s and turn = %(turn)s order by version""",
 )
 ENDS_OF = Query(
     "ends",
-    "Which is the last turn that was taken on each branch of a session?",
+    "Last turn of each branch of a session",
     """select branch, max(turn) as last from mnemosyne.timeline_turns where stream = %(stream)s group by branch
 order by branch""",
 )
 GAPS_OF = Query(
     "gaps",
-    "What of a session went unrecorded, and why?",
+    "Gaps of a session",
     """select * from mnemosyne.timeline_gaps where stream = %(stream)s order by version""",
 )
 MODES_OF = Query(
     "modes",
-    "What was decided in a session about what its branches send upstream, and why?",
+    "Modes of a session's branches, with reasons",
     """select * from mnemosyne.timeline_modes where stream = %(stream)s order by version""",
 )
 
@@ -368,7 +368,7 @@ _TALKED_TO = ", ".join(f"'{kind.value}'" for kind in BranchKind if kind.is_talke
 
 LAST_PROMPTS = Query(
     "last_prompts",
-    "How large was the last prompt of some sessions' conversations, in the provider's tokens?",
+    "Size of the last prompt of some sessions, in the provider's tokens",
     f"""select distinct on (t.stream) t.stream, {PROMPT_TOKENS} as tokens from mnemosyne.timeline_turns t
 join mnemosyne.timeline_branches b using (stream, branch)
 where t.stream = any(%(streams)s) and {PROMPT_TOKENS} is not null
@@ -385,7 +385,7 @@ TIMELINE = Projection(
         DAMAGED,
         Query(
             "recent",
-            "Which sessions were active last, with how many branches and turns?",
+            "Latest sessions, with branches and turns",
             """select s.stream, s.external_id, s.client, s.model,
     (select count(*) from mnemosyne.timeline_branches b where b.stream = s.stream) as branches,
     (select count(distinct (t.branch, t.turn)) from mnemosyne.timeline_turns t where t.stream = s.stream) as turns,
@@ -411,7 +411,7 @@ limit 20""",
         LAST_PROMPTS,
         Query(
             "context",
-            "How large was each window of a session at each turn, in the provider's tokens?",
+            "Context size of each turn of a session, in the provider's tokens",
             f"""select branch, turn, attempt, {PROMPT_TOKENS} as tokens, bytes, messages
 from mnemosyne.timeline_turns
 where stream = %(stream)s and state <> 'open'
@@ -419,7 +419,7 @@ order by branch, turn, attempt""",
         ),
         Query(
             "failed",
-            "Which turns failed, were cut, or never ended?",
+            "Failed, interrupted and open turns",
             """select stream, branch, turn, attempt, state, status, error_type, reason,
     to_timestamp(began_at / 1e6) as began
 from mnemosyne.timeline_turns
@@ -428,7 +428,7 @@ order by began_at desc, stream, branch, turn, attempt""",
         ),
         Query(
             "slowest",
-            "Which turns took longest?",
+            "Longest turns",
             """select stream, branch, turn, attempt, (ended_at - began_at) / 1e6 as seconds, output_tokens
 from mnemosyne.timeline_turns
 where ended_at is not null
@@ -437,7 +437,7 @@ limit 20""",
         ),
         Query(
             "attempts",
-            "Which turns were sent more than once?",
+            "Turns with several attempts",
             """select stream, branch, turn, max(attempt) as attempts
 from mnemosyne.timeline_turns
 group by stream, branch, turn
@@ -446,7 +446,7 @@ order by attempts desc, stream, branch, turn""",
         ),
         Query(
             "stops",
-            "Why did replies end, by model?",
+            "Stop reasons by model",
             """select coalesce(reply_model, model) as model, stop_reason, count(*) as replies
 from mnemosyne.timeline_turns
 where state = 'finished'

@@ -190,7 +190,7 @@ _PROMPT = "input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_writ
 
 USED = Query(
     "used",
-    "What was used: by session, model, quarter of an hour (when it began), and whatever else a price depends on?",
+    "Usage by session, model, quarter of an hour, and other price factors",
     f"""select stream, coalesce(model, asked_model) as model, at / 900000000 * 900000000 as quarter,
     {size_class(_PROMPT)} as size, service_tier, inference_geo, speed, count(*) as replies,
     coalesce(sum(web_searches), 0)::bigint as web_searches,
@@ -204,7 +204,7 @@ order by min(at), 1, 2, 3, 4, 5, 6, 7""",
 
 USED_BY_TURN = Query(
     "used_by_turn",
-    "What did each attempt of a session use?",
+    "Usage of each attempt of a session",
     f"""select branch, turn, attempt, coalesce(model, asked_model) as model, {size_class(_PROMPT)} as size,
     service_tier, inference_geo, speed, 1 as replies, coalesce(web_searches, 0) as web_searches,
     input_tokens as input, output_tokens as output,
@@ -216,7 +216,7 @@ order by at, branch, turn, attempt""",
 
 LIMITS_SEEN = Query(
     "limits_seen",
-    "How much of a subscription's windows was used, as each reply said, in the order in which they came?",
+    "Used share of a subscription's limits, by reply",
     """select stream, span, at, used, reset, status from mnemosyne.usage_limits
 order by at, stream, branch, turn, attempt, span""",
 )
@@ -232,7 +232,7 @@ USAGE = Projection(
         LIMITS_SEEN,
         Query(
             "models",
-            "How many tokens went to each model, and how much of the prompts came from the provider's cache?",
+            "Tokens by model, and the share of cached prompts",
             f"""select coalesce(model, asked_model) as model, count(*) as replies,
     sum({_PROMPT})::bigint as prompt_tokens, sum(output_tokens)::bigint as output_tokens,
     round(100.0 * sum(cache_read_tokens) / nullif(sum({_PROMPT}), 0), 1) as percent_from_cache
@@ -243,7 +243,7 @@ order by prompt_tokens desc, 1""",
         ),
         Query(
             "uncached",
-            "Which turns paid for a large prompt that the provider's cache did not hold?",
+            "Turns with the largest uncached prompts",
             f"""select stream, branch, turn, attempt,
     input_tokens + cache_write_5m_tokens + cache_write_1h_tokens as paid_in_full, cache_read_tokens
 from mnemosyne.usage_turns

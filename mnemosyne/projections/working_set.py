@@ -284,7 +284,7 @@ _USED = """used as (
 
 WORKING_SET = Query(
     "working_set",
-    "Which objects stand in a window now, at which fidelity, and which events say what is in them?",
+    "Objects of a context, with fidelity and the events of their content",
     f"""{_LINE}, {_SENT}, {_IN_FULL}, {_MOVED}, {_REACH}, {_USED}
 select o.object, o.kind, coalesce(c.fidelity, 0) as fidelity,
     case coalesce(c.fidelity, 0) when 0 then o.tokens when 1 then o.detailed_tokens when 2 then o.compact_tokens
@@ -308,7 +308,7 @@ order by o.version""",
 
 WINDOW_NOW = Query(
     "window_now",
-    "How full was a window when its last turn began, and is its session only observed?",
+    "Context size at the last turn, and whether its session is only observed",
     f"""{_LINE}
 select w.turn, w.tokens, w.fixed, w.usable, w.zone, w.counted, not exists (
     select from mnemosyne.working_set_sent s join line l on s.branch = l.branch and s.version < l.version
@@ -321,7 +321,7 @@ order by w.turn desc limit 1""",
 
 WINDOWS_OF = Query(
     "windows_of",
-    "How full was each window of a session, as it was estimated when the turn began?",
+    "Estimated context size of each turn of a session",
     """select * from mnemosyne.working_set_windows where stream = %(stream)s and tokens is not null
 order by branch, turn""",
 )
@@ -330,7 +330,7 @@ order by branch, turn""",
 
 WINDOWS_ON = Query(
     "windows_on",
-    "How full was a branch's window at each of its turns, those included that it shares with the branch it left?",
+    "Estimated context size of each turn of a branch, including its parent's turns",
     f"""{_LINE}
 select w.* from mnemosyne.working_set_windows w join line l on w.branch = l.branch and w.turn <= l.forked_at
 where w.stream = %(stream)s and w.tokens is not null
@@ -339,7 +339,7 @@ order by w.turn""",
 
 OBJECTS_ON = Query(
     "objects_on",
-    "Which objects came into a branch's window, in which turn and message, and what do they take at each fidelity?",
+    "Objects of a branch by turn and message, with their size at each fidelity",
     f"""{_LINE}
 select o.*, coalesce(u.faults, 0) as faults
 from mnemosyne.working_set_objects o
@@ -354,7 +354,7 @@ order by o.last_message, o.version""",
 
 CHANGES_ON = Query(
     "changes_on",
-    "At which turn did a branch show more or less of which object?",
+    "Changes of fidelity on a branch",
     f"""{_LINE}
 select c.* from mnemosyne.working_set_changes c
 join line l on c.branch = l.branch and c.version < l.version and c.turn <= l.forked_at
@@ -364,7 +364,7 @@ order by c.version""",
 
 SENT_ON = Query(
     "sent_on",
-    "In which turns was a branch's history rewritten, or sent in full again?",
+    "Compactions of a branch, and turns with the full history",
     f"""{_LINE}
 select s.* from mnemosyne.working_set_sent s
 join line l on s.branch = l.branch and s.version < l.version and s.turn <= l.forked_at
@@ -374,20 +374,20 @@ order by s.version""",
 
 FAULTS_OF = Query(
     "faults_of",
-    "Which objects were missed in a session, at which turns, and how did that show?",
+    "Faults of a session, with turn and kind",
     """select version, object, turn, how from mnemosyne.working_set_uses
 where stream = %(stream)s and how <> 'link' order by version""",
 )
 
 BRANCH_OF_OBJECTS = Query(
     "branch_of_objects",
-    "On which branch was each object of a session made?",
+    "Branch of each object of a session",
     """select object, branch from mnemosyne.working_set_objects where stream = %(stream)s order by version""",
 )
 
 BIRTH = Query(
     "birth",
-    "By which event was an object of a session made?",
+    "Creation event of an object",
     """select object, version from mnemosyne.working_set_objects
 where stream = %(stream)s and object = %(object)s""",
 )

@@ -18,7 +18,7 @@ from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.texts import ObjectTexts, in_thread
 from mnemosyne.domain.cost.tokens import features_of_block, features_of_text
 from mnemosyne.domain.objects import memory
-from mnemosyne.domain.objects.aggregate import MemoryObject, find_saying, is_claim, is_episode, parts_of
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
 from mnemosyne.domain.objects.decide import decide_all
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.faults import LIMITS, Spent
@@ -26,7 +26,6 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.residency import stands_in_full
 from mnemosyne.domain.recall import memory_calls, memory_results, object_search, sources
 from mnemosyne.domain.recall.answering import LEAST_HELD, answers
 from mnemosyne.domain.recall.candidates import list_texts, may_answer
@@ -202,7 +201,7 @@ class FromMemory:
         began = trio.current_time()
         sentences, quotes = await self._quote_helper(id_, most, asking)
         quotes = quotes or await self._quote(call, most, asking)
-        cited = [(asking.holder(quote.object_id), tokens) for quote, tokens in quotes]
+        cited = [(quote.object_id, tokens) for quote, tokens in quotes]
         tokens = sum(each for _, each in cited)
         if cited:
             asking.spent = asking.spent.after(tokens)
@@ -242,7 +241,7 @@ class FromMemory:
         helped = asking.helped.get(id_)
         if helped is None or not helped.sentences:
             return (), []
-        among = {**asking.own, **asking.claims}
+        among = asking.own
         cited = dict.fromkeys(each.object for each in helped.sentences if each.object in among)
         said = await self._texts.read([among[key] for key in cited], MOST_QUOTED)
         texts = {key: join(parts) for key, parts in said.items()}
@@ -264,7 +263,7 @@ class FromMemory:
 
     def _scope(self, call: MemoryQuery, asking: "_Asking") -> tuple[Mapping[str, MemoryObject], str]:
         """Where to look, and for which words."""
-        among = {**asking.own, **asking.claims}
+        among = asking.own
         if call.scope is None:
             return among, call.question
         meant = {key for key in {**among, **asking.episodes} if MARK + key in call.scope or key == call.scope}
@@ -397,12 +396,6 @@ class _Asking:
         }
 
     @property
-    def claims(self) -> Mapping[str, MemoryObject]:
-        """The claims within the branch's reach: each a sentence of its own, which no long passage crowds out."""
-        standings = self.memory.within_reach(self.branch)
-        return {each.id: each for each, _ in standings if is_claim(each) and not each.forgotten}
-
-    @property
     def episodes(self) -> Mapping[str, MemoryObject]:
         """The episodes within the branch's reach."""
         standings = self.memory.within_reach(self.branch)
@@ -421,13 +414,9 @@ class _Asking:
         """Whether the model has everything before it."""
         return memory_calls.is_all_shown(self.memory, self.branch)
 
-    def holder(self, object_id: str) -> str:
-        """The object that takes room in the window: that in which a claim was said, any other object itself."""
-        return find_saying(self.memory.objects[object_id]) or object_id
-
     def sees(self, object_id: str) -> bool:
         """Whether the model has it before it in full."""
-        return stands_in_full(self.memory, self.branch, object_id)
+        return self.memory.view_of(self.branch).fidelity_of(object_id) is Fidelity.FULL
 
     def tokens(self, text: str) -> int:
         """About how many tokens a text has."""

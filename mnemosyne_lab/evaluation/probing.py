@@ -192,7 +192,6 @@ def _to_searched_text(item: Item, turn: int) -> SearchedText:
         id=item.id,
         parts=(TextPart(said if item.source_tool is None else Voice.RESULT, item.text, item.source_tool),),
         name=(item.source_key or "") if item.places else "",
-        settled=not item.places,
         failed=KINDS[item.kind].is_failure,
         old=item.superseded is not None and item.superseded <= turn,
     )

@@ -15,8 +15,8 @@ from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.knowledge.book import KnowledgeBook, knowledge_stream
 from mnemosyne.domain.knowledge.decide import Place, RememberEntry, UpdateEntry
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
-from mnemosyne.domain.objects.aggregate import is_claim, make_object
 from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.objects.retired import find_retired
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import KnowledgeTold, Mode
@@ -238,7 +238,7 @@ async def test_no_text_of_a_session_becomes_an_entry_whatever_its_form(prompt: s
             await client.work(each)
         assert blocks(stage.upstream[-1])
         created = [event for event in await stage.events() if isinstance(event, ObjectCreated)]
-        assert not any(is_claim(make_object(event)) for event in created)
+        assert not find_retired(created)
     assert await contents(log, USER) == ["I prefer short answers"]
     assert await contents(log, PROJECT) == []
 

@@ -123,17 +123,6 @@ class MemoryObject:
         return self.pin is not None and self.pin.holds(turn)
 
 
-def is_claim(each: MemoryObject) -> bool:
-    """Whether it is one sentence of what somebody said, which takes no room of its own."""
-    return each.role is Role.CLAIM and not each.places
-
-
-def find_saying(each: MemoryObject) -> str | None:
-    """The object that a claim was said in; None of any other object."""
-    found = (link.target for link in each.links if link.relation is LinkRelation.REFERENCES)
-    return next(found, None) if is_claim(each) else None
-
-
 def is_episode(each: "MemoryObject | ObjectCreated") -> bool:
     """Whether it is a stretch about one topic (``segmentation/episodes.py``), whose parts its links name."""
     return each.role is Role.DERIVED and KINDS[each.kind].is_said

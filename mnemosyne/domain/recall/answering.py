@@ -48,9 +48,9 @@ MOST_RANKED = 60
 FLOOR = 0.75
 """What is quoted beside the best is worth this part of it at least."""
 
-_NAME, _OWN, _SHAPE, _RANK, _SETTLED, _OLD = 1.0, 1.0, 0.8, 0.25, 0.3, 0.15
-"""What counts: the share of the question that names the object, the share of the rest in the line, its shape, the
-object's rank, and that somebody settled something with it; against it, that it is out of date."""
+_NAME, _OWN, _SHAPE, _RANK, _OLD = 1.0, 1.0, 0.8, 0.25, 0.15
+"""What counts: the share of the question that names the object, the share of the rest in the line, its shape, and the
+object's rank; against it, that it is out of date."""
 
 _WHOLE = 0.3
 """For what the question names by all of its path, its command or its first words."""
@@ -269,7 +269,7 @@ def _places(
     most = max((sum(map(len, each)) for each in told.values()), default=0) or 1
     places: dict[str, list[_Place]] = {}
     for rank, said in enumerate(texts):
-        of_object = _RANK / (1 + rank) + _SETTLED * said.settled - _OLD * said.old
+        of_object = _RANK / (1 + rank) - _OLD * said.old
         of_object += _FAILED * (said.failed and after.failed)
         places[said.id] = [
             _Place(

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from heapq import nlargest
 
-from mnemosyne.domain.objects.aggregate import MemoryObject, is_claim
+from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.full_text import full_parts
-from mnemosyne.domain.objects.kinds import KINDS
-from mnemosyne.domain.objects.speakers import Speaker, speaker_of
+from mnemosyne.domain.objects.kinds import KINDS, keeps_prompt
 from mnemosyne.domain.recall import sources
 from mnemosyne.domain.recall.choosing import SearchedText
 from mnemosyne.domain.recall.quoting import Where
@@ -31,10 +30,10 @@ def may_answer(question: str, found: Sequence[Where], among: Mapping[str, Memory
 
 
 def parts_of_text(each: MemoryObject, content: bytes) -> tuple[TextPart, ...]:
-    """What an object says, in its parts; a claim has no content but is its own words. Raises ValueError."""
+    """What an object says, in its parts; an episode, and a claim of an older log, is its stub. Raises ValueError."""
     if each.places:
         return full_parts(content, each.by_user)
-    voice = Voice.USER if speaker_of(each.tags) is Speaker.USER else Voice.ASSISTANT
+    voice = Voice.USER if keeps_prompt(each.tags) else Voice.ASSISTANT
     return (TextPart(voice, each.stub.encode("utf-8", "replace").decode()),)
 
 
@@ -51,8 +50,7 @@ def list_texts(
         SearchedText(
             id=key,
             parts=parts,
-            name="" if is_claim(among[key]) else sources.name_of(among[key]),  # nobody calls a claim by its own words
-            settled=is_claim(among[key]),
+            name=sources.name_of(among[key]),
             failed=KINDS[among[key].kind].is_failure,
             old=among[key].stale,
             seen=seen(key),

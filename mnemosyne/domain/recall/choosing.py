@@ -15,15 +15,14 @@ Tokens = Callable[[str], int]
 
 @attrs.frozen(kw_only=True)
 class SearchedText:
-    """An object's text in its ``parts``. ``name`` is what it is called; ``settled`` says that somebody settled
-    something with it, ``failed`` that something did not work, ``old`` that it is out of date, ``seen`` that it stands
-    before the model. ``found`` are the characters that a search found in it.
+    """An object's text in its ``parts``. ``name`` is what it is called; ``failed`` says that something did not
+    work, ``old`` that it is out of date, ``seen`` that it stands before the model. ``found`` are the characters that a
+    search found in it.
     """
 
     id: str
     parts: tuple[TextPart, ...] = attrs.field(repr=False)
     name: str
-    settled: bool = False
     failed: bool = False
     old: bool = False
     seen: bool = False

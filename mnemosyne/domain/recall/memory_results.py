@@ -11,7 +11,7 @@ from hashlib import sha256
 
 import attrs
 
-from mnemosyne.domain.objects.aggregate import MemoryObject, find_saying, is_claim, is_episode, parts_of
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
 from mnemosyne.domain.objects.events import Supersession
 from mnemosyne.domain.objects.faults import LIMITS, FaultLimits, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -19,7 +19,6 @@ from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import KINDS, is_operators, keeps_prompt
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import last_protected_turn
-from mnemosyne.domain.objects.speakers import AGREED, speaker_of
 from mnemosyne.domain.recall.memory_calls import Definition, GrantedRelease, GrantedRestore
 from mnemosyne.domain.recall.related import Related
 from mnemosyne.domain.recall.sources import path_of
@@ -39,17 +38,6 @@ class Quote:
     start: int
     end: int
     text: str
-
-
-def find_revision(quote: Quote, memory: Memory, branch: str) -> str | None:
-    """The object in which a branch says otherwise of what a quote claims, if it does."""
-    said = " ".join(quote.text.replace("**", "").split())
-    newer = [
-        find_saying(memory.objects[each.superseded_by])
-        for each, _ in memory.within_reach(branch)
-        if each.superseded_by and find_saying(each) == quote.object_id and each.stub in said
-    ]
-    return newer[-1] if newer else None
 
 
 @attrs.frozen
@@ -159,8 +147,7 @@ def answer_text(
     ``outside`` counts the objects that the index does not hold. ``sentences`` are a helper model's, one for each quote
     that it rests on; none where the quotes are the answer.
 
-    It says of which kind each object is and who said it: a file may say anything of what was decided. What was revised
-    is called so.
+    It says of which kind each object is and who said it: a file may say anything of what was decided.
     """
     if not quotes:
         return f"{NOT_IN_MEMORY} Ask with other words, or look at the source. {outside_text(outside)}".rstrip()
@@ -174,10 +161,8 @@ def answer_text(
     ]
     data = []
     for number, each in enumerate(quotes):
-        newer = find_revision(each, memory, branch)
-        name = record_name(memory.objects[each.object_id], each)
         text = f"{sentences[number]}\n{each.text}" if sentences else each.text
-        data.append((f"{name}, revised in {MARK}{newer}" if newer else name, text))
+        data.append((record_name(memory.objects[each.object_id], each), text))
     return _render_told(said, data)
 
 
@@ -239,7 +224,7 @@ def render_brought(data: Sequence[tuple[str, str]]) -> str:
 
 def records_in(text: str) -> Sequence[tuple[str, Fidelity | None]]:
     """The objects whose records a text of ours holds, and the fidelity at which all of one stands there; None where
-    it is a passage or a claim. None of a text that does not end as ours do.
+    it is a passage. None of a text that does not end as ours do.
     """
     _, ours, word = text.rpartition(_END)
     if not ours:
@@ -250,12 +235,12 @@ def records_in(text: str) -> Sequence[tuple[str, Fidelity | None]]:
 
 
 def record_name(each: MemoryObject, part: Quote | Fidelity | None = None) -> str:
-    """How a record is named whose words follow: a passage of it, all of it at a fidelity, or a claim (None).
+    """How a record is named whose words follow: a passage of it, all of it at a fidelity, or neither (None).
 
     It names who said it: a file, or the model, may say anything of what the user decided.
     """
     old = ", out of date" if each.stale else ""
-    told = f"{each.tags[0] if is_claim(each) and each.tags else each.kind.value}{_render_speaker(each)}"
+    told = f"{each.kind.value}{_render_speaker(each)}"
     if part is None:
         return f"{MARK}{each.id} {told}, turn {each.last_turn}{old}"
     where = part.label if isinstance(part, Fidelity) else f"bytes {part.start}-{part.end}"
@@ -264,11 +249,6 @@ def record_name(each: MemoryObject, part: Quote | Fidelity | None = None) -> str
 
 def _render_speaker(each: MemoryObject) -> str:
     """Who said it, as far as its tags tell; nothing of what a tool brought, whose kind says that."""
-    if is_claim(each):
-        if AGREED in each.tags:
-            return ", proposed by the assistant, agreed to by the user"
-        speaker = speaker_of(each.tags)
-        return f", said by the {speaker.value}" if speaker else ""
     if not KINDS[each.kind].holds_statements or is_operators(each.tags):
         return ""
     if keeps_prompt(each.tags):

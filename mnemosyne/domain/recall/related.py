@@ -9,7 +9,7 @@ from enum import Enum
 
 import attrs
 
-from mnemosyne.domain.objects.aggregate import MemoryObject, find_saying, is_claim, is_episode, parts_of
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
 from mnemosyne.domain.objects.events import LinkRelation
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS, RESOLVED, Role, is_change
@@ -23,8 +23,6 @@ class Relation(Enum):
     """What a related object is to the one that is shown again; in words as they follow its id."""
 
     NEWER = "is the newer one"
-    REVISED = "says otherwise later"
-    AGREED = "has the talk in which it was settled"
     BROKE = "is the change before it failed"
     MENDED = "is the last change before it worked"
     QUOTED = "is the file before this change"
@@ -58,13 +56,6 @@ def _edges(each: MemoryObject, within: Collection[MemoryObject], memory: Memory)
     newest = _newest(each, memory)
     if newest is not None:
         yield Related(newest, Relation.NEWER)
-    claims = [other for other in within if is_claim(other) and each.id in _targets(other, LinkRelation.REFERENCES)]
-    for claim in claims:
-        later = memory.objects.get(_newest(claim, memory) or "")
-        if later is not None:
-            yield Related(find_saying(later) or later.id, Relation.REVISED)
-    for claim in claims:
-        yield from (Related(key, Relation.AGREED) for key in _targets(claim, LinkRelation.REFERENCES))
     yield from (Related(key, Relation.BROKE) for key in _targets(each, LinkRelation.CAUSED_BY))
     if KINDS[each.kind].is_failure:
         yield from (Related(key, Relation.MENDED) for key in _find_mending(each, within, memory))
@@ -72,8 +63,7 @@ def _edges(each: MemoryObject, within: Collection[MemoryObject], memory: Memory)
     for other in within:
         if each.id in _targets(other, LinkRelation.CAUSED_BY):
             yield Related(other.id, Relation.FAILED)
-    if not is_claim(each):
-        yield from (Related(key, Relation.NAMED) for key in _targets(each, LinkRelation.REFERENCES))
+    yield from (Related(key, Relation.NAMED) for key in _targets(each, LinkRelation.REFERENCES))
 
 
 def _targets(each: MemoryObject, relation: LinkRelation) -> tuple[str, ...]:

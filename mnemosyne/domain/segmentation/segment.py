@@ -29,11 +29,10 @@ from mnemosyne.domain.objects.kinds import (
     is_change,
 )
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
-from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.objects.units import RUN, Description, Unit
 from mnemosyne.domain.segmentation import exchanges, files, prose, references, tools
 from mnemosyne.domain.segmentation.lines import index_line
-from mnemosyne.domain.segmentation.speaking import speakers
+from mnemosyne.domain.segmentation.speaking import Speaker, speakers
 from mnemosyne.domain.text.announcements import only_announces
 from mnemosyne.domain.text.parts import TextPart, Voice
 from mnemosyne.domain.text.stubs import parts, render_count, stub

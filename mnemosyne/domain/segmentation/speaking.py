@@ -2,12 +2,26 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any
 
-from mnemosyne.domain.objects.speakers import Speaker
 from mnemosyne.domain.segmentation.prose import is_clients
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.transcript import Transcript
+
+
+class Speaker(Enum):
+    """Whose words they are, from who is trusted most to who is trusted least."""
+
+    USER = "user"
+    """The person in front of the agent, in words of their own."""
+    ASSISTANT = "assistant"
+    """The model."""
+    CLIENT = "client"
+    """The agent's program and its settings: reminders, notes, summaries, reports."""
+    OTHER = "other"
+    """Anybody else: what a tool brought, what was pasted, quoted or shown."""
+
 
 _INVISIBLE = "".join(
     map(chr, [*range(0x21), 0x85, 0xA0, *range(0x200B, 0x2010), *range(0x2028, 0x202F), 0x2060, 0xFEFF])

@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.speaking import speakers
+from mnemosyne.domain.segmentation.speaking import Speaker, speakers
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import content_blocks
 

@@ -39,17 +39,15 @@ def test_a_text_that_is_compared_knows_its_name_its_age_and_where_a_search_found
     said = {"o1": "raise ParseFailed", "o0": "x"}
     parts = {key: (TextPart(Voice.RESULT, text),) for key, text in said.items()}
     first, second = list_texts(parts, [Where("o0", 3, 5), Where("o1", 0, 5)], among, {"o0"}.__contains__)
-    assert (first.id, first.text, first.seen, first.old, first.settled, first.found) == (
-        *("o1", "raise ParseFailed", False, False, False),
+    assert (first.id, first.text, first.seen, first.old, first.found) == (
+        *("o1", "raise ParseFailed", False, False),
         [(0, 5)],
     )
     assert "parser.py" in first.name
     assert (second.seen, second.found) == (True, [(3, 5)])
 
 
-def test_a_claim_is_its_speakers_words_and_is_called_by_none_of_them() -> None:
+def test_a_claim_of_an_older_log_is_its_sentence_in_the_words_of_its_role() -> None:
     said = made("c1", 3, stub="Let's use trio.", role=Role.CLAIM, places=(), tags=("decision", "user"))
     claim = evolve(Memory(), said).objects["c1"]
     assert parts_of_text(claim, b"") == (TextPart(Voice.USER, "Let's use trio."),)
-    (text,) = list_texts({"c1": parts_of_text(claim, b"")}, [], {"c1": claim})
-    assert (text.name, text.settled) == ("", True)

@@ -1,16 +1,14 @@
 """Results say what they cost and what changed, and nothing that content says can pass for our words."""
 
-from typing import Any
-
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.events import FaultKind, Link, LinkRelation, ObjectCreated, ObjectFaulted, Supersession
+from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted, Supersession
 from mnemosyne.domain.objects.faults import LIMITS, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import ObjectKind, Role
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.recall.memory_calls import AttachedSize, Definition, GrantedRelease, GrantedRestore, restore
@@ -96,42 +94,6 @@ def test_an_answer_quotes_with_the_place_of_each_passage_and_says_who_it_is_from
     assert "about 12 tokens" in ours[0]
     assert ": #abc2345 bytes 10-14, file_context, turn 1\n" in told
     assert ": #def2345 bytes 0-2, conversation_phase, turn 5\n" in told
-
-
-def claimed(object_id: str, source: str, sentence: str) -> ObjectCreated:
-    link = Link(LinkRelation.REFERENCES, source)
-    return created(object_id, role=Role.CLAIM, places=(), stub=sentence, links=(link,), tags=("decision", "user"))
-
-
-def test_an_answer_says_where_what_it_quotes_was_revised_and_says_it_of_nothing_else() -> None:
-    old, other = "Let's use trio.", "Let's use orjson."
-    state = remembered(
-        claimed("cc2", "abc2345", old),
-        claimed("cc3", "abc2345", other),
-        claimed("cc4", "def2345", "Let's use asyncio instead of trio."),
-        superseded("cc2", Supersession.REVISED, "cc4"),
-        before=TWO,
-    )
-    told = answered(Quote("abc2345", 0, 9, f"Well. **{old}**"), Quote("abc2345", 9, 20, other), memory=state)
-    assert "#abc2345 bytes 0-9, file_context, turn 1, revised in #def2345\n" in told
-    assert "#abc2345 bytes 9-20, file_context, turn 1\n" in told
-    assert "#cc2 bytes 0-5, decision, said by the user, turn 1, out of date\n" in answered(
-        Quote("cc2", 0, 5, old), memory=state
-    )
-
-
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({"tags": ("constraint", "user")}, "constraint, said by the user"),
-        ({"tags": ("decision", "assistant")}, "decision, said by the assistant"),
-        ({"tags": ("decision", "user", "agreed")}, "decision, proposed by the assistant, agreed to by the user"),
-        ({"tags": ("decision",)}, "decision"),
-    ],
-)
-def test_a_claim_is_told_with_who_said_it(changes: dict[str, Any], name: str) -> None:
-    claim = attrs.evolve(claimed("cc2", "abc2345", "Let's use trio."), **changes)
-    assert record_name(remembered(claim).objects["cc2"]) == f"#cc2 {name}, turn 1"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What is shown again names what belongs to it, and nothing that the branch cannot have back."""
 
-from typing import Any
-
 import pytest
 
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, ObjectEvent, Supersession
@@ -15,7 +13,6 @@ READ = created("read", 1)
 EDIT = created("edit", 3, tags=("edit",), links=(Link(LinkRelation.DEPENDS_ON, "read"),))
 ERROR = created("error", 5, kind=ObjectKind.ERROR_CONTEXT, links=(Link(LinkRelation.CAUSED_BY, "edit"),))
 FIX = created("fix", 7, tags=("edit",))
-SAID = created("said", 9, kind=ObjectKind.CONVERSATION_PHASE, tags=("user",))
 PLAN = created("plan", 11, kind=ObjectKind.PLAN, links=(Link(LinkRelation.REFERENCES, "read"),))
 
 
@@ -27,11 +24,6 @@ def gone(*made: ObjectCreated) -> list[ObjectEvent]:
 def derived(object_id: str, how: str, *parts: str) -> ObjectCreated:
     links = tuple(Link(LinkRelation.PARENT_OF, each) for each in parts)
     return created(object_id, kind=ObjectKind.DEBUGGING_SESSION, role=Role.DERIVED, tags=(how,), places=(), links=links)
-
-
-def claim(object_id: str, *holders: str, **changes: Any) -> ObjectCreated:
-    links = tuple(Link(LinkRelation.REFERENCES, each) for each in holders)
-    return created(object_id, role=Role.CLAIM, kind=ObjectKind.DESIGN_DECISION, places=(), links=links, **changes)
 
 
 def of(object_id: str, memory: Memory) -> list[tuple[str, Relation]]:
@@ -49,17 +41,8 @@ def test_a_change_after_which_it_still_failed_is_not_said_to_mend_it() -> None:
     assert of("error", known) == [("edit", Relation.BROKE)]
 
 
-def test_a_plan_names_the_talk_in_which_it_was_settled_and_where_that_was_revised() -> None:
-    later = created("later", 13, kind=ObjectKind.CONVERSATION_PHASE, tags=("user",))
-    known = remembered(
-        *gone(READ, SAID, PLAN, later, claim("agreed", "plan", "said"), claim("other", "later")),
-        superseded("agreed", Supersession.REVISED, "other"),
-    )
-    assert of("plan", known) == [
-        ("later", Relation.REVISED),
-        ("said", Relation.AGREED),
-        ("read", Relation.NAMED),
-    ]
+def test_a_plan_names_the_files_in_its_text() -> None:
+    assert of("plan", remembered(*gone(READ, PLAN))) == [("read", Relation.NAMED)]
 
 
 def test_what_is_out_of_date_names_the_newest_and_not_each_version_between() -> None:

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.domain.objects.speakers import Speaker
-from mnemosyne.domain.segmentation.speaking import speakers
+from mnemosyne.domain.segmentation.speaking import Speaker, speakers
 
 USER, ASSISTANT, CLIENT, OTHER = Speaker
 

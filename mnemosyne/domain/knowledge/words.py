@@ -15,7 +15,7 @@ BLOCK_BEGINS, BLOCK_ENDS = "[MEMORY]", "[/MEMORY]"
 
 _BLOCK = re.compile(r"\[MEMORY\].*?(?:\[/MEMORY\]|\Z)", re.DOTALL)
 _PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
-_MARKS = re.compile(r"\[/?MEMORY\]")
+_MARKS = re.compile(r"\[(?=/?MEMORY\])")
 _TAGS = re.compile(r"<(?=\s*/\s*[A-Za-z]|\s*[A-Za-z]+-)")
 """Where an element ends, or one of a client's own begins, such as ``system-reminder``."""
 
@@ -51,12 +51,12 @@ def clean_detail(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    return _CONTROLS.sub(" ", _MARKS.sub("MEMORY", sanitize.text(strip_private(text))))
+    return _CONTROLS.sub(" ", _MARKS.sub("(", sanitize.text(strip_private(text))))
 
 
 def escape_tags(text: str) -> str:
-    """A text that ends no element of the message that it is put into."""
-    return _TAGS.sub("&lt;", text)
+    """A text that ends neither an element of the message that it is put into nor our own block."""
+    return _MARKS.sub("(", _TAGS.sub("&lt;", text))
 
 
 def is_same(one: str, other: str) -> bool:

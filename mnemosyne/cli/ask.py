@@ -10,7 +10,7 @@ from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import json_option, log_of, session_argument
-from mnemosyne.cli.search import Turns, origin_as_json, print_notes, quote_as_json
+from mnemosyne.cli.search import Turns, print_notes, origin_as_json
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import source_text, turns_text
 from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY
@@ -18,7 +18,7 @@ from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session.ground_events import HelperAsked
 from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.figures import dollars, dollars_text, plural, printable
-from mnemosyne.services.asking import Cited, MemoryAnswer
+from mnemosyne.services.asking import MemoryAnswer
 from mnemosyne.services.unstructuring import members
 
 SHORTEST = 50
@@ -124,10 +124,8 @@ def _as_json(found: MemoryAnswer, question: str) -> dict[str, Any]:
         "answered": bool(found.cited),
         **members(found, "embedder missing skipped", not_indexed="outside"),
         "helper": None if found.helped is None else helper_as_json(found.helped),
-        "quotes": [_citation_as_json(each) for each in found.cited],
+        "quotes": [
+            {**members(each, "sentence"), **origin_as_json(each), **members(each.quote, "start end text")}
+            for each in found.cited
+        ],
     }
-
-
-def _citation_as_json(cited: Cited) -> dict[str, Any]:
-    own = members(cited, "sentence", id="object.id")
-    return {**own, **origin_as_json(cited.object), **quote_as_json(cited.quote)}

@@ -1,7 +1,6 @@
 """``mnemosyne checkpoint``: a name for a turn."""
 
 import secrets
-from typing import Any
 
 import click
 
@@ -9,9 +8,11 @@ from mnemosyne.cli.printing import local_time, print_json, say
 from mnemosyne.cli.reading import branch_option, json_option, log_of, session_argument, with_log
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import now_us
-from mnemosyne.domain.session.events import CheckpointNamed
 from mnemosyne.services import checkpoints
 from mnemosyne.services.unstructuring import members
+
+MEMBERS = "name branch turn at"
+"""Of a checkpoint in JSON."""
 
 
 @click.command()
@@ -38,7 +39,7 @@ def checkpoint(session: str, name: str | None, branch: str, turn: int | None, as
             raise click.UsageError("--turn needs a NAME: without one the names are listed.")
         _, held = with_log(config, lambda storage: checkpoints.read_all(storage, session))
         if as_json:
-            print_json([_as_json(each) for each in held])
+            print_json([members(each, MEMBERS) for each in held])
         elif not held:
             say("The session has no checkpoints.", err=True)
         for each in () if as_json else held:
@@ -51,11 +52,7 @@ def checkpoint(session: str, name: str | None, branch: str, turn: int | None, as
         ),
     )
     if as_json:
-        print_json({"id": str(done.stream), **_as_json(done.checkpoint), "recorded": done.recorded})
+        print_json({"id": str(done.stream), **members(done.checkpoint, MEMBERS), "recorded": done.recorded})
     else:
         place = f"turn {done.checkpoint.turn} of {done.checkpoint.branch}"
         say(f"{name} is {place}{'' if done.recorded else ' already'}.")
-
-
-def _as_json(each: CheckpointNamed) -> dict[str, Any]:
-    return members(each, "name branch turn at")

@@ -11,7 +11,7 @@ from typing import TypeVar
 import click
 
 from mnemosyne.cli.prices_file import set_price
-from mnemosyne.cli.printing import say
+from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import CONFIG_HELP, configuration, setting_options
 from mnemosyne.cli.settings_file import parse_value, set_value, write_template
@@ -40,7 +40,7 @@ def config(ctx: click.Context, /, as_json: bool, **options: object) -> None:
     settings = configuration(options)
     rows = [_row(setting, settings) for setting in SETTINGS]
     if as_json:
-        say(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     say(f"# file: {settings.file or 'none'}")
     for row in rows:

@@ -99,12 +99,7 @@ def _print_verdict(rebuilt: Rebuilt, *, as_json: bool, to_stderr: bool) -> None:
     """To stderr where stdout is the body's."""
     sent = rebuilt.attempt.sent.sha256.hex()
     if as_json:
-        verdict = {
-            "ok": rebuilt.proven,
-            "sha256": rebuilt.sha256.hex(),
-            "recorded": rebuilt.attempt.proof.hex(),
-            "sent": sent,
-        }
+        verdict = members(rebuilt, "sha256", ok="proven", recorded="attempt.proof", sent="attempt.sent.sha256")
         say(json.dumps(verdict), err=to_stderr)
         return
     text = rebuilt.difference or f"ok {rebuilt.sha256.hex()}"
@@ -202,8 +197,7 @@ def _as_json(found: SessionContext) -> dict[str, Any]:
     return {
         **members(found, session="stream", opaque="view.opaque"),
         **members(attempt.began, "branch turn attempt model stream relation"),
-        "round": attempt.round.began.round if attempt.round is not None else None,
-        **members(attempt, "status", version="body_version"),
+        **members(attempt, "status", version="body_version", round="round.began.round"),
         **members(attempt.sent, "sha256 stored_sha256", bytes="size"),
         "at": iso_time(attempt.sent.at),
         "ok": rebuilt.proven,

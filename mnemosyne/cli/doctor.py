@@ -1,6 +1,5 @@
 """``mnemosyne doctor``."""
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -8,9 +7,10 @@ from pathlib import Path
 import click
 
 from mnemosyne.app.doctor import Circumstances, Finding, examine
-from mnemosyne.cli.printing import say
+from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.settings import configuration, setting_options
 from mnemosyne.errors import BadConfiguration
+from mnemosyne.services.unstructuring import members
 
 MARKS = {"good": "\u2713", "bad": "\u2717", "open": "\u2013"}
 ASCII_MARKS = {"good": "ok", "bad": "NO", "open": "--"}
@@ -27,19 +27,14 @@ def doctor(ctx: click.Context, /, as_json: bool, **options: object) -> None:
     Nothing is changed. No credential is read, printed or sent; the upstream gets one HEAD request without any. The exit
     code is 1 if something is wrong, else 0.
     """
-    sick = False
-    lines = []
+    found = []
     for check, finding in examine(_circumstances(options)):
-        sick = sick or finding.verdict == "bad"
-        if as_json:
-            lines.append(
-                {"check": check.name, "verdict": finding.verdict, "text": finding.text, "advice": finding.advice}
-            )
-        else:
+        found.append({"check": check.name, **members(finding, "verdict text advice")})
+        if not as_json:
             say(_line(check.name, finding))
     if as_json:
-        say(json.dumps(lines, indent=2))
-    ctx.exit(1 if sick else 0)
+        print_json(found)
+    ctx.exit(1 if any(each["verdict"] == "bad" for each in found) else 0)
 
 
 def _circumstances(options: dict[str, object]) -> Circumstances:

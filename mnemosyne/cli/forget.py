@@ -4,7 +4,6 @@ import secrets
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 import attrs
@@ -199,7 +198,8 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
             files, left = erased.files, left + erased.archives_left
     told = [(tenant, victim) for tenant, victims in chosen.items() for victim in victims]
     if as_json:
-        rows = [_victim_as_json(tenant, victim) for tenant, victim in told]
+        names = {"id": "candidate.session", "stored_bytes": "candidate.stored_bytes"}
+        rows = [{"tenant": tenant, **members(victim, "reason", **names)} for tenant, victim in told]
         print_json({"dry_run": dry_run, "files": files, "archives_left": left, "sessions": rows})
         return
     for tenant, victim in told:
@@ -223,8 +223,3 @@ def _forget_victims(config: Config, tenant: str, victims: Sequence[Victim], *, q
     streams = [victim.candidate.session for victim in victims]
     of_tenant = attrs.evolve(config, tenant=tenant)
     return with_log(of_tenant, lambda storage: _forget(storage, streams, quick=quick))
-
-
-def _victim_as_json(tenant: str, victim: Victim) -> dict[str, Any]:
-    stored = members(victim, "reason", id="candidate.session", stored_bytes="candidate.stored_bytes")
-    return {"tenant": tenant, **stored}

@@ -10,6 +10,7 @@ from mnemosyne.cli.printing import print_json, print_table, progress_bar, say
 from mnemosyne.cli.reading import json_option, log_of, with_log
 from mnemosyne.cli.settings import log_options
 from mnemosyne.figures import plural
+from mnemosyne.services.unstructuring import members
 
 if TYPE_CHECKING:
     from mnemosyne.app.storage import Storage
@@ -81,8 +82,11 @@ def _play(files: tuple[Path, ...], log_file: Any, *, manage: bool) -> "RunOutcom
 
 def _print_outcome(outcome: "RunOutcome", *, as_json: bool) -> None:
     if as_json:
-        found = {"sessions": _sessions_as_json(outcome), "notes": outcome.notes, "problems": outcome.problems}
-        print_json(found | {"ok": outcome.good})
+        sessions = [
+            {**members(each, "external_id branches turns events sha256", id="session"), "ok": not each.problems}
+            for each in outcome.sessions
+        ]
+        print_json({"sessions": sessions, **members(outcome, "notes problems", ok="good")})
         return
     rows = [
         (each.external_id or "-", str(each.branches), str(each.turns), str(each.events), each.sha256[:16])
@@ -92,21 +96,6 @@ def _print_outcome(outcome: "RunOutcome", *, as_json: bool) -> None:
         print_table(("SESSION", "BRANCHES", "TURNS", "EVENTS", "SHA256"), rows, right="BRANCHES TURNS EVENTS")
     for line in (*outcome.notes, *outcome.problems):
         say(line, err=True)
-
-
-def _sessions_as_json(outcome: "RunOutcome") -> list[dict[str, Any]]:
-    return [
-        {
-            "id": str(each.session),
-            "external_id": each.external_id,
-            "branches": each.branches,
-            "turns": each.turns,
-            "events": each.events,
-            "sha256": each.sha256,
-            "ok": not each.problems,
-        }
-        for each in outcome.sessions
-    ]
 
 
 async def _review(storage: "Storage", session: str, window: int | None) -> "Review":
@@ -119,7 +108,11 @@ async def _review(storage: "Storage", session: str, window: int | None) -> "Revi
 
 def _print_review(review: "Review", *, as_json: bool) -> None:
     if as_json:
-        print_json(_review_as_json(review))
+        found = members(review, "decisions turns other_tables", id="session")
+        names = "turn event field recorded today"
+        differences = [members(each, names, position="version") for each in review.differences]
+        skips = [members(each, "why", position="version") for each in review.skipped]
+        print_json({**found, "skipped": skips, "differences": differences})
         return
     if review.differences:
         rows = [
@@ -135,24 +128,3 @@ def _print_review(review: "Review", *, as_json: bool) -> None:
         say(f"decided otherwise today: {', '.join(review.turns)}")
     verdict = plural(len(review.differences), "difference") if review.differences else "the same today"
     say(f"{plural(review.decisions, 'decision')}, {len(review.skipped)} skipped: {verdict}")
-
-
-def _review_as_json(review: "Review") -> dict[str, Any]:
-    return {
-        "id": str(review.session),
-        "decisions": review.decisions,
-        "turns": list(review.turns),
-        "other_tables": [digest.hex() for digest in review.other_tables],
-        "skipped": [{"position": each.version, "why": each.why} for each in review.skipped],
-        "differences": [
-            {
-                "position": each.version,
-                "turn": each.turn,
-                "event": each.event,
-                "field": each.field,
-                "recorded": each.recorded,
-                "today": each.today,
-            }
-            for each in review.differences
-        ],
-    }

@@ -17,15 +17,13 @@ from mnemosyne.cli.read_models import with_read_models
 from mnemosyne.cli.reading import log_of
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import source_text, turns_text
-from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.recall.retrieval import Hit
 from mnemosyne.figures import plural, printable
 from mnemosyne.services import search as searching
 from mnemosyne.services import sessions
-from mnemosyne.services.asking import MemoryAnswer
+from mnemosyne.services.asking import Cited, MemoryAnswer
 from mnemosyne.services.search import Findings, SearchHit
 from mnemosyne.services.unstructuring import members
 from mnemosyne.terminal import json_text
@@ -209,28 +207,22 @@ def _as_json(findings: Findings, question: str) -> dict[str, Any]:
         "question": question,
         "relevant": bool(findings.found),
         **members(findings, "embedder missing skipped", not_indexed="outside"),
-        "results": [_finding_as_json(each) for each in findings.found],
+        "results": [
+            {
+                **members(each, session="stream", tags="object.tags"),
+                **origin_as_json(each),
+                "score": round(each.hit.score, 4),
+                "quote": members(each.quote, "start end text"),
+            }
+            for each in findings.found
+        ],
     }
 
 
-def _finding_as_json(found: SearchHit) -> dict[str, Any]:
-    return {
-        **members(found, session="stream", id="object.id", tags="object.tags"),
-        "score": round(found.hit.score, 4),
-        **origin_as_json(found.object),
-        "quote": quote_as_json(found.quote),
-    }
-
-
-def origin_as_json(each: MemoryObject) -> dict[str, Any]:
+def origin_as_json(found: SearchHit | Cited) -> dict[str, Any]:
     """What an object is and where it is from."""
-    names = "kind role source_tool source_key first_turn last_turn superseded_by"
-    return members(each, names, out_of_date="stale")
-
-
-def quote_as_json(quoted: Quote) -> dict[str, Any]:
-    """Words of an object, and the bytes at which they stand in its text."""
-    return members(quoted, "start end text")
+    names = "id kind role source_tool source_key first_turn last_turn superseded_by"
+    return members(found.object, names, out_of_date="stale")
 
 
 def search_file(file: Path, queries: Path, limit: int, as_json: bool, data_dir: Path) -> None:

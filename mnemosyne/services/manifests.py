@@ -101,7 +101,7 @@ def manifest_as_json(manifest: Manifest) -> dict[str, Any]:
         "manifest": SHAPE,
         "session": str(manifest.stream),
         **members(attempt.began, "branch turn attempt"),
-        "round": attempt.round.began.round if attempt.round is not None else None,
+        **members(attempt, round="round.began.round"),
         "request": {
             **members(manifest, "sha256 tokens metadata", bytes="size", model="attempt.began.model"),
             "ok": manifest.sha256 == attempt.proof,
@@ -122,10 +122,8 @@ def _page_as_json(page: ManifestPage) -> dict[str, Any]:
     each = page.object
     return {
         **members(each, "id kind stub stale", source="source_key", tokens_in_full="tokens", worth="admission.score"),
-        **members(page, "level kept blocks", used_later="is_used"),
+        **members(page, "level kept blocks", used_later="is_used", since="move.turn", why="move.cause"),
         "tokens": each.tokens_at(page.level),
         "levels": {level.label: tokens for level in Fidelity if (tokens := each.tokens_at(level)) is not None},
-        "since": page.move.turn if page.move is not None else None,
-        "why": page.move.cause.value if page.move is not None else None,
         "pin": None if each.pin is None else members(each.pin, "reason until_turn"),
     }

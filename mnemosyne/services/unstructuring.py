@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from fractions import Fraction
-from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -39,7 +38,13 @@ def as_json(value: Any) -> Any:
 
 def members(value: object, names: str = "", **renamed: str) -> dict[str, Any]:
     """Attributes of a value as a JSON object. ``names`` has blanks between them; ``renamed`` maps a member's key to the
-    attribute, with a dot for an attribute of an attribute.
+    attribute, with a dot for an attribute of an attribute, and None where one before a dot is None.
     """
     attributes = dict.fromkeys(names.split()) | renamed
-    return {key: as_json(attrgetter(attribute or key)(value)) for key, attribute in attributes.items()}
+    return {key: as_json(_get(value, attribute or key)) for key, attribute in attributes.items()}
+
+
+def _get(value: Any, path: str) -> Any:
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return value

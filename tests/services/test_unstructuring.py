@@ -37,3 +37,7 @@ def test_a_renamed_member_has_its_key_from_the_caller() -> None:
 
 def test_a_dot_reaches_an_attribute_of_an_attribute() -> None:
     assert members(Outer(3, Told({1: b"\xff"})), values="inner.values") == {"values": {"1": "ff"}}
+
+
+def test_what_is_behind_the_dot_of_nothing_is_nothing() -> None:
+    assert members(Outer(3, Told(None)), a="inner.values.size", b="inner.values") == {"a": None, "b": None}

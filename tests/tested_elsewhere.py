@@ -82,7 +82,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "handover cli/handed",
     ),
     "cli/test_sessions.py": ("a session is listed with its branches", "cli/branches"),
-    "cli/test_sql.py": ("what a value looks like shows in what the command prints", "cli/query_answers"),
     "cli/test_ask.py": ("what is put together shows in what the command prints", "app/asking"),
     "http/test_knowledge_told.py": ("what sessions are told and give shows in what goes upstream", "actors/librarian"),
     "cli/test_mcp.py": (
@@ -148,7 +147,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "services/test_exporting.py": ("the format is what comes back", "services/export_format"),
     "cli/test_search.py": (
         "a search is what is opened for it, and what it prints",
-        "app/object_index app/read_models cli/index cli/read_models",
+        "app/object_index app/read_models cli/index",
     ),
     "test_cli_reading.py": (
         "commands that read one stored session",
@@ -158,10 +157,9 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "what all commands have in common",
         "cli/completion cli/config cli/group cli/serve cli/settings errors",
     ),
-    "cli/test_fork.py": ("a fork is where it begins, and how it goes on", "cli/forking"),
     "cli/test_off.py": ("to switch is a command", "services/switching"),
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),
-    "cli/test_objects.py": ("how objects are shown", "cli/explain cli/topics cli/windows"),
+    "cli/test_objects.py": ("how objects are shown", "cli/explain cli/windows"),
     "cli/test_backup.py": (
         "a backup is what comes back, and an upgrade is both in one",
         "adapters/postgres/backup app/upgrading cli/upgrade_database",

@@ -8,9 +8,8 @@ import click
 from mnemosyne.app import asking
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import print_json, say
-from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import json_option, log_of, session_argument
-from mnemosyne.cli.search import Turns, print_notes, origin_as_json
+from mnemosyne.cli.reading import json_option, log_of, session_argument, with_read_models
+from mnemosyne.cli.search import Turns, origin_as_json, print_notes
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import source_text, turns_text
 from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY

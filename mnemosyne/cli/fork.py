@@ -1,15 +1,25 @@
 """``mnemosyne fork``: a session of a client's own that begins with a turn of another one."""
 
+import os
+import re
 import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
-from mnemosyne.app.clients import command_of
-from mnemosyne.cli.forking import bring_files_back, find_point, make_fork, place_sentence
+from mnemosyne.adapters.claude_transcripts import list_calls, list_folders
+from mnemosyne.app import clients
+from mnemosyne.app.clients import Fork, command_of
+from mnemosyne.app.worktrees import find_files
 from mnemosyne.cli.printing import print_json, say
-from mnemosyne.cli.reading import json_option, log_of, session_argument
+from mnemosyne.cli.reading import json_option, log_of, session_argument, with_log
 from mnemosyne.cli.run import OFF, refuse_deaf
 from mnemosyne.cli.settings import log_options
+from mnemosyne.config import Config
+from mnemosyne.domain.history.time_travel import CHECKPOINT
+from mnemosyne.services.forks import ForkPoint, find_fork_point
 
 MODES = {"manage": "--manage", "off": "--off"}
 """What ``run`` is given for each."""
@@ -69,3 +79,41 @@ def fork(
 
 def _option(name: str) -> str:
     return "--config" if name == "config_file" else f"--{name.replace('_', '-')}"
+
+
+# Shared with ``run --fork``
+
+
+def find_point(session: str, at: str | None, config: Config) -> ForkPoint:
+    """Where a recorded session is to be left: at a turn, at a checkpoint, or at its end.
+
+    Raises BadParameter for what is no turn's number and no name.
+    """
+    if at is not None and not re.fullmatch(rf"\d+|{CHECKPOINT.pattern}", at, re.ASCII):
+        raise click.BadParameter(f"{at!r} is no turn's number and no checkpoint's name, such as 30.")
+    turn = int(at) if at is not None and at.isdecimal() else at
+    return with_log(config, lambda storage: find_fork_point(storage, session, turn))
+
+
+def make_fork(command: Sequence[str], point: ForkPoint) -> Fork:
+    """Have a client begin a session there, in the folder of today. Raises BadOption, NotFound."""
+    return clients.fork(command, point, os.environ, Path.cwd())
+
+
+def place_sentence(point: ForkPoint) -> str:
+    """What is said of where a fork begins."""
+    instead = f", since turn {point.wanted} has no whole reply" if point.turn < point.wanted else ""
+    return f"after turn {point.turn} of session {point.session}{instead}"
+
+
+def bring_files_back(point: ForkPoint) -> str:
+    """Make the folder's files what they were when that turn had answered; what was done, in a sentence."""
+    calls = list_calls(list_folders(os.environ), point.session, point.message_id)
+    found = find_files(Path.cwd(), point.session, calls)
+    if found is None:
+        return "no call behind that turn changed files, as far as they were kept: they stay as they are"
+    done = found.bring_back(time.time_ns() // 1000)
+    return (
+        f"the files are what they were when turn {point.turn} had answered: {done.written} written, {done.removed}"
+        f" removed. As they were until now: git restore --source {done.ref} -- :/"
+    )

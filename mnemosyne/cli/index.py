@@ -5,8 +5,7 @@ import click
 from mnemosyne.app.object_index import fill_index, open_index
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import log_of
+from mnemosyne.cli.reading import log_of, with_read_models
 from mnemosyne.cli.settings import log_options
 
 

@@ -6,8 +6,7 @@ import click
 from mnemosyne.adapters.postgres.nodes import Node, list_nodes
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import print_json, print_table, say
-from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import json_option, log_of
+from mnemosyne.cli.reading import json_option, log_of, with_read_models
 from mnemosyne.cli.settings import log_options
 
 

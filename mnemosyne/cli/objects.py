@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 import click
 
@@ -10,10 +11,8 @@ from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import print_json, print_table, say
-from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import branch_option, json_option, log_of, session_argument, with_log
+from mnemosyne.cli.reading import branch_option, json_option, log_of, session_argument, with_log, with_read_models
 from mnemosyne.cli.settings import log_options
-from mnemosyne.cli.topics import show_topics
 from mnemosyne.cli.windows import (
     SOURCE,
     flags,
@@ -26,12 +25,13 @@ from mnemosyne.cli.windows import (
     window_as_json,
     window_line,
 )
-from mnemosyne.domain.history.memory_travel import ObjectChange, history_of
+from mnemosyne.domain.history.memory_travel import Moment, ObjectChange, history_of
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.protection import Resident, idle_turns
+from mnemosyne.domain.segmentation.episodes import FIRST_TURN, Episode, Topics, topics_of
 from mnemosyne.figures import count_text, plural, printable
 from mnemosyne.http.inspector.happenings import tell_object
 from mnemosyne.services import memories, windows
@@ -328,4 +328,51 @@ def _object_as_json(found: FoundObject, texts: Mapping[str, str]) -> dict[str, A
         ],
         "history": history,
         **({"texts": dict(texts)} if texts else {}),
+    }
+
+
+# What it was about
+
+
+def show_topics(stream: UUID, found: Moment, as_json: bool) -> None:
+    """Print the episodes and themes at a moment."""
+    topics = topics_of(found.memory, found.branch)
+    if as_json:
+        print_json({"session": str(stream), "branch": found.branch, "turn": found.turn, **topics_as_json(topics)})
+        return
+    say(f"{found.branch} {found.turn}", bold=True)
+    if not topics.episodes:
+        say(f"Topics are told from turn {FIRST_TURN} of a branch on.")
+        return
+    print_table(TOPIC_HEADERS, topic_rows(topics), right="TURNS OBJECTS")
+    say()
+    say(f"{plural(len(topics.episodes), 'episode')}, {plural(len(topics.themes), 'theme')} with more than one")
+
+
+TOPIC_HEADERS = ("ID", "TURNS", "OBJECTS", "THEME", "ABOUT")
+
+
+def topic_rows(topics: Topics) -> list[tuple[str, ...]]:
+    """A row for each episode; those of one theme name the first of them."""
+    again = {episode.theme for theme in topics.themes for episode in theme}
+    return [_topic_row(each, again) for each in topics.episodes]
+
+
+def _topic_row(episode: Episode, again: set[str | None]) -> tuple[str, ...]:
+    return (
+        episode.object or "(goes on)",
+        f"{episode.first_turn}-{episode.last_turn}",
+        str(len(episode.parts)),
+        (episode.theme if episode.theme in again else None) or "-",
+        printable(episode.about) or "(forgotten)",
+    )
+
+
+def topics_as_json(topics: Topics) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "episodes": [
+            members(each, "theme first_turn last_turn about", id="object", objects="parts") for each in topics.episodes
+        ],
+        "themes": [[each.object for each in theme] for theme in topics.themes],
     }

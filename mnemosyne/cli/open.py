@@ -1,18 +1,28 @@
 """``mnemosyne open``: the pages, in a browser."""
 
+import os
+import socket
 import sys
-from typing import TYPE_CHECKING
+import webbrowser
+from importlib.metadata import entry_points
 
 import click
+import trio
 
+from mnemosyne.app.discovery import find_server
+from mnemosyne.app.logs import start_logging
+from mnemosyne.app.pages import IDLE_SECONDS, run_pages
+from mnemosyne.app.process import end_with_server, new_id, now
+from mnemosyne.app.simulations import Simulations
+from mnemosyne.app.worker import NICENESS
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import require_log
+from mnemosyne.cli.reading import require_log, with_read_models
 from mnemosyne.cli.settings import configuration, log_options
-
-if TYPE_CHECKING:
-    from mnemosyne.app.simulations import Simulations
-    from mnemosyne.config import Config
+from mnemosyne.config import Config
+from mnemosyne.data_dir import local_token, prepare_data_dir
+from mnemosyne.http.serving import bind, url_of
+from mnemosyne.page_links import PageLinks, PageRole, link_to
+from mnemosyne.services.sessions import find
 
 
 @click.command(name="open")
@@ -40,14 +50,8 @@ def open_pages(
         _make_pages(config, at_socket)
         return
     if session is not None:
-        from mnemosyne.services.sessions import find
-
         require_log(config)
         with_read_models(config, lambda models: find(models.archive, session))
-    from mnemosyne.app.discovery import find_server
-    from mnemosyne.app.process import now
-    from mnemosyne.data_dir import local_token, prepare_data_dir
-    from mnemosyne.page_links import PageLinks, PageRole, link_to
 
     prepare_data_dir(config.data_dir)
     local_token(config.data_dir)
@@ -65,22 +69,13 @@ def _show(link: str, *, only_print: bool) -> None:
     sys.stdout.flush()
     if only_print:
         return
-    import webbrowser
 
     if not webbrowser.open(link):
         say("No browser could be opened; the link above can be, once.", err=True)
 
 
-def _show_alone(config: "Config", page: str, secret: str, *, only_print: bool) -> None:
+def _show_alone(config: Config, page: str, secret: str, *, only_print: bool) -> None:
     """Without a server: pages on a free port of this machine, until Ctrl-C."""
-    import trio
-
-    from mnemosyne.app.logs import start_logging
-    from mnemosyne.app.pages import run_pages
-    from mnemosyne.app.process import new_id, now
-    from mnemosyne.http.serving import bind, url_of
-    from mnemosyne.page_links import link_to
-
     start_logging(config.log_level, config.log_format, config.log_file)
     listener = bind("127.0.0.1", 0)
     link = link_to(url_of(listener), page, secret)
@@ -95,18 +90,8 @@ def _show_alone(config: "Config", page: str, secret: str, *, only_print: bool) -
     trio.run(run)
 
 
-def _make_pages(config: "Config", number: int) -> None:
+def _make_pages(config: Config, number: int) -> None:
     """For a server, whose socket that is: until it ends, or until nobody has asked for a while. Turns go first."""
-    import os
-    import socket
-
-    import trio
-
-    from mnemosyne.app.logs import start_logging
-    from mnemosyne.app.pages import IDLE_SECONDS, run_pages
-    from mnemosyne.app.process import end_with_server, new_id, now
-    from mnemosyne.app.worker import NICENESS
-
     start_logging(config.log_level, config.log_format, config.log_file)
     end_with_server()
     os.nice(NICENESS)  # the server has the database started long before
@@ -119,11 +104,7 @@ def _make_pages(config: "Config", number: int) -> None:
     trio.run(run)
 
 
-def _simulations() -> "Simulations":
-    from importlib.metadata import entry_points
-
-    from mnemosyne.app.simulations import Simulations
-
+def _simulations() -> Simulations:
     for plugin in entry_points(group="mnemosyne.simulations"):
         simulating = plugin.load()
         return Simulations(simulating.list_policies(), simulating.COMMAND)

@@ -1,16 +1,21 @@
 """What the commands that read the log have in common: arguments, and opening it."""
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 import trio
 
 from mnemosyne.adapters.embedded.cluster import Cluster
 from mnemosyne.app.storage import Storage, open_storage
+from mnemosyne.cli.printing import progress_bar, say
 from mnemosyne.cli.settings import configuration
 from mnemosyne.config import Config
 from mnemosyne.errors import BadConfiguration, NotFound, alone
+
+if TYPE_CHECKING:
+    from mnemosyne.app.read_models import OpenReadModels
 
 Result = TypeVar("Result")
 
@@ -57,3 +62,14 @@ def with_log(config: Config, work: Callable[[Storage], Awaitable[Result]]) -> Re
         return trio.run(run)
     except ExceptionGroup as group:
         raise alone(group) from None
+
+
+def with_read_models(config: Config, work: "Callable[[OpenReadModels], Awaitable[Result]]") -> Result:
+    """Open the log with its read models, do the work, close it."""
+    from mnemosyne.app.read_models import open_read_models  # not for hooks and status lines, which wait for imports
+
+    async def run() -> Result:
+        async with open_read_models(config, partial(say, err=True), progress_bar) as models:
+            return await work(models)
+
+    return trio.run(run)

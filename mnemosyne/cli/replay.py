@@ -2,20 +2,20 @@
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from mnemosyne.app.storage import Storage, event_codec
 from mnemosyne.cli.printing import print_json, print_table, progress_bar, say
 from mnemosyne.cli.reading import json_option, log_of, with_log
 from mnemosyne.cli.settings import log_options
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import plural
+from mnemosyne.replay.deciding import Review, review
+from mnemosyne.replay.reading import read_tapes
+from mnemosyne.replay.running import RunOutcome, run
 from mnemosyne.services.unstructuring import members
-
-if TYPE_CHECKING:
-    from mnemosyne.app.storage import Storage
-    from mnemosyne.replay.deciding import Review
-    from mnemosyne.replay.running import RunOutcome
 
 
 @click.command()
@@ -70,17 +70,12 @@ def replay(
     ctx.exit(0 if outcome.good else 1)
 
 
-def _play(files: tuple[Path, ...], log_file: Any, *, manage: bool) -> "RunOutcome":
-    from mnemosyne.app.storage import event_codec
-    from mnemosyne.domain.session.round_events import Mode
-    from mnemosyne.replay.reading import read_tapes
-    from mnemosyne.replay.running import run
-
+def _play(files: tuple[Path, ...], log_file: Any, *, manage: bool) -> RunOutcome:
     with progress_bar("replaying"):
         return run(read_tapes(files, event_codec()), log_file, Mode.MANAGE if manage else Mode.OBSERVE)
 
 
-def _print_outcome(outcome: "RunOutcome", *, as_json: bool) -> None:
+def _print_outcome(outcome: RunOutcome, *, as_json: bool) -> None:
     if as_json:
         sessions = [
             {**members(each, "external_id branches turns events sha256", id="session"), "ok": not each.problems}
@@ -98,15 +93,13 @@ def _print_outcome(outcome: "RunOutcome", *, as_json: bool) -> None:
         say(line, err=True)
 
 
-async def _review(storage: "Storage", session: str, window: int | None) -> "Review":
-    from mnemosyne.replay.deciding import review
-
+async def _review(storage: Storage, session: str, window: int | None) -> Review:
     logging.getLogger("mnemosyne").setLevel(logging.ERROR)  # what was late then is no news now
     with progress_bar("deciding again") as progress:
         return await review(storage, session, progress, window=window)
 
 
-def _print_review(review: "Review", *, as_json: bool) -> None:
+def _print_review(review: Review, *, as_json: bool) -> None:
     if as_json:
         found = members(review, "decisions turns other_tables", id="session")
         names = "turn event field recorded today"

@@ -12,20 +12,37 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mnemosyne.app.clients import (
+    BASE_URL,
+    CLIENTS,
+    Route,
+    command_line,
+    environment,
+    files_line,
+    lacks_provider,
+    recognise,
+)
+from mnemosyne.app.discovery import (
+    FoundServer,
+    find_server,
+    off_sentence,
+    probe_upstreams,
+    render_unrecorded,
+    server_at,
+    url_of,
+)
+from mnemosyne.app.launch import StartedServer, end_like, run_client, start_server
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, manage_option, setting_options
 from mnemosyne.config import SETTINGS, Config, list_settings, upstreams_of
-from mnemosyne.errors import BadConfiguration
+from mnemosyne.errors import BadConfiguration, BadOption, UpstreamUnreachable
+from mnemosyne.figures import count_text, dollars_text, plural, printable
 
 if TYPE_CHECKING:
-    from mnemosyne.app.discovery import FoundServer
-    from mnemosyne.app.launch import StartedServer
     from mnemosyne.services.savings import Savings
 
 
 def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    from mnemosyne.app.clients import CLIENTS
-
     names = [name for client in CLIENTS for name in client.names]
     return [name for name in names if name.startswith(incomplete) and shutil.which(name)]
 
@@ -100,8 +117,6 @@ def run(
     if there is no such command), and signals reach it as if it had been started directly. What was recorded, and what
     its own display of costs lacks, is said at the end (`docs/managing.md`).
     """
-    from mnemosyne.app.launch import end_like, run_client
-
     config = configuration(options, manage=manage)
     _refuse_unfindable(command[0])
     if with_files and fork is None:
@@ -119,7 +134,7 @@ def run(
             _say(page_line(config, url))
         _say_what_does_not_hold(command, config, url, joined=started is None)
         _refuse_unreachable(command, config, url)
-        before = _read_status(url, config) if started is None else None
+        before = server_at(url, config) if started is None else None
         began = time.time_ns() // 1000
         mode = OFF if off else config.mode if config.mode == "manage" else None
         environ = _client_environment(command, config, url, mode)
@@ -141,7 +156,6 @@ def run(
 def _record_files(command: tuple[str, ...]) -> tuple[str, ...]:
     """The command line of a client that has files kept."""
     from mnemosyne.adapters.git_worktree import GitWorktree
-    from mnemosyne.app.clients import files_line
 
     GitWorktree.around(Path.cwd())
     return tuple(files_line(command))
@@ -149,7 +163,7 @@ def _record_files(command: tuple[str, ...]) -> tuple[str, ...]:
 
 def _go_on_from(command: tuple[str, ...], wanted: str, config: Config, *, with_files: bool) -> tuple[str, ...]:
     """The command line of a client that goes on from a recorded session, after a turn of it."""
-    from mnemosyne.cli.forking import bring_files_back, find_point, make_fork, place_sentence
+    from mnemosyne.cli.fork import bring_files_back, find_point, make_fork, place_sentence
 
     session, _, at = wanted.rpartition("@") if "@" in wanted else (wanted, "", "")
     if not session:
@@ -170,9 +184,6 @@ OFF = "off"
 
 def refuse_deaf(command: Sequence[str], option: str) -> None:
     """Raises BadOption for a client whose requests cannot be made to ask for a mode."""
-    from mnemosyne.app.clients import CLIENTS, recognise
-    from mnemosyne.errors import BadOption
-
     client = recognise(command)
     if client is None or not client.asks_for_mode:
         able = " and ".join(each.title for each in CLIENTS if each.asks_for_mode)
@@ -205,10 +216,7 @@ def _refuse_unfindable(program: str) -> None:
 
 
 @contextmanager
-def _server(config: Config) -> Iterator[tuple[str, "StartedServer | None"]]:
-    from mnemosyne.app.discovery import find_server
-    from mnemosyne.app.launch import start_server
-
+def _server(config: Config) -> Iterator[tuple[str, StartedServer | None]]:
     found = find_server(config)
     if found is not None and found.serves(config):
         yield found.url, None
@@ -221,9 +229,6 @@ def _server(config: Config) -> Iterator[tuple[str, "StartedServer | None"]]:
 
 def _say_what_does_not_hold(command: tuple[str, ...], config: Config, url: str, *, joined: bool) -> None:
     """What was asked for and will not be: managing that is off, and options that only a new server would heed."""
-    from mnemosyne.app.clients import recognise
-    from mnemosyne.app.discovery import off_sentence, server_at
-
     asked = {setting.name for setting in SETTINGS if config.sources[setting.name].startswith("option")}
     if config.mode != "manage" and not (joined and asked):
         return
@@ -250,10 +255,6 @@ def _say_what_does_not_hold(command: tuple[str, ...], config: Config, url: str, 
 
 def _refuse_unreachable(command: Sequence[str], config: Config, url: str) -> None:
     """Before a client waits minutes for a provider that its server cannot reach, or that is not configured there."""
-    from mnemosyne.app.clients import lacks_provider, recognise
-    from mnemosyne.app.discovery import probe_upstreams, server_at
-    from mnemosyne.errors import UpstreamUnreachable
-
     found = server_at(url, config)
     for sentence in found.ignored_variables if found is not None else ():
         _say(sentence)
@@ -282,17 +283,8 @@ _EXAMPLES = {
 """A value of --upstreams for the first dialect of a client."""
 
 
-def _read_status(url: str, config: Config) -> "FoundServer | None":
-    from mnemosyne.app.discovery import server_at
-
-    return server_at(url, config)
-
-
-def list_unrecorded(before: "FoundServer | None", after: "FoundServer | None") -> list[str]:
+def list_unrecorded(before: FoundServer | None, after: FoundServer | None) -> list[str]:
     """A sentence for everything that a server has not recorded since ``before``, and why."""
-    from mnemosyne.app.discovery import render_unrecorded
-    from mnemosyne.figures import plural
-
     if after is None:
         return ["the server does not answer, so what was recorded is not known: see server.log in the data directory"]
     earlier = before.unrecorded if before is not None else {}
@@ -312,12 +304,10 @@ def list_unrecorded(before: "FoundServer | None", after: "FoundServer | None") -
     return sentences
 
 
-def _wait_for_record(url: str, config: Config) -> "FoundServer | None":
+def _wait_for_record(url: str, config: Config) -> FoundServer | None:
     """What a server says of itself once all that it answered is on record, or it has been waited for long enough: a
     turn does not wait long for a slow database. None if it does not say.
     """
-    from mnemosyne.app.discovery import server_at
-
     deadline = time.monotonic() + SUMMARY_SECONDS
     while (found := server_at(url, config)) is not None and not found.has_all_on_record:
         if time.monotonic() > deadline:
@@ -328,8 +318,6 @@ def _wait_for_record(url: str, config: Config) -> "FoundServer | None":
 
 def _say_what_was_untold(untold: Mapping[str, int], joined: bool) -> None:
     """What the client's own figures lack, where a client reads its window and its bill from the same numbers."""
-    from mnemosyne.figures import count_text, plural
-
     if not untold.get("rounds"):
         return
     whose = "the figures of this server's clients lack" if joined else "the client's own figures lack"
@@ -348,6 +336,7 @@ def _say_what_was_recorded(config: Config, began: int, *, complete: bool) -> Non
     """In one line: how many turns since then (µs of UTC), what they cost and saved, and where they can be seen.
     ``complete`` is whether all is on record by now.
     """
+
     import trio
 
     from mnemosyne.app.read_models import open_read_models
@@ -374,8 +363,6 @@ def _say_what_was_recorded(config: Config, began: int, *, complete: bool) -> Non
 
 def render_recorded(found: "Savings", mode: str) -> str:
     """The sentence about what was recorded, where something was. ``mode`` is the one that was asked for."""
-    from mnemosyne.figures import dollars_text, plural, printable
-
     total = found.total
     told = [f"recorded {plural(total.turns, 'turn')}"]
     if total.is_priced:
@@ -394,22 +381,18 @@ def render_recorded(found: "Savings", mode: str) -> str:
 
 
 def _client_command(command: tuple[str, ...], url: str, config: Config) -> list[str]:
-    from mnemosyne.app.clients import Route, command_line
-
     return command_line(command, Route(url, config.upstream))
 
 
 def _client_environment(command: tuple[str, ...], config: Config, url: str, mode: str | None) -> dict[str, str]:
-    from mnemosyne.app.clients import BASE_URL, Route, environment, recognise
-    from mnemosyne.app.discovery import url_of
-    from mnemosyne.data_dir import memory_key
-
     named = os.environ.get(BASE_URL, "").rstrip("/")
     if named not in ("", config.upstream, url, url_of(config)):
         _say(f"{BASE_URL} is replaced for this client; --upstream sets where requests go (now {config.upstream}).")
     client = recognise(command)
     for obstacle in client.obstacles(os.environ, Path.cwd()) if client else ():
         _say(obstacle)
+    from mnemosyne.data_dir import memory_key
+
     token = memory_key(config.data_dir).token
     return environment(command, Route(url, config.upstream, mode, upstreams_of(config), token), os.environ)
 

@@ -5,8 +5,7 @@ import click
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.accounts import balance_as_json, quota_as_json, quota_lines, render_saving
 from mnemosyne.cli.printing import print_json, print_table, say
-from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import has_log, json_option, render_emptiness
+from mnemosyne.cli.reading import has_log, json_option, render_emptiness, with_read_models
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.since import start_of
 from mnemosyne.figures import count_text, dollars_text, printable

@@ -13,8 +13,7 @@ import click
 from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import print_json, progress_bar, say
-from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import log_of
+from mnemosyne.cli.reading import log_of, with_read_models
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import source_text, turns_text
 from mnemosyne.domain.objects.kinds import ObjectKind

@@ -1,18 +1,21 @@
 """``mnemosyne sql`` and ``mnemosyne sql-reader``: the views for who analyses, and who else may read them."""
 
+import json
+import math
 import sys
+from datetime import date, datetime
+from decimal import Decimal
 from functools import partial
+from typing import Any
 
 import click
 
 from mnemosyne.adapters.postgres.sql_views import QueryAnswer, admit_reader, ask_views
 from mnemosyne.app.read_models import OpenReadModels
-from mnemosyne.cli.printing import print_json, say
-from mnemosyne.cli.query_answers import answer_as_json, print_answer
-from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import json_option, log_of
+from mnemosyne.cli.printing import print_json, print_table, say
+from mnemosyne.cli.reading import json_option, log_of, with_read_models
 from mnemosyne.cli.settings import log_options
-from mnemosyne.errors import BadConfiguration
+from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.figures import plural
 from mnemosyne.projections.catalog import ALL
 
@@ -80,3 +83,46 @@ async def _ask(models: OpenReadModels, *, query: str, tenant: str, seconds: floa
 
 async def _admit(models: OpenReadModels, *, role: str, tenant: str) -> bool:
     return await admit_reader(models.database, role, tenant)
+
+
+def print_answer(found: QueryAnswer) -> None:
+    """Print the table that a query gave; columns of numbers stand to the right."""
+    numbers = [
+        name
+        for number, name in enumerate(found.columns)
+        if all(isinstance(row[number], int | float | Decimal | None) for row in found.rows)
+    ]
+    print_table(found.columns, [tuple(map(_cell_text, row)) for row in found.rows], right=numbers)
+
+
+def answer_as_json(found: QueryAnswer) -> list[dict[str, Any]]:
+    """The rows as objects. Raises BadOption where two columns have one name."""
+    if len(set(found.columns)) < len(found.columns):
+        raise BadOption("Two columns of the query have one name; JSON needs a name for each: select … as NAME.")
+    return [dict(zip(found.columns, map(_json_value, row), strict=True)) for row in found.rows]
+
+
+def _cell_text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="seconds")
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return " ".join(str(value).split("\n"))
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, Decimal | float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, list):
+        return list(map(_json_value, value))
+    if isinstance(value, dict | str | int | None):
+        return value
+    return str(value)

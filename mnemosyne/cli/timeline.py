@@ -8,8 +8,7 @@ import click
 
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import iso_time, local_time, print_json, print_table, say
-from mnemosyne.cli.read_models import with_read_models
-from mnemosyne.cli.reading import json_option, log_of, session_argument
+from mnemosyne.cli.reading import json_option, log_of, session_argument, with_read_models
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import mode_text
 from mnemosyne.figures import count_text, dollars, dollars_text, plural, printable, seconds_text

@@ -113,4 +113,4 @@ def test_a_client_joins_a_server_without_any_of_the_parts_that_serve() -> None:
     program = f"import sys, {', '.join(needed)}; sys.stderr.write('\\n'.join(sys.modules))"
     modules = loaded(program)
     assert modules & (SLOW | SERVING) == set()
-    assert len(ours(modules)) <= 21
+    assert len(ours(modules)) <= 22

@@ -16,8 +16,15 @@ from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main
 from mnemosyne.cli.explain import _as_json, _paragraphs
-from mnemosyne.cli.objects import _HEADERS, _print_links, _row, _whence
-from mnemosyne.cli.topics import TOPIC_HEADERS, topic_rows, topics_as_json
+from mnemosyne.cli.objects import (
+    _HEADERS,
+    TOPIC_HEADERS,
+    _print_links,
+    _row,
+    _whence,
+    topic_rows,
+    topics_as_json,
+)
 from mnemosyne.cli.windows import WIDTH, bar, decision_as_json, decision_text
 from mnemosyne.domain.cost.tokens import Features, MeasuredPrompt
 from mnemosyne.domain.history import memory_travel

@@ -13,7 +13,7 @@ import trio
 
 from mnemosyne.adapters.postgres.sql_views import QueryAnswer, ask_views
 from mnemosyne.app.read_models import open_read_models
-from mnemosyne.cli.query_answers import print_answer
+from mnemosyne.cli.sql import print_answer
 from mnemosyne.config import load
 from mnemosyne.projections.catalog import ALL
 from tests.cli.support import MNEMOSYNE, environ_for, started

@@ -342,7 +342,7 @@ class FromMemory:
         within = {**asking.own, **asking.episodes}
         among = {key: each for key, each in within.items() if call.kind in (None, each.kind)}
         found = [where.object_id for where in await self._texts.find_places(call.query, among, asking.memory.objects)]
-        best = sources.add_named(asking.find_named(call.query, among), found, among)
+        best = sources.add_named(sources.find_named(call.query, asking.in_order(among).values()), found, among)
         shown = asking.memory.view_of(asking.branch)
         return memory_results.search_text(
             [MemoryHit(size_object(among[key], asking.scales), shown.fidelity_of(key)) for key in best[: call.limit]],
@@ -400,10 +400,6 @@ class _Asking:
         """The episodes within the branch's reach."""
         standings = self.memory.within_reach(self.branch)
         return {each.id: each for each, _ in standings if is_episode(each) and not each.forgotten}
-
-    def find_named(self, question: str, among: Mapping[str, MemoryObject]) -> list[MemoryObject]:
-        """The objects that a question names by where they are from, the newest first."""
-        return sources.find_named(question, self.in_order(among).values())
 
     def in_order(self, among: Mapping[str, MemoryObject]) -> Mapping[str, MemoryObject]:
         """Objects in the order in which they were made."""

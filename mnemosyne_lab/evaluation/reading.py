@@ -27,7 +27,7 @@ from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import prose, tools
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, Superseded, segment
 from mnemosyne.domain.wire import blocks
-from mnemosyne.domain.wire.normal_form import THINKING
+from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.regular_files import open_regular
 from mnemosyne_lab.evaluation.renditions import list_renditions, part_of
@@ -238,10 +238,7 @@ def _requests(
 
 def _is_prompt(message: Mapping[str, Any]) -> bool:
     """Whether the user speaks, and not only tools answer."""
-    content = message["content"]
-    if message["role"] != "user":
-        return False
-    return isinstance(content, str) or not blocks.has_results(content)
+    return blocks.is_prompt(message["role"], content_blocks(message["content"]))
 
 
 def _prompt_size(usage: object) -> int | None:

@@ -14,7 +14,7 @@ from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialize, with_automatic
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block, features_of_message, features_of_tools
 from mnemosyne.domain.wire.billing import BILLING
-from mnemosyne.domain.wire.blocks import MARKER, has_results, marker_of
+from mnemosyne.domain.wire.blocks import MARKER, is_blank, is_prompt, marker_of
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne.domain.wire.transcript import Transcript
 
@@ -155,7 +155,7 @@ class _Laying:
         keeps_thinking = self._keeps_thinking or number >= self._typed
         for value in content_blocks(message.get("content")):
             thinks = value.get("type") in THINKING
-            if not _is_blank(value) and (keeps_thinking or not thinks):
+            if not is_blank(value) and (keeps_thinking or not thinks):
                 yield value
 
     def _message(self, kept: Sequence[dict[str, Any]], role: str) -> Iterator[PromptBlock]:
@@ -201,12 +201,8 @@ def _ttl(block: Mapping[str, Any]) -> Ttl | None:
     return "1h" if marker.get("ttl") == "1h" else "5m"
 
 
-def _is_blank(block: Mapping[str, Any]) -> bool:
-    return block.get("type") == "text" and not str(block.get("text", "")).strip()
-
-
 def _is_typed(message: Mapping[str, Any]) -> bool:
-    return message.get("role") == "user" and not has_results(content_blocks(message.get("content")))
+    return is_prompt(message.get("role"), content_blocks(message.get("content")))
 
 
 def _holds_image(block: Mapping[str, Any]) -> bool:

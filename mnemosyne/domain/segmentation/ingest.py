@@ -44,7 +44,7 @@ from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.entities import key_entities
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.wire import recipe
-from mnemosyne.domain.wire.blocks import has_results
+from mnemosyne.domain.wire.blocks import is_prompt
 from mnemosyne.domain.wire.recipe import Piece, Withheld
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.steps import Steps, collect, finish
@@ -344,9 +344,5 @@ LAST_TYPED = 2
 
 def _find_typed(command: Remember, shown: BranchView) -> tuple[int, ...]:
     """The last messages that the user typed."""
-    new = {message.index for message in command.messages if _is_typed(message)}
+    new = {message.index for message in command.messages if is_prompt(message.role, message.content)}
     return tuple(sorted({*shown.typed, *new}))[-LAST_TYPED:]
-
-
-def _is_typed(message: SeenMessage) -> bool:
-    return message.role == "user" and not has_results(message.content)

@@ -36,7 +36,7 @@ _ATTACHES = re.compile(
 """How clients introduce what they attach."""
 
 
-def speakers(role: str, content: Sequence[Mapping[str, Any]]) -> tuple[Speaker, ...]:
+def speakers(role: str | None, content: Sequence[Mapping[str, Any]]) -> tuple[Speaker, ...]:
     """Who says each block of a message, in order.
 
     What a client attached stands behind the note that it did (``Called the Read tool with …``), in blocks that look
@@ -56,7 +56,7 @@ def speakers(role: str, content: Sequence[Mapping[str, Any]]) -> tuple[Speaker, 
 
 def read_typed(role: str | None, content: Sequence[Mapping[str, Any]]) -> str:
     """The text that the user typed in a message; empty if it has another role or holds results of tools."""
-    if role != "user" or blocks.has_results(content):
+    if not blocks.is_prompt(role, content):
         return ""
     typed = zip(content, speakers(role, content), strict=True)
     return "\n\n".join(str(block["text"]) for block, speaker in typed if speaker is Speaker.USER).strip()
@@ -71,7 +71,7 @@ def find_prompt(read: Transcript) -> tuple[int, str] | None:
     return None
 
 
-def _speaker(role: str, block: Mapping[str, Any]) -> Speaker:
+def _speaker(role: str | None, block: Mapping[str, Any]) -> Speaker:
     if role not in ("user", "assistant"):
         return Speaker.CLIENT
     if blocks.type_of(block) != "text" or not isinstance(block.get("text"), str):

@@ -44,6 +44,11 @@ def has_results(blocks: Iterable[Block]) -> bool:
     return any(map(is_result, blocks))
 
 
+def is_prompt(role: object, content: Iterable[Block]) -> bool:
+    """Whether a message has the user's role and holds no results of tools. The client may have written it."""
+    return role == "user" and not has_results(content)
+
+
 def is_blank(block: Block) -> bool:
     """Whether it is a text without a word, which models write and a request had better not hold."""
     return block.get("type") == "text" and not str(block.get("text", "")).strip()

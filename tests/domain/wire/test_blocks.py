@@ -11,6 +11,7 @@ from mnemosyne.domain.wire.blocks import (
     is_any_call,
     is_any_result,
     is_call,
+    is_prompt,
     is_result,
     text_of,
     type_of,
@@ -72,3 +73,17 @@ def test_the_text_of_a_block(block: Block, text: str) -> None:
 def test_images_are_named_where_they_stand() -> None:
     image = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
     assert attachments({"type": "tool_result", "content": [image]}) == attachments(image) != []
+
+
+@pytest.mark.parametrize(
+    ("role", "content", "prompt"),
+    [
+        ("user", [{"type": "text", "text": "Go on."}], True),
+        ("user", [{"type": "image", "source": {}}], True),
+        ("user", [{"type": "tool_result", "content": "3"}, {"type": "text", "text": "Go on."}], False),
+        ("assistant", [{"type": "text", "text": "Go on."}], False),
+        (None, [], False),
+    ],
+)
+def test_a_prompt_has_the_users_role_and_no_results(role: str | None, content: list[Block], *, prompt: bool) -> None:
+    assert is_prompt(role, content) is prompt

@@ -1,7 +1,7 @@
 """Settings as options of commands."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,15 +17,15 @@ CONFIG_HELP = "A TOML file with settings.  [default: config.toml in the data dir
 
 def setting_options(command: F) -> F:
     """Give a command an option for each setting, and --config."""
-    return _options(SETTINGS)(command)
+    return _options(SETTINGS, _PATHS)(command)
 
 
 def log_options(*more: str) -> Callable[[F], F]:
     """Give a command the settings that say where the log is, ``more`` of them by name, and --config."""
-    return _options([setting for setting in SETTINGS if setting.name in ("data_dir", "dsn", "tenant", *more)])
+    return _options([setting for setting in SETTINGS if setting.name in ("data_dir", "dsn", "tenant", *more)], {})
 
 
-def _options(settings: Sequence[Setting]) -> Callable[[F], F]:
+def _options(settings: Sequence[Setting], paths: Mapping[str, click.Path]) -> Callable[[F], F]:
     def decorate(command: F) -> F:
         file = click.Path(path_type=Path)
         command = click.option("--config", "config_file", type=file, metavar="FILE", help=CONFIG_HELP)(command)
@@ -33,8 +33,8 @@ def _options(settings: Sequence[Setting]) -> Callable[[F], F]:
             text = f"{setting.meaning}  [default: {setting.default_text}]"
             negation = f"/--no-{setting.option.removeprefix('--')}" if setting.is_switch else ""
             metavar = None if setting.is_switch else setting.kind.placeholder
-            # A shell completes paths; the value itself is checked by ``config``, like one from anywhere else.
-            path = _PATHS.get(setting.kind.placeholder)
+            # A shell completes what is in ``paths``; ``config`` checks values, like those from anywhere else.
+            path = paths.get(setting.kind.placeholder)
             names = (setting.option + negation, setting.name)
             command = click.option(*names, metavar=metavar, type=path, default=None, help=text)(command)
         return command

@@ -1,1 +1,1 @@
-"""A provider's API as bytes and blocks: the layout of a body, recipes, normal form, identity, cache markers."""
+"""A provider's API as bytes and blocks: body layout, recipes, normal form, client identity, cache markers."""

@@ -1,4 +1,4 @@
-"""The line that Claude Code puts in front of its system prompt for its provider's accounts, anew with each prompt."""
+"""The billing line that Claude Code puts in front of its system prompt. It changes with each prompt."""
 
 import json
 
@@ -6,22 +6,24 @@ from mnemosyne.domain.wire import json_spans
 from mnemosyne.domain.wire.transcript import Transcript
 
 BILLING = "x-anthropic-billing-header:"
-"""A first block of the system prompt that begins so is no part of the prompt (seen in Claude Code 2.1.329)."""
+"""How the first block of a system prompt begins if it is billing data and not part of the prompt (Claude Code 2.1.329).
+"""
 
 
 FRONT = 200
-"""Bytes of a system prompt among which that line's beginning is found."""
+"""How many bytes at the start of a system prompt are searched for the billing line."""
 
 
 def begins_with_billing(read: Transcript) -> bool:
-    """Whether the system prompt of a request may begin with that line."""
+    """Return whether the system prompt of a request may begin with the billing line."""
     starts = (member.value_start for member in read.members if member.key == "system")
     return any(BILLING.encode() in read.raw[start : start + FRONT] for start in starts)
 
 
 def leave_out_billing(system: bytes) -> bytes:
-    """The JSON of a system prompt without that line. Its own provider takes it out; for any other it would be another
-    beginning of the prompt each time. Where nothing else is there, it stays.
+    """Return the JSON of a system prompt without the billing line, so that the beginning of the prompt stays the same.
+    Anthropic's API removes the line itself; other providers do not. A prompt that holds nothing else is returned
+    unchanged.
     """
     blocks = json_spans.elements(system, 0) or ()
     first = system[slice(*blocks[0])] if len(blocks) > 1 else b""

@@ -1,4 +1,4 @@
-"""What blocks of messages are, calls and results, and what they hold: their text, and what a stub says of the rest."""
+"""Content blocks: calls, results and attachments, their text, and how a stub describes them."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,38 +9,38 @@ from mnemosyne.domain.text.stubs import attachment
 Block = Mapping[str, Any]
 
 CALL, RESULT = "tool_use", "tool_result"
-"""The types of a call of the client's or of ours, and of its result."""
+"""The block type of a call to a tool of the client or the proxy, and that of its result."""
 _CALLS = frozenset({CALL, "server_tool_use", "mcp_tool_use"})
 _ATTACHMENTS = frozenset({"image", "document"})
 
 MARKER = "cache_control"
-"""The member of a block or a tool by which a client marks it for the provider's cache."""
+"""The key of a cache marker in a block or a tool."""
 
 HIDDEN = frozenset({"data", "signature", "encrypted_content"})
-"""Members that no model reads as words."""
+"""Members that the model does not read as text."""
 
 _DEEPEST = 20
-"""Blocks within blocks that are looked into."""
+"""How many levels of nested blocks are read."""
 
 
 def type_of(block: Block) -> str:
-    """The type of a block; empty if it has none."""
+    """Return the type of a block, or ``""`` if it has none."""
     kind = block.get("type")
     return kind if isinstance(kind, str) else ""
 
 
 def is_call(block: Block) -> bool:
-    """Whether it calls a tool of the client's or of ours, so that the next message has to bring its result."""
+    """Return whether the block calls a tool of the client or the proxy. The next message must hold its result."""
     return block.get("type") == CALL
 
 
 def is_result(block: Block) -> bool:
-    """Whether it is the result of such a call."""
+    """Return whether the block is the result of such a call."""
     return block.get("type") == RESULT
 
 
 def has_results(blocks: Iterable[Block]) -> bool:
-    """Whether a message with these blocks brings results, so that nobody typed it."""
+    """Return whether any block is a tool result, which means that no person typed the message."""
     return any(map(is_result, blocks))
 
 
@@ -50,51 +50,51 @@ def is_prompt(role: object, content: Iterable[Block]) -> bool:
 
 
 def is_blank(block: Block) -> bool:
-    """Whether it is a text without a word, which models write and a request had better not hold."""
+    """Return whether the block is a blank text. Models write such blocks, but requests should not contain them."""
     return block.get("type") == "text" and not str(block.get("text", "")).strip()
 
 
 def is_any_call(block: Block) -> bool:
-    """Whether it calls a tool, be it such a one or one that the provider runs."""
+    """Return whether the block calls any tool, including one that the provider runs."""
     return type_of(block) in _CALLS
 
 
 def is_any_result(block: Block) -> bool:
-    """Whether it answers a call: the client's results and those of the provider's own tools."""
+    """Return whether the block answers any call, including one to a tool that the provider runs."""
     return type_of(block).endswith(RESULT)
 
 
 def call_id_of(result: Block) -> str | None:
-    """The id of the call that a result answers, as text whatever was sent; None for other blocks."""
-    found = result.get("tool_use_id")
-    return None if found is None else str(found)
+    """Return the id of the call that a result answers, converted to text; None for other blocks."""
+    call_id = result.get("tool_use_id")
+    return None if call_id is None else str(call_id)
 
 
 def has_failed(result: Block) -> bool:
-    """Whether a result says that its call failed: the client's, or a tool's that the provider ran."""
+    """Return whether a result reports that its call failed, including calls to tools that the provider runs."""
     content = result.get("content")
     by_provider = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
     return result.get("is_error") is True or by_provider
 
 
 def is_provider_summary(block: Block) -> bool:
-    """Whether the provider put it in the place of what came before."""
+    """Return whether the block is a compaction summary written by the provider."""
     return type_of(block) == "compaction"
 
 
 def marker_of(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The marker that a block or a tool bears."""
+    """Return the cache marker of a block or a tool."""
     marker = value.get(MARKER)
     return marker if isinstance(marker, dict) else None
 
 
 def without_marker(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A block or a tool without its marker."""
+    """Return a block or a tool without its cache marker."""
     return {key: item for key, item in value.items() if key != MARKER}
 
 
 def text_of(block: Block, depth: int = 0) -> str:
-    """The text of a block. Images and documents are named, not shown; what is unknown is written as JSON."""
+    """Return the text of a block. Images and documents are named, not shown; unknown blocks are written as JSON."""
     match block:
         case {"type": "text", "text": str(text)}:
             return text
@@ -109,26 +109,26 @@ def text_of(block: Block, depth: int = 0) -> str:
         case {"content": str(text)} if is_any_result(block):
             return text
         case {"content": list(content)} if depth < _DEEPEST:
-            return "\n".join(_each(content, depth + 1))
+            return "\n".join(_texts_of(content, depth + 1))
         case _:
             return "" if is_any_result(block) and not block.get("content") else as_json(block)
 
 
 def list_attached(block: Block) -> list[Block]:
-    """The images and documents in a block."""
+    """Return the images and documents in a block."""
     content = block.get("content")
-    inner = content if isinstance(content, list) else [block]
-    return [each for each in inner if isinstance(each, Mapping) and type_of(each) in _ATTACHMENTS]
+    parts = content if isinstance(content, list) else [block]
+    return [part for part in parts if isinstance(part, Mapping) and type_of(part) in _ATTACHMENTS]
 
 
 def attachments(block: Block) -> list[str]:
-    """The same as a stub says them."""
-    return [attachment(each) for each in list_attached(block)]
+    """Describe the images and documents in a block, as stubs do."""
+    return [attachment(block) for block in list_attached(block)]
 
 
 def is_referenced(block: Block) -> bool:
-    """Whether the provider knows an image or document by more than its bytes: by an address, as one of its files, or by
-    its place among the documents that are cited.
+    """Return whether an image or document is identified by more than its bytes: by a URL, by a file id, or by its place
+    among the documents that the model may cite.
     """
     source, citations = block.get("source"), block.get("citations")
     return (isinstance(source, Mapping) and source.get("type") in ("url", "file")) or (
@@ -137,28 +137,28 @@ def is_referenced(block: Block) -> bool:
 
 
 def is_named_only(block: Block) -> bool:
-    """Whether the text of an image or document says no more than that it is there."""
+    """Return whether the text of an image or document is only its name."""
     return text_of(block) == f"[{attachment(block)}]"
 
 
 def as_json(value: object) -> str:
-    """JSON on one line, keys in order."""
+    """Write a value as JSON on one line with sorted keys."""
     try:
         return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
     except (ValueError, TypeError, RecursionError):
         return str(type(value).__name__)
 
 
-def _each(content: Iterable[object], depth: int) -> Iterable[str]:
-    for each in content:
-        if isinstance(each, Mapping):
-            yield text_of(each, depth)
+def _texts_of(content: Iterable[object], depth: int) -> Iterable[str]:
+    for part in content:
+        if isinstance(part, Mapping):
+            yield text_of(part, depth)
         else:
-            yield each if isinstance(each, str) else as_json(each)
+            yield part if isinstance(part, str) else as_json(part)
 
 
 def _input_text(value: object) -> str:
-    """A call's input as text: long strings as they are, so that what was written can be found in it."""
+    """Return a call's input as text. Long strings are not escaped, so that a search finds what the model wrote."""
     if not isinstance(value, Mapping):
         return value if isinstance(value, str) else as_json(value)
-    return "\n".join(f"{key}: {each if isinstance(each, str) else as_json(each)}" for key, each in value.items())
+    return "\n".join(f"{key}: {item if isinstance(item, str) else as_json(item)}" for key, item in value.items())

@@ -1,10 +1,9 @@
-"""Where the members and messages of a request body are, found again only where the body differs from the previous
-one.
+"""Locate the members and messages of a request body, rereading only what differs from the previous body.
 
-The walk goes from left to right, so everything that ends before the first different byte is where it was; and once it
-stands, in the same state, on a boundary of the previous body that lies in the common ending, the rest is as it was,
-too. In between, a long member that has the bytes of the previous body's is taken as it was: tools and a system prompt
-stay, whatever changes before and behind them.
+The walk goes from left to right. Everything that ends before the first differing byte keeps its place. Once the walk
+reaches, in the same state, a boundary of the previous body within the common suffix, the rest keeps its place too. In
+between, a long member with the same bytes as in the previous body is adopted unread: tools and a system prompt usually
+stay the same, whatever changes around them.
 """
 
 from bisect import bisect_left
@@ -18,10 +17,10 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.json_spans import NextItem, Range
 
 _SCHEMAS = frozenset({"functions", "output_config", "output_format", "response_format", "tools"})
-"""Top-level members that describe values: what is named like a credential there is a parameter."""
+"""Top-level members that contain schemas. A name in them that looks like a credential's is a parameter."""
 
 _PROMPTS = frozenset({"input", "instructions", "messages", "prompt", "system"})
-"""Top-level members that hold what was said, in any dialect; it is kept to the letter, keys in it included."""
+"""Top-level members that contain the conversation, in any dialect. They are stored verbatim, including any keys."""
 
 
 class Spanned(Protocol):
@@ -35,9 +34,9 @@ class Spanned(Protocol):
 
 @attrs.frozen
 class ReadMember:
-    """A top-level member with what was read from its value; ``withheld`` counts from ``start``.
+    """A top-level member and what was read from its value; ``withheld`` counts from ``start``.
 
-    ``facts`` are the names and values of the fields of ``transcript.Fields`` that it decides.
+    ``facts`` are the names and values of the fields of ``transcript.Fields`` that the member determines.
     """
 
     key: str
@@ -48,7 +47,7 @@ class ReadMember:
     withheld: tuple[Range, ...] = ()
 
     def move(self, by: int) -> "ReadMember":
-        """The same member, ``by`` bytes further on."""
+        """Return the same member, shifted by this many bytes."""
         return attrs.evolve(
             self, start=self.start + by, value_start=self.value_start + by, value_end=self.value_end + by
         )
@@ -56,7 +55,7 @@ class ReadMember:
 
 @attrs.frozen
 class KeptRange:
-    """What stands at ``[start, end)`` stood in the previous body from ``was`` on."""
+    """The bytes ``[start, end)``, which were at ``was`` in the previous body."""
 
     start: int
     end: int
@@ -65,8 +64,8 @@ class KeptRange:
 
 @attrs.frozen(kw_only=True)
 class Before:
-    """The layout of the previous body: its bytes, members, the offset of its history array and the elements in
-    it.
+    """The layout of the previous body: its bytes, its members, the offset of its history array, and the elements of
+    that array.
     """
 
     raw: bytes = attrs.field(repr=False)
@@ -77,12 +76,12 @@ class Before:
 
 @attrs.frozen(kw_only=True)
 class BodyLayout:
-    """The messages are the first ``kept`` of before, then ``new`` ones, then those of before from ``resumed`` on,
-    ``moved`` bytes on.
+    """The layout of a body: where its members and messages are.
 
-    ``new`` and ``moved`` count from the ``[`` of the array at ``array_start``. ``lexed`` is the range that was looked
-    at, but for the ``unchanged`` in it, which are in order; each begins and ends outside strings. ``opaque`` says why
-    this is no Messages body, or is None.
+    The messages are the first ``kept`` of the previous body, the ``new`` ones, and the previous body's from ``resumed``
+    on, shifted by ``moved`` bytes. ``new`` and ``moved`` count from the ``[`` of the array at ``array_start``.
+    ``lexed`` is the range that was read, except for the ``unchanged`` ranges in it, which are in order and begin and
+    end outside strings. ``opaque`` says why the body is not read as a conversation, or is None.
     """
 
     members: tuple[ReadMember, ...] = ()
@@ -98,8 +97,10 @@ class BodyLayout:
 
 
 def lay_out(raw: bytes, before: Before | None, head: int, tail: int, dialect: Dialect) -> BodyLayout:
-    """The layout of ``raw``, whose first ``head`` and last ``tail`` bytes are those of the body before, of the same
-    dialect; total on any bytes.
+    """Lay out ``raw``, which shares its first ``head`` and last ``tail`` bytes with the previous body of the same
+    dialect.
+
+    Never raises, whatever the bytes are.
     """
     walk = _Walk(raw, before, head, tail, dialect)
     if not walk.run():
@@ -122,7 +123,7 @@ def lay_out(raw: bytes, before: Before | None, head: int, tail: int, dialect: Di
 
 
 def unread(raw: bytes, why: str, *, forms: bool = False) -> BodyLayout:
-    """The layout of a body of which nothing is looked at but what may be a credential, also as ``forms`` have them."""
+    """Return the layout of a body that is searched only for credentials; with ``forms``, also in form fields."""
     withheld = tuple(json_spans.credential_literals_anywhere(raw, forms=forms))
     return BodyLayout(lexed=(0, len(raw)), opaque=why, withheld=withheld)
 
@@ -130,7 +131,7 @@ def unread(raw: bytes, why: str, *, forms: bool = False) -> BodyLayout:
 def _opaque_members(dialect: Dialect, members: Sequence[ReadMember], array_start: int) -> str | None:
     keys = [member.key for member in members]
     if len(set(keys)) < len(keys):
-        # Parsers disagree on which one counts, so nobody can say what the provider will read.
+        # Parsers disagree on which one counts, so what the provider will read is unknown.
         return "a member given twice"
     if dialect.foreign.intersection(keys):
         return "another dialect"
@@ -142,7 +143,7 @@ def _opaque_members(dialect: Dialect, members: Sequence[ReadMember], array_start
 
 
 class _Walk:
-    """The walk over one body; its attributes are those of ``BodyLayout``."""
+    """A walk over one body. Its attributes are those of ``BodyLayout``."""
 
     def __init__(self, raw: bytes, before: Before | None, head: int, tail: int, dialect: Dialect) -> None:
         self.raw = raw
@@ -162,7 +163,7 @@ class _Walk:
         self.unchanged: list[KeptRange] = []
 
     def run(self) -> bool:
-        """Walk the whole body; False if it is not one JSON object, as far as that was looked at."""
+        """Walk the whole body. Return False if the part that was read shows that it is not one JSON object."""
         at = self._begin()
         if at is None:
             return False
@@ -233,13 +234,13 @@ class _Walk:
         )
 
     def _find_unchanged(self, at: int, key: str) -> ReadMember | None:
-        """The member as the previous body has it, if it is long and these are its bytes."""
+        """Return the member of the previous body if it is long and has the same bytes here."""
         before = self.before
         if before is None or key == self.dialect.array:
             return None
         view = memoryview(before.raw)
         for member in before.members:
-            # A quote or a bracket ends the value whatever follows.
+            # A closing quote or bracket ends the value regardless of what follows.
             if (
                 member.key == key
                 and member.value_end - member.start >= json_spans.LONG
@@ -252,7 +253,7 @@ class _Walk:
         return None
 
     def _elements(self) -> int | None:
-        """The end of the history array, after noting its elements; None if it never ends."""
+        """Record the elements of the history array and return where it ends; None if it does not end."""
         at = self._keep_elements()
         while True:
             kind, at = json_spans.next_item(self.raw, at, first=not self.kept and not self.new)
@@ -275,7 +276,7 @@ class _Walk:
             return self.array_start + 1
         reach = self.head - self.array_start
         self.kept = bisect_left(before.elements, reach, key=lambda element: element.end)
-        # A bracket ends its element whatever follows; a number may go on, so the byte after it must be the same, too.
+        # A closing bracket ends its element, but a number may continue: then the next byte must be the same, too.
         if self.kept < len(before.elements) and before.elements[self.kept].end == reach:
             self.kept += self.raw[self.head - 1 : self.head] in (b"}", b"]")
         if not self.kept:
@@ -299,7 +300,7 @@ class _Walk:
 
 
 def _facts(dialect: Dialect, key: str, value: bytes) -> tuple[tuple[str, Any], ...] | None:
-    """What ``transcript.Fields`` wants to know of this member; None if the value is not JSON."""
+    """Return the ``transcript.Fields`` that this member determines; None if the value is not JSON."""
     try:
         return tuple(dialect.read_facts(key, json_values.read(value))) if json_values.is_valid(value) else None
     except (ValueError, RecursionError):

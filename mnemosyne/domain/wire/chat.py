@@ -1,4 +1,4 @@
-"""Chat Completions as a dialect: opencode's compatible providers, aider, and every local server speak it."""
+"""The dialect of Chat Completions, used by opencode's compatible providers, aider and local servers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -13,13 +13,13 @@ from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.too_long import read_in_openai
 
 _ROLES = {"developer": "system", "tool": "user", "function": "user"}
-"""Roles that are called otherwise above."""
+"""Roles that have other names in the dialects' common form."""
 
-_SAID = frozenset({"content", "refusal", *THOUGHTS})
+_CONTENT = frozenset({"content", "refusal", *THOUGHTS})
 
 
 def read_message(message: dict[str, Any]) -> dict[str, Any]:
-    """An element of ``messages``."""
+    """Read an element of ``messages``."""
     role = message.get("role")
     if not isinstance(role, str):
         return {"content": []}
@@ -32,37 +32,37 @@ def read_message(message: dict[str, Any]) -> dict[str, Any]:
 def _blocks(key: str, value: object) -> Iterable[dict[str, Any]]:
     if key in THOUGHTS:
         return [thinking_of(value)] if isinstance(value, str) else []
-    if key in _SAID:
+    if key in _CONTENT:
         return read_parts(value)
     if key == "tool_calls" and isinstance(value, list):
-        return [read_block(each) for each in value if isinstance(each, dict)]
+        return [read_block(call) for call in value if isinstance(call, dict)]
     return []
 
 
 def block_ranges(raw: bytes, start: int) -> tuple[Range, ...]:
-    """Where the blocks of the element at ``start`` are, in the order of ``read_message``'s content."""
+    """Return the byte ranges of the blocks of the element at ``start``, in the order of ``read_message``'s content."""
     members = {member.key: member for member in json_spans.members(raw, start) or ()}
     role = members.get("role")
-    said = json_spans.text_at(raw, role) if role is not None else None
-    if said is None:
+    role_name = json_spans.text_at(raw, role) if role is not None else None
+    if role_name is None:
         return ()
-    if said in ("tool", "function"):
+    if role_name in ("tool", "function"):
         end = json_spans.value_end(raw, start)
         return ((start, end),) if end is not None else ()
-    found = (_ranges(raw, key, (each.value_start, each.value_end)) for key, each in members.items())
-    return tuple(each for ranges in found for each in ranges)
+    ranges_by_member = (_ranges(raw, key, (member.value_start, member.value_end)) for key, member in members.items())
+    return tuple(span for ranges in ranges_by_member for span in ranges)
 
 
 def _ranges(raw: bytes, key: str, value: Range) -> Iterator[Range]:
     opening = raw[value[0] : value[0] + 1]
-    if key in _SAID and opening == b'"':
+    if key in _CONTENT and opening == b'"':
         yield value
     elif opening == b"[" and key in ("content", "refusal", "tool_calls"):
-        yield from (each for each in json_spans.elements(raw, value[0]) or () if raw[each[0] : each[0] + 1] == b"{")
+        yield from (span for span in json_spans.elements(raw, value[0]) or () if raw[span[0] : span[0] + 1] == b"{")
 
 
 def read_facts(key: str, value: Any) -> Facts:
-    """What a top-level member says."""
+    """Read the facts that a top-level member states."""
     match key, value:
         case "max_tokens" | "max_completion_tokens", _:
             return read_limit(value)
@@ -81,8 +81,8 @@ def _reply_content(reply: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _reply_ranges(reply: bytes) -> tuple[Range, ...]:
     choices = json_spans.elements_of(reply, 0, "choices")
-    found = json_spans.members(reply, choices[0][0]) or () if choices else ()
-    return next((block_ranges(reply, each.value_start) for each in found if each.key == "message"), ())
+    choice = json_spans.members(reply, choices[0][0]) or () if choices else ()
+    return next((block_ranges(reply, member.value_start) for member in choice if member.key == "message"), ())
 
 
 def _ends(name: bytes | None, event: dict[str, Any] | None, data: bytes | None) -> bool:

@@ -1,8 +1,8 @@
-"""The calls of a completion, put together from the pieces in its chunks.
+"""Assemble the tool calls of a completion from the pieces in its chunks.
 
-A piece names its call by ``index``, by ``id``, or by neither, and some servers name it wrongly (``places``). A piece
-begins another call where it cannot go on with the one that it seems to name: it has another id, or another name, or the
-arguments of that call are already whole.
+A piece identifies its call by ``index``, by ``id``, or not at all, and some servers do it wrongly (``places``). A piece
+begins a new call when it cannot continue the one that it appears to belong to: it has a different id or a different
+name, or the arguments of that call are already complete.
 """
 
 import re
@@ -15,14 +15,16 @@ from mnemosyne.domain.wire.places import in_order, index_of
 from mnemosyne.domain.wire.reply import as_json
 
 _WRITTEN = {"function": "arguments", "custom": "input"}
-"""What of a call the model writes, by the call's kind; it comes in pieces."""
+"""The member that the model writes, by kind of call. It arrives in pieces."""
 
 _MARK = re.compile(r'\\.?|["{}\[\]]', re.DOTALL)
 
 
 @attrs.define
 class JsonText:
-    """JSON that comes in pieces of text: whether its first object or array is whole. Each character is read once."""
+    """JSON text that arrives in pieces. Tracks whether its first object or array is complete, reading each character
+    once.
+    """
 
     begun: bool = False
     _unread: list[str] = attrs.field(factory=list)
@@ -32,7 +34,7 @@ class JsonText:
     _escaped: bool = False
 
     def feed(self, text: str) -> None:
-        """Take the next piece; it is read when ``is_whole`` is asked for."""
+        """Add the next piece; it is read when ``is_whole`` is queried."""
         self.begun = self.begun or bool(text.strip())
         self._unread.append(text)
 
@@ -42,8 +44,8 @@ class JsonText:
         if self._is_whole or not text:
             return self._is_whole
         start, self._escaped = int(self._escaped), False
-        for found in _MARK.finditer(text, start):
-            mark = found.group()
+        for match in _MARK.finditer(text, start):
+            mark = match.group()
             if mark == '"':
                 self._in_string = not self._in_string
             elif mark[0] == "\\":
@@ -56,22 +58,23 @@ class JsonText:
 
 @attrs.define(eq=False)
 class Call:
-    """One call of a tool and the pieces that fill it."""
+    """One tool call and the pieces that form it."""
 
     number: int
-    """Its place among the calls, from 0, as they began."""
+    """Its number in the order in which calls began, from 0."""
     index: int | None
     id: object = None
     name: str = ""
     written: JsonText = attrs.field(factory=JsonText)
     named_again: bool = False
-    """Whether its name came once more when it was whole: as a repetition, or as another call of the same tool."""
+    """Whether its name arrived again after the call was complete: either repeated, or as another call of the same tool.
+    """
     _call: dict[str, Any] = attrs.field(factory=dict)
     _called: dict[str, dict[str, Any]] = attrs.field(factory=dict)
     _pieces: dict[str, list[str]] = attrs.field(factory=dict)
 
     def add(self, piece: "_Piece") -> None:
-        """Go on with a piece."""
+        """Add a piece."""
         self.named_again = self.named_again or (piece.name == self.name != "" and self.written.is_whole)
         self.id = piece.id if self.id is None else self.id
         self.name = _join_names(self.name, piece.name)
@@ -88,7 +91,7 @@ class Call:
         called |= {key: value for key, value in delta.items() if key != _WRITTEN[kind] and value}
 
     def append(self, arguments: str) -> bool:
-        """Go on with arguments alone; False where it is no call of a function yet."""
+        """Add arguments only. Return False if this is not a function call yet."""
         pieces = self._pieces.get("function")
         if pieces is None:
             return False
@@ -97,9 +100,9 @@ class Call:
         return True
 
     def begins_another(self, piece: "_Piece") -> bool:
-        """Whether a piece that seems to go on with this call begins another."""
+        """Return whether a piece that appears to continue this call begins another one."""
         if piece.id is not None and self.id is not None and piece.id != self.id:
-            # Some servers make a new id for each piece: then what it brings is the rest of the arguments.
+            # Some servers make a new id for each piece, which then holds the rest of the arguments.
             return bool(piece.name) or not piece.written or self.written.is_whole
         is_named_again = self.named_again or piece.name == self.name
         if is_named_again and piece.written.strip() and self.written.is_whole:
@@ -110,11 +113,11 @@ class Call:
         return not is_rest_of_name and not (piece.name.startswith(self.name) and not self.written.begun)
 
     def content(self) -> dict[str, Any]:
-        """The call as a completion that is no stream would hold it."""
+        """Return the call as a reply that is not streamed would contain it."""
         named = {} if self.id is None else {"id": self.id}
         called = {
-            kind: {**said, **({"name": self.name} if self.name else {}), _WRITTEN[kind]: "".join(self._pieces[kind])}
-            for kind, said in self._called.items()
+            kind: {**members, **({"name": self.name} if self.name else {}), _WRITTEN[kind]: "".join(self._pieces[kind])}
+            for kind, members in self._called.items()
         }
         return {**self._call, **named, **called}
 
@@ -134,7 +137,7 @@ def _read(raw: Mapping[str, Any]) -> _Piece:
     name, identity = called.get("name"), raw.get("id")
     written = called.get(_WRITTEN[kind]) if kind is not None else None
     if isinstance(written, Mapping):
-        written = as_json(written).decode()  # arguments that are no text yet
+        written = as_json(written).decode()  # arguments that are not text yet
     return _Piece(
         raw,
         index_of(raw.get("index")),
@@ -145,12 +148,12 @@ def _read(raw: Mapping[str, Any]) -> _Piece:
 
 
 def _join_names(begun: str, more: str) -> str:
-    """A name that may come in pieces, or be said again."""
+    """Join a name that may arrive in pieces or be repeated."""
     return more if more.startswith(begun) else begun if begun.startswith(more) else begun + more
 
 
 class Calls:
-    """The calls of one choice."""
+    """The tool calls of one choice."""
 
     def __init__(self) -> None:
         self._calls: list[Call] = []
@@ -159,12 +162,12 @@ class Calls:
         self._last: Call | None = None
 
     def take(self, deltas: Sequence[object]) -> list[Call | None]:
-        """Take the pieces of calls in a delta; the call that each belongs to, None for what is none."""
-        going_on = self._go_on(deltas[0]) if len(deltas) == 1 else None
-        if going_on is not None:
-            return [going_on]
-        pieces = [_read(each) if isinstance(each, Mapping) else None for each in deltas]
-        bare = sum(1 for each in pieces if each is not None and each.index is None and each.id is None)
+        """Add the pieces in a delta. Return the call that each belongs to; None for an item that is not a piece."""
+        continued = self._continue(deltas[0]) if len(deltas) == 1 else None
+        if continued is not None:
+            return [continued]
+        pieces = [_read(delta) if isinstance(delta, Mapping) else None for delta in deltas]
+        bare = sum(1 for piece in pieces if piece is not None and piece.index is None and piece.id is None)
         unnamed: list[Call | None] = list(self._calls[-bare:]) if bare > 1 else [self._last]
         unnamed[:0] = [None] * (bare - len(unnamed))
         taken: list[Call | None] = []
@@ -183,8 +186,10 @@ class Calls:
             taken.append(call)
         return taken
 
-    def _go_on(self, delta: object) -> Call | None:
-        """The call of the piece before, where this one is no more than its next arguments: nearly all are."""
+    def _continue(self, delta: object) -> Call | None:
+        """Add arguments to the previous piece's call and return it; None if the delta is anything else. Most pieces are
+        such.
+        """
         call, named = self._last, {"index", "function"}
         if call is None or call.named_again or not isinstance(delta, dict) or delta.keys() != named:
             return None
@@ -209,5 +214,5 @@ class Calls:
             self._by_id[None, call.id] = self._by_id[index, call.id] = call
 
     def content(self) -> list[dict[str, Any]]:
-        """All of them, in order."""
+        """Return all calls, in order."""
         return [self._calls[place].content() for place in in_order([call.index for call in self._calls])]

@@ -1,8 +1,8 @@
-"""Histories of Chat Completions: what a reply is sent back as, and what is written where a message is shown at less.
+"""Histories of Chat Completions: how a reply is sent back, and how a rendered message is written.
 
-A client shows a reply of several rounds as one message, their texts behind each other. Reasoning goes back as the
-server gave it: some servers refuse a loop of tools without it, and none has it signed. Where nothing was said beside a
-call, the content is an empty text: null is what some servers refuse (llama-cpp-python), and none at all what others do.
+Clients show a reply of several rounds as one message with the texts joined. Reasoning is sent back as the server gave
+it: some servers refuse a tool loop without it, and none signs it. A message with calls and no text has an empty string
+as content: some servers refuse null (llama-cpp-python), others a missing content.
 """
 
 import json
@@ -22,14 +22,14 @@ Message = dict[str, Any]
 Block = dict[str, Any]
 
 THOUGHTS = frozenset({"reasoning_content", "reasoning"})
-"""Where local servers put what a model thought (llama.cpp, vLLM, Ollama)."""
+"""The members in which local servers return reasoning (llama.cpp, vLLM, Ollama)."""
 
 _BETWEEN = "\n\n"
-"""Stands between two texts that become one: not every local server takes a list of them."""
+"""Separates texts that are joined: not every local server accepts a list of parts."""
 
 
 def message_of(reply: Mapping[str, Any]) -> Message:
-    """The message in a reply; empty where there is none."""
+    """Return the message in a reply, or ``{}`` if there is none."""
     match reply.get("choices"):
         case [{"message": dict(message)}, *_]:
             return message
@@ -38,12 +38,14 @@ def message_of(reply: Mapping[str, Any]) -> Message:
 
 
 def write_result(call: str, text: str, is_error: bool = False, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
-    """The JSON of the message that brings a result. Nothing but its text tells of an error."""
+    """Write the JSON of the message with a call's result. The API has no error flag, so only the text shows a
+    failure.
+    """
     return as_json({"role": "tool", "tool_call_id": call, "content": text})
 
 
 def write_tool(tool: Mapping[str, Any]) -> Message:
-    """The definition of a function."""
+    """Write the definition of a function."""
     described = {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}
     return {"type": "function", "function": described}
 
@@ -52,8 +54,9 @@ def write_tool(tool: Mapping[str, Any]) -> Message:
 
 
 def complete_calls(reply: Message, hidden: Collection[str]) -> Message:
-    """A reply with its calls whole, whatever its server left out: each with its type, and each hidden one with a text
-    for an id that no other has. The client's own keep theirs, by which it answers them.
+    """Complete the calls of a reply that its server left incomplete: add the type, and give hidden calls unique ids.
+
+    The client's own calls keep their ids, because the client answers by them.
     """
     message = message_of(reply)
     calls = message.get("tool_calls")
@@ -73,26 +76,26 @@ def complete_calls(reply: Message, hidden: Collection[str]) -> Message:
 
 
 def _make_id(reply: Mapping[str, Any], number: int) -> str:
-    """An id for a reply's call: of nine letters and digits, because one provider's templates take no other."""
+    """Make an id for a reply's call: nine hexadecimal digits, the only format that one provider's templates accept."""
     return sha256(b"%d %s" % (number, as_json(reply))).hexdigest()[:9]
 
 
-def write_round(each: Round, hidden: Collection[str]) -> list[bytes]:
-    """The model's message as it came, and a result behind it for each hidden call."""
-    message = message_of(each.native)
+def write_round(round_: Round, hidden: Collection[str]) -> list[bytes]:
+    """Write the model's message verbatim, followed by a result for each hidden call."""
+    message = message_of(round_.native)
     calls = message.get("tool_calls")
-    said = {key: value for key, value in message.items() if value is not None and key in _SENT_BACK}
+    written = {key: value for key, value in message.items() if value is not None and key in _SENT_BACK}
     if isinstance(calls, list) and calls:
-        said["tool_calls"] = [_whole(call) if _is_ours(call, hidden) else call for call in calls]
-    asked = [str(block.get("id")) for block in each.content if is_hidden(block, hidden)]
-    if not (said.get("tool_calls") or str(said.get("content") or "").strip()):
+        written["tool_calls"] = [_whole(call) if _is_ours(call, hidden) else call for call in calls]
+    call_ids = [str(block.get("id")) for block in round_.content if is_hidden(block, hidden)]
+    if not (written.get("tool_calls") or str(written.get("content") or "").strip()):
         return []
-    results = [each.results.get(call) or write_result(call, NOT_RUN, is_error=True) for call in asked]
-    return [as_json({"role": "assistant", "content": "", **said}), *results]
+    results = [round_.results.get(call) or write_result(call, NOT_RUN, is_error=True) for call in call_ids]
+    return [as_json({"role": "assistant", "content": "", **written}), *results]
 
 
 _SENT_BACK = THOUGHTS | {"role", "content", "refusal"}
-"""What a request takes of a message beside its calls."""
+"""Members of a reply's message that a request accepts, besides the calls."""
 
 
 def _is_ours(call: object, hidden: Collection[str]) -> bool:
@@ -100,7 +103,7 @@ def _is_ours(call: object, hidden: Collection[str]) -> bool:
 
 
 def _whole(call: Message) -> Message:
-    """A hidden call whose arguments are an object, whatever the model wrote: servers parse them."""
+    """Return a hidden call with an object as its arguments, whatever the model wrote: servers parse them."""
     block = read_block(call)
     if isinstance(block["input"], dict):
         return call
@@ -108,35 +111,37 @@ def _whole(call: Message) -> Message:
 
 
 def follow(rounds: Sequence[Round], echo: Sequence[bytes], hidden: Collection[str], visible: Visible) -> Followed:
-    """What goes upstream for the message in which a client shows these rounds: where it hides nothing, or is another
-    one, the client's own; else the rounds as they came.
+    """Return what is sent upstream for the message in which a client shows these rounds.
+
+    If nothing is hidden, or the client's message differs from the rounds, it is the client's message; otherwise the
+    rounds.
     """
     own = [[element] for element in echo]
-    seen = [_list_seen(each, hidden, visible) for each in rounds]
-    if all(said == _without_thinking(each.content) for said, each in zip(seen, rounds, strict=True)):
+    seen = [_list_seen(round_, hidden, visible) for round_ in rounds]
+    if all(blocks == _without_thinking(round_.content) for blocks, round_ in zip(seen, rounds, strict=True)):
         return len(rounds), own
-    said = _without_thinking(_read_parts(echo[0]))
-    if _form([block for each in seen for block in each]) != _form(said):
+    shown = _without_thinking(_read_parts(echo[0]))
+    if _form([block for blocks in seen for block in blocks]) != _form(shown):
         return 0, own
-    written = [element for each in rounds for element in write_round(each, hidden)]
+    written = [element for round_ in rounds for element in write_round(round_, hidden)]
     last = json_object(written[-1]) if written else {}
-    goes_on = any(is_call(block) for block in seen[-1])
-    return len(rounds), [[*written, *([_NOTHING_SAID] if last.get("role") == "tool" and not goes_on else ())]]
+    continues = any(is_call(block) for block in seen[-1])
+    return len(rounds), [[*written, *([_EMPTY_REPLY] if last.get("role") == "tool" and not continues else ())]]
 
 
-_NOTHING_SAID = as_json({"role": "assistant", "content": NO_CONTENT})
-"""Ends a reply that ended with what a hidden call got: templates refuse a user who speaks behind a result."""
+_EMPTY_REPLY = as_json({"role": "assistant", "content": NO_CONTENT})
+"""Ends a reply whose last message is a hidden call's result: templates refuse a user message right after a result."""
 
 
 def _read_parts(element: bytes) -> list[Block]:
-    """The texts and calls of an assistant's message."""
+    """Return the texts and calls of an assistant message."""
     message = json_object(element)
     calls = message.get("tool_calls")
     return [*read_parts(message.get("content")), *map(read_block, calls if isinstance(calls, list) else ())]
 
 
-def _list_seen(each: Round, hidden: Collection[str], visible: Visible) -> list[Block]:
-    own = _without_thinking(block for block in each.content if not is_hidden(block, hidden))
+def _list_seen(round_: Round, hidden: Collection[str], visible: Visible) -> list[Block]:
+    own = _without_thinking(block for block in round_.content if not is_hidden(block, hidden))
     return visible(own) if hidden else own
 
 
@@ -145,7 +150,7 @@ def _without_thinking(blocks: Any) -> list[Block]:
 
 
 def _form(blocks: Sequence[Block]) -> tuple[str, list[object]]:
-    """What two messages have in common that are the same one: their words, and the calls by their ids."""
+    """Return what identifies a message: its text, and the ids of its calls."""
     text = "".join(str(block.get("text", "")) for block in blocks if type_of(block) == "text").strip()
     return "" if text == NO_CONTENT else text, [block.get("id") for block in blocks if is_call(block)]
 
@@ -154,8 +159,9 @@ def _form(blocks: Sequence[Block]) -> tuple[str, list[object]]:
 
 
 def write_message(message: Mapping[str, Any], natives: Sequence[Message]) -> list[Message]:
-    """The message that shows what was rendered of several; what did not change in it keeps its form, and reasoning
-    stays with what is left of it.
+    """Write a message that was rendered from the client's messages ``natives``, none if the proxy created it.
+
+    Unchanged parts keep their form, and reasoning is kept with the rest of its message.
     """
     blocks: list[Block] = list(message["content"])
     if not natives:
@@ -164,14 +170,14 @@ def write_message(message: Mapping[str, Any], natives: Sequence[Message]) -> lis
     if blocks and is_result(blocks[0]):
         return [{**native, "content": _result(blocks, native)}]
     calls = _calls([block for block in blocks if is_call(block)], native)
-    said = [block for block in blocks if not is_call(block)]
+    texts = [block for block in blocks if not is_call(block)]
     kept = {key: value for key, value in native.items() if key not in ("content", "tool_calls", "refusal")}
-    content = _content(said, native) if said else ""
+    content = _content(texts, native) if texts else ""
     return [{**kept, "content": content, **({"tool_calls": calls} if calls else {})}]
 
 
 def _merge(natives: Sequence[Message]) -> Message:
-    """Messages of one role as one: a list of all parts, where one of them has parts."""
+    """Merge messages of one role. The content is a list of parts if any of them has one."""
     merged = {key: value for native in natives for key, value in native.items()}
     for key in THOUGHTS & merged.keys():
         merged[key] = _BETWEEN.join(native[key] for native in natives if isinstance(native.get(key), str))
@@ -183,7 +189,7 @@ def _merge(natives: Sequence[Message]) -> Message:
 
 
 def _result(blocks: Sequence[Block], native: Message) -> object:
-    """What a tool's message holds: its result, and behind that what else is said there."""
+    """Return the content of a tool message: its result, followed by any other text in the message."""
     result, *rest = blocks
     same = result == read_block(native)
     if not rest:
@@ -205,7 +211,7 @@ def _call(block: Block, native: Message) -> Message:
 
 
 def _with_arguments(call: Message, given: object) -> Message:
-    """A call with other arguments, where its kind has them."""
+    """Return a call with other arguments."""
     if call.get("type") == "custom":
         return {**call, "custom": {**call["custom"], "input": given}}
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
@@ -213,7 +219,9 @@ def _with_arguments(call: Message, given: object) -> Message:
 
 
 def _content(blocks: Sequence[Block], native: Message) -> object:
-    """Texts as one, where the client's were; else a list, its other parts as they were."""
+    """Join texts into one if the client's content is a string; otherwise return a list that keeps the client's own
+    parts.
+    """
     if isinstance(native.get("content"), list):
         parts = [part for part in native["content"] if isinstance(part, dict)]
         return [next((part for part in parts if read_block(part) == block), block) for block in blocks]
@@ -225,7 +233,7 @@ def _join(blocks: Sequence[Block]) -> str:
 
 
 def add_text(element: bytes, text: str) -> bytes:
-    """A message with a text behind its content."""
+    """Append a text to a message's content."""
     message = json_object(element)
     return as_json({**message, "content": _add(message.get("content"), text)})
 

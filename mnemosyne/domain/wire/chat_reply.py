@@ -1,4 +1,4 @@
-"""What a reply of Chat Completions said, put together from its chunks or from its whole body."""
+"""Read a reply of Chat Completions from its chunks or from its whole body."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +10,11 @@ from mnemosyne.domain.wire.places import index_of
 from mnemosyne.domain.wire.reply import Reply, WholeBody, as_json, text_or_none
 
 _JOINED = ("content", "refusal", "reasoning_content", "reasoning")
-"""Members of a delta that go on from the chunk before."""
+"""Members of a delta that continue the previous chunk's text."""
 
 
 class ChatReply(WholeBody):
-    """Collects one reply of which the first choice is the message. What chunks hold besides is kept as it came last."""
+    """Collects one reply; the first choice is the message. Of other members, the last value is kept."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,17 +22,17 @@ class ChatReply(WholeBody):
         self._choices: dict[int, _Choice] = {}
 
     def take(self, event: dict[str, Any]) -> None:
-        """Take one chunk."""
+        """Add one chunk."""
         head = {key: value for key, value in event.items() if key != "choices" and value is not None}
         self._head.update(head)
         choices = event.get("choices")
-        for number, each in enumerate(choices if isinstance(choices, list) else ()):
-            if isinstance(each, dict):
-                index = index_of(each.get("index"))
-                self._choices.setdefault(number if index is None else index, _Choice()).add(each)
+        for number, choice in enumerate(choices if isinstance(choices, list) else ()):
+            if isinstance(choice, dict):
+                index = index_of(choice.get("index"))
+                self._choices.setdefault(number if index is None else index, _Choice()).add(choice)
 
     def message(self) -> dict[str, Any]:
-        """The completion (or error) as far as it has arrived."""
+        """Return the completion (or error) received so far."""
         if self.is_whole:
             return self.whole_message()
         if not self._choices:
@@ -42,17 +42,17 @@ class ChatReply(WholeBody):
 
     @property
     def ended(self) -> bool:
-        """Whether every choice has said why it ended."""
-        return bool(self._choices) and all(each.reason is not None for each in self._choices.values())
+        """Whether every choice has a finish reason."""
+        return bool(self._choices) and all(choice.reason is not None for choice in self._choices.values())
 
     def result(self) -> Reply:
-        """The reply as far as it has arrived."""
-        told = describe(self.message(), complete=self.whole_ended if self.is_whole else self.ended)
-        return attrs.evolve(told, body=self.whole_bytes()) if self.is_whole else told
+        """Return the reply received so far."""
+        reply = describe(self.message(), complete=self.whole_ended if self.is_whole else self.ended)
+        return attrs.evolve(reply, body=self.whole_bytes()) if self.is_whole else reply
 
 
 def describe(completion: Mapping[str, Any], *, complete: bool) -> Reply:
-    """The reply that is this completion, or this error."""
+    """Describe a completion or an error."""
     choices = completion.get("choices")
     first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     return Reply(
@@ -67,16 +67,16 @@ def describe(completion: Mapping[str, Any], *, complete: bool) -> Reply:
 
 
 def usage_of(usage: object) -> dict[str, Any]:
-    """A ``usage`` in the counts of the Messages API, where what was read from a cache or written to one stands beside
-    the input and is no part of it. What a provider does not report is not in it.
+    """Convert a ``usage`` to the Messages API's counts, in which the input excludes cached tokens. Omits what the
+    provider does not report.
     """
     if not isinstance(usage, Mapping):
         return {}
     prompt, output = (_first(usage, *names) for names in (("prompt_tokens", "input_tokens"), _PRODUCED))
     details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
     details = details if isinstance(details, Mapping) else {}
-    found = {key: _first({**usage, **details}, *names) for key, names in _CACHED.items()}
-    cached = {key: count for key, count in found.items() if count is not None}
+    counts = {key: _first({**usage, **details}, *names) for key, names in _CACHED.items()}
+    cached = {key: count for key, count in counts.items() if count is not None}
     if prompt is None and output is None:
         return {}
     return {
@@ -95,15 +95,15 @@ _CACHED = {
     ),
     "cache_creation_input_tokens": ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens"),
 }
-"""What providers call the part of a prompt that came from their cache, and the part that went there: OpenAI and
-OpenRouter, DeepSeek, gateways to the Messages API, Moonshot and Mistral.
+"""The names that providers use for the cached part of a prompt, read or written: OpenAI and OpenRouter, DeepSeek,
+gateways to the Messages API, Moonshot and Mistral.
 """
 
 _PRODUCED = ("completion_tokens", "output_tokens")
 
 
 def with_tier(usage: dict[str, Any], reply: Mapping[str, Any]) -> dict[str, Any]:
-    """A usage with the service tier that its reply names beside it."""
+    """Add the service tier that a reply reports to its usage."""
     tier = reply.get("service_tier")
     return {**usage, "service_tier": tier} if usage and isinstance(tier, str) else usage
 
@@ -113,7 +113,7 @@ def _first(counts: Mapping[str, Any], *names: str) -> int | None:
 
 
 def error_type_of(error: object) -> str | None:
-    """What kind of error a reply tells of; None where it tells of none."""
+    """Return the error type that a reply reports; None if it reports no error."""
     if isinstance(error, str) and error:
         return "error"
     if not isinstance(error, Mapping):
@@ -122,15 +122,15 @@ def error_type_of(error: object) -> str | None:
 
 
 def write_error(kind: str, message: str) -> dict[str, Any]:
-    """An error as OpenAI's API writes it. What kind of mistake a request is, it says as the ``code``."""
+    """Write an error in OpenAI's format. For a faulty request, ``code`` names the kind of mistake."""
     is_ours, is_plain = kind == "api_error", kind == "invalid_request_error"
-    told = {"type": "server_error" if is_ours else "invalid_request_error", "param": None}
-    return {"error": {"message": message, **told, "code": None if is_ours or is_plain else kind}}
+    fields = {"type": "server_error" if is_ours else "invalid_request_error", "param": None}
+    return {"error": {"message": message, **fields, "code": None if is_ours or is_plain else kind}}
 
 
 @attrs.define
 class _Choice:
-    """One choice and the deltas that fill it."""
+    """One choice, filled by its deltas."""
 
     reason: str | None = None
     _pieces: dict[str, list[str]] = attrs.field(factory=dict)
@@ -159,17 +159,17 @@ class _Choice:
         elif value is not None or key not in self._message:
             self._message[key] = value
 
-    def _add_likelihoods(self, told: Mapping[str, Any]) -> None:
-        for key, value in told.items():
+    def _add_likelihoods(self, likelihoods: Mapping[str, Any]) -> None:
+        for key, value in likelihoods.items():
             if isinstance(value, list):
                 self._likelihoods.setdefault(key, []).extend(value)
 
     def content(self) -> dict[str, Any]:
-        said = {key: "".join(pieces) for key, pieces in self._pieces.items()}
-        message = {"role": self._message.get("role", "assistant"), **said}
+        texts = {key: "".join(pieces) for key, pieces in self._pieces.items()}
+        message = {"role": self._message.get("role", "assistant"), **texts}
         message |= {key: value for key, value in self._message.items() if key not in message}
         calls = self._calls.content()
         if calls:
             message["tool_calls"] = calls
-        told = {"logprobs": self._likelihoods} if self._likelihoods else {}
-        return {"message": message, **told, "finish_reason": self.reason, **self._rest}
+        likelihoods = {"logprobs": self._likelihoods} if self._likelihoods else {}
+        return {"message": message, **likelihoods, "finish_reason": self.reason, **self._rest}

@@ -1,7 +1,7 @@
-"""What one provider's API has of its own, so that everything above sees conversations of one shape.
+"""What is specific to one provider's API, so that all other code sees conversations of one shape.
 
-A message is read as ``{"role", "content"}`` with a role out of ``ROLES`` and a content of blocks in the shape of the
-Messages API: text, call (``tool_use``), result (``tool_result``), thinking, and what is none of these, kept as it is.
+A message is read as ``{"role", "content"}`` with a role from ``ROLES`` and content blocks in the shape of the Messages
+API: text, call (``tool_use``), result (``tool_result``), thinking; any other block is kept unchanged.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,42 +16,42 @@ from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.domain.wire.too_long import TooLong
 
 ROLES = frozenset({"user", "assistant", "system"})
-"""Who speaks, in any dialect (``system`` in the midst of a conversation, too: seen with Claude Code 2.1.329)."""
+"""The roles in every dialect (``system`` also occurs in mid-conversation: seen with Claude Code 2.1.329)."""
 
 Facts = Iterable[tuple[str, Any]]
 """Names and values of fields of ``transcript.Fields``."""
 
 
 class Joining(Enum):
-    """When two messages of one role that stand side by side become one."""
+    """When two adjacent messages of one role become one."""
 
     ALWAYS = auto()
     WHERE_ONE_LEFT = auto()
-    """Where something stood between them that left: templates may refuse neighbours of one role."""
+    """If a message between them was evicted: templates may refuse adjacent messages of one role."""
     NEVER = auto()
 
 
 class ReplyReader(Protocol):
-    """Collects one reply. Total: whatever arrives, ``result`` describes it."""
+    """Collects one reply. ``result`` describes whatever has arrived and never raises."""
 
     def take(self, event: dict[str, Any]) -> None:
-        """Take one decoded event of the stream."""
+        """Add one decoded event of the stream."""
         ...
 
     def take_raw(self, data: bytes) -> None:
-        """Take the next bytes of a whole reply."""
+        """Add bytes of a reply that is not streamed."""
         ...
 
     def end_raw(self) -> None:
-        """A whole reply is complete when its body is."""
+        """Mark the reply as complete, because its body has ended."""
         ...
 
     def message(self) -> dict[str, Any]:
-        """The JSON object that the reply is, or the error, as far as it has arrived."""
+        """Return the reply (or error) received so far, as a JSON object."""
         ...
 
     def result(self) -> Reply:
-        """The reply as far as it has arrived."""
+        """Return the reply received so far."""
         ...
 
 
@@ -65,27 +65,26 @@ class WriteResult(Protocol):
 class Dialect:
     """One provider's API.
 
-    ``array`` is the top-level member that holds the history, ``system`` that of a system prompt beside it, None where
-    there is none. ``foreign`` are top-level members that only other dialects have. ``leads_with_system`` says whether
-    a history may begin with a system message, ``splits_replies`` whether one reply is sent back as several elements,
-    and ``may_drop_thinking`` whether clients may leave out of it what the model thought.
+    ``array`` is the top-level member that holds the history, ``system`` the one that holds a separate system prompt
+    (None if the API has none). ``foreign`` are top-level members that only other dialects have. ``leads_with_system``
+    says whether a history may begin with a system message, ``splits_replies`` whether a client sends one reply back as
+    several elements, and ``may_drop_thinking`` whether it may omit the model's thinking.
 
-    ``read_message`` makes a message of an element as parsed, and ``block_ranges`` says where in a body the blocks of
-    the element at an offset are, in the order of the message's content. ``read_facts`` reads a top-level member.
-    ``reply_content`` gives the blocks of a reply as it was recorded, ``reply_ranges`` where in its bytes they are.
-    ``reader`` collects a reply; ``ends`` says of the
-    name, the JSON and the data of a frame whether a client holds its reply to be complete after it.
+    ``read_message`` converts a parsed element to a message; ``block_ranges`` gives the byte ranges of the blocks of the
+    element at an offset, in the order of the message's content. ``read_facts`` reads a top-level member.
+    ``reply_content`` gives the blocks of a recorded reply, ``reply_ranges`` their byte ranges. ``reader`` collects a
+    reply; ``ends`` says, given the name, the JSON and the data of a frame, whether clients take it as the end of the
+    reply.
 
-    The rest is for conversations that are managed. ``history`` writes what goes upstream. ``joins`` says when
-    neighbours of one role are one message, ``signs_thinking`` whether thinking is signed against what came before it,
-    ``marks_cache`` whether clients mark what is to be cached. ``write_tool`` makes the definition of a tool of one in
-    the Messages API's shape, ``write_result`` the JSON of what a call got: the call's id, the text, and whether it
-    failed; and the images and documents behind the text, where ``attaches`` says that they may stand there.
-    ``write_error`` makes an error of its kind, in the Messages API's words, and of what it says.
-    ``read_too_long`` reads the window that the ``error`` of a reply states, where it refuses a prompt as longer.
-    ``find_tools`` gives where in an element of the history tools are offered, None where it offers none.
-    ``find_obstacle`` says why a request with such top-level members, each found by its name, cannot be managed;
-    ``""`` if it can.
+    The rest is for managed conversations. ``history`` writes the history that is sent upstream. ``joins`` says when
+    adjacent messages of one role are merged, ``signs_thinking`` whether thinking is signed against the preceding
+    content, ``marks_cache`` whether clients set cache markers. ``write_tool`` converts a tool definition from the
+    Messages API's shape. ``write_result`` writes the JSON of a call's result from the call's id, the text, whether the
+    call failed, and the images and documents after the text (only if ``attaches``). ``write_error`` writes an error
+    from its kind, in the Messages API's terms, and its message. ``read_too_long`` reads the context window from the
+    ``error`` of a reply that refuses a prompt as too long. ``find_tools`` gives the range in an element of the history
+    that offers tools, or None. ``find_obstacle`` says why a request cannot be managed, looking up top-level members by
+    name; ``""`` if it can.
     """
 
     name: str
@@ -115,22 +114,23 @@ class Dialect:
     find_obstacle: Callable[[Callable[[str], Any]], str] = lambda member: ""
 
     def read_reply(self, body: bytes) -> Reply:
-        """A reply as it was recorded, whole."""
+        """Read a recorded reply."""
         reader = self.reader()
         reader.take_raw(body)
         reader.end_raw()
         return reader.result()
 
     def why_foreign(self, first_role: str, new_roles: Iterable[str]) -> str | None:
-        """Why these roles are none of such a conversation's; ``""`` stands for what could not be read. None if they
-        are.
+        """Return why messages with these roles are not a conversation in this dialect; None if they are.
+
+        The role ``""`` stands for a message that could not be read.
         """
         leads = first_role == "system" and not self.leads_with_system
         return "another dialect" if leads or any(role and role not in ROLES for role in new_roles) else None
 
 
 def read_common_facts(key: str, value: Any) -> Facts:
-    """What every dialect says alike."""
+    """Read the facts that all dialects state in the same way."""
     match key, value:
         case "model", str():
             return [("model", value)]
@@ -141,5 +141,5 @@ def read_common_facts(key: str, value: Any) -> Facts:
 
 
 def read_limit(value: Any) -> Facts:
-    """How many tokens a reply may have."""
+    """Read the maximum number of tokens of a reply."""
     return [("max_tokens", value)] if isinstance(value, int) and not isinstance(value, bool) else []

@@ -1,7 +1,7 @@
-"""All dialects, and the lanes, whose names say in which one their requests are.
+"""All dialects, and the lanes, whose names tell the dialect of their requests.
 
-A lane's histories are compared with one another, so a lane has one dialect for ever; that of the Messages API, which
-came first, is not named.
+The histories of a lane are compared with each other, so a lane never changes its dialect. Lanes of the Messages API,
+which came first, have no dialect prefix.
 """
 
 from mnemosyne.domain.wire.chat import CHAT
@@ -12,33 +12,35 @@ from mnemosyne.domain.wire.responses import RESPONSES
 DIALECTS = (MESSAGES, CHAT, RESPONSES)
 
 MAIN, SIDE = "main", "side"
-"""The lane of the main agent, and that of requests beside conversations; another agent's is ``agent:<id>``, but for a
-fork of an agent: its history begins with its parent's, so its requests are in its parent's lane.
+"""The lane of the main agent, and the lane of side requests. Other agents have the lane ``agent:<id>``, except a fork
+of an agent: its history begins with its parent's, so its requests are in its parent's lane.
 """
 
 
 def dialect_of(lane: str) -> Dialect:
-    """The dialect of a lane's requests."""
-    return next((each for each in DIALECTS[1:] if lane.startswith(f"{each.name}/")), MESSAGES)
+    """Return the dialect of a lane's requests."""
+    return next((dialect for dialect in DIALECTS[1:] if lane.startswith(f"{dialect.name}/")), MESSAGES)
 
 
 def lane_of(dialect: Dialect, agent_id: str | None) -> str:
-    """The lane of an ordinary turn of the main agent, or of another."""
+    """Return the lane of an ordinary turn of the main agent, or of the agent with this id."""
     return _within(dialect, f"agent:{agent_id}" if agent_id else MAIN)
 
 
 def header_lane(lane: str, agent_id: str | None) -> str:
-    """The lane that the headers of an agent name whose requests are in this one: a fork is in its parent's."""
+    """Return the lane named by the headers of an agent whose requests are in ``lane``. A fork is in its parent's
+    lane.
+    """
     return lane if is_side(lane) else lane_of(dialect_of(lane), agent_id)
 
 
 def side_of(lane: str) -> str:
-    """The lane of requests beside the conversations of this one's dialect."""
+    """Return the lane of side requests in this lane's dialect."""
     return _within(dialect_of(lane), SIDE)
 
 
 def is_side(lane: str) -> bool:
-    """Whether a lane is one of requests beside conversations."""
+    """Return whether this is a lane of side requests."""
     return lane == side_of(lane)
 
 

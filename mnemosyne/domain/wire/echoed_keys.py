@@ -1,6 +1,6 @@
-"""Keys that a request brought, taken out of what is recorded of an error: providers and gateways quote them there.
+"""Remove a request's keys from recorded errors, in which providers and gateways quote them.
 
-What the client gets is not touched; this is for the log alone.
+Only the log is changed; the client receives the error verbatim.
 """
 
 import re
@@ -17,29 +17,29 @@ from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.reply import Reply
 
 SHOWN = 16
-"""From so many characters on a quoted beginning of a key counts as the key; providers show fewer on purpose."""
+"""A quoted prefix of a key counts as the key from this many characters on; providers show shorter ones on purpose."""
 
 
 def keys_in_body(raw: bytes, dialect: Dialect) -> frozenset[str]:
-    """The credentials in a request's body, those that are withheld when it is stored."""
+    """Return the credentials in a request's body: those that are withheld when it is stored."""
     withheld = body_layout.lay_out(raw, None, 0, 0, dialect).withheld
-    # Without the zeros of UTF-16: an error quotes it in letters of its own.
-    found = (raw[start:end].replace(b"\0", b"").decode("utf-8", "replace") for start, end in withheld)
-    return frozenset(each for each in found if len(each) >= credentials.SHORTEST)
+    # Remove the zero bytes of UTF-16: an error quotes the key in its own encoding.
+    keys = (raw[start:end].replace(b"\0", b"").decode("utf-8", "replace") for start, end in withheld)
+    return frozenset(key for key in keys if len(key) >= credentials.SHORTEST)
 
 
 def is_error(status: int | None, reply: Reply) -> bool:
-    """Whether a reply says that something went wrong."""
+    """Return whether a reply reports an error."""
     return (status is not None and status >= 400) or reply.error_type is not None
 
 
 def without(reply: Reply, keys: Iterable[str], *, status: int | None) -> Reply:
-    """An error without the ``keys``, and without whatever else looks like a credential in what it says of the error:
-    ``*`` stands for each byte. What the model said before the error stays as it is.
+    """Return an error in which the ``keys``, and anything else in its error text that looks like a credential, are
+    replaced by ``*``. What the model wrote before the error is kept.
     """
     if not is_error(status, reply):
         return reply
-    quoted = [found for key in keys for found in _find_quoted(reply.body, key.encode())]
+    quoted = [span for key in keys for span in _find_quoted(reply.body, key.encode())]
     shaped = [
         (start + at, start + end)
         for start, stop in _of_error(reply.body, status)
@@ -50,19 +50,19 @@ def without(reply: Reply, keys: Iterable[str], *, status: int | None) -> Reply:
 
 
 def without_in_text(text: str, keys: Iterable[str]) -> str:
-    """A line of ours without the ``keys`` and whatever else looks like a credential."""
+    """Return a message of the proxy without the ``keys`` and without anything else that looks like a credential."""
     return credentials.mask_bytes(
-        credentials.blank(text.encode(), [found for key in keys for found in _find_quoted(text.encode(), key.encode())])
+        credentials.blank(text.encode(), [span for key in keys for span in _find_quoted(text.encode(), key.encode())])
     ).decode()
 
 
 def _find_quoted(text: bytes, key: bytes) -> list[Range]:
-    """Where a key stands, or a long beginning of it, however it is written: with escapes of JSON or of URLs, in Base64,
-    alone or behind something else.
+    """Find a key, or a long prefix of it, however it is encoded: with JSON or URL escapes, or in Base64, alone or after
+    other text.
     """
     plain = _Plain.of(text)
-    writings = {each for known in (key, _Plain.of(key).text) for each in _writings(known)}
-    return [(plain.place(start), plain.place(end)) for each in writings for start, end in _find(plain.text, each)]
+    writings = {written for known in (key, _Plain.of(key).text) for written in _writings(known)}
+    return [(plain.place(start), plain.place(end)) for written in writings for start, end in _find(plain.text, written)]
 
 
 def _find(text: bytes, key: bytes) -> Iterator[Range]:
@@ -77,7 +77,7 @@ def _find(text: bytes, key: bytes) -> Iterator[Range]:
 
 
 def _writings(key: bytes) -> Iterator[bytes]:
-    """The key, and those letters of Base64 that hold bits of it alone, for each place where it may begin."""
+    """Yield the key, and the Base64 characters that depend on it alone, for each possible alignment."""
     yield key
     for ahead in range(3):
         letters = b64encode(bytes(ahead) + key)[-(-ahead * 8 // 6) : (ahead + len(key)) * 8 // 6]
@@ -93,8 +93,8 @@ _ESCAPE = re.compile(rb"\\u00([0-9A-Fa-f]{2})|%([0-9A-Fa-f]{2})|\\([^u])|\x00", 
 
 @attrs.frozen
 class _Plain:
-    """A text without its escapes, and without the zeros of UTF-16. ``marks`` tell behind each escape where that is in
-    the text, and where it was.
+    """A text without escapes and without the zero bytes of UTF-16. ``marks`` are pairs of a position in the plain text
+    and the position in the escaped text, one before and one after each escape.
     """
 
     text: bytes
@@ -103,26 +103,28 @@ class _Plain:
     @classmethod
     def of(cls, escaped: bytes) -> "_Plain":
         parts, marks, at, size = [], [(0, 0)], 0, 0
-        for found in _ESCAPE.finditer(escaped) if any(each in escaped for each in (b"\\", b"%", b"\0")) else ():
-            before = escaped[at : found.start()]
-            digits = found[1] or found[2]
-            letter = (bytes.fromhex(digits.decode()) if digits else found[3] or b"").strip(b"\0")
+        for match in _ESCAPE.finditer(escaped) if any(marker in escaped for marker in (b"\\", b"%", b"\0")) else ():
+            before = escaped[at : match.start()]
+            digits = match[1] or match[2]
+            letter = (bytes.fromhex(digits.decode()) if digits else match[3] or b"").strip(b"\0")
             parts += [before, letter]
-            at = found.end()
+            at = match.end()
             size += len(before)
-            marks += [(size, found.start()), (size + len(letter), at)]
+            marks += [(size, match.start()), (size + len(letter), at)]
             size += len(letter)
         return cls(b"".join((*parts, escaped[at:])), marks)
 
     def place(self, at: int) -> int:
-        """Where a place of the plain text was."""
+        """Convert a position in the plain text to one in the escaped text."""
         plain, escaped = self.marks[bisect_right(self.marks, (at, 6 * len(self.text) + 1)) - 1]
         return escaped + at - plain
 
 
 def _of_error(body: bytes, status: int | None) -> list[Range]:
-    """What of the body speaks of the error: all of it, or a member of a reply that had begun."""
+    """Return the ranges of the body that describe the error: all of it, or the ``error`` member of a reply that had
+    begun.
+    """
     if status is not None and status >= 400:
         return [(0, len(body))]
-    found = json_spans.members(body) or ()
-    return [(member.value_start, member.value_end) for member in found if member.key == "error"] or [(0, len(body))]
+    members = json_spans.members(body) or ()
+    return [(member.value_start, member.value_end) for member in members if member.key == "error"] or [(0, len(body))]

@@ -1,6 +1,6 @@
-"""One HTTP exchange with the provider, as values, and the port through which it happens.
+"""One HTTP exchange with the provider, as values, and the port that performs it.
 
-Header names and values are bytes, in order, repeats kept: what we do not change, we do not touch.
+Header names and values are bytes, in order, with repetitions: the proxy passes on unchanged what it does not modify.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -14,7 +14,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 @attrs.frozen
 class UpstreamRequest:
-    """A request for the provider. ``target`` is path and query as they go on the wire."""
+    """A request to the provider. ``target`` is the path and query as sent."""
 
     method: str
     target: bytes
@@ -24,7 +24,7 @@ class UpstreamRequest:
 
 @attrs.frozen
 class ReplyHead:
-    """Status and headers of a reply, as they came."""
+    """Status and headers of a reply, as received."""
 
     status: int
     headers: Headers
@@ -32,7 +32,7 @@ class ReplyHead:
 
 @attrs.frozen
 class Reachability:
-    """Whether a provider can be reached. A ``silent`` one accepted the connection, perhaps, and has not answered."""
+    """Whether a provider can be reached. A ``silent`` one may have accepted the connection but has not answered."""
 
     url: str
     state: Literal["reachable", "unreachable", "silent"]
@@ -40,8 +40,8 @@ class Reachability:
 
 
 class UpstreamReply(Protocol):
-    """A reply whose head has arrived. ``chunks`` yields its bytes as they come, undecoded; it raises ReplyCut. Whoever
-    may leave them before their end closes them.
+    """A reply whose head has arrived. ``chunks`` yields its bytes as received, undecoded, and raises ReplyCut. A caller
+    that may stop before the end must close the generator.
     """
 
     @property

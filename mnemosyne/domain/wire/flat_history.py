@@ -1,7 +1,7 @@
-"""Histories in which every element stands for itself: the result of a call is one of its own, and nothing is joined.
+"""Histories in which every element is separate: a call's result is its own element, and no messages are merged.
 
-A client's element is sent as it came. What a hidden call got stands right behind the reply that called, so that a
-history can be cut behind any element of the client's.
+A client's element is sent unchanged. The results of hidden calls directly follow the reply with the calls, so that a
+history can be cut after any of the client's elements.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,18 +18,19 @@ from mnemosyne.domain.wire.reply import as_json
 Message = dict[str, Any]
 
 Followed = tuple[int, list[list[bytes]]]
-"""How many rounds of a reply a client shows whole, and what each element in which it shows the reply stands for."""
+"""How many rounds of a reply a client shows completely, and the elements to send for each element that shows the reply.
+"""
 
 
 @attrs.frozen(kw_only=True)
 class FlatHistory:
-    """How histories are written in such a dialect (history.HistoryForm).
+    """How such a dialect writes histories (history.HistoryForm).
 
-    ``read_message`` makes a message of an element as parsed, ``keep`` gives what of a client's element is sent.
-    ``write_round`` gives what goes upstream for a round of a reply, ``follow`` what its client shows of all rounds;
-    ``splits_replies`` says whether that may be several elements. ``write_message`` gives the elements of a rendered
-    message, of the elements that it was made of, and ``add_text`` an element of the user's with a text
-    of ours behind it.
+    ``read_message`` converts a parsed element to a message; ``keep`` gives what is sent for a client's element.
+    ``write_round`` gives what is sent upstream for a round of a reply, ``follow`` for the elements in which a client
+    shows all rounds; ``splits_replies`` says whether there may be several such elements. ``write_message`` gives the
+    elements of a rendered message from those that it was rendered from; ``add_text`` appends a text to a user's
+    element.
     """
 
     read_message: Callable[[Message], Message]
@@ -41,13 +42,13 @@ class FlatHistory:
     splits_replies: bool = False
 
     def begin(self, client: Sequence[bytes], *, keep_thinking: bool) -> Grown:
-        """A history that begins with a client's elements."""
+        """Begin a history with a client's elements."""
         return self._grow(Grown(), client)
 
     def go_on(
         self, sent: SentBefore, kept: int, client: Sequence[bytes], hidden: Collection[str], visible: Visible
     ) -> Grown:
-        """The history of a request that goes on behind what was sent for the elements that it keeps."""
+        """Continue the history that was sent, from the first ``kept`` of the client's elements on."""
         ends = sent.ends[:kept]
         grown = Grown(messages=sent.messages[: ends[-1] if ends else 0], ends=ends)
         shown = list(map(as_valid, takewhile(self._is_models, client)))[: None if self.splits_replies else 1]
@@ -58,39 +59,42 @@ class FlatHistory:
         return self._grow(_append(grown, groups), client[len(shown) :])
 
     def next_round(self, messages: Sequence[bytes], rounds: Sequence[Round], hidden: Collection[str]) -> list[bytes]:
-        """All elements of the request that follows these rounds."""
-        return [*messages, *(each for round_ in rounds for each in self.write_round(round_, hidden))]
+        """Return all elements of the request that follows these rounds."""
+        return [*messages, *(element for round_ in rounds for element in self.write_round(round_, hidden))]
 
     def strip(self, grown: Grown) -> Grown:
-        """A history of what is kept of a client's elements."""
+        """Return a history with only what ``keep`` keeps of each element."""
         kept = [self._keep(element) for element in grown.messages]
         counts = [0, *accumulate(map(len, kept))]
         return Grown(messages=tuple(chain.from_iterable(kept)), ends=tuple(counts[end] for end in grown.ends))
 
     def holds_thinking(self, messages: Sequence[bytes]) -> bool:
-        """Whether anything of it would not be kept."""
+        """Return whether ``strip`` would remove anything."""
         return any(self.keep(element) != (element,) for element in messages)
 
     def bare(self, element: bytes) -> bytes:
-        """An element as it was sent."""
+        """Return an element unchanged."""
         return element
 
     def without_replies(self, messages: Sequence[bytes], replies: Mapping[int, tuple[Round, ...]]) -> tuple[bytes, ...]:
-        """The elements as they are: no reply goes on in one of them."""
+        """Return the elements unchanged: no reply continues within an element."""
         return tuple(messages)
 
     def message(self, element: bytes) -> Message:
-        """An element as the message that it is."""
+        """Read an element as a message."""
         return self.read_message(json_values.read(element))
 
     def write(self, message: Mapping[str, Any], elements: Sequence[bytes], *, same: bool) -> list[bytes]:
-        """A rendered message; what nothing changes keeps the client's bytes."""
+        """Write a rendered message; an unchanged one keeps the client's bytes."""
         if same:
             return list(self._keep(elements[0]))
-        return [as_json(each) for each in self.write_message(message, [json_values.read(each) for each in elements])]
+        return [
+            as_json(element)
+            for element in self.write_message(message, [json_values.read(element) for element in elements])
+        ]
 
     def with_text(self, element: bytes, text: str, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
-        """A user's element with a text of ours behind what it says."""
+        """Append a text to a user's element."""
         return self.add_text(element, text)
 
     def _grow(self, grown: Grown, client: Sequence[bytes]) -> Grown:
@@ -104,7 +108,7 @@ class FlatHistory:
 
 
 def _append(grown: Grown, groups: Iterable[Sequence[bytes]]) -> Grown:
-    """A history with what stands for more elements of the client's."""
+    """Append groups of elements to a history, one group for each element of the client."""
     messages, ends = list(grown.messages), list(grown.ends)
     for group in groups:
         messages += group

@@ -1,4 +1,4 @@
-"""Blocks of other dialects, each read from its own JSON: what an object keeps of one says by its shape what it is.
+"""Read a single block of another dialect from its JSON. The shape of the JSON shows what kind of block it is.
 
 Shapes: Chat Completions and Responses as typed by openai 3.52.0, and as opencode 1.18.33 and Codex 0.169.0 send them.
 """
@@ -11,14 +11,14 @@ from mnemosyne.domain.wire.reply import read_input
 Fragment = dict[str, Any]
 
 _TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "summary_text": "text", "refusal": "refusal"}
-"""Parts of a message that are text, and where it stands."""
+"""The types of text parts, and the member that holds the text."""
 
 _IMAGES = frozenset({"image_url", "input_image"})
 _OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
 
 
 def read_block(value: Any) -> Fragment:
-    """The block that a piece of a message's JSON is; ``{}`` for what is none. A string is a text."""
+    """Convert a piece of a message's JSON to a block; ``{}`` if it is not one. A string is a text block."""
     match value:
         case str(text):
             return {"type": "text", "text": text}
@@ -49,19 +49,19 @@ def read_block(value: Any) -> Fragment:
 
 
 def read_parts(content: object) -> list[Fragment]:
-    """The blocks of a content; a string is one, and what is no block is left out."""
+    """Return the blocks of a content. A string is one block; items that are not blocks are omitted."""
     if isinstance(content, str):
         return [read_block(content)]
-    return [read_block(each) for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
+    return [read_block(part) for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
 
 
 def thinking_of(text: str) -> Fragment:
-    """What a model thought aloud before it answered."""
+    """Return a thinking block with this text."""
     return {"type": "thinking", "thinking": text}
 
 
 def name_of_tool(tool: object) -> str:
-    """The name of a tool as it is offered; of one that the provider runs, its type."""
+    """Return the name of a tool in a request; for a tool that the provider runs, its type."""
     match tool:
         case {"function": {"name": str(name)}} | {"custom": {"name": str(name)}} | {"name": str(name)}:
             return name
@@ -76,20 +76,20 @@ def _call(identity: object, name: str, arguments: object) -> Fragment:
 
 
 def _text(identity: object) -> str:
-    """An id as text: some servers number their calls."""
+    """Return an id as text: some servers number their calls."""
     return "" if identity is None else str(identity)
 
 
 def _arguments(text: object) -> object:
-    """Arguments come as the JSON text that the model wrote, which need not be whole, nor JSON."""
+    """Parse arguments. They are JSON text that the model wrote, which may be incomplete or invalid."""
     if not isinstance(text, str):
         return {} if text is None else text
     return read_input(text) if text.strip() else {}
 
 
 def _result(identity: object, content: object) -> Fragment:
-    held = content if isinstance(content, str) else read_parts(content)
-    return {"type": "tool_result", "tool_use_id": _text(identity), "content": held}
+    parts = content if isinstance(content, str) else read_parts(content)
+    return {"type": "tool_result", "tool_use_id": _text(identity), "content": parts}
 
 
 def _list_of(value: object) -> list[Any]:
@@ -97,20 +97,20 @@ def _list_of(value: object) -> list[Any]:
 
 
 def _thinking(item: Mapping[str, Any]) -> Fragment:
-    said = [
+    texts = [
         str(part.get("text", ""))
         for name in ("summary", "content")
         for part in _list_of(item.get(name))
         if isinstance(part, Mapping)
     ]
     sealed = item.get("encrypted_content")
-    block = thinking_of("\n".join(said))
+    block = thinking_of("\n".join(texts))
     return {**block, "signature": sealed} if isinstance(sealed, str) else block
 
 
 def _image(part: Mapping[str, Any]) -> Fragment:
-    given = part.get("image_url")
-    url = given.get("url") if isinstance(given, Mapping) else given
+    source = part.get("image_url")
+    url = source.get("url") if isinstance(source, Mapping) else source
     if not isinstance(url, str):
         return {"type": "image", "source": {"type": "file", "file_id": part.get("file_id")}}
     head, comma, data = url.partition(",")

@@ -1,8 +1,8 @@
-"""Who is speaking: which client, which session, which branch, and what kind of request it is.
+"""Identify the client, session, branch and kind of a request.
 
-Headers come first, because clients that know their session say so there; texts are looked at only where no header
-tells. What was seen, and in which version, is in the tables; an unknown client falls through to the root of its
-history. A wrong guess here costs a branch of its own, never a byte of the request.
+Headers come first, because clients that know their session name it there; texts are read only if no header decides. The
+tables list what was observed in which client version; an unknown client is identified by the root of its history. A
+wrong identification costs an extra branch but never changes a request.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,16 +22,16 @@ from mnemosyne.domain.wire.transcript import Transcript
 
 Client = Literal["claude-code", "opencode", "codex", "anthropic-sdk", "openai-sdk", "other"]
 Credential = Literal["key", "oauth", "bearer"]
-"""What kind of credential a request has: an API key, what a client got when its user logged in, or another token."""
+"""The kind of credential in a request: an API key, a token from the user's login, or another token."""
 
 
 class RequestKind(Enum):
-    """What a request is for."""
+    """The purpose of a request."""
 
     TURN = "turn"
     TITLE = "title"
     COMPACTION = "compaction"
-    """The client asks for a summary of its history, to go on without it."""
+    """The client asks for a summary to replace its history."""
     SUCCESSOR = "successor"
     """The history begins with such a summary."""
     SIDE = "side"
@@ -40,7 +40,7 @@ class RequestKind(Enum):
 
 @attrs.frozen
 class UserAgent:
-    """How a user-agent header names a client."""
+    """How the user-agent header of a client begins."""
 
     client: Client
     opening: str
@@ -57,42 +57,44 @@ AGENTS = (
 )
 
 _SECRET = pattern(r"(?i)(?:bearer|basic)\s|sk-")
-"""How a value begins that is a credential, wherever it stands."""
+"""How a credential begins, in any header or field."""
 
 _VERSION = pattern(r"(?<!\d)\d++(?:\.\d+)+[\w.-]*")
 _NUMBERS = pattern(r"\d{1,9}(?:\.\d{1,9})*")
 
 SESSION_HEADER = "x-mnemosyne-session"
 TENANT_HEADER = "x-mnemosyne-tenant"
-"""Whose a request is, where a proxy says so that is believed."""
+"""The owner of a request, as named by a trusted proxy."""
 
 SESSION_HEADERS: Mapping[str, tuple[str, ...]] = {
     "claude-code": ("x-claude-code-session-id",),  # 2.1.197 and 2.1.329
     "opencode": ("x-session-id", "x-session-affinity"),  # 1.18.33
     "codex": ("session-id", "session_id"),  # 0.169.0
 }
-"""Where a client names its session, best first."""
+"""The headers in which a client names its session, preferred first."""
 
 PARENT_SESSION_HEADER = "x-parent-session-id"
-"""opencode 1.18.33: the sub-agent has an id of its own and names the session that called it."""
+"""opencode 1.18.33: a sub-agent has its own id and names the session that called it."""
 
 AGENT_HEADER = "x-claude-code-agent-id"
 PARENT_AGENT_HEADER = "x-claude-code-parent-agent-id"
-"""Claude Code 2.1.329: the sub-agent has the session's id, and its own here. The parent's name was not captured."""
+"""Claude Code 2.1.329: a sub-agent has the session's id, and its own in this header. The parent's header was not
+captured.
+"""
 
 THREAD_HEADER = "thread-id"
-"""Codex 0.169.0: the conversation of an agent; that of the main agent has the session's own id."""
+"""Codex 0.169.0: the conversation of an agent; the main agent's has the session's own id."""
 
 API_KEY, OAUTH_TOKEN, OAUTH_BETA = "sk-ant-api", "sk-ant-oat", "oauth-20"
-"""How a key begins, a token that Claude Code got for its user, and the beta that goes with such a token."""
+"""How an API key begins, how a token from Claude Code's login begins, and the beta header sent with such a token."""
 
 READS_ITERATIONS: Mapping[str, tuple[int, ...]] = {"claude-code": (2, 1, 329)}
-"""Which clients take the size of their window from the last of the ``iterations`` of a ``usage``, and from which
-version on that was seen. Claude Code 2.1.197 and opencode 1.18.33 take it from the numbers beside them.
+"""Clients that take the context size from the last of the ``iterations`` of a ``usage``, and the first version observed
+to do so. Claude Code 2.1.197 and opencode 1.18.33 take it from the top-level counts.
 """
 
 Where = Literal["first user", "last user", "opening", "system"]
-"""``opening`` is all that users say before the model's first word."""
+"""Where to look for a text. ``opening`` is all user messages before the model's first message."""
 
 
 @attrs.frozen
@@ -135,12 +137,12 @@ TELLTALES = (
         "Another language model started to solve this problem and produced a summary",
     ),
 )
-"""Texts that give a request away; a row holds for its client, and for one that does not say which it is."""
+"""Texts that identify a kind of request. A row applies to its client and to clients that are not identified."""
 
 
 @attrs.frozen(kw_only=True)
 class ClientHeaders:
-    """What the headers alone say; enough to choose the previous transcript to read against."""
+    """What the headers state; enough to choose the previous transcript."""
 
     client: Client
     version: str | None
@@ -149,11 +151,11 @@ class ClientHeaders:
     agent_id: str | None
     parent_agent_id: str | None
     credential: Credential | None = None
-    """Its kind alone; nothing of it is kept."""
+    """Only its kind; the credential itself is not kept."""
 
     @property
     def reads_iterations(self) -> bool:
-        """Whether a ``usage`` may hold the sum of several rounds, its ``iterations`` telling the window."""
+        """Whether a ``usage`` may hold the sum of several rounds while its ``iterations`` give the context size."""
         since = READS_ITERATIONS.get(self.client)
         numbers = _NUMBERS.match(self.version or "")
         return since is not None and numbers is not None and tuple(map(int, numbers.group().split("."))) >= since
@@ -161,13 +163,13 @@ class ClientHeaders:
 
 @attrs.frozen(kw_only=True)
 class Caller:
-    """Who sent a request and what for.
+    """The sender of a request and its purpose.
 
-    ``external_id`` is what the client calls its session, None where it gives no name. For a sub-agent of opencode it is
-    the calling session, also in ``parent_external_id``; when sub-agents nest, that is itself one. ``agent_id`` is None
-    for the main agent. ``lane`` is ``main``, ``agent:<id>`` or ``side``, behind the name of a dialect (``dialects``):
-    the one that the request was read in, or that of side calls; a compaction request is on the lane of the agent whose
-    history it closes.
+    ``external_id`` is the client's name for its session, or None. For a sub-agent of opencode it is the calling
+    session, which is also in ``parent_external_id``; with nested sub-agents, that is a sub-agent's session.
+    ``agent_id`` is None for the main agent. ``lane`` is ``main``, ``agent:<id>`` or ``side``, with the name of a
+    dialect in front (``dialects``): the lane in which the request was read, or the side lane. A compaction request is
+    in the lane of the agent whose history it closes.
     """
 
     client: Client
@@ -181,7 +183,10 @@ class Caller:
 
 
 def speaker(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
-    """What the headers say, compared without case; of a repeated one the first counts, an empty one not at all."""
+    """Read the client from its headers.
+
+    Header names are case-insensitive; the first of repeated headers counts, empty ones are ignored.
+    """
     given = tuple(headers)
     keys = credentials.in_headers(given)
     values: dict[str, str] = {}
@@ -191,7 +196,7 @@ def speaker(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
     user_agent = values.get("user-agent", "")
     client: Client = next((agent.client for agent in AGENTS if user_agent.startswith(agent.opening)), "other")
     version = _VERSION.search(user_agent)
-    # Any client may send any client's header: gateways and forks keep them while they change the user-agent.
+    # Any client may send another client's headers: gateways and forks keep them while they change the user-agent.
     names = (*SESSION_HEADERS.get(client, ()), *(name for group in SESSION_HEADERS.values() for name in group))
     own = next((values[name] for name in names if name in values), None)
     parent = values.get(PARENT_SESSION_HEADER)
@@ -219,31 +224,31 @@ def _kind_of_credential(headers: Iterable[tuple[str, str]]) -> Credential | None
 
 
 def _hide_if_secret(value: str, keys: frozenset[str] = frozenset()) -> str:
-    """The value, or a hash of it where somebody put a key where things are named: ids are stored. ``keys`` are those
-    that the request itself shows to its provider.
+    """Return the value, or its hash if it looks like a credential, because ids are stored. ``keys`` are the credentials
+    that the request itself sends to its provider.
     """
     is_secret = _SECRET.match(value) or credentials.is_in(value) or any(key in value for key in keys)
     return f"hidden:{sha256(value.encode('utf-8', 'replace')).hexdigest()[:16]}" if is_secret else value
 
 
-def identify(heard: ClientHeaders, transcript: Transcript, keys: frozenset[str] = frozenset()) -> Caller:
-    """Who sent this request with these headers; ``keys`` are those that it shows to its provider. Never raises."""
-    kind = _kind(heard, transcript)
+def identify(client: ClientHeaders, transcript: Transcript, keys: frozenset[str] = frozenset()) -> Caller:
+    """Identify the sender and purpose of a request. ``keys`` are the credentials in its headers. Never raises."""
+    kind = _kind(client, transcript)
     lane = side_of(transcript.lane) if kind in (RequestKind.TITLE, RequestKind.SIDE) else transcript.lane
     return Caller(
-        client=heard.client,
-        version=heard.version,
-        external_id=heard.external_id or _id_in_metadata(transcript, keys),
-        parent_external_id=heard.parent_external_id,
-        agent_id=heard.agent_id,
-        parent_agent_id=heard.parent_agent_id,
+        client=client.client,
+        version=client.version,
+        external_id=client.external_id or _id_in_metadata(transcript, keys),
+        parent_external_id=client.parent_external_id,
+        agent_id=client.agent_id,
+        parent_agent_id=client.parent_agent_id,
         lane=lane,
         kind=kind,
     )
 
 
 def _id_in_metadata(transcript: Transcript, keys: frozenset[str]) -> str | None:
-    """Claude Code 2.1.329 puts JSON with device_id, account_uuid and session_id into ``metadata.user_id``."""
+    """Claude Code 2.1.329 sends JSON with device_id, account_uuid and session_id in ``metadata.user_id``."""
     try:
         user = json_values.storable(json_values.read(transcript.fields.user_id or "null"))
     except (ValueError, RecursionError):
@@ -252,47 +257,48 @@ def _id_in_metadata(transcript: Transcript, keys: frozenset[str]) -> str | None:
     return _hide_if_secret(session, keys) if isinstance(session, str) and session else None
 
 
-def _kind(heard: ClientHeaders, transcript: Transcript) -> RequestKind:
+def _kind(client: ClientHeaders, transcript: Transcript) -> RequestKind:
     fields = transcript.fields
     if _types_at(transcript, -1) == ["compaction_trigger"]:  # Codex 0.169.0 with the vendor's own provider
         return RequestKind.COMPACTION
     if _types_at(transcript, _first_of_model(transcript)) == ["compaction"]:
         return RequestKind.SUCCESSOR
     for telltale in TELLTALES:
-        applies = heard.client in (telltale.client, "other") and telltale.tools == fields.has_tools
+        applies = client.client in (telltale.client, "other") and telltale.tools == fields.has_tools
         if applies and _says(transcript, telltale):
             return telltale.kind
     if fields.has_tools:
-        return _kind_by_shape(heard, transcript)
+        return _kind_by_shape(client, transcript)
     if fields.has_output_format and len(transcript.messages) <= 1:
-        # Claude Code 2.1.197 and 2.1.329 ask for {"title": …} by a schema; no main turn is a single message with one.
+        # Claude Code 2.1.197 and 2.1.329 request {"title": …} by a schema; no main turn is a single message with one.
         return RequestKind.TITLE
-    # A plain SDK program without tools is a conversation like any other; an agent's request without tools is not.
-    return RequestKind.SIDE if heard.client in ("claude-code", "opencode") else RequestKind.TURN
+    # An SDK program without tools is a conversation like any other; an agent's request without tools is not.
+    return RequestKind.SIDE if client.client in ("claude-code", "opencode") else RequestKind.TURN
 
 
-def _kind_by_shape(heard: ClientHeaders, transcript: Transcript) -> RequestKind:
-    """Claude Code 2.1.329 by what it does around its texts, should they change."""
-    if heard.client != "claude-code" or len(transcript.messages) < 3:
+def _kind_by_shape(client: ClientHeaders, transcript: Transcript) -> RequestKind:
+    """Recognize requests of Claude Code 2.1.329 by their structure, in case its texts change."""
+    if client.client != "claude-code" or len(transcript.messages) < 3:
         return RequestKind.TURN
     roles = [transcript.messages[index].role for index in (0, 1, -2, -1)]
     # After /compact: the summary, then an empty system message with an output_config.
     if roles[:2] == ["user", "system"] and transcript.message(1).get("content") == []:
         return RequestKind.SUCCESSOR
-    # A compaction request leaves the marker before its own text, on the assistant's message; a turn marks its last one.
+    # A compaction request keeps the marker before its own text, on the assistant's message; a turn marks its last
+    # message.
     if roles[2:] == ["assistant", "user"] and not _is_marked(transcript.message(-1)):
         return RequestKind.COMPACTION if _is_marked(transcript.message(-2)) else RequestKind.TURN
     return RequestKind.TURN
 
 
 def _first_of_model(transcript: Transcript) -> int:
-    """The number of the model's first message; that of the next one if there is none."""
+    """Return the index of the model's first message, or the number of messages if there is none."""
     count = len(transcript.messages)
     return next((at for at in range(count) if transcript.messages[at].role == "assistant"), count)
 
 
 def _types_at(transcript: Transcript, index: int) -> list[object]:
-    """The types of the blocks of one of the messages in a dialect that has items; none where there is none."""
+    """Return the types of the blocks of a message in the Responses dialect; empty if there is no such message."""
     if transcript.dialect is not RESPONSES or not -len(transcript.messages) <= index < len(transcript.messages):
         return []
     return [block.get("type") for block in transcript.message(index).get("content") or ()]
@@ -314,9 +320,11 @@ def _texts(transcript: Transcript, where: Where) -> list[str]:
     indexes = range(count - 1, -1, -1) if where == "last user" else range(count)
     if where == "opening":
         indexes = range(_first_of_model(transcript))
-    said = (index for index in indexes if transcript.messages[index].role == "user")
-    contents = (transcript.message(index).get("content") for index in said)
-    return [text for each in (contents if where == "opening" else islice(contents, 1)) for text in _texts_of(each)]
+    of_users = (index for index in indexes if transcript.messages[index].role == "user")
+    contents = (transcript.message(index).get("content") for index in of_users)
+    return [
+        text for content in (contents if where == "opening" else islice(contents, 1)) for text in _texts_of(content)
+    ]
 
 
 def _texts_of(content: object) -> list[str]:

@@ -1,12 +1,12 @@
-"""Where things are in a JSON text: members, array elements, long strings and credentials, as byte ranges.
+"""Locate members, array elements, long strings and credentials in JSON text, as byte ranges.
 
 Nothing is decoded and no object is built: regular expressions walk the raw bytes. Every pattern is anchored and
-possessive, so a scan is linear, never backtracks and never recurses, whatever the bytes are. No function raises on
-any input; what is not JSON is answered with a value. The walk checks structure only as far as it needs boundaries:
-``{"a" "b"}`` inside a value passes, because whoever parses that value will notice.
+possessive, so a scan is linear and never backtracks or recurses. No function raises, whatever the input; invalid JSON
+is reported by a return value. The walk checks structure only as far as it needs boundaries: ``{"a" "b"}`` inside a
+value passes, because the parser of that value will notice.
 
-A *literal* is the range between the quotes of a string, the quotes excluded: ``"content":"text"`` and
-``"content":[{"type":"text","text":"text"}]`` then contain the same literal.
+A *literal* is the range between the quotes of a string, excluding the quotes: ``"content":"text"`` and
+``"content":[{"type":"text","text":"text"}]`` contain the same literal.
 """
 
 import codecs
@@ -20,10 +20,10 @@ import attrs
 from mnemosyne import credentials
 
 Range = tuple[int, int]
-"""Byte offsets ``(start, end)``, end excluded."""
+"""Byte offsets ``(start, end)``, excluding ``end``."""
 
 LONG = 256
-"""A literal of at least this many bytes is worth being a content of its own (its hash costs 32 in the event)."""
+"""A literal of at least this many bytes is stored as its own content (its hash costs 32 bytes in the event)."""
 
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 _SPACE = rb"[ \t\r\n]*+"
@@ -31,7 +31,7 @@ _string = re.compile(_STRING, re.DOTALL)
 _space = re.compile(_SPACE)
 _scalar = re.compile(rb'[^\s,:"{}\[\]]++')
 _bracket = re.compile(rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+[{}\[\]]", re.DOTALL)
-# Strings that are certainly short are skipped inside the pattern; the rest is measured by the caller.
+# Strings that are certainly short are skipped within the pattern; the caller measures the others.
 _candidate = re.compile(rb'(?:[^"]++|"[^"\\]{0,255}+")*+"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
 _NUMBER = rb"-?[0-9][0-9.eE+-]*+"
 _keyed = re.compile(
@@ -49,17 +49,18 @@ _colon = re.compile(_SPACE + b":" + _SPACE)
 
 _URLS = ("url", "uri", "dsn")
 _SECRET_IN_URL = re.compile(rb"[^@?#]*+[@?#]")
-"""A URL that may carry a credential: in front of the host, or in what follows ``?`` or ``#``."""
+"""A URL that may contain a credential: before the host, or after ``?`` or ``#``."""
 
 
 MOST_VALUES = 100_000
-"""Values up to which a text of JSON is read. To read one of a request takes some 10 µs, and then a state that has all
-of them is kept. Agents send one for every 40 to 200 bytes: so many would be more than the window of any model holds.
+"""The maximum number of JSON values for which a text is read. Reading one value of a request takes some 10 µs, and the
+values are then kept in memory. Agents send one value for every 40 to 200 bytes, so this many would exceed the context
+window of any model.
 """
 
 
 class NextItem(Enum):
-    """What stands where the next item of an array or an object may begin."""
+    """What follows where the next item of an array or object may begin."""
 
     ITEM = auto()
     CLOSE = auto()
@@ -69,7 +70,7 @@ class NextItem(Enum):
 @attrs.frozen
 class Member:
     """A member of an object: ``start`` is its key's opening quote, the value is ``[value_start, value_end)``.
-    ``elements`` are those of an array that was asked for.
+    ``elements`` are those of the requested array.
     """
 
     key: str
@@ -80,16 +81,16 @@ class Member:
 
 
 def skip_space(raw: bytes, at: int) -> int:
-    """The first offset from ``at`` that is not JSON white space; at most ``len(raw)``."""
-    found = _space.match(raw, at)
-    return found.end() if found else at
+    """Return the first offset from ``at`` on that is not JSON white space; at most ``len(raw)``."""
+    match = _space.match(raw, at)
+    return match.end() if match else at
 
 
 def next_item(raw: bytes, at: int, *, first: bool) -> tuple[NextItem, int]:
-    """What follows at ``at`` within an array or object: after its opening bracket (``first``) or after an item.
+    """Read what follows at ``at`` within an array or object: after its opening bracket (``first``) or after an item.
 
-    ITEM comes with the offset of the item, CLOSE with the offset after the closing bracket, BROKEN with ``at``. Which
-    bracket closes is not looked at.
+    ITEM comes with the offset of the item, CLOSE with the offset after the closing bracket, BROKEN with ``at``. The
+    kind of the closing bracket is not checked.
     """
     at = skip_space(raw, at)
     following = raw[at : at + 1]
@@ -106,18 +107,18 @@ def next_item(raw: bytes, at: int, *, first: bool) -> tuple[NextItem, int]:
 
 
 def value_end(raw: bytes, at: int) -> int | None:
-    """The offset after the value that starts at ``at``, or None if no value starts there or it never ends."""
+    """Return the offset after the value that starts at ``at``, or None if no value starts there or it never ends."""
     opening = raw[at : at + 1]
     if opening in (b"{", b"["):
         return _container_end(raw, at)
-    found = (_string if opening == b'"' else _scalar).match(raw, at)
-    return found.end() if found else None
+    match = (_string if opening == b'"' else _scalar).match(raw, at)
+    return match.end() if match else None
 
 
 def _container_end(raw: bytes, at: int) -> int | None:
     depth = 0
-    while found := _bracket.match(raw, at):
-        at = found.end()
+    while match := _bracket.match(raw, at):
+        at = match.end()
         # 0x5B [ and 0x7B { open, 0x5D ] and 0x7D } close.
         depth += 1 if raw[at - 1] in b"[{" else -1
         if depth == 0:
@@ -126,26 +127,26 @@ def _container_end(raw: bytes, at: int) -> int | None:
 
 
 def is_deeper(raw: bytes, levels: int) -> bool:
-    """Whether values are nested in more levels than these."""
+    """Return whether values are nested more than ``levels`` deep."""
     depth = at = 0
-    while depth <= levels and (found := _bracket.match(raw, at)):
-        at = found.end()
+    while depth <= levels and (match := _bracket.match(raw, at)):
+        at = match.end()
         depth += 1 if raw[at - 1] in b"[{" else -1
     return depth > levels
 
 
 def member_head(raw: bytes, at: int) -> tuple[str, int] | None:
-    """The decoded key of the member whose key starts at ``at``, and where its value starts; None if there is no
+    """Return the decoded key of the member that starts at ``at``, and where its value starts; None if there is no
     member.
     """
-    found = _string.match(raw, at)
-    colon = _colon.match(raw, found.end()) if found else None
-    key = _decode(found.group()) if found else None
+    match = _string.match(raw, at)
+    colon = _colon.match(raw, match.end()) if match else None
+    key = _decode(match.group()) if match else None
     return (key, colon.end()) if colon and key is not None else None
 
 
 def _decode(literal: bytes) -> str | None:
-    if _plain_literal.fullmatch(literal):  # nearly every key: it means what it says
+    if _plain_literal.fullmatch(literal):  # true of nearly every key
         return literal[1:-1].decode("ascii")
     try:
         text = json.loads(literal)
@@ -155,37 +156,40 @@ def _decode(literal: bytes) -> str | None:
 
 
 def text_at(raw: bytes, member: Member) -> str | None:
-    """The value of a member, if it is a string."""
+    """Return the value of a member if it is a string."""
     return _decode(raw[member.value_start : member.value_end])
 
 
 def elements_of(raw: bytes, at: int, key: str) -> tuple[Range, ...]:
-    """The elements of a member of the object at ``at``; none where that is no array."""
-    return next((elements(raw, each.value_start) or () for each in members(raw, at) or () if each.key == key), ())
+    """Return the elements of an array member of the object at ``at``; empty if it is not an array."""
+    return next((elements(raw, member.value_start) or () for member in members(raw, at) or () if member.key == key), ())
 
 
 def members(raw: bytes, at: int = 0, *, array: str | None = None) -> tuple[Member, ...] | None:
-    """The members of the object at ``at`` in order, duplicates included; None if there is no whole object. Where one
-    is called as the ``array``, its elements are found on the way.
+    """Return the members of the object at ``at`` in order, including duplicates; None if there is no complete object.
+
+    The elements of the member called ``array`` are located as well.
     """
     at = skip_space(raw, at)
     if raw[at : at + 1] != b"{":
         return None
-    found: list[Member] = []
+    result: list[Member] = []
     at += 1
     while True:
-        kind, at = next_item(raw, at, first=not found)
+        kind, at = next_item(raw, at, first=not result)
         if kind is not NextItem.ITEM:
-            return tuple(found) if kind is NextItem.CLOSE else None
+            return tuple(result) if kind is NextItem.CLOSE else None
         member = member_at(raw, at, array=array)
         if member is None:
             return None
-        found.append(member)
+        result.append(member)
         at = member.value_end
 
 
 def member_at(raw: bytes, at: int, *, array: str | None = None) -> Member | None:
-    """The member whose key starts at ``at``, or None if there is none or it never ends; ``array`` as in ``members``."""
+    """Return the member that starts at ``at``, or None if there is none or it never ends; ``array`` as in
+    ``members``.
+    """
     head = member_head(raw, at)
     if head is None:
         return None
@@ -198,83 +202,84 @@ def member_at(raw: bytes, at: int, *, array: str | None = None) -> Member | None
 
 
 def elements(raw: bytes, at: int) -> tuple[Range, ...] | None:
-    """The ranges of the elements of the array at ``at``; None if there is no whole array.
+    """Return the ranges of the elements of the array at ``at``; None if there is no complete array.
 
-    With ``members`` this reaches any array: ``messages``, then ``messages[i].content``, ``system``, ``tools``.
+    Together with ``members`` this reaches any array: ``messages``, then ``messages[i].content``, ``system``, ``tools``.
     """
     if raw[at : at + 1] != b"[":
         return None
-    found: list[Range] = []
+    ranges: list[Range] = []
     at += 1
     while True:
-        kind, at = next_item(raw, at, first=not found)
+        kind, at = next_item(raw, at, first=not ranges)
         if kind is not NextItem.ITEM:
-            return tuple(found) if kind is NextItem.CLOSE else None
+            return tuple(ranges) if kind is NextItem.CLOSE else None
         end = value_end(raw, at)
         if end is None:
             return None
-        found.append((at, end))
+        ranges.append((at, end))
         at = end
 
 
 def long_literals(raw: bytes, start: int = 0, end: int | None = None, at_least: int = LONG) -> list[Range]:
-    """The literals of at least ``at_least`` bytes in ``[start, end)``, in order.
+    """Return the literals of at least ``at_least`` bytes in ``[start, end)``, in order.
 
-    ``start`` must lie outside any string. A string that does not end before ``end`` is not found, nor is anything
+    ``start`` must be outside any string. A string that does not end before ``end`` is not included, nor is anything
     after it. ``at_least`` below 256 misses plain strings shorter than that.
     """
     end = len(raw) if end is None else end
-    found: list[Range] = []
+    literals: list[Range] = []
     while candidate := _candidate.match(raw, start, end):
         start = candidate.end()
         literal = candidate.span(1)
         if literal[1] - literal[0] >= at_least:
-            found.append(literal)
-    return found
+            literals.append(literal)
+    return literals
 
 
 _SHORT = 1 << 16
-"""Bytes whose strings are taken out at once; more would hold the interpreter for too long."""
+"""How many bytes are stripped of their strings at once; more would block the interpreter for too long."""
 
 
 def count_values(raw: bytes, start: int = 0, end: int | None = None, *, most: int) -> int:
-    """How many values there are in ``[start, end)``: what opens or goes on an array or object, outside strings. Of more
-    than ``most`` not all are counted.
+    """Count the values in ``[start, end)``: brackets that open an array or object, and commas, outside strings.
 
-    ``start`` must lie outside any string. Behind a string that never ends nothing counts.
+    Counting stops once there are more than ``most``. ``start`` must be outside any string. Nothing is counted after a
+    string that never ends.
     """
     end = len(raw) if end is None else end
     count = 0
-    while end - start > _SHORT and count <= most and (found := _thousand.match(raw, start, end)):
-        start = found.end()
+    while end - start > _SHORT and count <= most and (match := _thousand.match(raw, start, end)):
+        start = match.end()
         count += 1000
     if count > most:
         return count
-    outside = _any_string.sub(b"", raw[start:end])
-    return count + outside.count(b",") + outside.count(b"[") + outside.count(b"{")
+    unquoted = _any_string.sub(b"", raw[start:end])
+    return count + unquoted.count(b",") + unquoted.count(b"[") + unquoted.count(b"{")
 
 
 def has_too_many_values(raw: bytes) -> bool:
-    """Whether there are more values than are read."""
-    # Each takes two bytes at least.
+    """Return whether there are more values than ``MOST_VALUES``."""
+    # Each value takes at least two bytes.
     return len(raw) > 2 * MOST_VALUES and count_values(raw, most=MOST_VALUES) > MOST_VALUES
 
 
 def credential_literals(
     raw: bytes, start: int = 0, end: int | None = None, *, lists: bool = False, shapes: bool = False
 ) -> list[Range]:
-    """The literals and numbers in ``[start, end)`` that are the value of a member whose name is a credential's, at any
-    depth, or of one that holds a URL if that may carry a credential. With ``lists`` all values count in an array or
-    object of such a name (in a schema it describes a parameter, but for the headers of a tool's server). With
-    ``shapes`` so does whatever looks like a credential.
+    """Return the literals and numbers in ``[start, end)`` that may be credentials.
 
-    ``start`` must lie outside any string. Text that merely speaks of a key is inside a string and does not count.
+    These are the values, at any depth, of members with a credential's name, and URLs that may contain a credential.
+    With ``lists``, all values count in an array or object of such a name (in a schema it describes a parameter, except
+    for the headers of a tool's server). With ``shapes``, so does anything that looks like a credential.
+
+    ``start`` must be outside any string. Text that merely mentions a key is inside a string and does not count.
     """
     end = len(raw) if end is None else end
-    found: list[Range] = []
+    literals: list[Range] = []
     while keyed := _keyed.match(raw, start, end):
         literal = max(keyed.span(2), keyed.span(3))
-        # Without a string or a number the scan goes on after the colon; a plain string element is skipped whole.
+        # Without a string or a number the scan continues after the colon; a plain string element is skipped entirely.
         start = keyed.end()
         name = _text_of(keyed.group(1))
         is_secret = credentials.is_member(name)
@@ -286,13 +291,13 @@ def credential_literals(
                 and credentials.may_be_bare_key(raw[slice(*literal)].decode("utf-8", "replace"))
             )
             if is_secret or (shapes and credentials.spans(raw[slice(*literal)])):
-                found.append(literal)
+                literals.append(literal)
         elif is_secret and raw[start : start + 1] in (b"[", b"{") and (lists or _are_headers(raw, name, start)):
             inner, start = start, min(value_end(raw, start) or end, end)
-            found += _values(raw, inner, start)
+            literals += _values(raw, inner, start)
         elif shapes and start == keyed.end(1) and credentials.spans(keyed.group(1)):
-            found.append((keyed.start(1) + 1, keyed.end(1) - 1))
-    return found
+            literals.append((keyed.start(1) + 1, keyed.end(1) - 1))
+    return literals
 
 
 _USER = "user_id"
@@ -300,26 +305,28 @@ _OF_SCHEMAS = frozenset({"type", "$ref", "properties", "description", "anyOf", "
 
 
 def _are_headers(raw: bytes, name: str, at: int) -> bool:
-    """Whether the value at ``at`` is what a tool's server is sent, among tools, where a schema may have that name."""
-    found = members(raw, at) if name == credentials.HEADERS else None
-    return bool(found) and _OF_SCHEMAS.isdisjoint(member.key for member in found or ())
+    """Return whether the value at ``at``, within tools, is the headers for a tool's server. A schema may use the same
+    name.
+    """
+    inner = members(raw, at) if name == credentials.HEADERS else None
+    return bool(inner) and _OF_SCHEMAS.isdisjoint(member.key for member in inner or ())
 
 
 def _values(raw: bytes, start: int, end: int) -> Iterator[Range]:
-    """The numbers in a range, and the literals that are no key and not empty."""
-    for found in _key_or_value.finditer(raw, start, end):
-        first, last = max(found.span(1), found.span(3))
-        if last > first and found.group(2) is None:
+    """Yield the numbers in a range, and the literals that are neither a key nor empty."""
+    for match in _key_or_value.finditer(raw, start, end):
+        first, last = max(match.span(1), match.span(3))
+        if last > first and match.group(2) is None:
             yield first, last
 
 
 def is_number(raw: bytes, span: Range) -> bool:
-    """Whether a withheld range is a number, and not in quotes."""
+    """Return whether a withheld range is a number without quotes."""
     return _number.fullmatch(raw, *span) is not None
 
 
 def _text_of(key: bytes) -> str:
-    """What a key says; of one that is no JSON, nothing."""
+    """Return the text of a key; ``""`` if it is not valid JSON."""
     return (_decode(key) or "") if b"\\" in key else key[1:-1].decode("utf-8", "replace")
 
 
@@ -334,25 +341,25 @@ _OF_FORMS = (_form_field, _element, _form_part)
 
 
 def credential_literals_anywhere(raw: bytes, *, forms: bool = True) -> list[Range]:
-    """What looks like a credential in bytes that are not JSON: quotes cannot be trusted there, so rather too much
-    than too little. In order, none within another. Without ``forms`` no fields of forms, and no elements.
+    """Return the ranges that look like credentials in bytes that are not JSON, in order and without overlap.
 
-    Finds a value that never ends, too, and one in UTF-16 or UTF-32.
+    Quotes cannot be trusted there, so it includes too much rather than too little: also values that never end, and
+    values in UTF-16 or UTF-32. Without ``forms``, form fields and XML elements are excluded.
     """
     width, at = _letters_of(raw)
     narrow = raw[at::width]
-    found = credentials.spans(narrow)
+    ranges = credentials.spans(narrow)
     for pattern in (_named_value, *(_OF_FORMS if forms else ())):
-        found += [
+        ranges += [
             match.span(2)
             for match in credentials.find_each(pattern, narrow)
             if match.end(2) > match.start(2) and credentials.is_member(match.group(1).decode())
         ]
-    return [(start * width, min(end * width, len(raw))) for start, end in _merge(found)]
+    return [(start * width, min(end * width, len(raw))) for start, end in _merge(ranges)]
 
 
 def _letters_of(raw: bytes) -> tuple[int, int]:
-    """How many bytes a letter takes, and which of them tells those of ASCII from each other (RFC 4627, 3)."""
+    """Return how many bytes a character takes, and which of them holds the ASCII code (RFC 4627, 3)."""
     mark = next((size for mark, size in _MARKS if raw.startswith(mark)), 0)
     zeros = tuple(index for index, byte in enumerate(raw[mark : mark + 4]) if not byte)
     return _WIDE.get(zeros, (1, 0))
@@ -360,7 +367,7 @@ def _letters_of(raw: bytes) -> tuple[int, int]:
 
 _MARKS = ((codecs.BOM_UTF32_LE, 4), (codecs.BOM_UTF32_BE, 4), (codecs.BOM_UTF16_LE, 2), (codecs.BOM_UTF16_BE, 2))
 _WIDE = {(1, 3): (2, 0), (0, 2): (2, 1), (1, 2, 3): (4, 0), (0, 1, 2): (4, 3)}
-"""By which of the first four bytes are zero: two letters of ASCII, as every JSON has, or one."""
+"""By which of the first four bytes are zero: the first two characters of any JSON are ASCII, or a single one."""
 
 
 def _merge(ranges: Iterable[Range]) -> list[Range]:

@@ -1,8 +1,8 @@
-"""JSON that comes from outside, as Python values that can be written as JSON again.
+"""Parse JSON from outside into Python values that can be written as JSON again.
 
 RFC 8259 allows what no value here can hold: half a surrogate pair, a number beyond a double, an integer of thousands of
-digits. Clients also send what it forbids: NaN, and bytes that are not UTF-8. One odd character must not cost the whole
-message, so all of that is read.
+digits. Clients also send what it forbids: NaN, and bytes that are not UTF-8. All of that is accepted, because one odd
+character must not cost the whole message.
 """
 
 import json
@@ -13,19 +13,20 @@ import orjson
 
 
 def read(raw: bytes | str) -> Any:
-    """The value, half surrogate pairs kept; of bytes in UTF-16 or UTF-32, too. Invalid UTF-8 becomes U+FFFD; a number
-    that is not finite, or has more digits than Python reads, becomes a text. Raises ValueError, or RecursionError where
-    values are nested too deep.
+    """Parse JSON, also in UTF-16 or UTF-32, keeping half surrogate pairs.
+
+    Invalid UTF-8 becomes U+FFFD. A number that is not finite, or has more digits than Python reads, becomes a text.
+    Raises ValueError, or RecursionError if values are nested too deep.
     """
     try:
         return _FAST.decode(raw.decode() if isinstance(raw, bytes) else raw)
     except ValueError:
-        # JSON in UTF-16 or UTF-32 holds NULs or is not UTF-8, so it always ends here.
+        # JSON in UTF-16 or UTF-32 contains NULs or is not UTF-8, so it always ends here.
         return _LENIENT.decode(raw.decode(json.detect_encoding(raw), "replace") if isinstance(raw, bytes) else raw)
 
 
 def read_first(text: str, at: int) -> tuple[Any, int]:
-    """The value that begins at ``at``, and where it ends. Raises as ``read`` does."""
+    """Return the value that begins at ``at``, and where it ends. Raises like ``read``."""
     try:
         return _FAST.raw_decode(text, at)
     except ValueError:
@@ -33,15 +34,15 @@ def read_first(text: str, at: int) -> tuple[Any, int]:
 
 
 def read_storable(raw: bytes, shape: Callable[[Any], Any] = lambda value: value) -> Any:
-    """The same in a ``shape``, with a ``?`` for half a surrogate pair, also in keys: it has no UTF-8, so no database
-    takes it.
+    """Parse JSON and convert it by ``shape``, with ``?`` for each half surrogate pair, also in keys: databases reject
+    text that has no UTF-8 form.
     """
     value = shape(read(raw))
     return storable(value) if b"\\ud" in raw or b"\\uD" in raw else value
 
 
 def storable(value: Any) -> Any:
-    """The value with a ``?`` for each half of a surrogate pair, also in keys."""
+    """Return the value with ``?`` for each half of a surrogate pair, also in keys."""
     match value:
         case str():
             return value if value.isascii() else value.encode("utf-8", "replace").decode()
@@ -54,14 +55,12 @@ def storable(value: Any) -> Any:
 
 
 def read_strict(raw: bytes | str) -> Any:
-    """The value of JSON that every parser reads alike: UTF-8, and numbers that a value can hold. Raises as ``read``
-    does.
-    """
+    """Parse JSON that all parsers read alike: UTF-8, with numbers that a value can hold. Raises like ``read``."""
     return _STRICT.decode(raw.decode() if isinstance(raw, bytes) else raw)
 
 
 def is_valid(raw: bytes) -> bool:
-    """Whether what ``read`` takes is JSON by RFC 8259, in UTF-8."""
+    """Return whether bytes that ``read`` accepts are JSON by RFC 8259, in UTF-8."""
     try:
         text = raw.decode()
         if "NaN" in text or "Infinity" in text:
@@ -86,12 +85,12 @@ def _read_int(literal: str) -> int | str:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 _finite: Callable[[str], float] = orjson.loads
-"""The number of a literal. Raises ValueError where that is not finite. ``float`` cannot, and a function in Python costs
-a fifth of the time of a body that is full of numbers.
+"""Parse a number. Raises ValueError if it is not finite, which ``float`` does not; a function in Python would take a
+fifth of the time of a body full of numbers.
 """
 
 _FAST = json.JSONDecoder(parse_float=_finite, parse_constant=str)

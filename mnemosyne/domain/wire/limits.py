@@ -1,6 +1,7 @@
-"""What a reply's headers say of a subscription's windows: how much of the last five hours and seven days is used.
+"""Read the usage limits of a subscription from a reply's headers: how much of the last five hours and seven days is
+used.
 
-Seen with requests of Claude Code whose user has logged in. No other header of a reply is recorded.
+Observed for requests of Claude Code after a login. No other header of a reply is recorded.
 """
 
 import re
@@ -15,13 +16,13 @@ _SHARE = re.compile(r"\d{1,3}(?:\.\d{1,12})?")
 _SECONDS = re.compile(r"\d{1,11}")
 
 PARTS = 1_000_000
-"""A window's use is counted in millionths."""
+"""The use of a window is counted in millionths."""
 
 
 @attrs.frozen(kw_only=True)
 class WindowUse:
-    """How much of a window is used, in millionths; when it begins anew, in µs of UTC; and the provider's word for
-    whether more is allowed. None is what the reply did not say.
+    """How much of a window is used, in millionths; when it resets, in µs of UTC; and the provider's status word for
+    whether more is allowed. None where the reply has no such header.
     """
 
     used: int | None
@@ -30,17 +31,19 @@ class WindowUse:
 
 
 def limits_of(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """What the headers of a reply say, by ``5h-utilization``, ``5h-reset``, ``5h-status`` and the same for ``7d``."""
-    found: dict[str, str] = {}
+    """Return the limits in a reply's headers, by ``5h-utilization``, ``5h-reset``, ``5h-status`` and the same for
+    ``7d``.
+    """
+    limits: dict[str, str] = {}
     for name, value in headers:
         match = _NAME.fullmatch(name.lower())
         if match is not None and _VALUE.fullmatch(value.strip()):
-            found.setdefault(match[1].decode(), value.strip().decode())
-    return found
+            limits.setdefault(match[1].decode(), value.strip().decode())
+    return limits
 
 
 def window_use(limits: Mapping[str, str], window: str) -> WindowUse:
-    """The same for one of WINDOWS, read as numbers."""
+    """Convert the limits of one of WINDOWS to numbers."""
     share, reset = limits.get(f"{window}-utilization", ""), limits.get(f"{window}-reset", "")
     return WindowUse(
         used=round(float(share) * PARTS) if _SHARE.fullmatch(share) else None,

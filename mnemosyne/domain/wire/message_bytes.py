@@ -1,7 +1,7 @@
-"""Messages as they stand in a wire history: the bytes of each, without cache markers, made once and never again.
+"""Messages of the Messages API as bytes in a history: without cache markers, and never changed once written.
 
-A client's message keeps its bytes but for what moves from request to request: markers are cut out, and a string is
-written as the one text block that it means, so that the bytes are the same with and without a marker.
+A client's message keeps its bytes except for what varies between requests: cache markers are removed, and a string
+content is written as the equivalent text block, so that the bytes are the same with and without a marker.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,11 +15,11 @@ from mnemosyne.domain.wire.reply import as_json
 
 _MARKER = b'"cache_control"'
 NO_CONTENT = "(no content)"
-"""Stands where a message would be empty: Claude Code's own words."""
+"""The content of a message that would otherwise be empty, in Claude Code's own wording."""
 
 
 def of_client(message: bytes, *, keep_thinking: bool = False) -> bytes:
-    """A client's message as it goes upstream; of the assistant's without thinking and blank texts."""
+    """Convert a client's message to what is sent upstream. An assistant message loses its thinking and blank texts."""
     message = as_valid(message)
     place = _content(message)
     if place is None:
@@ -30,34 +30,32 @@ def of_client(message: bytes, *, keep_thinking: bool = False) -> bytes:
     else:
         blocks = [unmark(block) for block in blocks_of(message)]
         if not keep_thinking and role_of(message) == "assistant":
-            kept = [block for block in blocks if not _is_left_out(json_values.read(block))]
+            kept = [block for block in blocks if not _is_excluded(json_values.read(block))]
             blocks = kept if kept or not blocks else [as_json({"type": "text", "text": NO_CONTENT})]
     return message[:start] + b"[" + b",".join(blocks) + b"]" + message[end:]
 
 
 def as_valid(element: bytes) -> bytes:
-    """An element of a client's history as it goes upstream beside bytes of ours: what is not JSON in it is read as a
-    lenient parser does, and written again.
-    """
+    """Return an element of a client's history as valid JSON. Invalid JSON is parsed leniently and written again."""
     return element if json_values.is_valid(element) else as_json(json_values.read(element))
 
 
-def _is_left_out(block: Block) -> bool:
+def _is_excluded(block: Block) -> bool:
     return block.get("type") in THINKING or is_blank(block)
 
 
 def of_assistant(blocks: Iterable[bytes]) -> bytes:
-    """A message of the model's."""
+    """Write an assistant message."""
     return b'{"role":"assistant","content":[' + b",".join(blocks) + b"]}"
 
 
 def of_results(results: Iterable[bytes]) -> bytes:
-    """A message that holds nothing but results of calls."""
+    """Write a message that contains only results of calls."""
     return b'{"role":"user","content":[' + b",".join(results) + b"]}"
 
 
 def with_results(results: Sequence[bytes], message: bytes) -> bytes:
-    """A user's message behind the results of calls: results come before any other block (Messages API, tool use)."""
+    """Put results in front of a user's message: results come before any other block (Messages API, tool use)."""
     place = _content(message)
     if place is None or not results:
         return message
@@ -67,7 +65,7 @@ def with_results(results: Sequence[bytes], message: bytes) -> bytes:
 
 
 def with_block(message: bytes, block: bytes) -> bytes:
-    """A user's message with one more block at its end; as it is where its content is no list with something in it."""
+    """Append a block to a user's message. The message is returned unchanged if its content is not a non-empty list."""
     place = _content(message)
     if place is None or not blocks_of(message):
         return message
@@ -75,7 +73,7 @@ def with_block(message: bytes, block: bytes) -> bytes:
 
 
 def role_of(message: bytes) -> str:
-    """The role of a message, ``""`` if it has none."""
+    """Return the role of a message, or ``""`` if it has none."""
     for member in reversed(json_spans.members(message) or ()):
         if member.key == "role":
             role = json_values.read(message[member.value_start : member.value_end])
@@ -84,18 +82,18 @@ def role_of(message: bytes) -> str:
 
 
 def blocks_of(message: bytes) -> list[bytes]:
-    """The JSON of each content block; none where the content is no list."""
+    """Return the JSON of each content block; empty if the content is not a list."""
     return [message[start:end] for start, end in _ranges(message)]
 
 
 def parse_blocks(message: bytes) -> list[Block]:
-    """The content blocks; a string is one text block."""
+    """Parse the content blocks; a string is one text block."""
     place = _content(message)
     return content_blocks(json_values.read(message[place.value_start : place.value_end])) if place else []
 
 
 def marker_in(message: bytes) -> bytes | None:
-    """The last cache marker on a block of the message, or on one inside of a block, as its JSON."""
+    """Return the JSON of the last cache marker on a block of the message, or on a nested block."""
     return _marker_in(blocks_of(message))
 
 
@@ -113,7 +111,7 @@ def _marker_in(blocks: Sequence[bytes]) -> bytes | None:
 
 
 def mark(message: bytes, marker: bytes) -> bytes:
-    """The message with a cache marker on its last block that may carry one; ``unmark`` takes it away again."""
+    """Put a cache marker on the last block that may carry one; ``unmark`` removes it."""
     for start, end in reversed(_ranges(message)):
         if _may_be_marked(json_values.read(message[start:end])):
             members = json_spans.members(message, start) or ()
@@ -129,7 +127,7 @@ def _may_be_marked(block: Any) -> bool:
 
 
 def replace_marker(blocks: bytes, marker: bytes) -> bytes:
-    """A list of blocks, each that is marked with another marker."""
+    """Replace the marker of each marked block in a JSON list of blocks."""
     at, parts = 0, []
     for start, _ in json_spans.elements(blocks, 0) or ():
         for member in json_spans.members(blocks, start) or ():
@@ -140,7 +138,7 @@ def replace_marker(blocks: bytes, marker: bytes) -> bytes:
 
 
 def unmark(block: bytes) -> bytes:
-    """A block's JSON without its cache marker, and without those of the blocks in its content."""
+    """Return a block's JSON without its cache marker and without those of the blocks in its content."""
     return bare(_without_own_marker(block)) if _MARKER in block else block
 
 
@@ -156,9 +154,7 @@ def _without_own_marker(block: bytes) -> bytes:
 
 
 def bare(message: bytes) -> bytes:
-    """A message of a body that was sent, as it stands in the wire history: without markers on the blocks of its
-    content.
-    """
+    """Remove the cache markers from a message that was sent, which gives its form in the history."""
     if _MARKER not in message:
         return message
     place = _content(message)
@@ -169,8 +165,8 @@ def bare(message: bytes) -> bytes:
 
 
 def _content(message: bytes) -> Member | None:
-    """Where the content of a message is, if it is a string or a list. Of one that is given twice, JSON parsers take
-    the last.
+    """Locate the content of a message, if it is a string or a list. If the key is repeated, JSON parsers use the last
+    one.
     """
     contents = [member for member in json_spans.members(message) or () if member.key == "content"]
     is_read = contents and message[contents[-1].value_start : contents[-1].value_start + 1] in (b"[", b'"')
@@ -179,5 +175,5 @@ def _content(message: bytes) -> Member | None:
 
 def _ranges(message: bytes) -> tuple[Range, ...]:
     place = _content(message)
-    found = json_spans.elements(message, place.value_start) if place is not None else None
-    return tuple(found or ())
+    spans = json_spans.elements(message, place.value_start) if place is not None else None
+    return tuple(spans or ())

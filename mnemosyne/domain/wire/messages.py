@@ -1,4 +1,4 @@
-"""The Messages API as a dialect: the shape in which all others are read."""
+"""The dialect of the Messages API. All other dialects are converted to its shape."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,8 +30,8 @@ stream_options).
 
 
 def block_ranges(raw: bytes, start: int) -> tuple[Range, ...]:
-    """The blocks of a content; content that is a string is one block."""
-    for member in reversed(json_spans.members(raw, start) or ()):  # of members given twice, parsers take the last
+    """Return the ranges of the blocks of a content; a string content is one block."""
+    for member in reversed(json_spans.members(raw, start) or ()):  # parsers use the last of repeated members
         if member.key == "content":
             spans = json_spans.elements(raw, member.value_start)
             return ((member.value_start, member.value_end),) if spans is None else spans

@@ -1,8 +1,8 @@
-"""Histories of the Messages API, where roles alternate and results stand before all else in the user's message.
+"""Histories of the Messages API, in which roles alternate and results come first in a user's message.
 
-A reply of several rounds is one message to the client. What it echoes is compared with what it was shown; the rounds
-that it shows whole go upstream as they came, with the results that their hidden calls got. Of a reply that the client
-cut short or rewrote, the client's own words stand; thinking stays as far as nothing before it was changed.
+A reply of several rounds is one message to the client. What the client echoes is compared with what it was shown. The
+rounds that it shows completely are sent verbatim, with the results of their hidden calls. If the client cut a reply
+short or rewrote it, the client's version is sent; thinking is kept up to the first change.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,17 +18,17 @@ from mnemosyne.domain.wire.reply import as_json
 
 
 class AlternatingHistory:
-    """How histories are written in the Messages API (history.HistoryForm)."""
+    """How the Messages API writes histories (history.HistoryForm)."""
 
     def begin(self, client: Sequence[bytes], *, keep_thinking: bool) -> Grown:
-        """A history that begins with a client's messages."""
+        """Begin a history with a client's messages."""
         messages = tuple(message_bytes.of_client(message, keep_thinking=keep_thinking) for message in client)
         return Grown(messages=messages, ends=tuple(range(1, len(messages) + 1)))
 
     def go_on(
         self, sent: SentBefore, kept: int, client: Sequence[bytes], hidden: Collection[str], visible: Visible
     ) -> Grown:
-        """The history of a request that goes on; what its client shows of the reply is found by its blocks."""
+        """Continue the history that was sent. The client's echo of the reply is recognized by its blocks."""
         growing = _Growing(hidden, *_cut(sent, kept, hidden))
         rest = list(client)
         if kept < len(sent.ends) and rest:
@@ -36,7 +36,7 @@ class AlternatingHistory:
         if kept == len(sent.ends) and sent.replies and rest:
             is_echo = message_bytes.role_of(rest[0]) == "assistant"
             echo = message_bytes.parse_blocks(rest[0]) if is_echo else []
-            shows = (_measure_shown(each, echo, hidden, visible) for each in sent.replies.values())
+            shows = (_measure_shown(attempt, echo, hidden, visible) for attempt in sent.replies.values())
             rounds, shown, words = max(shows, key=_whole)
             if shown or is_echo:
                 growing.add_reply(rounds[:shown], words, last=is_echo and len(rest) == 1, echoed=is_echo)
@@ -46,20 +46,20 @@ class AlternatingHistory:
         return Grown(messages=tuple(growing.messages), ends=tuple(growing.ends))
 
     def next_round(self, messages: Sequence[bytes], rounds: Sequence[Round], hidden: Collection[str]) -> list[bytes]:
-        """All messages of the request that follows these rounds."""
-        said = list(messages)
-        for each in rounds:
-            assistant = _assistant(each, hidden)
+        """Return all messages of the request that follows these rounds."""
+        history = list(messages)
+        for round_ in rounds:
+            assistant = _assistant(round_, hidden)
             if assistant is not None:
-                said = [*_behind(said, assistant), message_bytes.of_results(_answers(each, hidden))]
-        return said
+                history = [*_behind(history, assistant), message_bytes.of_results(_answers(round_, hidden))]
+        return history
 
     def strip(self, grown: Grown) -> Grown:
-        """A history without any thinking."""
+        """Return the history without any thinking."""
         return Grown(messages=tuple(map(message_bytes.of_client, grown.messages)), ends=grown.ends)
 
     def holds_thinking(self, messages: Sequence[bytes]) -> bool:
-        """Whether the assistant thinks in one of the messages."""
+        """Return whether an assistant message contains thinking."""
         return any(
             block.get("type") in THINKING
             for message in messages
@@ -68,66 +68,70 @@ class AlternatingHistory:
         )
 
     def bare(self, element: bytes) -> bytes:
-        """A message of a body that was sent, without markers."""
+        """Return a message of a body that was sent, without markers."""
         return message_bytes.bare(element)
 
     def without_replies(self, messages: Sequence[bytes], replies: Mapping[int, tuple[Round, ...]]) -> tuple[bytes, ...]:
-        """The messages up to what the client said: a turn that the provider had paused goes on in the last of them."""
+        """Return the messages without the reply that continues the last of them, as after a turn that the provider
+        paused.
+        """
         if not messages or message_bytes.role_of(messages[-1]) != "assistant":
             return tuple(messages)
-        said = message_bytes.blocks_of(messages[-1])
+        blocks = message_bytes.blocks_of(messages[-1])
         for rounds in replies.values():
             assistant = _assistant(rounds[0], ()) if rounds else None
             more = message_bytes.blocks_of(assistant) if assistant is not None else []
-            if more and len(more) < len(said) and said[-len(more) :] == more:
-                return (*messages[:-1], message_bytes.of_assistant(said[: -len(more)]))
+            if more and len(more) < len(blocks) and blocks[-len(more) :] == more:
+                return (*messages[:-1], message_bytes.of_assistant(blocks[: -len(more)]))
         return tuple(messages)
 
     def message(self, element: bytes) -> dict[str, Any]:
-        """A client's message without markers, its content a list."""
-        found: dict[str, Any] = json_values.read(message_bytes.of_client(element, keep_thinking=True))
-        return found
+        """Parse a client's message, without markers and with a list as content."""
+        message: dict[str, Any] = json_values.read(message_bytes.of_client(element, keep_thinking=True))
+        return message
 
     def write(self, message: Mapping[str, Any], elements: Sequence[bytes], *, same: bool) -> list[bytes]:
-        """A rendered message; what nothing changes keeps the client's bytes."""
+        """Write a rendered message; an unchanged one keeps the client's bytes."""
         return [message_bytes.of_client(elements[0]) if same else as_json(message)]
 
     def with_text(self, element: bytes, text: str, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
-        """A user's message with more blocks at its end."""
+        """Append blocks to a user's message."""
         for block in ({"type": "text", "text": text}, *attached):
             element = message_bytes.with_block(element, as_json(block))
         return element
 
 
 def write_result(call: str, text: str, is_error: bool = False, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
-    """The JSON of a result."""
+    """Write the JSON of a result."""
     failed = {"is_error": True} if is_error else {}
     content = [{"type": "text", "text": text}, *attached] if attached else text
     return as_json({"type": "tool_result", "tool_use_id": call, "content": content, **failed})
 
 
-def _assistant(each: Round, hidden: Collection[str], *, answered: bool = True) -> bytes | None:
-    """The model's message as it is sent back; None if nothing of it can be."""
-    blocks = [sendable(block) for block in each.content if answered or not is_hidden(block, hidden)]
+def _assistant(round_: Round, hidden: Collection[str], *, answered: bool = True) -> bytes | None:
+    """Return the model's message as it is sent back; None if no block can be sent."""
+    blocks = [sendable(block) for block in round_.content if answered or not is_hidden(block, hidden)]
     kept = [as_json(block) for block in blocks if block is not None]
     return message_bytes.of_assistant(kept) if kept else None
 
 
-def _answers(each: Round, hidden: Collection[str]) -> tuple[bytes, ...]:
-    """A result for each hidden call, in the order of the calls."""
-    calls = (str(block.get("id")) for block in each.content if is_hidden(block, hidden))
-    return tuple(each.results.get(call) or write_result(call, NOT_RUN, is_error=True) for call in calls)
+def _answers(round_: Round, hidden: Collection[str]) -> tuple[bytes, ...]:
+    """Return a result for each hidden call, in the order of the calls."""
+    calls = (str(block.get("id")) for block in round_.content if is_hidden(block, hidden))
+    return tuple(round_.results.get(call) or write_result(call, NOT_RUN, is_error=True) for call in calls)
 
 
-def _list_shown(each: Round, hidden: Collection[str], visible: Visible) -> list[Block]:
-    """The blocks as the client sees them: without hidden calls and cleanup blocks, but where nothing is hidden."""
-    seen = [block for block in each.content if not is_hidden(block, hidden)]
+def _list_shown(round_: Round, hidden: Collection[str], visible: Visible) -> list[Block]:
+    """Return the blocks that the client sees: without hidden calls and cleanup blocks. All of them if nothing is
+    hidden.
+    """
+    seen = [block for block in round_.content if not is_hidden(block, hidden)]
     return visible(seen) if hidden else seen
 
 
 def _behind(messages: Sequence[bytes], assistant: bytes) -> list[bytes]:
-    """The messages and what the assistant says then; roles alternate, so it goes on with its own words, if they are the
-    last: the provider had paused there.
+    """Append an assistant message. It is merged with a preceding assistant message, as after a pause by the provider,
+    because roles alternate.
     """
     if not messages or message_bytes.role_of(messages[-1]) != "assistant":
         return [*messages, assistant]
@@ -136,7 +140,7 @@ def _behind(messages: Sequence[bytes], assistant: bytes) -> list[bytes]:
 
 
 def sendable(block: Block) -> Block | None:
-    """A block of a reply as a request may hold it: no blank text, and an input that is an object."""
+    """Convert a block of a reply for a request: None for a blank text, and an object as each call's input."""
     if is_blank(block):
         return None
     if is_call(block) and not isinstance(block.get("input"), dict):
@@ -148,7 +152,9 @@ def sendable(block: Block) -> Block | None:
 def _cut(
     sent: SentBefore, kept: int, hidden: Collection[str]
 ) -> tuple[tuple[bytes, ...], tuple[int, ...], tuple[bytes, ...]]:
-    """The messages and ends up to the client's message number ``kept``, and the results that wait behind them."""
+    """Return the messages and ends up to the client's message number ``kept``, and the hidden calls' results that
+    follow.
+    """
     ends = sent.ends[:kept]
     reach = ends[-1] if ends else 0
     messages = sent.messages[:reach]
@@ -173,76 +179,81 @@ def _cut(
 
 
 def _lead_to(sent: Sequence[bytes], message: bytes) -> Sequence[bytes]:
-    """Of what was sent for a reply, the hidden rounds before the one that holds the first named block that a client's
-    message shows: a fork shows of its parent's reply the call alone that began it.
+    """Return the hidden rounds sent before the one with the first named block that a client's message shows.
+
+    A fork shows only the call that began it, out of its parent's reply.
     """
     shown = message_bytes.parse_blocks(message) if message_bytes.role_of(message) == "assistant" else []
-    return sent[: _find_first(shown, [message_bytes.parse_blocks(each) for each in sent])]
+    return sent[: _find_first(shown, [message_bytes.parse_blocks(reply) for reply in sent])]
 
 
 def _find_first(shown: Sequence[Block], replies: Sequence[Sequence[Block]]) -> int:
-    """The number of the reply that holds the first named block of those that are shown; 0 if none does."""
+    """Return the index of the reply that contains the first named block of ``shown``; 0 if none does."""
     named = [_anchor(block) for block in shown if _anchor(block)[1]]
     return next((number for number, blocks in enumerate(replies) if {*named[:1]} & {*map(_anchor, blocks)}), 0)
 
 
 _Shown = tuple[tuple[Round, ...], int, list[Block]]
-"""The rounds of an attempt, how many of them the client shows whole, and what it shows beyond."""
+"""The rounds of an attempt, how many of them the client shows completely, and what it shows beyond them."""
 
 
 def _measure_shown(
     rounds: tuple[Round, ...], echo: Sequence[Block], hidden: Collection[str], visible: Visible
 ) -> _Shown:
-    """How much of a reply an echo shows. A call is known by its id and thinking by its signature: clients rewrite the
-    inputs of calls, as Claude Code 2.1.329 does with an edit's, and mean the same call.
+    """Measure how much of a reply an echo shows.
+
+    A call is identified by its id and thinking by its signature: clients may rewrite the inputs of calls, as Claude
+    Code 2.1.329 does with an edit's, and still mean the same call.
     """
-    originals = {_anchor(block): block for each in rounds for block in each.content if _anchor(block)[1]}
+    originals = {_anchor(block): block for round_ in rounds for block in round_.content if _anchor(block)[1]}
     echo = [originals.get(_anchor(block), block) for block in echo]
     for whole in range(len(rounds), -1, -1):
-        blocks = [block for each in rounds[:whole] for block in _list_shown(each, hidden, visible)]
+        blocks = [block for round_ in rounds[:whole] for block in _list_shown(round_, hidden, visible)]
         for length in range(len(echo), -1, -1):
             if normal_form.compare_blocks(echo[:length], blocks) is Echo.SAME:
                 beyond = list(echo[length:])
                 if whole == len(rounds) and all(_is_ours(block) for block in beyond):
                     return rounds, whole, []
-                if whole == len(rounds) and not _goes_on(rounds[-1], hidden):
-                    continue  # words behind a reply that had ended: that round is not shown as it was
-                if not whole and not length:  # a fork shows the call alone that began it, and none of what led to it
-                    whole = _find_first(echo, [each.content for each in rounds])
+                if whole == len(rounds) and not _continues(rounds[-1], hidden):
+                    continue  # words after a reply that had ended: the client changed that round
+                if not whole and not length:  # a fork shows only the call that began it
+                    whole = _find_first(echo, [round_.content for round_ in rounds])
                 following = rounds[whole] if whole < len(rounds) else None
                 return rounds, whole, _own_words(beyond, following, hidden)
     return rounds, 0, _own_words(echo, rounds[0] if rounds else None, hidden)
 
 
 def _anchor(block: Block) -> tuple[str, str]:
-    """What names a block whatever a client makes of the rest of it; empty for a block without a name."""
+    """Return what identifies a block even if a client rewrites the rest of it; ``("", "")`` for a block without an
+    id.
+    """
     key = {"tool_use": "id", "thinking": "signature", "redacted_thinking": "data"}.get(str(block.get("type")), "")
     named = block.get(key)
     return (key, named) if isinstance(named, str) and named else ("", "")
 
 
-def _goes_on(round_: Round, hidden: Collection[str]) -> bool:
-    """Whether another round followed: all calls are hidden ones."""
+def _continues(round_: Round, hidden: Collection[str]) -> bool:
+    """Return whether another round followed: all calls are hidden ones."""
     calls = [is_hidden(block, hidden) for block in round_.content if is_call(block)]
     return bool(calls) and all(calls)
 
 
 def _whole(shown: _Shown) -> tuple[int, int]:
-    """The attempt that is shown best: nothing beyond it, then the most of it."""
+    """Rank an attempt: the best echo has nothing beyond it, and the most rounds."""
     return -len(shown[2]), shown[1]
 
 
 def _is_ours(block: Block) -> bool:
-    """Whether the proxy put this text into a reply that would have been empty."""
+    """Return whether the proxy put this text into a reply that would have been empty."""
     text = block.get("text") if block.get("type") == "text" else None
     return isinstance(text, str) and text.strip() == NO_CONTENT
 
 
 def _own_words(beyond: Sequence[Block], round_: Round | None, hidden: Collection[str]) -> list[Block]:
-    """The client's words where it does not show a round whole. ``round_`` is that round, None if it never ended.
+    """Return the client's blocks of a round that it does not show completely; ``round_`` is None if it never ended.
 
-    Thinking before the first difference is kept: nothing that it was signed against has changed. A hidden call that is
-    left out is a difference, too; where the round is not known, one may stand behind the thinking that it begins with.
+    Thinking before the first difference is kept, because nothing that it was signed against has changed. An omitted
+    hidden call is a difference, too. If the round is unknown, a hidden call may follow the leading thinking.
     """
     if round_ is None:
         same = next((number for number, block in enumerate(beyond) if block.get("type") not in THINKING), len(beyond))
@@ -259,7 +270,7 @@ def _own_words(beyond: Sequence[Block], round_: Round | None, hidden: Collection
 
 
 class _Growing:
-    """A history being built: what is appended next takes the waiting results in front of it."""
+    """A history being built. The next message that is appended takes the waiting results in front of it."""
 
     def __init__(
         self, hidden: Collection[str], messages: Sequence[bytes], ends: Sequence[int], waiting: Sequence[bytes]
@@ -270,7 +281,7 @@ class _Growing:
         self._waiting = tuple(waiting)
 
     def add(self, message: bytes) -> None:
-        """A message of the client's, thinking left out: it was signed against another history than ours."""
+        """Add a client's message, without thinking: it was signed against another history."""
         sent = message_bytes.of_client(message)
         if self._waiting and message_bytes.role_of(message) == "user":
             sent, self._waiting = message_bytes.with_results(self._waiting, sent), ()
@@ -279,19 +290,19 @@ class _Growing:
         self.ends.append(len(self.messages))
 
     def add_reply(self, rounds: Sequence[Round], words: Sequence[Block], *, last: bool, echoed: bool) -> None:
-        """Rounds of a reply as they came, then what else the client says that was said.
+        """Add rounds of a reply verbatim, then the client's own words.
 
-        ``last``: no message follows, as when the provider paused; then nothing could answer a hidden call.
+        ``last``: no message follows, as after a pause by the provider, so nothing could answer a hidden call.
         """
-        for number, each in enumerate(rounds):
+        for number, round_ in enumerate(rounds):
             unanswerable = last and number + 1 == len(rounds) and not words
-            assistant = _assistant(each, self._hidden, answered=not unanswerable)
+            assistant = _assistant(round_, self._hidden, answered=not unanswerable)
             if assistant is None:
                 continue
             self._flush()
             self.messages.append(assistant)
-            self._waiting = () if unanswerable else _answers(each, self._hidden)
-        if not words and echoed and all(_assistant(each, self._hidden) is None for each in rounds):
+            self._waiting = () if unanswerable else _answers(round_, self._hidden)
+        if not words and echoed and all(_assistant(round_, self._hidden) is None for round_ in rounds):
             words = [{"type": "text", "text": NO_CONTENT}]
         if words:
             self._flush()

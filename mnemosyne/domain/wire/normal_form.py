@@ -1,10 +1,10 @@
-"""When two messages are the same message: one normal form, its hash, and whether a client echoed a reply.
+"""Compare messages: their normal form, its hash, and whether a client echoed a reply.
 
-The provider's prefix check does not see key order, ``1`` against ``1.0``, a string against a single text block, white
-space around a text block or white-space-only text blocks, and ``cache_control`` (Anthropic's preserved-thinking
-documentation, as shipped with Claude Code 2.1.329). Clients use that freedom: Claude Code 2.1.329 turns
-``[{"type":"text",…}]`` into a string as soon as its cache marker moves on. Everything else counts, tool inputs and
-tool results to the character.
+The provider's prefix check ignores key order, ``1`` against ``1.0``, a string against a single text block, white space
+around a text block, white-space-only text blocks, and ``cache_control`` (Anthropic's preserved-thinking documentation,
+as shipped with Claude Code 2.1.329). Clients use that freedom: Claude Code 2.1.329 turns ``[{"type":"text",…}]`` into a
+string as soon as its cache marker moves on. Everything else counts, including every character of tool inputs and tool
+results.
 """
 
 import json
@@ -20,35 +20,37 @@ Block = dict[str, Any]
 """A content block as parsed from JSON."""
 
 THINKING = ("thinking", "redacted_thinking")
-"""The types of blocks that hold what the model thought: signed, never marked, and sent back whole or not at all. No
-set: what a client sends as a type may be an object, for which no set can be asked.
+"""The types of thinking blocks: signed, never marked, and sent back completely or not at all. A tuple and not a set,
+because a client may send an unhashable object as a type.
 """
 
 ReadMessage = Callable[[dict[str, Any]], dict[str, Any]]
 
 DEEPEST = 100
-"""Levels of nesting that are normalised; deeper values are compared as raw bytes, whatever the interpreter's stack
-allows.
+"""How many levels of nesting are normalized; deeper values are compared as raw bytes, independent of the interpreter's
+stack.
 """
 
 
 class TooDeep(ValueError):
-    """A value is nested deeper than ``DEEPEST`` levels. Never leaves this module."""
+    """A value is nested deeper than ``DEEPEST`` levels. Never raised out of this module."""
 
 
 class Echo(Enum):
-    """What a client's history says about a reply that we recorded."""
+    """How a client's history shows a recorded reply."""
 
     SAME = "same"
     TRIMMED = "trimmed"
-    """The beginning of it: the user interrupted and the client kept what it had shown."""
+    """A prefix of it: the user interrupted, and the client kept what it had shown."""
     REWRITTEN = "rewritten"
     ABSENT = "absent"
 
 
 def message_digest(raw: bytes, read: ReadMessage = lambda message: message) -> tuple[str, bytes]:
-    """The role of a message and the SHA-256 of its normal form; for what is no message of blocks, ``""`` and the hash
-    of the bytes. ``read`` makes a message of what stands in a body of another dialect.
+    """Return the role of a message and the SHA-256 of its normal form.
+
+    For anything but a message of blocks, returns ``""`` and the hash of the bytes. ``read`` converts an element of
+    another dialect to a message.
     """
     try:
         # Invalid bytes become lone surrogates: different texts stay different.
@@ -64,32 +66,32 @@ def message_digest(raw: bytes, read: ReadMessage = lambda message: message) -> t
 
 
 def holds_blocks(message: dict[str, Any]) -> bool:
-    """Whether each element of a message's content is an object, so that its blocks can be counted."""
+    """Return whether every element of a message's content is an object."""
     content = message.get("content")
     return not isinstance(content, list) or all(isinstance(block, dict) for block in content)
 
 
 def system_digest(system: object) -> bytes:
-    """The SHA-256 of a top-level ``system`` in normal form. Raises ValueError beyond ``DEEPEST``."""
+    """Return the SHA-256 of a top-level ``system`` in normal form. Raises ValueError beyond ``DEEPEST``."""
     return _digest(b"system\0", _canonical(content_form(system)))
 
 
 def tools_digest(tools: object) -> bytes:
-    """The SHA-256 of ``tools`` in normal form, their order included. Raises ValueError beyond ``DEEPEST``."""
+    """Return the SHA-256 of ``tools`` in normal form, including their order. Raises ValueError beyond ``DEEPEST``."""
     bare = [_unmark(tool) for tool in tools] if isinstance(tools, list) else tools
     return _digest(b"tools\0", _canonical(bare))
 
 
 def content_blocks(content: object) -> list[Block]:
-    """The blocks of a content as it was parsed: a string is one text block, and what is no block is left out."""
+    """Return the blocks of a parsed content: a string is one text block; items that are not objects are omitted."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
 def content_form(content: object) -> object:
-    """A message's content as a list of blocks: text stripped, blank texts and cache markers gone, nested contents
-    alike.
+    """Convert a message's content to a list of blocks: texts are stripped, and blank texts and cache markers
+    removed.
     """
     blocks = _as_blocks(content)
     if not isinstance(blocks, list):
@@ -106,7 +108,7 @@ def _block_form(block: object) -> object:
         case {"type": "text", "text": str(text)}:
             form["text"] = text.strip()
         case _ if is_any_call(form):
-            pass  # input belongs to the tool: nothing in it is a marker or a block of ours
+            pass  # input belongs to the tool: it contains no marker and no block
         case {"content": str() | list() as nested}:
             # A tool result's text is compared exactly, so nested texts keep their white space.
             form["content"] = _form_inside(nested)
@@ -155,7 +157,7 @@ def _plain_numbers(value: object, as_javascript: bool, levels: int) -> object:
 
 
 def _round(value: int) -> object:
-    """A large whole number as a JavaScript client sends it back: through a double."""
+    """Return a large integer as a JavaScript client sends it back: converted through a double."""
     try:
         return int(float(value))
     except OverflowError:
@@ -164,14 +166,14 @@ def _round(value: int) -> object:
 
 def _digest(domain: bytes, canonical: bytes) -> bytes:
     digest = sha256(domain)
-    digest.update(canonical)  # not joined: a body may have twenty megabytes
+    digest.update(canonical)  # not concatenated: a body may have twenty megabytes
     return digest.digest()
 
 
 def compare_blocks(echoed: Sequence[object], reply: Sequence[Block]) -> Echo:
-    """Whether ``echoed``, the content of an assistant message, is the reply: SAME, TRIMMED or REWRITTEN.
+    """Compare ``echoed``, the content of an assistant message, with the reply: SAME, TRIMMED or REWRITTEN.
 
-    Beside the normal form, these do not count: numbers that went through JavaScript (60000.0 comes back as 60000),
+    Apart from the normal form, these do not count: numbers converted by JavaScript (60000.0 comes back as 60000),
     members that are null on one side, and blocks of the reply without text or thinking, which clients drop.
     """
     theirs = [_comparable(block) for block in _form(echoed)]
@@ -179,7 +181,7 @@ def compare_blocks(echoed: Sequence[object], reply: Sequence[Block]) -> Echo:
     ours = _form(reply)
     for index, block in enumerate(ours):
         if at == len(theirs):
-            return Echo.SAME if all(_may_be_dropped(left) for left in ours[index:]) else Echo.TRIMMED
+            return Echo.SAME if all(_may_be_dropped(remaining) for remaining in ours[index:]) else Echo.TRIMMED
         if theirs[at] == _comparable(block):
             at += 1
         elif not _may_be_dropped(block):
@@ -189,9 +191,9 @@ def compare_blocks(echoed: Sequence[object], reply: Sequence[Block]) -> Echo:
 
 
 def share_words(one: Sequence[Block], other: Sequence[Block]) -> bool:
-    """Whether two contents have a text or a call in common."""
-    said = {_comparable(block) for block in _form(one) if _has_words(block)}
-    return any(_comparable(block) in said for block in _form(other) if _has_words(block))
+    """Return whether two contents have a text or a call in common."""
+    forms = {_comparable(block) for block in _form(one) if _has_words(block)}
+    return any(_comparable(block) in forms for block in _form(other) if _has_words(block))
 
 
 def _has_words(block: object) -> bool:

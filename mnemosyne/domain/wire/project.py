@@ -1,8 +1,8 @@
-"""Which project a session works in: the folder that coding agents name where their program speaks.
+"""Find the project of a session: the working directory that a coding agent names in its own texts.
 
 Claude Code writes ``Working directory: /home/ada/app`` in its system prompt, newer versions ``Primary working
-directory: …``, opencode the former, in whatever dialect. Codex names it in the environment that it puts before what the
-user says: ``<cwd>/home/ada/app</cwd>``.
+directory: …``, opencode the former, in any dialect. Codex names it in the environment that precedes the user's text:
+``<cwd>/home/ada/app</cwd>``.
 """
 
 import re
@@ -16,26 +16,26 @@ _NAMED = re.compile(r"^[ \t-]*(?:Primary w|W)orking directory:[ \t]*(.+?)[ \t]*$
 _CODEX = re.compile(r"\A\s*<environment_context>[^<]{0,200}<cwd>([^<\n]{1,4096})</cwd>")
 
 _FIRST = 8
-"""Messages in which the program speaks before the user does."""
+"""How many messages at the beginning may contain the agent's own texts."""
 
 _PROGRAM = ("system", "developer")
 
 
 def project_of(body: bytes) -> str | None:
-    """The folder that a request names; None where it names none."""
+    """Return the directory that a request names; None if it names none."""
     request = _parse(body)
     return find_project(request) if isinstance(request, dict) else None
 
 
 def find_project(request: Mapping[str, Any]) -> str | None:
-    """The same of a request that was read, or of its first members and messages."""
-    said = "\n".join(_list_program_texts(request))
-    found = _NAMED.search(said) or next(filter(None, map(_CODEX.search, _list_first_texts(request))), None)
-    return found[1] if found else None
+    """Return the directory that a parsed request names; its first members and messages are enough."""
+    texts = "\n".join(_list_program_texts(request))
+    match = _NAMED.search(texts) or next(filter(None, map(_CODEX.search, _list_first_texts(request))), None)
+    return match[1] if match else None
 
 
 def project_of_transcript(read: Transcript) -> str | None:
-    """The folder that the request of a transcript names; its first messages alone are read for that."""
+    """Return the directory that a transcript's request names; reads only its first messages."""
     messages = [_parse(read.message_bytes(number)) for number in range(min(_FIRST, len(read.messages)))]
     members = {key: read.member(key) for key in ("system", "instructions")}
     return find_project({**members, read.dialect.array: messages})
@@ -57,7 +57,7 @@ def _list_program_texts(request: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _list_first_texts(request: Mapping[str, Any]) -> Iterator[str]:
-    """What stands under the user's role at the beginning of a request in Responses, where Codex puts its own."""
+    """Yield the texts of user messages at the beginning of a Responses request, where Codex puts its own."""
     for message in _messages(request) if "input" in request else ():
         if message.get("role") == "user":
             yield from _texts(message.get("content"))
@@ -65,7 +65,7 @@ def _list_first_texts(request: Mapping[str, Any]) -> Iterator[str]:
 
 def _messages(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     held = request.get("messages") if "messages" in request else request.get("input")
-    return [each for each in held[:_FIRST] if isinstance(each, dict)] if isinstance(held, list) else []
+    return [message for message in held[:_FIRST] if isinstance(message, dict)] if isinstance(held, list) else []
 
 
 def _texts(content: object) -> Iterator[str]:
@@ -75,5 +75,5 @@ def _texts(content: object) -> Iterator[str]:
 
 
 def is_within(project: str | None, folder: str) -> bool:
-    """Whether a project is this folder, or in it."""
+    """Return whether a project is this folder, or inside it."""
     return project is not None and f"{project.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")

@@ -1,13 +1,11 @@
-"""A body as a recipe: the slices of stored contents that make it up, and the change from one body's recipe to the
-next.
+"""A body as a recipe: slices of stored contents. Also the change from one body's recipe to the next.
 
-Each content is stored once under its SHA-256; a body is a sequence of pieces of contents. A turn's event holds only
-the ``BodyChange`` from the previous body, so that a session's log grows with what is new and not with what is resent.
-Rebuilding concatenates; it needs no knowledge of JSON, clients or providers, so no later version of the code can
-break an old turn.
+Each content is stored once under its SHA-256; a body is a sequence of pieces of contents. A turn's event holds only the
+``BodyChange`` from the previous body, so that a session's log grows with what is new and not with what is resent.
+Rebuilding concatenates; it needs no knowledge of JSON, clients or providers, so no later version of the code can break
+an old turn.
 
-A credential is never stored: a ``Withheld`` piece remembers only its length, and ``assemble`` renders it as that many
-``*``.
+A credential is never stored: a ``Withheld`` piece records only its length, and ``assemble`` writes that many ``*``.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,12 +16,12 @@ from itertools import accumulate
 import attrs
 
 MASK = b"*"
-"""What ``assemble`` puts in place of each withheld byte."""
+"""What ``assemble`` writes for each withheld byte."""
 
 
 @attrs.frozen
 class Piece:
-    """``length`` bytes from ``offset`` on of the content whose SHA-256 is ``digest``."""
+    """The ``length`` bytes from ``offset`` on of the content whose SHA-256 is ``digest``."""
 
     digest: bytes
     offset: int
@@ -32,7 +30,7 @@ class Piece:
 
 @attrs.frozen
 class Withheld:
-    """``length`` bytes of a credential, which nobody kept."""
+    """The ``length`` bytes of a credential, which are not stored."""
 
     length: int
 
@@ -42,7 +40,7 @@ Pieces = tuple[Piece | Withheld, ...]
 
 @attrs.frozen
 class Recipe:
-    """A whole body as pieces. ``ends[i]`` is the body's offset in bytes after ``pieces[i]``, so slices are found by
+    """A whole body as pieces. ``ends[i]`` is the offset in the body after ``pieces[i]``, so slices are found by
     bisection.
     """
 
@@ -51,11 +49,11 @@ class Recipe:
 
     @property
     def length(self) -> int:
-        """How many bytes the body has."""
+        """The body's length in bytes."""
         return self.ends[-1] if self.ends else 0
 
     def between(self, start: int, end: int) -> Pieces:
-        """The pieces of the body's bytes ``[start, end)``, the outer ones cut to fit; O(pieces in between)."""
+        """Return the pieces of the body's bytes ``[start, end)``, the outer ones cut to fit; O(pieces in between)."""
         if end <= start:
             return ()
         first, last = bisect_right(self.ends, start), bisect_left(self.ends, end)
@@ -65,7 +63,7 @@ class Recipe:
         return tuple(inside)
 
     def spans_between(self, start: int, end: int) -> Iterable[tuple[int, Piece | Withheld]]:
-        """The uncut pieces that lie wholly in ``[start, end)``, each with the offset at which it starts."""
+        """Yield the uncut pieces that lie completely in ``[start, end)``, each with the offset at which it starts."""
         for index in range(bisect_left(self.ends, start), len(self.ends)):
             if self.ends[index] > end:
                 return
@@ -77,7 +75,7 @@ class Recipe:
 
 
 def recipe_of(pieces: Iterable[Piece | Withheld]) -> Recipe:
-    """The recipe of these pieces: empty ones dropped, neighbours that continue each other joined."""
+    """Return the recipe of these pieces. Empty ones are dropped; adjacent ones that continue each other are joined."""
     joined: list[Piece | Withheld] = []
     for piece in pieces:
         if piece.length == 0:
@@ -110,13 +108,14 @@ def _join(left: Piece | Withheld, right: Piece | Withheld) -> Piece | Withheld |
 
 
 WITHHELD = -1
-"""The index of a span that names no content."""
+"""The index of a span without content."""
 
 Span = tuple[int, int] | tuple[int, int, int]
 """``(index, length)`` or ``(index, length, offset)``: a piece of ``BodyChange.digests[index]``.
 
-Without an offset the piece begins where the previous piece of the same content in this change ended, at first at 0:
-the usual case both for a content used whole and for a skeleton used bit by bit. Index ``WITHHELD`` names no content.
+Without an offset the piece begins where the previous piece of the same content in this change ended, initially at 0:
+the usual case both for a content used whole and for a skeleton used bit by bit. Index ``WITHHELD`` refers to no
+content.
 """
 
 
@@ -124,7 +123,7 @@ the usual case both for a content used whole and for a skeleton used bit by bit.
 class BodyChange:
     """The first ``head`` bytes of the base body, then the spans, then the last ``tail`` bytes of the base body.
 
-    This is what an event records. ``digests`` are the SHA-256 of the contents the spans are cut from, each once.
+    This is what an event records. ``digests`` are the SHA-256 of the contents that the spans are cut from, each once.
     """
 
     head: int = 0
@@ -133,7 +132,7 @@ class BodyChange:
     spans: tuple[Span, ...] = ()
 
     def pieces(self) -> Pieces:
-        """The new pieces, between head and tail."""
+        """Return the new pieces, between head and tail."""
         unpacked: list[Piece | Withheld] = []
         reached = [0] * len(self.digests)
         for index, length, *explicit in self.spans:
@@ -147,7 +146,7 @@ class BodyChange:
 
 
 def change_of(head: int, pieces: Iterable[Piece | Withheld], tail: int) -> BodyChange:
-    """The change that keeps ``head`` and ``tail`` bytes of its base and puts ``pieces`` between them."""
+    """Return the change that keeps ``head`` and ``tail`` bytes of its base and puts ``pieces`` between them."""
     indexes: dict[bytes, int] = {}
     reached: list[int] = []
     spans: list[Span] = []
@@ -167,7 +166,7 @@ def change_of(head: int, pieces: Iterable[Piece | Withheld], tail: int) -> BodyC
 
 
 def apply(base: Recipe, change: BodyChange) -> Recipe:
-    """The recipe of the body that ``change`` makes of ``base``.
+    """Return the recipe of the body that ``change`` makes of ``base``.
 
     Python works on the new pieces and the two that it cuts; the rest is copied by C. Raises ValueError if the base is
     shorter than what the change keeps of it.
@@ -193,7 +192,7 @@ def apply(base: Recipe, change: BodyChange) -> Recipe:
 
 
 def assemble(pieces: Iterable[Piece | Withheld], fetch: Callable[[bytes], bytes]) -> bytes:
-    """The body's bytes; ``fetch`` gives the content for a digest, and what it raises passes through."""
+    """Return the body's bytes; ``fetch`` returns the content for a digest, and its exceptions pass through."""
     return b"".join(
         MASK * piece.length
         if isinstance(piece, Withheld)
@@ -203,11 +202,11 @@ def assemble(pieces: Iterable[Piece | Withheld], fetch: Callable[[bytes], bytes]
 
 
 _CHUNK = 1 << 20
-"""Bytes compared at once, by one memcmp and without a copy."""
+"""Bytes compared at a time, by one memcmp and without a copy."""
 
 
 def common_prefix(a: bytes, b: bytes) -> int:
-    """How many bytes both begin with."""
+    """Return the length of the common prefix, in bytes."""
     view = memoryview(a)
     limit, at, step = min(len(a), len(b)), 0, _CHUNK
     while at < limit and step:
@@ -220,7 +219,7 @@ def common_prefix(a: bytes, b: bytes) -> int:
 
 
 def common_suffix(a: bytes, b: bytes, limit: int) -> int:
-    """How many bytes both end with, at most ``limit``."""
+    """Return the length of the common suffix, in bytes, at most ``limit``."""
     view = memoryview(a)
     at, step = 0, _CHUNK
     while at < limit and step:
@@ -233,11 +232,11 @@ def common_suffix(a: bytes, b: bytes, limit: int) -> int:
 
 
 LATELY_DECODED = 16
-"""Changes that are held as they were decoded: whoever folds an event also asks which contents it names."""
+"""The size of the cache of decoded changes: folding an event is followed by a query for the contents that it names."""
 
 
 def encode(change: BodyChange) -> bytes:
-    """The change as few bytes: unsigned LEB128 numbers, and 32 bytes for each digest."""
+    """Encode the change compactly: unsigned LEB128 numbers, and 32 bytes for each digest."""
     numbers = bytearray()
     for number in (change.head, change.tail, len(change.digests)):
         _write(numbers, number)
@@ -253,7 +252,7 @@ def encode(change: BodyChange) -> bytes:
 
 @lru_cache(LATELY_DECODED)
 def decode(data: bytes) -> BodyChange:
-    """The change that ``encode`` wrote. Raises ValueError on anything else."""
+    """Decode the change that ``encode`` wrote. Raises ValueError on anything else."""
     head, at = _read(data, 0)
     tail, at = _read(data, at)
     count, at = _read(data, at)

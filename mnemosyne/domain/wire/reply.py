@@ -1,7 +1,7 @@
-"""What a reply said, put together from the provider's events or from its whole body.
+"""Read a reply from the provider's events or from its whole body.
 
 The event stream is the Messages API's: ``message_start``, blocks of start, deltas and stop, ``message_delta`` with the
-cumulative usage, ``message_stop``. What is not known is kept, never dropped.
+cumulative usage, ``message_stop``. Unknown members and events are kept, never dropped.
 """
 
 import json
@@ -18,12 +18,12 @@ _REFUSED = "refusal"
 
 
 def is_whole(stop_reason: str | None) -> bool:
-    """Whether the model ended its reply by itself. In the Responses API that may be behind a call."""
+    """Return whether the model ended its reply by itself. In the Responses API that may be after a call."""
     return stop_reason in _WHOLE
 
 
 def is_refusal(stop_reason: str | None) -> bool:
-    """Whether the provider ended it in the model's place."""
+    """Return whether the provider ended the reply in place of the model."""
     return stop_reason == _REFUSED
 
 
@@ -31,8 +31,8 @@ def is_refusal(stop_reason: str | None) -> bool:
 class Reply:
     """A reply as it is recorded.
 
-    ``body`` is the message (or error) as JSON bytes: verbatim for a whole reply, put together for a streamed one.
-    ``complete`` says that the client was told the end. ``usage`` is the provider's own accounting.
+    ``body`` is the message (or error) as JSON bytes: verbatim for a whole reply, assembled for a streamed one.
+    ``complete`` says that the client received the end. ``usage`` is the provider's own accounting.
     """
 
     body: bytes
@@ -46,7 +46,9 @@ class Reply:
 
 @attrs.frozen
 class HiddenCall:
-    """The model's call of a memory tool. ``input_json`` is its input as text, which need not be whole, nor JSON."""
+    """The model's call of a memory tool. ``input_json`` is its input as text, which may be incomplete or invalid
+    JSON.
+    """
 
     id: str
     name: str
@@ -54,44 +56,45 @@ class HiddenCall:
 
 
 LONGEST_WHOLE = 8 * 1024 * 1024
-"""Bytes of a whole reply that are read; a longer one is only kept. 128,000 tokens have half a megabyte."""
+"""The longest whole reply that is parsed, in bytes; longer ones are only stored. 128,000 tokens have half a megabyte.
+"""
 
 
 class WholeBody:
-    """The bytes of a reply that is no stream, as they come. A reply is whole or streamed, never both."""
+    """The bytes of a reply that is not streamed, as they arrive. A reply is either whole or streamed."""
 
     def __init__(self) -> None:
         self._raw: list[bytes] | None = None
         self.whole_ended = False
-        """Whether its body is complete."""
+        """Whether the body is complete."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is no stream."""
+        """Whether the reply is not streamed."""
         return self._raw is not None
 
     def take_raw(self, data: bytes) -> None:
-        """Take the next bytes of a whole reply."""
+        """Add bytes of a reply that is not streamed."""
         self._raw = self._raw or []
         self._raw.append(data)
 
     def end_raw(self) -> None:
-        """A whole reply is complete when its body is."""
+        """Mark the reply as complete, because its body has ended."""
         self._raw = self._raw or []
         self.whole_ended = True
 
     def whole_bytes(self) -> bytes:
-        """The body so far."""
+        """Return the body received so far."""
         return b"".join(self._raw or ())
 
     def whole_message(self) -> dict[str, Any]:
-        """The JSON object that the body is; empty when it is none, or too long to be read."""
+        """Return the body as a JSON object; empty if it is not one or too long to be parsed."""
         body = self.whole_bytes()
         return json_object(body) if len(body) <= LONGEST_WHOLE else {}
 
 
 class ReplyBuilder(WholeBody):
-    """Collects one reply. Total: whatever arrives, ``result`` describes it."""
+    """Collects one reply. ``result`` describes whatever has arrived and never raises."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +105,7 @@ class ReplyBuilder(WholeBody):
         self._stopped = False
 
     def take(self, event: dict[str, Any]) -> None:
-        """Take one decoded event of the stream."""
+        """Add one decoded event of the stream."""
         match event.get("type"):
             case "message_start" if isinstance(event.get("message"), dict):
                 self._message = dict(event["message"])
@@ -119,13 +122,13 @@ class ReplyBuilder(WholeBody):
                 self._error = event
 
     def result(self) -> Reply:
-        """The reply as far as it has arrived."""
+        """Return the reply received so far."""
         message = self.message()
         body = self.whole_bytes() if self.is_whole else as_json(message)
         return describe(message, body, complete=self._stopped or self.whole_ended)
 
     def message(self) -> dict[str, Any]:
-        """The message (or error) as far as it has arrived; empty when nothing has, or when the body is no object."""
+        """Return the message (or error) received so far; empty if nothing has arrived or the body is not an object."""
         if self.is_whole:
             return self.whole_message()
         content = [block.content() for block in self.blocks()]
@@ -135,7 +138,7 @@ class ReplyBuilder(WholeBody):
         return message
 
     def blocks(self) -> list["ReplyBlock"]:
-        """The content blocks of a streamed reply, in order."""
+        """Return the content blocks of a streamed reply, in order."""
         return [self._blocks[place] for place in in_order(self._places.indices)]
 
     def _begin(self, event: dict[str, Any], start: dict[str, Any]) -> int:
@@ -148,28 +151,29 @@ class ReplyBuilder(WholeBody):
             self._message.update(delta)
         usage = event.get("usage")
         if isinstance(usage, dict):
-            held = self._message.get("usage")
-            self._message["usage"] = _add_counts(held if isinstance(held, dict) else {}, usage)
+            counts = self._message.get("usage")
+            self._message["usage"] = _add_counts(counts if isinstance(counts, dict) else {}, usage)
         extras = {key: value for key, value in event.items() if key not in ("type", "delta", "usage")}
         self._message.update(extras)
 
 
-def _add_counts(held: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
-    """A usage with what a later event says of it. Some servers begin with a count and end with a zero, or with null: a
-    count is cumulative, so a zero takes none back.
+def _add_counts(earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    """Update a usage with the counts of a later event.
+
+    Some servers begin with a count and end with a zero or null. Counts are cumulative, so a zero does not replace one.
     """
-    found = dict(held)
-    for key, value in said.items():
-        known = held.get(key)
+    counts = dict(earlier)
+    for key, value in later.items():
+        known = earlier.get(key)
         if isinstance(known, dict) and isinstance(value, dict):
-            found[key] = _add_counts(known, value)
+            counts[key] = _add_counts(known, value)
         elif value or not known:
-            found[key] = value
-    return found
+            counts[key] = value
+    return counts
 
 
 class ReplyBlock:
-    """One content block and the deltas that fill it."""
+    """One content block, filled by its deltas."""
 
     def __init__(self, start: dict[str, Any]) -> None:
         self._start = start
@@ -196,7 +200,7 @@ class ReplyBlock:
         self._pieces.setdefault(field, []).append(piece)
 
     def content(self) -> dict[str, Any]:
-        """The block as a reply that is no stream would hold it."""
+        """Return the block as a reply that is not streamed would contain it."""
         block = dict(self._start)
         for field, pieces in self._pieces.items():
             text = "".join(pieces)
@@ -212,7 +216,7 @@ class ReplyBlock:
 
 
 def describe(message: dict[str, Any], body: bytes, *, complete: bool) -> Reply:
-    """The reply that says ``message`` in the bytes ``body``."""
+    """Describe a message whose bytes are ``body``."""
     error = message.get("error")
     usage = message.get("usage")
     return Reply(
@@ -227,10 +231,11 @@ def describe(message: dict[str, Any], body: bytes, *, complete: bool) -> Reply:
 
 
 def as_json(value: Any) -> bytes:
-    """JSON as JavaScript writes it, so that a client's echo of a long text is the same bytes and stored once. A number
-    that JSON cannot hold becomes a text.
+    """Write JSON as JavaScript does, so that a client's echo of a long text has the same bytes and is stored once.
+
+    A number that JSON cannot represent becomes a text.
     """
-    # A lone surrogate cannot be UTF-8; JSON's own escape keeps it.
+    # A lone surrogate cannot be UTF-8; a JSON escape preserves it.
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
@@ -240,8 +245,9 @@ def as_json(value: Any) -> bytes:
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """The JSON object that the bytes are; empty when they are none, or hold more values than are read. A number of more
-    digits than are read becomes a text.
+    """Parse bytes as a JSON object; empty if they are not one, or have too many values.
+
+    A number with too many digits becomes a text.
     """
     if has_too_many_values(body):
         return {}
@@ -253,8 +259,8 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def read_input(text: str) -> Any:
-    """A tool's input; what is no JSON stays text: what a cut stream left, fine-grained streaming, a number that JSON
-    does not have, JSON too deep to read.
+    """Parse a tool's input. Invalid JSON stays text: an input from a cut stream or from fine-grained streaming, a
+    number that JSON does not have, or JSON nested too deep.
     """
     try:
         return json_values.read_strict(text)
@@ -263,7 +269,7 @@ def read_input(text: str) -> Any:
 
 
 def text_or_none(value: object) -> str | None:
-    """The value, if it is a text."""
+    """Return the value if it is a string."""
     return value if isinstance(value, str) else None
 
 

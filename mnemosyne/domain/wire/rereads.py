@@ -1,9 +1,9 @@
-"""Texts with which a client answers a tool call by a reference to content that the conversation already holds.
+"""Texts with which a client answers a tool call by a reference to content that the conversation already contains.
 
-Claude Code remembers the files that it has read. Until 2.1.300 at least, it did not send a file a second time if the
+Claude Code remembers the files that it has read. Until at least 2.1.300, it did not send a file a second time if the
 file had not changed; the proxy may have evicted the first copy in the meantime. The wordings are data: each was
-captured from a real client or read in its bundle, and no other text is taken for one. The bundles of Codex 0.171.0 and
-opencode 1.18.33 hold none.
+captured from a real client or read in its bundle, and no other text counts as one. The bundles of Codex 0.171.0 and
+opencode 1.18.33 contain none.
 """
 
 import re
@@ -16,7 +16,7 @@ class RefersTo(Enum):
     """What a wording refers to."""
 
     EARLIER_RESULT = auto()
-    """The result of an earlier read of the same lines, which is still how the file is."""
+    """The result of an earlier read of the same lines, which is still current."""
     INSTRUCTIONS = auto()
     """A file of instructions, which the client itself put into the conversation."""
     OWN_CHANGE = auto()
@@ -67,7 +67,7 @@ WORDINGS: tuple[Wording, ...] = (
 )
 
 _REMINDERS = r"(?P<rest>(?:\s*<system-reminder>(?:(?!</system-reminder>).)*+</system-reminder>)*+)\s*"
-"""Reminders that a client puts behind a result, in the same text."""
+"""Reminders that a client appends to a result, in the same text."""
 
 
 def _whole(wording: Wording) -> re.Pattern[str]:
@@ -78,30 +78,30 @@ def _whole(wording: Wording) -> re.Pattern[str]:
 
 _PATTERNS = tuple((_whole(wording), wording) for wording in WORDINGS)
 _LONGEST = 20_000
-"""Characters of the longest text that is compared: a wording, and the reminders behind it."""
+"""The longest text that is compared, in characters: a wording and the reminders after it."""
 
 
 @attrs.frozen
 class RereadReference:
-    """A text that is a wording from beginning to end; ``rest`` are the client's reminders behind it."""
+    """A text that is a wording from beginning to end; ``rest`` are the client's reminders after it."""
 
     wording: Wording
     rest: str
 
 
 def find_reference(text: str) -> RereadReference | None:
-    """The reference that a result's whole text is; None for any other text."""
+    """Return the reference that a result's whole text is; None for any other text."""
     if len(text) > _LONGEST:
         return None
     for pattern, wording in _PATTERNS:
-        found = pattern.fullmatch(text.strip())
-        if found is not None:
-            return RereadReference(wording, found["rest"].strip())
+        match = pattern.fullmatch(text.strip())
+        if match is not None:
+            return RereadReference(wording, match["rest"].strip())
     return None
 
 
 def claims_own_change(text: str) -> bool:
-    """Whether the result of a change ends by saying that the conversation holds the file as it now is."""
+    """Return whether the result of a change ends by saying that the conversation contains the file as it now is."""
     return any(text.rstrip().endswith(wording.text) for wording in WORDINGS if wording.refers_to is RefersTo.OWN_CHANGE)
 
 
@@ -111,13 +111,15 @@ _LONGEST_UNLISTED = 400
 
 
 def is_listing(text: str) -> bool:
-    """Whether a file's content is given as a listing whose lines begin with their numbers."""
+    """Return whether a text is the content of a file as a listing with line numbers."""
     return _NUMBERED.match(text) is not None
 
 
 def may_be_reference(text: str) -> bool:
-    """Whether a result may be a reference in a wording that was not captured: it is short, it is no listing, and it is
-    more than reminders. Only where the same call brought a listing before is that a sign of a reference, and only good
-    enough to add something to the text.
+    """Return whether a result may be a reference in a wording that was not captured: short, not a listing, and more
+    than reminders.
+
+    This indicates a reference only if the same call returned a listing before, and only justifies an addition to the
+    text.
     """
     return len(text) <= _LONGEST_UNLISTED and not is_listing(text) and not _ONLY_REMINDERS.fullmatch(text)

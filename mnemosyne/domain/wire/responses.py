@@ -1,4 +1,4 @@
-"""The Responses API as a dialect: Codex and opencode's OpenAI provider speak it. Each item is a message of its own."""
+"""The dialect of the Responses API, used by Codex and opencode's OpenAI provider. Each item is a message of its own."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -15,7 +15,9 @@ from mnemosyne.domain.wire.too_long import read_in_openai
 
 
 def read_message(item: dict[str, Any]) -> dict[str, Any]:
-    """An element of ``input``. What names no role and is no result is the model's, except what sets the request up."""
+    """Read an element of ``input``. Items without a role are the model's, except results and items that set up the
+    request.
+    """
     role = item.get("role")
     role = "system" if role == "developer" or (role == "user" and _is_by_program(item)) else role
     if item.get("type") == _CONFIGURATION:
@@ -28,19 +30,21 @@ def read_message(item: dict[str, Any]) -> dict[str, Any]:
 
 
 _CONFIGURATION = "configuration_update"
-"""The type of an item that sets the reasoning effort from here on (seen with Codex 0.171.0)."""
+"""The type of an item that changes the reasoning effort from there on (seen with Codex 0.171.0)."""
 
 _ADDITIONAL_TOOLS = "additional_tools"
-"""The type of an item that offers tools in place of the member ``tools`` (seen with Codex 0.171.0's default model)."""
+"""The type of an item that offers tools instead of the member ``tools`` (seen with Codex 0.171.0's default model)."""
 
 
 _TYPED = ("user.text", "user.image")
-"""Kinds of the parts of a message that its user sent."""
+"""The kinds of message parts that the user sent."""
 
 
 def _is_by_program(item: Mapping[str, Any]) -> bool:
-    """Whether the client says of a user's message that it wrote every part of it: Codex 0.171.0 names the kind of each,
-    ``user.text`` for what was typed and ``environments.environment_context`` for what it adds by itself.
+    """Return whether the client marks every part of a user message as its own.
+
+    Codex 0.171.0 names the kind of each part: ``user.text`` for typed text, and ``environments.environment_context``
+    for the context that it adds.
     """
     about = item.get("internal_chat_message_metadata_passthrough")
     kinds = about.get("content_item_kinds") if isinstance(about, dict) else None
@@ -48,7 +52,7 @@ def _is_by_program(item: Mapping[str, Any]) -> bool:
 
 
 def find_tools(element: bytes) -> Range | None:
-    """Where the array of tools is in an item that offers some."""
+    """Return the range of the array of tools in an item that offers some."""
     members = {member.key: member for member in json_spans.members(element, 0) or ()}
     kind, tools = members.get("type"), members.get("tools")
     if kind is None or tools is None or json_spans.text_at(element, kind) != _ADDITIONAL_TOOLS:
@@ -57,14 +61,14 @@ def find_tools(element: bytes) -> Range | None:
 
 
 def _list_tools(tools: list[Any]) -> Iterator[Any]:
-    """The tools that a client offers, those of a namespace one by one."""
+    """Yield the tools that a client offers, including those in a namespace."""
     for tool in tools:
         inner = tool.get("tools") if isinstance(tool, dict) and tool.get("type") == "namespace" else None
         yield from inner if isinstance(inner, list) else (tool,)
 
 
 def block_ranges(raw: bytes, start: int) -> tuple[Range, ...]:
-    """Where the blocks of the item at ``start`` are, in the order of ``read_message``'s content."""
+    """Return the ranges of the blocks of the item at ``start``, in the order of ``read_message``'s content."""
     members = {member.key: member for member in json_spans.members(raw, start) or ()}
     kind = json_spans.text_at(raw, members["type"]) if "type" in members else "message"
     if kind == _CONFIGURATION:
@@ -83,11 +87,11 @@ def _parts(raw: bytes, content: Member) -> Iterator[Range]:
         yield content.value_start, content.value_end
     elif opening == b"[":
         spans = json_spans.elements(raw, content.value_start) or ()
-        yield from (each for each in spans if raw[each[0] : each[0] + 1] == b"{")
+        yield from (span for span in spans if raw[span[0] : span[0] + 1] == b"{")
 
 
 def read_facts(key: str, value: Any) -> Facts:
-    """What a top-level member says."""
+    """Read the facts that a top-level member states."""
     match key, value:
         case "max_output_tokens", _:
             return read_limit(value)
@@ -122,19 +126,21 @@ def _ends(name: bytes | None, event: dict[str, Any] | None, data: bytes | None) 
 
 
 def _find_obstacle(member: Callable[[str], Any]) -> str:
-    """Why a request cannot be managed: the provider knows more of its conversation than it says, or may later."""
+    """Say why a request cannot be managed: the provider keeps, or may keep, more of the conversation than the request
+    shows.
+    """
     if member("store") is not False:
         return "its client has the provider keep its replies"
     items = member("input")
     if any(
-        isinstance(each, dict) and each.get("type") in _SEALED for each in (items if isinstance(items, list) else ())
+        isinstance(item, dict) and item.get("type") in _SEALED for item in (items if isinstance(items, list) else ())
     ):
         return "a part of it is sealed by the provider"
     return ""
 
 
 _SEALED = ("compaction", "compaction_trigger", "item_reference")
-"""Items that stand for more than they say."""
+"""Items whose content the provider keeps."""
 
 
 _HISTORY = FlatHistory(

@@ -1,8 +1,7 @@
-"""Items of the Responses API as they stand in a wire history: the bytes of each, made once and never again.
+"""Items of the Responses API as bytes in a history, which never change once written.
 
-An item is sent as it came, the client's and the model's. The result of a hidden call stands directly behind it, so that
-a history can be cut behind any item. Reasoning is bound to the item that it led to, and to nothing else: it goes with
-that one, or not at all.
+The items of the client and the model are sent verbatim. The result of a hidden call directly follows it, so that a
+history can be cut after any item. Reasoning belongs to the item that follows it, and is only sent with that item.
 """
 
 import json
@@ -19,12 +18,12 @@ from mnemosyne.domain.wire.reply import as_json, json_object
 Item = dict[str, Any]
 Block = dict[str, Any]
 
-_GIVEN: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
-"""Calls, and where each holds what it was called with."""
+_INPUTS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
+"""The types of calls, and the member of each that holds the call's input."""
 
 
 def is_hidden(item: object, hidden: Collection[str]) -> bool:
-    """Whether an item is a call of one of these tools. The name may be anything that JSON can hold."""
+    """Return whether an item is a call of one of these tools. The name may be any JSON value."""
     if not isinstance(item, dict) or item.get("type") != "function_call":
         return False
     name = item.get("name")
@@ -32,30 +31,30 @@ def is_hidden(item: object, hidden: Collection[str]) -> bool:
 
 
 def write_tool(tool: Mapping[str, Any]) -> Item:
-    """The definition of a function."""
+    """Write the definition of a function."""
     described = {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}
     return {"type": "function", **described, "strict": False}
 
 
 def write_result(call: str, text: str, is_error: bool = False, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
-    """The JSON of a result. Nothing but its text tells of an error."""
+    """Write the JSON of a result. The API has no error flag, so only the text shows a failure."""
     return as_json({"type": "function_call_output", "call_id": call, "output": text})
 
 
 def of_client(item: bytes) -> tuple[bytes, ...]:
-    """A client's item as it goes upstream where nothing of what led to it is known: without reasoning."""
+    """Return what is sent for a client's item if the items that led to it are unknown: reasoning is omitted."""
     return () if json_object(item).get("type") == "reasoning" else (item,)
 
 
 def items_of(response: Mapping[str, Any]) -> list[Item]:
-    """The output items of a response."""
+    """Return the output items of a response."""
     output = response.get("output")
     return [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
 
 
-def write_round(each: Round, hidden: Collection[str]) -> list[bytes]:
-    """What goes upstream for a reply: its items as they came, each hidden call with its result behind it."""
-    return [raw for item in items_of(each.native) for raw in _with_result(item, each.results, hidden)]
+def write_round(round_: Round, hidden: Collection[str]) -> list[bytes]:
+    """Return what is sent upstream for a reply: its items verbatim, each hidden call followed by its result."""
+    return [raw for item in items_of(round_.native) for raw in _with_result(item, round_.results, hidden)]
 
 
 def _with_result(item: Item, results: Mapping[str, bytes], hidden: Collection[str]) -> Iterator[bytes]:
@@ -69,18 +68,18 @@ def _with_result(item: Item, results: Mapping[str, bytes], hidden: Collection[st
 
 
 def follow(rounds: Sequence[Round], echo: Sequence[bytes], hidden: Collection[str], visible: Visible) -> Followed:
-    """What goes upstream for each item in which a client shows a reply of these ``rounds``: items, and the results of
-    the hidden calls in them.
+    """Return what is sent upstream for each item in which a client shows a reply of these ``rounds``, and how many of
+    the rounds it shows completely.
 
-    A round with hidden calls that is shown whole goes as it came; everything else as the client says it, and what is
-    shown of no whole round without reasoning, which may have led to a call that was hidden.
+    A completely shown round with hidden calls is sent verbatim, with their results; for anything else the client's
+    items are sent. Items of incompletely shown rounds lose their reasoning, which may have led to a hidden call.
     """
     shown = [json_object(item) for item in echo]
     groups: list[list[bytes]] = []
     waiting: list[bytes] = []
     whole = 0
-    for each in rounds:
-        items, results = items_of(each.native), each.results
+    for round_ in rounds:
+        items, results = items_of(round_.native), round_.results
         places = _find_shown(items, shown[len(groups) :], hidden, visible)
         if places is None:
             break
@@ -103,24 +102,26 @@ def follow(rounds: Sequence[Round], echo: Sequence[bytes], hidden: Collection[st
 def _find_shown(
     items: Sequence[Item], echo: Sequence[Item], hidden: Collection[str], visible: Visible
 ) -> list[bool] | None:
-    """Which items of a round an echo begins with; None unless it shows every message and call of it that it may."""
-    found, at = [], 0
+    """Return which items of a round the echo begins with; None unless it shows every message and call that it may
+    show.
+    """
+    are_shown, at = [], 0
     for item in items:
         is_shown = not is_hidden(item, hidden) and at < len(echo) and _is_same(item, echo[at], visible)
         if not is_shown and not is_hidden(item, hidden) and _is_needed(item, visible):
             return None
-        found.append(is_shown)
+        are_shown.append(is_shown)
         at += is_shown
-    return found
+    return are_shown
 
 
 def _is_needed(item: Item, visible: Visible) -> bool:
-    """Whether a reply is another one without it. Clients leave out what the provider did by itself."""
+    """Return whether the reply would differ without the item. Clients omit what the provider did by itself."""
     return item.get("call_id") is not None or (item.get("type") == "message" and bool(_texts(item, visible)))
 
 
 def _is_same(item: Item, echoed: Item, visible: Visible) -> bool:
-    """Whether a client means this item, whatever it makes of the rest of it."""
+    """Return whether a client's item is this one, even if the client rewrote the rest of it."""
     if item.get("type") != echoed.get("type", "message"):
         return False
     for name in ("call_id", "encrypted_content"):
@@ -140,8 +141,9 @@ def _texts(item: Item, visible: Visible | None = None) -> list[object]:
 
 
 def write_message(message: Mapping[str, Any], natives: Sequence[Item]) -> list[Item]:
-    """The items of a message that was made of one of the client's, if of any, and differs from it: a result before what
-    else is said there. What did not change in it keeps its form.
+    """Write the items of a rendered message. It was rendered from ``natives``, none if the proxy created it.
+
+    Unchanged parts keep their form.
     """
     native = next(iter(natives), {})
     made: list[Item] = []
@@ -154,35 +156,35 @@ def write_message(message: Mapping[str, Any], natives: Sequence[Item]) -> list[I
 
 
 def _piece(block: Block, native: Item) -> Item:
-    """A call or a result with what is now in it."""
+    """Write a call or a result with its current content."""
     if read_block(native) == block:
         return native
     bare = {key: value for key, value in native.items() if key != "id"}
     if is_result(block):
         return {**bare, "output": block["content"]}
-    held = _GIVEN[str(native["type"])]
-    given = block["input"]
-    is_text = held == "arguments" and not isinstance(given, str)
-    return {**bare, held: json.dumps(given, ensure_ascii=False) if is_text else given}
+    member = _INPUTS[str(native["type"])]
+    arguments = block["input"]
+    is_text = member == "arguments" and not isinstance(arguments, str)
+    return {**bare, member: json.dumps(arguments, ensure_ascii=False) if is_text else arguments}
 
 
 def _words(blocks: Sequence[Block], role: str, native: Item) -> list[Item]:
-    """A message of texts, and of the parts that are as they were."""
+    """Write a message of texts, keeping the client's unchanged parts."""
     content = native.get("content")
     parts = [content] if isinstance(content, str) else content if isinstance(content, list) else []
     whole = [part for part in parts if isinstance(part, str | dict)]
     known = [(read_block(part), part) for part in whole]
     kind = "output_text" if role == "assistant" else "input_text"
-    said: list[object] = []
+    written: list[object] = []
     for block in blocks:
         same = next((part for read, part in known if read == block and isinstance(part, dict)), None)
-        said.append({"type": kind, "text": block["text"]} if same is None else same)
-    speaker = native.get("role") if role == "system" else role
-    return [{"type": "message", "role": speaker, "content": said}]
+        written.append({"type": kind, "text": block["text"]} if same is None else same)
+    author = native.get("role") if role == "system" else role
+    return [{"type": "message", "role": author, "content": written}]
 
 
 def add_text(element: bytes, text: str) -> bytes:
-    """A user's message with a text behind its content."""
+    """Append a text to a user's message."""
     item = json_object(element)
     content = item.get("content")
     parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content

@@ -1,4 +1,4 @@
-"""What a reply of the Responses API said, put together from its events or from its whole body."""
+"""Read a reply of the Responses API from its events or from its whole body."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from mnemosyne.domain.wire.places import BlockPlaces, in_order, index_of
 from mnemosyne.domain.wire.reply import Reply, WholeBody, as_json, text_or_none
 
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
-"""Events after which a client holds its reply to be over."""
+"""Events that clients take as the end of a reply."""
 
 _WHOLE = ("completed", "incomplete")
 _PIECES = {
@@ -19,7 +19,7 @@ _PIECES = {
     "response.function_call_arguments.delta": (None, "arguments"),
     "response.custom_tool_call_input.delta": (None, "input"),
 }
-"""Where in an item that is not done a delta's text belongs: in which list of parts, if in any, and under which name."""
+"""Where a delta's text belongs in an unfinished item: the list of parts (None for the item itself) and the member."""
 
 _Place = tuple[int, str | None, int, str]
 
@@ -27,24 +27,25 @@ _Place = tuple[int, str | None, int, str]
 _OF_ITEMS = frozenset(
     {"item", "item_id", "output_index", "content_index", "summary_index", "part", "delta", "text", "arguments"}
 )
-"""Members by which an event is one of an output item, wherever its server leaves out the index."""
+"""Members that show that an event belongs to an output item, even if its server omits the index."""
 
 
 class ItemPlaces:
-    """Which output item each event of a stream is about."""
+    """Finds which output item each event of a stream belongs to."""
 
     def __init__(self) -> None:
         self._places = BlockPlaces()
-        self._goes_on: tuple[object, ...] | None = None
-        """By what the event before was found, unless it began or ended an item: nearly always the next is like it."""
+        self._last_key: tuple[object, ...] | None = None
+        """The key of the previous event, unless it began or ended an item: the next event nearly always has the same.
+        """
         self._last: int | None = None
 
     def take(self, event: Mapping[str, Any]) -> int | None:
-        """The item of an event, numbered from 0 as items begin; None for an event that is about none."""
-        said = (event.get("type"), event.get("output_index"), event.get("item_id"))
-        if said == self._goes_on and "delta" in event and "item" not in event:
+        """Return the number of an event's item, counted from 0 as items begin; None if the event belongs to no item."""
+        key = (event.get("type"), event.get("output_index"), event.get("item_id"))
+        if key == self._last_key and "delta" in event and "item" not in event:
             return self._last
-        self._goes_on = None
+        self._last_key = None
         if _OF_ITEMS.isdisjoint(event):
             return None
         index, item = index_of(event.get("output_index")), event.get("item")
@@ -57,17 +58,17 @@ class ItemPlaces:
             case _:
                 place = self._places.find(index, *ids)
                 self._last = self._places.begin(index, *ids) if place is None else place
-                is_plain = item is None and type(said[1]) is int and isinstance(said[2], str)
-                self._goes_on = said if is_plain else None
+                is_plain = item is None and type(key[1]) is int and isinstance(key[2], str)
+                self._last_key = key if is_plain else None
                 return self._last
 
     def in_order(self) -> list[int]:
-        """The items in the order of the reply."""
+        """Return the numbers of the items in the order of the reply."""
         return in_order(self._places.indices)
 
 
 class ResponsesReply(WholeBody):
-    """Collects one reply: the response as its last event tells it, and the items as each is done."""
+    """Collects one reply: the response from its last event, and the items as they are done."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +79,7 @@ class ResponsesReply(WholeBody):
         self._error: object = None
 
     def take(self, event: dict[str, Any]) -> None:
-        """Take one decoded event of the stream."""
+        """Add one decoded event of the stream."""
         kind, number = text_or_none(event.get("type")), self._places.take(event)
         if isinstance(event.get("response"), dict):
             self._response = event["response"]
@@ -98,27 +99,27 @@ class ResponsesReply(WholeBody):
             self._pieces.setdefault((number, held, part, name), []).append(event["delta"])
 
     def message(self) -> dict[str, Any]:
-        """The response (or error) as far as it has arrived."""
+        """Return the response (or error) received so far."""
         if self.is_whole:
             return self.whole_message()
         output = self._response.get("output")
-        said = output if isinstance(output, list) and output else list(self._list_items())
-        message = {**self._response, "output": said} if self._response or said else {}
+        items = output if isinstance(output, list) and output else list(self._list_items())
+        message = {**self._response, "output": items} if self._response or items else {}
         return {**message, "error": self._error} if self._error is not None else message
 
     def result(self) -> Reply:
-        """The reply as far as it has arrived."""
+        """Return the reply received so far."""
         message = self.message()
         body = self.whole_bytes() if self.is_whole else as_json(message)
         complete = self.whole_ended if self.is_whole else message.get("status") in _WHOLE
         return describe(message, body, complete=complete)
 
     def _list_items(self) -> Iterable[dict[str, Any]]:
-        """The items, those that are not done with what came of them."""
+        """Yield the items; unfinished ones with the text received so far."""
         filled = {*self._items, *(place[0] for place in self._pieces)}
         for number in filter(filled.__contains__, self._places.in_order()):
             item = dict(self._items.get(number, {}))
-            for (where, held, _, name), pieces in sorted(self._pieces.items(), key=lambda each: each[0][::2]):
+            for (where, held, _, name), pieces in sorted(self._pieces.items(), key=lambda entry: entry[0][::2]):
                 if where != number:
                     continue
                 text = "".join(pieces)
@@ -132,7 +133,7 @@ class ResponsesReply(WholeBody):
 
 
 def describe(message: Mapping[str, Any], body: bytes, *, complete: bool) -> Reply:
-    """The reply that is this response, or this error, in the bytes ``body``."""
+    """Describe a response or an error whose bytes are ``body``."""
     why = message.get("incomplete_details")
     reason = text_or_none(why.get("reason")) if isinstance(why, dict) else None
     return Reply(

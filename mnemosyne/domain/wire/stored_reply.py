@@ -1,4 +1,4 @@
-"""How a reply is stored: as a recipe on nothing, its long texts each a content of its own.
+"""Store a reply as a recipe with an empty base, its long texts each a content of its own.
 
 The client sends the reply back with its next request, in a body cut the same way, so each long text is stored once.
 """
@@ -13,8 +13,8 @@ from mnemosyne.domain.wire.recipe import Piece
 
 
 def store(body: bytes, known: Container[bytes]) -> tuple[bytes, tuple[tuple[bytes, bytes], ...]]:
-    """The encoded change that makes ``body`` of nothing, and the contents it names that are not ``known`` (digest,
-    data).
+    """Return the encoded change from an empty body to ``body``, and the contents (digest, data) that are not
+    ``known``.
     """
     literals = json_spans.long_literals(body)
     frame = b"".join(body[start:end] for start, end in _between(literals, len(body)))
@@ -26,13 +26,13 @@ def store(body: bytes, known: Container[bytes]) -> tuple[bytes, tuple[tuple[byte
 
 
 def _between(literals: Sequence[Range], end: int) -> Iterator[Range]:
-    """The ranges that the literals leave, the first and the last included."""
+    """Return the ranges between the literals, including the first and the last."""
     edges = [0, *(edge for literal in literals for edge in literal), end]
     return zip(edges[::2], edges[1::2], strict=True)
 
 
 def _pieces(literals: Sequence[Range], end: int, frame: bytes, texts: Sequence[bytes]) -> Iterator[Piece]:
-    """The frame's parts and the texts between them, in turn; ``frame`` and ``texts`` are digests."""
+    """Yield the parts of the frame and the texts between them, in turn; ``frame`` and ``texts`` are digests."""
     at = 0
     for (start, stop), literal, text in zip_longest(_between(literals, end), literals, texts):
         if stop > start:

@@ -1,4 +1,4 @@
-"""The window of a model that a provider states in its error when it refuses a prompt as longer."""
+"""Read a model's context window from the error with which a provider refuses a prompt as too long."""
 
 import re
 from collections.abc import Mapping
@@ -12,13 +12,14 @@ _OF_MESSAGES = re.compile(r"prompt is too long: (\d{1,9}) tokens > (\d{1,9}) max
 _OF_OPENAI = re.compile(r"This model's maximum context length is (\d{1,9}) tokens\.")
 
 _OF_LLAMA = "exceed_context_size_error"
-"""The type of the error of llama.cpp, which has the numbers in members of their own, whichever API it is asked by."""
+"""The error type of llama.cpp, which has the numbers in separate members, whichever of its APIs is used."""
 
 
 @attrs.frozen
 class TooLong:
-    """A prompt of so many ``tokens``, as the provider counted them, is longer than the ``window``. ``tokens`` is None
-    where the provider does not state that.
+    """The provider refused a prompt of ``tokens``, by its own count, as longer than the ``window``.
+
+    ``tokens`` is None if the provider does not state the size of the prompt.
     """
 
     window: int
@@ -26,17 +27,18 @@ class TooLong:
 
 
 def read_in_messages(error: Mapping[str, Any]) -> TooLong | None:
-    """What the ``error`` of a reply of the Messages API states; None if it is another error."""
-    found = _OF_MESSAGES.fullmatch(_message_of(error))
-    return TooLong(int(found[2]), int(found[1])) if found and int(found[2]) else _read_numbers(error)
+    """Read the ``error`` of a reply of the Messages API; None if it is another error."""
+    match = _OF_MESSAGES.fullmatch(_message_of(error))
+    return TooLong(int(match[2]), int(match[1])) if match and int(match[2]) else _read_numbers(error)
 
 
 def read_in_openai(error: Mapping[str, Any]) -> TooLong | None:
-    """The same of Chat Completions and of the Responses API. What they count may include the reply, so it is not
-    taken for the size of the prompt.
+    """Read the ``error`` of a reply of Chat Completions or the Responses API; None if it is another error.
+
+    The count in it may include the reply, so it is not used as the size of the prompt.
     """
-    found = _OF_OPENAI.match(_message_of(error))
-    return TooLong(int(found[1])) if found and int(found[1]) else _read_numbers(error)
+    match = _OF_OPENAI.match(_message_of(error))
+    return TooLong(int(match[1])) if match and int(match[1]) else _read_numbers(error)
 
 
 def _read_numbers(error: Mapping[str, Any]) -> TooLong | None:

@@ -1,14 +1,13 @@
-"""The client's resent history, read against the one before it: what is new, what is repeated, and how to store it.
+"""Read the client's resent history against the previous one: what is new, what is repeated, and how to store it.
 
-``read`` takes the raw body of a request and the branch's previous ``Transcript``. Two passes at memcmp speed
-find what both begin and end with; only what lies between is lexed, parsed and hashed. What comes out does not depend
-on the previous one (``read(raw, previous).transcript == read(raw, None).transcript``), only the effort and the way of
-storing do.
+``read`` takes the raw body of a request and the branch's previous ``Transcript``. Two passes at memcmp speed find the
+common prefix and suffix; only the bytes between are lexed, parsed and hashed. The transcript does not depend on the
+previous one (``read(raw, previous).transcript == read(raw, None).transcript``); only the effort and the storage do.
 
-Storing follows the recipe (``recipe.py``): each long string literal of the changed part is a content of its own,
-everything else of it, the *skeleton*, is one content. So when a cache marker moves, or ``[{"type":"text",…}]``
-becomes a string, no text is stored twice. Credentials outside ``messages`` are withheld: they are in no content and
-in no change.
+Storage follows the recipe (``recipe.py``): each long string literal of the changed part is a content of its own,
+everything else of it, the *skeleton*, is one content. So when a cache marker moves, or ``[{"type":"text",…}]`` becomes
+a string, no text is stored twice. Credentials outside ``messages`` are withheld: they are in no content and in no
+change.
 """
 
 import sys
@@ -32,18 +31,18 @@ from mnemosyne.domain.wire.recipe import BodyChange, Piece, Pieces, Recipe, With
 _PARSED_HELD = 16
 
 ANY_NUMBER = sys.maxsize
-"""For bodies of ours, and where all has to be looked at whatever it takes."""
+"""The limit for bodies of the proxy's own, and for callers that need the whole body whatever it costs."""
 
 LEVELS = 300
-"""Levels of nesting up to which a message is read: the code that reads and writes it recurses."""
+"""How many levels of nesting a message may have: the code that reads and writes it is recursive."""
 
 TOO_MANY_VALUES = f"more than {MOST_VALUES:,} values"
 
 _MANY_BYTES = 1 << 17
-"""New bytes from which on values are counted before they are looked at."""
+"""From this many new bytes on, the values are counted before the body is walked."""
 
 MARKER_KEY = b'"cache_control"'
-"""What marks a request for the provider's prompt cache."""
+"""The key of a cache marker."""
 
 
 class _Hash(Protocol):
@@ -57,8 +56,8 @@ class Message:
     """One element of the history.
 
     ``start`` and ``end`` count bytes from the ``[`` of the array, so a change before it moves nothing. ``digest`` is
-    the hash of the normal form; ``chain`` hashes the chain up to the message before together with ``digest``, from
-    the lane's seed on: equal chains mean equal histories. ``role`` is ``""`` where the element is no message.
+    the hash of the normal form; ``chain`` hashes the chain of the previous message together with ``digest``, beginning
+    with the lane's seed: equal chains mean equal histories. ``role`` is ``""`` if the element is not a message.
     """
 
     start: int
@@ -70,7 +69,7 @@ class Message:
 
 @attrs.frozen(kw_only=True)
 class Fields:
-    """The small top-level members, as the client sent them; None where absent or not of the expected type."""
+    """The small top-level members, as the client sent them; None if absent or not of the expected type."""
 
     model: str | None = None
     stream: bool = False
@@ -85,13 +84,13 @@ class Fields:
 
     @property
     def has_tools(self) -> bool:
-        """Whether the client offers any tool; side calls (titles, summaries) do not."""
+        """Whether the client offers any tool; side requests (titles, summaries) do not."""
         return self.tools_digest is not None
 
 
 @attrs.frozen(kw_only=True)
 class _Checkpoint:
-    """A SHA-256 over the first ``length`` bytes of a body, to go on from."""
+    """A SHA-256 state over the first ``length`` bytes of a body, from which hashing can continue."""
 
     length: int
     state: _Hash
@@ -99,12 +98,12 @@ class _Checkpoint:
 
 @attrs.frozen(kw_only=True)
 class Transcript:
-    """A request body, understood. ``raw`` holds credentials in clear and must stay in memory; it is not shown by
-    ``repr``.
+    """A request body that has been read. ``raw`` contains credentials in clear text and must stay in memory; ``repr``
+    omits it.
 
-    ``opaque`` is None, or the reason why the body is not read as a conversation; then there are no messages,
-    and the bytes are still stored and rebuilt. ``sha256`` is that of the exact bytes,
-    ``stored_sha256`` of the bytes with each withheld byte as ``*``: what rebuilding is checked against.
+    ``opaque`` is None, or the reason why the body is not read as a conversation; it then has no messages, but its bytes
+    are still stored and rebuilt. ``sha256`` is that of the exact bytes, ``stored_sha256`` that of the bytes with each
+    withheld byte as ``*``, against which rebuilding is checked.
     """
 
     raw: bytes = attrs.field(repr=False)
@@ -118,24 +117,24 @@ class Transcript:
     withheld: tuple[Range, ...]
     recipe: Recipe = attrs.field(repr=False, eq=False)
     marked: tuple[int, ...] = attrs.field(repr=False)
-    """Where in ``raw`` a MARKER_KEY stands."""
+    """The offsets in ``raw`` of each MARKER_KEY."""
     values: int = attrs.field(repr=False)
-    """How many values of JSON there are in it; of too many, one more than are read."""
+    """How many JSON values the body has; if there are too many, one more than the limit."""
     offering: int | None
-    """The number of the message that offers the client's tools; None where a top-level member does, or nothing."""
+    """The index of the message that offers the client's tools; None if a top-level member does, or nothing does."""
     _array_start: int = attrs.field(repr=False)
     _checkpoint: _Checkpoint = attrs.field(repr=False, eq=False)
-    # The last messages, each asked for several times in its first turn. Nothing leaves: threads may share it.
+    # The last messages, each read several times in its first turn. Entries are never removed: threads may share it.
     _parsed: dict[int, dict[str, Any]] = attrs.field(factory=dict, repr=False, eq=False)
 
     @property
     def dialect(self) -> Dialect:
-        """The dialect in which it was read."""
+        """The dialect in which the body was read."""
         return dialect_of(self.lane)
 
     @property
     def tools(self) -> bytes:
-        """The JSON array of the tools that the client offers; empty where it offers none."""
+        """The JSON array of the tools that the client offers; empty if it offers none."""
         if self.offering is not None:
             element = self.message_bytes(self.offering)
             start, end = self.dialect.find_tools(element) or (0, 0)
@@ -145,67 +144,70 @@ class Transcript:
 
     @property
     def system(self) -> Any:
-        """The system prompt that stands beside the history, as parsed; None where there is none."""
+        """The system prompt outside the history, parsed; None if there is none."""
         return self.member(self.dialect.system) if self.dialect.system is not None else None
 
     @property
     def chain(self) -> bytes:
-        """The chain hash of the whole history; of an empty one, the lane's seed."""
+        """The chain hash of the whole history; that of an empty history is the lane's seed."""
         return self.messages[-1].chain if self.messages else seed(self.lane)
 
     def chains_in(self, lane: str) -> tuple[bytes, ...]:
-        """The chain hashes of the messages as they would be in another lane."""
+        """Return the chain hashes that the messages would have in another lane."""
         return tuple(message.chain for message in _chain(seed(lane), self.messages, 0))
 
     @cached_property
     def markers(self) -> tuple[tuple[int, bytes], ...]:
-        """The client's cache markers on messages: the number of the message and the marker's JSON, one for each. They
-        are looked for once, since a turn asks for them where it plans, sends and bills.
+        """The client's cache markers on messages: pairs of the message's index and the marker's JSON, one per message.
+
+        Computed once, because a turn uses them for planning, sending and billing.
         """
-        found: dict[int, bytes] = {}
+        by_message: dict[int, bytes] = {}
         ends = [message.end for message in self.messages] if self.marked and self.dialect.marks_cache else []
         for at in self.marked:
             number = bisect_right(ends, at - self._array_start)
-            if at >= self._array_start and number < len(ends) and number not in found:
+            if at >= self._array_start and number < len(ends) and number not in by_message:
                 marker = message_bytes.marker_in(self.message_bytes(number))
                 if marker is not None:
-                    found[number] = marker
-        return tuple(sorted(found.items()))
+                    by_message[number] = marker
+        return tuple(sorted(by_message.items()))
 
     def message_bytes(self, index: int) -> bytes:
-        """The raw JSON of a message."""
+        """Return the raw JSON of a message."""
         message = self.messages[index]
         return self.raw[self._array_start + message.start : self._array_start + message.end]
 
     def message(self, index: int) -> dict[str, Any]:
-        """The message as it is read in any dialect, not to be changed; ``{}`` if it is none."""
-        found = self._parsed.get(index)
-        if found is None:
-            found = _parse(self.message_bytes(index), self._read_message) or {}
+        """Return the message in the dialects' common form; ``{}`` if it is not a message. Must not be modified."""
+        message = self._parsed.get(index)
+        if message is None:
+            message = _parse(self.message_bytes(index), self._read_message) or {}
             if len(self.messages) - index <= _PARSED_HELD:
-                self._parsed[index] = found
-        return found
+                self._parsed[index] = message
+        return message
 
     def _read_message(self, value: Any) -> dict[str, Any]:
         return self.dialect.read_message(value) if isinstance(value, dict) else {}
 
     def blocks(self, index: int) -> list[Block]:
-        """The blocks of a message; a string is one."""
+        """Return the blocks of a message; a string content is one block."""
         return content_blocks(self.message(index).get("content"))
 
     def block_ranges(self, index: int) -> tuple[Range, ...]:
-        """Where in ``raw`` the blocks of a message are; content that is a string is one block."""
+        """Return the ranges in ``raw`` of the blocks of a message; a string content is one block."""
         return self.dialect.block_ranges(self.raw, self._array_start + self.messages[index].start)
 
     def member(self, key: str) -> Any:
-        """The parsed value of a top-level member, or None."""
+        """Return the parsed value of a top-level member, or None."""
         for member in self.members:
             if member.key == key:
                 return _parse(self.raw[member.value_start : member.value_end])
         return None
 
     def count_shared(self, earlier: "Transcript") -> int:
-        """How many messages both histories begin with, by bisection over the chains; 0 across lanes."""
+        """Return the length of the histories' common prefix in messages, by bisection over the chains; 0 across
+        lanes.
+        """
         if self.lane != earlier.lane:
             return 0
         limit = min(len(self.messages), len(earlier.messages))
@@ -214,7 +216,7 @@ class Transcript:
 
 @attrs.frozen
 class StoredBytes:
-    """Bytes with the recipe by which they are stored."""
+    """Bytes and the recipe by which they are stored."""
 
     raw: bytes = attrs.field(repr=False)
     recipe: Recipe = attrs.field(repr=False)
@@ -222,19 +224,21 @@ class StoredBytes:
 
 @attrs.frozen(kw_only=True)
 class TranscriptReading:
-    """What reading one body gave: ``change`` and ``contents`` (each new content once, by digest) are for the log."""
+    """The result of reading one body. The log records ``change`` and ``contents`` (each new content once, by
+    digest).
+    """
 
     transcript: Transcript
     change: BodyChange
     contents: tuple[tuple[bytes, bytes], ...] = attrs.field(repr=False)
 
     def without(self, known: Container[bytes]) -> "TranscriptReading":
-        """The same where these contents are stored."""
-        return attrs.evolve(self, contents=tuple(each for each in self.contents if each[0] not in known))
+        """Return the reading without the contents that are already stored."""
+        return attrs.evolve(self, contents=tuple(content for content in self.contents if content[0] not in known))
 
 
 def seed(lane: str) -> bytes:
-    """The chain hash before the first message of a lane."""
+    """Return the chain hash before the first message of a lane."""
     return sha256(b"lane\0" + lane.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -247,15 +251,16 @@ def read(
     replies: Sequence[StoredBytes] = (),
     most: int = MOST_VALUES,
 ) -> TranscriptReading:
-    """Read a request body in the dialect of its ``lane``, against the previous one of its branch (any other is correct
-    too, only slower). One with more than ``most`` values is opaque.
+    """Read a request body in the dialect of its ``lane``, against the previous one of its branch.
 
-    ``known`` holds the digests of the contents already stored; the previous body's must be among them, and those of
-    the ``replies``, whose texts are not hashed again where the body shows them. Never raises for what the bytes are.
+    Any other previous body gives the same transcript, only more slowly. A body with more than ``most`` values is
+    opaque. ``known`` are the digests of the contents already stored, which must include those of the previous body and
+    of the ``replies``. Texts of the replies that recur in the body are not hashed again. Never raises, whatever the
+    bytes are.
     """
     head = recipe.common_prefix(previous.raw, raw) if previous else 0
     tail = recipe.common_suffix(previous.raw, raw, min(len(previous.raw), len(raw)) - head) if previous else 0
-    # What was opaque, or in another dialect, has no layout to start from.
+    # An opaque body, or one in another dialect, has no layout to start from.
     dialect = dialect_of(lane)
     earlier = previous if previous and previous.opaque is None and previous.dialect is dialect else None
     layout, values = _lay_out(raw, earlier, (head, tail), dialect, most)
@@ -266,9 +271,9 @@ def read(
     offering = _find_offering(raw, layout, messages, earlier, dialect) if not fields.has_tools else None
     if offering is not None:
         fields = attrs.evolve(fields, **offering[1])
-    numbers = [each for each in layout.withheld if json_spans.is_number(raw, each)]
+    numbers = [span for span in layout.withheld if json_spans.is_number(raw, span)]
     storable = _mask(raw, numbers, NUMBER_MASK) if numbers else raw
-    texts = [each for each in layout.withheld if each not in numbers]
+    texts = [span for span in layout.withheld if span not in numbers]
     store = _Store(storable, previous, known, replies)
     change = store.change(layout, head, tail)
     checkpoint, exact = _hash(raw, previous, head)
@@ -293,28 +298,28 @@ def read(
 
 
 def compare_reply(transcript: Transcript, index: int, reply: Sequence[Block]) -> Echo:
-    """What the history says about the reply that was recorded for the request with ``index`` messages before it.
+    """Compare the history with the reply that was recorded for the request with ``index`` messages before it.
 
     ABSENT if the message there is not the assistant's: the client dropped the reply (an interrupted one without any
-    block, a failed one that is tried again). What the client adds to the user's next message, as Claude Code
+    block, or a failed one that is retried). Text that the client adds to the user's next message, such as Claude Code
     2.1.329's ``[Request interrupted by user]``, does not count.
     """
     if index >= len(transcript.messages) or transcript.messages[index].role != "assistant":
         return Echo.ABSENT
     dialect = transcript.dialect
-    said = [transcript.message(number).get("content") for number in _numbers_of_reply(transcript, index)]
+    shown = [transcript.message(number).get("content") for number in _numbers_of_reply(transcript, index)]
     content: list[Any] = []
-    for each in said:
-        if not isinstance(each, str | list):
+    for part in shown:
+        if not isinstance(part, str | list):
             return Echo.REWRITTEN
-        content += content_blocks(each) if isinstance(each, str) else each
+        content += content_blocks(part) if isinstance(part, str) else part
     if dialect.may_drop_thinking:
         content, reply = _without_thinking(content), _without_thinking(reply)
     return normal_form.compare_blocks(content, reply)
 
 
 def _numbers_of_reply(transcript: Transcript, index: int) -> Iterator[int]:
-    """The messages in which a history shows the reply that begins there."""
+    """Yield the indexes of the messages in which a history shows the reply that begins there."""
     yield index
     if transcript.dialect.splits_replies:
         later = range(index + 1, len(transcript.messages))
@@ -326,17 +331,17 @@ def _without_thinking(blocks: Iterable[Any]) -> list[Any]:
 
 
 def content_of(transcript: Transcript, index: int) -> list[Block]:
-    """The blocks of the assistant's message at ``index``; none where there is no such message."""
+    """Return the blocks of the assistant's message at ``index``; empty if there is no such message."""
     if index >= len(transcript.messages) or transcript.messages[index].role != "assistant":
         return []
-    said = (transcript.message(number).get("content") for number in _numbers_of_reply(transcript, index))
-    return [block for content in said for block in content_blocks(content)]
+    contents = (transcript.message(number).get("content") for number in _numbers_of_reply(transcript, index))
+    return [block for content in contents for block in content_blocks(content)]
 
 
 def _lay_out(
     raw: bytes, earlier: Transcript | None, shared: tuple[int, int], dialect: Dialect, most: int
 ) -> tuple[BodyLayout, int]:
-    """The layout of a body, and how many values it has. What has too many is not walked through."""
+    """Return the layout of a body and how many values it has. A body with too many values is not walked."""
     is_long = earlier is None or len(raw) - sum(shared) >= _MANY_BYTES
     values = json_spans.count_values(raw, most=most) if is_long else 0
     if values <= most:
@@ -349,7 +354,7 @@ def _lay_out(
 
 
 def _count_more(raw: bytes, layout: BodyLayout, earlier: Transcript, most: int) -> int:
-    """How many more values a body has than the one before."""
+    """Return how many more values a body has than the previous one."""
     start, end = layout.lexed
     was = json_spans.count_values(earlier.raw, start, end + len(earlier.raw) - len(raw), most=most)
     return json_spans.count_values(raw, start, end, most=most) - was
@@ -391,12 +396,12 @@ def _reuse_digest(
 
 
 def _chain(chain: bytes, messages: Sequence[Message], moved: int) -> Sequence[Message]:
-    """The messages behind another chain, ``moved`` bytes on."""
-    found = []
+    """Return the messages linked to another chain, shifted by ``moved`` bytes."""
+    linked = []
     for message in messages:
         chain = _link(chain, message.digest)
-        found.append(Message(message.start + moved, message.end + moved, message.role, message.digest, chain))
-    return found
+        linked.append(Message(message.start + moved, message.end + moved, message.role, message.digest, chain))
+    return linked
 
 
 def _link(chain: bytes, digest: bytes) -> bytes:
@@ -404,7 +409,7 @@ def _link(chain: bytes, digest: bytes) -> bytes:
 
 
 def _why_unread(raw: bytes, dialect: Dialect, messages: Sequence[Message], layout: BodyLayout) -> str | None:
-    """Why the new messages are no conversation in a dialect, or None."""
+    """Return why the new messages are not a conversation in this dialect, or None."""
     new = messages[layout.kept : layout.kept + len(layout.new)]
     for message in new:
         why = (
@@ -418,7 +423,7 @@ def _why_unread(raw: bytes, dialect: Dialect, messages: Sequence[Message], layou
 
 
 def _why_unreadable(element: bytes) -> str:
-    """Why nothing may be made of a value, ``""`` if something may."""
+    """Return why an element cannot be read, or ``""``."""
     if json_spans.is_deeper(element, LEVELS):
         return f"a message nested more than {LEVELS} levels deep"
     try:
@@ -436,13 +441,13 @@ def _fields(members: Sequence[ReadMember]) -> Fields:
 
 
 _Offering = tuple[int, dict[str, Any]]
-"""The number of a message that offers tools, and the fields that it decides."""
+"""The index of a message that offers tools, and the fields that it determines."""
 
 
 def _find_offering(
     raw: bytes, layout: BodyLayout, messages: Sequence[Message], earlier: Transcript | None, dialect: Dialect
 ) -> _Offering | None:
-    """The message that offers the client's tools, among those with which the client sets a conversation up."""
+    """Find the message that offers the client's tools, among the system messages at the beginning."""
     if earlier is not None and earlier.offering is not None and earlier.offering < layout.kept:
         known = earlier.fields
         return earlier.offering, {"tool_names": known.tool_names, "tools_digest": known.tools_digest}
@@ -455,7 +460,9 @@ def _find_offering(
 
 
 def _hash(raw: bytes, previous: Transcript | None, head: int) -> tuple[_Checkpoint, bytes]:
-    """The SHA-256 of the body, going on from the previous body's state if that lies within the common beginning."""
+    """Return the SHA-256 of the body, continuing from the previous body's state if that lies within the common
+    prefix.
+    """
     known = previous._checkpoint if previous and previous._checkpoint.length <= head else None
     state = known.state.copy() if known else sha256()
     view = memoryview(raw)
@@ -466,19 +473,18 @@ def _hash(raw: bytes, previous: Transcript | None, head: int) -> tuple[_Checkpoi
 
 
 def _find_markers(raw: bytes, previous: Transcript | None, head: int) -> tuple[int, ...]:
-    """Where the keys of markers stand; what both bodies begin with is not looked through again."""
+    """Return the offsets of the marker keys; the common prefix is not searched again."""
     start = max(0, head - len(MARKER_KEY) + 1)
-    found = list(previous.marked[: bisect_left(previous.marked, start)]) if previous else []
+    offsets = list(previous.marked[: bisect_left(previous.marked, start)]) if previous else []
     at = raw.find(MARKER_KEY, start if previous else 0)
     while at >= 0:
-        found.append(at)
+        offsets.append(at)
         at = raw.find(MARKER_KEY, at + 1)
-    return tuple(found)
+    return tuple(offsets)
 
 
 NUMBER_MASK = b"1"
-"""What stands for each byte of a number that is withheld: with stars, the body would be no JSON when it is read again.
-"""
+"""Replaces each byte of a withheld number: with stars, the body would not be valid JSON when it is read again."""
 
 
 def _mask(raw: bytes, ranges: Iterable[Range], mask: bytes) -> bytes:
@@ -496,34 +502,34 @@ def _parse(raw: bytes, shape: Callable[[Any], Any] = lambda value: value) -> Any
 
 
 def _cuts(raw: bytes, layout: BodyLayout) -> list[Range]:
-    """What is cut out of the skeleton, in order: what is unchanged; elsewhere withheld ranges, and the long literals
-    that meet none of them.
+    """Return the ranges that are cut out of the skeleton, in order: the unchanged ranges, and between them the withheld
+    ranges and the long literals that do not overlap a withheld range.
     """
-    unchanged = [(each.start, each.end) for each in layout.unchanged]
+    unchanged = [(kept.start, kept.end) for kept in layout.unchanged]
     start, end = layout.lexed
     gaps = zip([start, *(to for _, to in unchanged)], [*(at for at, _ in unchanged), end], strict=True)
-    withheld = [each for each in layout.withheld if not _meets(each, unchanged)]
+    withheld = [span for span in layout.withheld if not _overlaps(span, unchanged)]
     literals = [literal for gap in gaps for literal in json_spans.long_literals(raw, *gap)]
-    return sorted([*unchanged, *withheld, *(each for each in literals if not _meets(each, withheld))])
+    return sorted([*unchanged, *withheld, *(literal for literal in literals if not _overlaps(literal, withheld))])
 
 
-def _meets(span: Range, others: Iterable[Range]) -> bool:
+def _overlaps(span: Range, others: Iterable[Range]) -> bool:
     return any(span[0] < end and start < span[1] for start, end in others)
 
 
 _Texts = dict[int, list[tuple[bytes, int, Piece]]]
-"""By length: the bytes that a stored text stands in, where it begins in them, and its piece."""
+"""By length: the bytes that contain a stored text, its offset in them, and its piece."""
 
 
-def _note(texts: _Texts, raw: bytes, spans: Iterable[tuple[int, Piece | Withheld]]) -> None:
+def _add_texts(texts: _Texts, raw: bytes, spans: Iterable[tuple[int, Piece | Withheld]]) -> None:
     for start, piece in spans:
         if isinstance(piece, Piece) and piece.length >= json_spans.LONG:
             texts.setdefault(piece.length, []).append((raw, start, piece))
 
 
 class _Store:
-    """Cuts the changed part of one body into contents; ``contents`` collects the new ones by digest. In ``raw``, the
-    numbers that are withheld are masked already.
+    """Cuts the changed part of one body into contents and collects the new ones in ``contents``, by digest. In ``raw``,
+    the withheld numbers are masked already.
     """
 
     def __init__(
@@ -536,11 +542,11 @@ class _Store:
         self.contents: dict[bytes, bytes] = {}
 
     def change(self, layout: BodyLayout, head: int, tail: int) -> BodyChange:
-        """The change against the previous body, keeping at most ``head`` and ``tail`` bytes of it."""
+        """Return the change against the previous body, keeping at most ``head`` and ``tail`` bytes of it."""
         raw = self.raw
         head, tail = self._agreeing(layout.withheld, head, tail)
         cuts = [cut for cut in _cuts(raw, layout) if cut[1] > head and cut[0] < len(raw) - tail]
-        # A literal that is partly old counts as new: half a text would never be found again as a whole.
+        # A literal that is partly old counts as new: half a text would not be recognized as a whole later.
         if cuts and cuts[0][0] < head:
             head = cuts[0][0]
         end = max(len(raw) - tail, cuts[-1][1]) if cuts else len(raw) - tail
@@ -553,14 +559,14 @@ class _Store:
         return recipe.change_of(head, pieces, len(raw) - end)
 
     def _find_stored(self, layout: BodyLayout) -> dict[Range, Pieces]:
-        """How what is unchanged is stored already."""
+        """Return how the unchanged ranges are stored already."""
         if self.previous is None:
             return {}
         stored = self.previous.recipe.between
-        return {(each.start, each.end): stored(each.was, each.was + each.end - each.start) for each in layout.unchanged}
+        return {(kept.start, kept.end): stored(kept.was, kept.was + kept.end - kept.start) for kept in layout.unchanged}
 
     def _agreeing(self, withheld: Sequence[Range], head: int, tail: int) -> Range:
-        """Head and tail shortened so that the same bytes are withheld there in both bodies."""
+        """Shorten head and tail so that the same bytes are withheld there in both bodies."""
         if self.previous is None:
             return 0, 0
         length, old_length = len(self.raw), len(self.previous.raw)
@@ -575,7 +581,7 @@ class _Store:
     def _pieces(
         self, start: int, end: int, cuts: Sequence[Range], taken: Mapping[Range, Pieces], old: _Texts
     ) -> list[Piece | Withheld]:
-        """The pieces of ``[start, end)``: of each cut those that are ``taken``, or else a text."""
+        """Return the pieces of ``[start, end)``; each cut is stored as ``taken`` says, or else as a text."""
         gaps = list(zip([start, *(cut[1] for cut in cuts)], [*(cut[0] for cut in cuts), end], strict=True))
         skeleton = b"".join(self.raw[left:right] for left, right in gaps)
         digest = self._keep(skeleton) if skeleton else b""
@@ -589,21 +595,21 @@ class _Store:
         return [piece for piece in pieces if piece.length]
 
     def _old_texts(self, head: int, tail: int) -> _Texts:
-        """The texts of the previous body that the change takes out, and those of the replies, by length: most come
-        back elsewhere, unhashed.
+        """Return the texts of the previous body that the change removes, and those of the replies, by length. Most of
+        them recur elsewhere and need not be hashed.
         """
         old: _Texts = {}
         if self.previous is not None:
             raw = self.previous.raw
-            _note(old, raw, self.previous.recipe.spans_between(head, len(raw) - tail))
+            _add_texts(old, raw, self.previous.recipe.spans_between(head, len(raw) - tail))
         for reply in self.replies:
-            _note(old, reply.raw, reply.recipe.spans_between(0, len(reply.raw)))
+            _add_texts(old, reply.raw, reply.recipe.spans_between(0, len(reply.raw)))
         return old
 
     def _text(self, start: int, end: int, old: _Texts) -> Piece:
         text = self.raw[start:end]
-        for there, at, piece in old.get(end - start, ()):
-            if there.startswith(text, at):
+        for container, at, piece in old.get(end - start, ()):
+            if container.startswith(text, at):
                 return piece
         return Piece(self._keep(text), 0, len(text))
 

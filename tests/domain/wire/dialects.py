@@ -1,4 +1,4 @@
-"""One conversation, written in each dialect as its clients and servers write it."""
+"""One conversation, in each dialect as its clients and servers write it."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 @attrs.frozen
 class Call:
-    """A call of a tool with its arguments, and what it got."""
+    """A tool call with its arguments and its result."""
 
     id: str
     name: str
@@ -27,7 +27,7 @@ class Call:
 
 @attrs.frozen
 class Said:
-    """What the model said at once."""
+    """One reply of the model."""
 
     text: str = ""
     thought: str = ""
@@ -36,7 +36,7 @@ class Said:
 
 @attrs.frozen
 class Exchange:
-    """What the user asked, and the model's replies until it needed no tool any more."""
+    """A user's message, and the model's replies up to the first without a call."""
 
     asked: str
     said: Sequence[Said]
@@ -65,7 +65,9 @@ PROMPT = "You are a careful agent."
 
 @attrs.frozen
 class Written:
-    """How a dialect is written: a request of these exchanges (the last reply left out), a reply whole and streamed."""
+    """How a dialect is written: a request with these exchanges (without the last reply), and a reply, whole and
+    streamed.
+    """
 
     dialect: Dialect
     request: Callable[[Sequence[Exchange]], Json]
@@ -88,7 +90,7 @@ def _messages_content(said: Said) -> list[Json]:
     thought = [{"type": "thinking", "thinking": said.thought, "signature": "c2ln"}] if said.thought else []
     text = [{"type": "text", "text": said.text}] if said.text else []
     calls = [
-        {"type": "tool_use", "id": each.id, "name": each.name, "input": dict(each.arguments)} for each in said.calls
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)} for call in said.calls
     ]
     return [*thought, *text, *calls]
 
@@ -101,7 +103,7 @@ def _messages_request(talk: Sequence[Exchange]) -> Json:
             messages.append({"role": "assistant", "content": _messages_content(said)})
             if said.calls:
                 results = [
-                    {"type": "tool_result", "tool_use_id": each.id, "content": each.result} for each in said.calls
+                    {"type": "tool_result", "tool_use_id": call.id, "content": call.result} for call in said.calls
                 ]
                 messages.append({"role": "user", "content": results})
     tools = [{"name": "bash", "description": "Run.", "input_schema": {"type": "object"}}]
@@ -146,8 +148,8 @@ def _messages_stream(said: Said) -> bytes:
 
 def _chat_message(said: Said) -> Json:
     calls = [
-        {"id": each.id, "type": "function", "function": {"name": each.name, "arguments": _arguments(each)}}
-        for each in said.calls
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _arguments(call)}}
+        for call in said.calls
     ]
     thought = {"reasoning_content": said.thought} if said.thought else {}
     return {"role": "assistant", **thought, "content": said.text or None, **({"tool_calls": calls} if calls else {})}
@@ -159,7 +161,7 @@ def _chat_request(talk: Sequence[Exchange]) -> Json:
         messages.append({"role": "user", "content": [{"type": "text", "text": exchange.asked}]})
         for said in exchange.said:
             messages.append({key: value for key, value in _chat_message(said).items() if key != "reasoning_content"})
-            messages += [{"role": "tool", "tool_call_id": each.id, "content": each.result} for each in said.calls]
+            messages += [{"role": "tool", "tool_call_id": call.id, "content": call.result} for call in said.calls]
     tools = [
         {"type": "function", "function": {"name": "bash", "description": "Run.", "parameters": {"type": "object"}}}
     ]
@@ -184,10 +186,10 @@ def _chat_stream(said: Said) -> bytes:
     deltas: list[Json] = [{"role": "assistant", "content": None}]
     deltas += [{"reasoning_content": piece} for piece in (said.thought[:3], said.thought[3:]) if piece]
     deltas += [{"content": piece} for piece in (said.text[:5], said.text[5:]) if piece]
-    for index, each in enumerate(said.calls):
-        begun = {"name": each.name, "arguments": ""}
-        head: Json = {"index": index, "id": each.id, "type": "function", "function": begun}
-        pieces = _arguments(each)[:4], _arguments(each)[4:]
+    for index, call in enumerate(said.calls):
+        begun = {"name": call.name, "arguments": ""}
+        head: Json = {"index": index, "id": call.id, "type": "function", "function": begun}
+        pieces = _arguments(call)[:4], _arguments(call)[4:]
         deltas += [
             {"tool_calls": [head]},
             *({"tool_calls": [{"index": index, "function": {"arguments": p}}]} for p in pieces),
@@ -210,19 +212,19 @@ def _items(said: Said) -> list[Json]:
     if said.text:
         part = {"type": "output_text", "text": said.text, "annotations": []}
         items.append({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]})
-    for each in said.calls:
-        call = {"name": each.name, "arguments": _arguments(each), "call_id": each.id}
-        items.append({"type": "function_call", "id": f"fc_{each.id}", **call, "status": "completed"})
+    for made in said.calls:
+        call = {"name": made.name, "arguments": _arguments(made), "call_id": made.id}
+        items.append({"type": "function_call", "id": f"fc_{made.id}", **call, "status": "completed"})
     return items
 
 
 def _responses_request(talk: Sequence[Exchange]) -> Json:
-    said_by_developer = {
+    developer_message = {
         "type": "message",
         "role": "developer",
         "content": [{"type": "input_text", "text": "Be brief."}],
     }
-    items: list[Json] = [said_by_developer]
+    items: list[Json] = [developer_message]
     for exchange in talk:
         asked = [{"type": "input_text", "text": exchange.asked}]
         items.append({"type": "message", "role": "user", "content": asked})
@@ -231,7 +233,7 @@ def _responses_request(talk: Sequence[Exchange]) -> Json:
                 {key: value for key, value in item.items() if key not in ("id", "status")} for item in _items(said)
             ]
             items += [
-                {"type": "function_call_output", "call_id": each.id, "output": each.result} for each in said.calls
+                {"type": "function_call_output", "call_id": call.id, "output": call.result} for call in said.calls
             ]
     tools = [{"type": "function", "name": "bash", "parameters": {"type": "object"}}, {"type": "web_search"}]
     return {"model": "gpt-5.6", "instructions": PROMPT, "tools": tools, "input": items, "store": False, "stream": True}
@@ -250,7 +252,7 @@ _BEGUN: Mapping[str, Json] = {
     "function_call": {"arguments": ""},
     "reasoning": {"summary": []},
 }
-"""What of an item is empty when it begins."""
+"""The members that are empty when an item begins."""
 
 
 def _responses_stream(said: Said) -> bytes:
@@ -276,12 +278,12 @@ WRITTEN = (
 
 
 def lane(written: Written) -> str:
-    """The lane of the main agent in a dialect."""
+    """Return the lane of the main agent in a dialect."""
     return "main" if written.dialect is MESSAGES else f"{written.dialect.name}/main"
 
 
 def bodies(written: Written, talk: Sequence[Exchange] = TALK) -> list[bytes]:
-    """The bodies of all requests of a conversation, as its client sends them."""
+    """Return the bodies of all requests of a conversation, as its client sends them."""
     sent: list[bytes] = []
     for number, exchange in enumerate(talk):
         for reached in range(len(exchange.said)):
@@ -291,5 +293,5 @@ def bodies(written: Written, talk: Sequence[Exchange] = TALK) -> list[bytes]:
 
 
 def replies(talk: Sequence[Exchange] = TALK) -> list[Said]:
-    """The model's replies to those."""
-    return [said for exchange in talk for said in exchange.said]
+    """Return the model's replies in a conversation."""
+    return [reply for exchange in talk for reply in exchange.said]

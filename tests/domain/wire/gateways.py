@@ -20,7 +20,7 @@ class Called:
     arguments: str
 
     def as_whole(self, style: "CallStyle") -> Json:
-        """The call as a whole reply has it."""
+        """Return the call as it is in a reply that is not streamed."""
         function = {"name": self.name, "arguments": self.arguments}
         return ({} if style.id == "none" else {"id": self.id}) | {"function": function}
 
@@ -38,26 +38,26 @@ class CallStyle:
 
     @property
     def is_readable(self) -> bool:
-        """Whether its reader can know at all which call a piece belongs to."""
+        """Whether a reader can tell which call each piece belongs to."""
         numbered = self.index in ("right", "float", "digits")
         if self.order == "interleaved" or self.cut == "one delta":
             return numbered or self.id == "each"
         return numbered or self.id in ("first", "each") or self.name in ("first", "each")
 
     def write(self, calls: list[Called]) -> list[Json]:
-        """The deltas of a choice."""
+        """Return the deltas of a choice."""
         written = [list(self._pieces(number, call)) for number, call in enumerate(calls)]
         if self.order == "interleaved":
             turns = itertools.zip_longest(*written)
             pieces = [[piece for piece in turn if piece is not None] for turn in turns]
-            groups = pieces if self.cut == "one delta" else [[each] for turn in pieces for each in turn]
+            groups = pieces if self.cut == "one delta" else [[piece] for turn in pieces for piece in turn]
         elif self.cut == "one delta":
             groups = [[piece for call in written for piece in call]]
         else:
             groups = [[piece] for call in written for piece in call]
         deltas: list[Json] = [{"tool_calls": group} for group in groups]
         if self.between:
-            deltas = [each for delta in deltas for each in (delta, {"content": "so "})]
+            deltas = [item for delta in deltas for item in (delta, {"content": "so "})]
         return deltas
 
     def _pieces(self, number: int, call: Called) -> Iterator[Json]:
@@ -97,7 +97,7 @@ class CallStyle:
 
 
 def call_styles() -> st.SearchStrategy[CallStyle]:
-    """All styles of which a reader can make the calls."""
+    """Return all styles whose calls a reader can assemble."""
     styles = st.builds(
         CallStyle,
         index=st.sampled_from(["right", "zero", "float", "digits", "null", "none"]),
@@ -111,9 +111,9 @@ def call_styles() -> st.SearchStrategy[CallStyle]:
 
 
 def called(names: tuple[str, ...] = ("bash", "read", "memory", "memory_query")) -> st.SearchStrategy[list[Called]]:
-    """Calls with ids of their own."""
+    """Return calls with distinct ids."""
     inputs = st.dictionaries(st.text(max_size=3), st.text(max_size=4) | st.integers(0, 9), max_size=2)
     one = st.tuples(st.sampled_from(names), inputs.map(json.dumps))
     return st.lists(one, max_size=4).map(
-        lambda made: [Called(f"call_{number}", *each) for number, each in enumerate(made)]
+        lambda made: [Called(f"call_{number}", *name_and_input) for number, name_and_input in enumerate(made)]
     )

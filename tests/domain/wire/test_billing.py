@@ -1,4 +1,4 @@
-"""The line for a provider's accounts leaves a system prompt, and nothing else does."""
+"""The billing line is removed from a system prompt, and nothing else is."""
 
 import json
 from typing import Any
@@ -12,20 +12,20 @@ from tests.profiles import examples
 texts = st.lists(st.text(max_size=9), max_size=3)
 
 
-def as_json(*said: str, **layout: Any) -> bytes:
-    return json.dumps([{"type": "text", "text": each} for each in said], **layout).encode()
+def as_json(*texts: str, **layout: Any) -> bytes:
+    return json.dumps([{"type": "text", "text": text} for text in texts], **layout).encode()
 
 
 @examples(100)
 @given(texts, st.sampled_from([None, 2]))
-def test_whatever_stands_behind_the_line_stays_and_so_does_a_prompt_without_one(said: list[str], indent: int) -> None:
+def test_only_the_billing_line_is_removed(prompts: list[str], indent: int) -> None:
     line = f"{BILLING} cc_version=2.1.329; cch=0a1b2;"
-    own = as_json(*said, indent=indent)
+    own = as_json(*prompts, indent=indent)
     assert leave_out_billing(own) == own
-    sent = leave_out_billing(as_json(line, *said, indent=indent))
-    assert json.loads(sent) == (json.loads(own) if said else json.loads(as_json(line)))
+    sent = leave_out_billing(as_json(line, *prompts, indent=indent))
+    assert json.loads(sent) == (json.loads(own) if prompts else json.loads(as_json(line)))
 
 
-def test_only_a_block_that_begins_so_is_the_line_and_a_prompt_of_one_text_has_none() -> None:
+def test_only_a_first_block_that_begins_with_the_prefix_is_the_billing_line() -> None:
     for system in (as_json("You pay.", f"{BILLING} x"), as_json(f"Never write {BILLING}.", "b"), b'"text"'):
         assert leave_out_billing(system) == system

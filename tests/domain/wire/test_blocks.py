@@ -1,4 +1,4 @@
-"""What a block is, whatever JSON a client may have put there, and what it says."""
+"""What a block is, whatever JSON a client may have put there, and what its text is."""
 
 import pytest
 from hypothesis import given
@@ -32,7 +32,7 @@ BLOCKS = st.fixed_dictionaries(
 def test_any_block_is_read(block: Block) -> None:
     assert isinstance(type_of(block), str)
     assert isinstance(text_of(block), str)
-    assert all(isinstance(each, str) for each in attachments(block))
+    assert all(isinstance(name, str) for name in attachments(block))
 
 
 @given(BLOCKS)
@@ -42,7 +42,7 @@ def test_a_block_is_a_call_or_a_result_or_neither(block: Block) -> None:
     assert is_any_result(block) or not is_result(block)
 
 
-def test_what_the_provider_runs_waits_for_no_result_of_the_clients() -> None:
+def test_a_call_that_the_provider_runs_needs_no_result_from_the_client() -> None:
     call, result = {"type": "server_tool_use"}, {"type": "web_search_tool_result"}
     assert (is_any_call(call), is_call(call)) == (True, False)
     assert (is_any_result(result), is_result(result)) == (True, False)
@@ -70,7 +70,7 @@ def test_the_text_of_a_block(block: Block, text: str) -> None:
     assert text_of(block) == text
 
 
-def test_images_are_named_where_they_stand() -> None:
+def test_images_in_a_result_are_described_like_images_outside() -> None:
     image = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
     assert attachments({"type": "tool_result", "content": [image]}) == attachments(image) != []
 

@@ -1,4 +1,4 @@
-"""Any sequence of calls is read as the same calls, whichever way its server numbers and cuts them."""
+"""The same calls are read, however their server numbers and cuts them."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ def short(calls: list[Json]) -> list[tuple[str, str]]:
 @given(called(), call_styles())
 def test_every_style_of_a_gateway_gives_the_same_calls(calls: list[Called], style: CallStyle) -> None:
     found = read(style.write(calls))
-    assert [each.as_whole(style) for each in calls] == found
+    assert [call.as_whole(style) for call in calls] == found
 
 
 def piece(name: str | None = None, arguments: str | None = None, **members: Any) -> Json:
@@ -46,37 +46,37 @@ def test_the_same_tool_twice_without_index_or_id_is_two_calls() -> None:
 @pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (1.5, 0.0), (-1, 7)])
 def test_numbers_are_ids(numbers: tuple[float, float]) -> None:
     deltas = [
-        {"tool_calls": [each]}
+        {"tool_calls": [item]}
         for number in numbers
-        for each in (piece("read", '{"a"', id=number), piece(None, ":1}", id=number))
+        for item in (piece("read", '{"a"', id=number), piece(None, ":1}", id=number))
     ]
     assert [call["id"] for call in read(deltas)] == list(numbers)
     assert short(read(deltas)) == [("read", '{"a":1}')] * 2
 
 
-def test_a_new_id_with_the_rest_of_arguments_is_the_same_call() -> None:
+def test_a_new_id_with_more_arguments_is_the_same_call() -> None:
     deltas = [
         piece("read", "", index=0, id="r1"),
         piece(None, '{"a"', index=0, id="r2"),
         piece(None, ":1}", index=0, id="r3"),
     ]
-    assert read([{"tool_calls": [each]} for each in deltas]) == [
+    assert read([{"tool_calls": [delta]} for delta in deltas]) == [
         {"id": "r1", "function": {"name": "read", "arguments": '{"a":1}'}}
     ]
 
 
-def test_one_id_for_all_calls_is_as_many_calls_as_begin() -> None:
+def test_calls_that_share_an_id_are_separate_if_their_names_begin_again() -> None:
     by_index = [piece("read", f'{{"a":{n}}}', index=n, id="call") for n in range(3)]
     by_turns = [piece("read", f'{{"a":{n}}}', index=0, id="call") for n in range(3)]
     for deltas in (by_index, by_turns):
-        assert [text for _, text in short(read([{"tool_calls": [each]} for each in deltas]))] == [
+        assert [text for _, text in short(read([{"tool_calls": [delta]} for delta in deltas]))] == [
             '{"a":0}',
             '{"a":1}',
             '{"a":2}',
         ]
 
 
-def test_arguments_that_go_on_behind_their_end_stay_with_their_call() -> None:
+def test_arguments_after_complete_arguments_stay_with_their_call() -> None:
     deltas = [piece("read", '{"a":1}', index=0, id="a"), piece(None, "}", index=0)]
     assert short(read([{"tool_calls": deltas}])) == [("read", '{"a":1}}')]
 
@@ -87,12 +87,12 @@ def test_arguments_that_are_an_object_are_kept() -> None:
 
 
 @pytest.mark.parametrize("index", [float("inf"), float("nan"), 10**30, -1, True, [], "x"])
-def test_an_index_that_is_none_breaks_nothing(index: Any) -> None:
+def test_an_invalid_index_breaks_nothing(index: Any) -> None:
     assert short(read([{"tool_calls": [piece("read", "{}", index=index, id="a"), 7, None]}])) == [("read", "{}")]
 
 
 @pytest.mark.parametrize("value", [{}, {"a": '}"\\'}, {"a": [{"b": "\\\\"}, "{["]}, {"é": "\\u0022"}])
-def test_json_is_whole_at_its_last_character_wherever_it_is_cut(value: Json) -> None:
+def test_json_is_complete_at_its_last_character_wherever_it_is_cut(value: Json) -> None:
     written = json.dumps(value)
     for size in (1, 2, 3, len(written)):
         text = JsonText()

@@ -1,4 +1,6 @@
-"""Whatever leaves a window of Chat Completions, roles alternate as they did, and each call has its result behind it."""
+"""Whatever is evicted from a history of Chat Completions, roles still alternate, and each call is followed by its
+result.
+"""
 
 import json
 from itertools import cycle, pairwise
@@ -28,8 +30,8 @@ Json = dict[str, Any]
 
 FIDELITIES = st.sampled_from(list(Fidelity))
 STRICT = {"user", "assistant"}
-"""Roles of which templates want no two neighbours. Some leave out calls and their results where they look, so there the
-assistant has to say something between a result and what its user says.
+"""Roles for which templates reject adjacent messages of one role. Some templates ignore calls and their results, so an
+assistant message has to separate a result from the next user message.
 """
 
 
@@ -49,7 +51,7 @@ def asked(messages: list[Json]) -> PendingRequest:
 
 def rendered(messages: list[Json], sights: Sights) -> list[Json]:
     request = asked(messages)
-    return [json.loads(each) for each in render(request, parse_client(request), sights)[0]]
+    return [json.loads(element) for element in render(request, parse_client(request), sights)[0]]
 
 
 def evicted(*places: tuple[int, int]) -> Sights:
@@ -60,14 +62,16 @@ def sight(name: str, fidelity: Fidelity) -> Sight:
     return Sight(id=name, fidelity=fidelity, text=f"what {name} said", line=f"Read {name}")
 
 
-def said(text: str, *calls: Json) -> Json:
+def reply_with(text: str, *calls: Json) -> Json:
     message = {"role": "assistant", "content": text, **({"tool_calls": [*calls]} if calls else {})}
     return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
 
 
 def recalled(text: str) -> Json:
-    """A reply with a call of a memory tool."""
-    return said(text, {**call(f"q{len(text)}"), "function": {"name": QUERY, "arguments": '{"question": "what?"}'}})
+    """Return a reply with a call of a memory tool."""
+    return reply_with(
+        text, {**call(f"q{len(text)}"), "function": {"name": QUERY, "arguments": '{"question": "what?"}'}}
+    )
 
 
 LOOP: list[Json] = [
@@ -82,11 +86,11 @@ LOOP: list[Json] = [
 ]
 
 
-def test_words_between_which_a_round_left_are_one_message_with_the_calls_that_stay() -> None:
+def test_texts_around_an_evicted_round_are_merged_with_the_remaining_calls() -> None:
     places = evicted((2, 2), (3, 0))
     assert [block["type"] for block in asked(LOOP).message(2)["content"]] == ["thinking", "text", "tool_use"]
     made = rendered(LOOP, places)
-    assert [each["role"] for each in made] == ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert [message["role"] for message in made] == ["system", "user", "assistant", "tool", "assistant", "user"]
     assert made[2] == {
         "role": "assistant",
         "reasoning_content": "Hm.\n\nSo.",
@@ -96,7 +100,7 @@ def test_words_between_which_a_round_left_are_one_message_with_the_calls_that_st
     assert made[3:] == LOOP[5:]
 
 
-def test_what_the_user_said_before_and_behind_an_answer_that_left_is_one_message() -> None:
+def test_user_messages_around_an_evicted_answer_are_merged() -> None:
     talk = [LOOP[1], LOOP[6], LOOP[7], {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "So?"}]
     made = rendered(talk, evicted((1, 0), (3, 0)))
     [one] = made
@@ -107,7 +111,7 @@ def test_what_the_user_said_before_and_behind_an_answer_that_left_is_one_message
     assert made == rendered(talk, evicted((1, 0), (3, 0)))
 
 
-def test_neighbours_that_the_client_itself_sends_stay_as_it_sends_them() -> None:
+def test_adjacent_messages_that_the_client_sends_are_not_merged() -> None:
     talk = [
         LOOP[1],
         {"role": "user", "content": "At once."},
@@ -118,52 +122,55 @@ def test_neighbours_that_the_client_itself_sends_stay_as_it_sends_them() -> None
     assert rendered(talk, {}) == talk
 
 
-def test_an_answer_that_left_behind_a_result_leaves_the_beginning_of_its_words() -> None:
+def test_an_evicted_answer_after_a_result_keeps_the_beginning_of_its_text() -> None:
     long = "It is in a.py. " * 9
     talk = [*LOOP[:6], {"role": "assistant", "content": f"{long}\nAnd so on."}, LOOP[7]]
     made = rendered(talk, evicted((6, 0)))
-    assert [each["role"] for each in made[-3:]] == ["tool", "assistant", "user"]
+    assert [message["role"] for message in made[-3:]] == ["tool", "assistant", "user"]
     assert made[-2]["content"] == f"{long[:80].rstrip()} ⋯"
     assert "Read id(6, 0)" in made[-3]["content"]
 
 
-@pytest.mark.parametrize("last", [recalled(""), said("")], ids=["cut short", "said nothing"])
-def test_a_reply_that_ended_with_what_a_hidden_call_got_is_ended_before_the_user_speaks(last: Json) -> None:
+@pytest.mark.parametrize("last", [recalled(""), reply_with("")], ids=["cut short", "said nothing"])
+def test_a_reply_that_ended_with_a_hidden_calls_result_is_closed_before_the_users_message(last: Json) -> None:
     asking = recalled("Hm.")
     history = upstream_history.first([as_json(LOOP[1])], dialect=CHAT)
     for native in (asking, last):
         content = tuple(CHAT.reply_content(native))
         results = {block["id"]: CHAT.write_result(block["id"], "teal", False) for block in content if is_call(block)}
         history = history.add_round(1, Round(content, results, native))
-    went_on = history.next_round(1, NAMES)
+    next_round = history.next_round(1, NAMES)
     echo = {"role": "assistant", "content": "Hm."}
     grown = upstream_history.go_on(history, 1, [as_json(echo), as_json(LOOP[7])], NAMES)
-    assert grown.messages[: len(went_on)] == went_on
-    roles = [json.loads(each)["role"] for each in grown.messages]
+    assert grown.messages[: len(next_round)] == next_round
+    roles = [json.loads(message)["role"] for message in grown.messages]
     assert roles[-3:] == ["tool", "assistant", "user"]
     assert roles.count("assistant") == roles.count("tool") + 1
 
 
 @pytest.mark.parametrize("numbers", [(0, 1, 2), (7, 7, 7), ("0", 0, "0"), (1.5, 2.5, 3.5), (None, None, None)])
-def test_results_are_rewritten_where_calls_have_numbers_for_ids_or_none(numbers: tuple[Any, ...]) -> None:
+def test_results_are_rewritten_even_if_call_ids_are_numbers_or_missing(numbers: tuple[Any, ...]) -> None:
     messages: list[Json] = [{"role": "user", "content": "Read."}]
     for number in numbers:
-        messages += [message_of(said("", call(number))), {"role": "tool", "tool_call_id": number, "content": "A file."}]
+        messages += [
+            message_of(reply_with("", call(number))),
+            {"role": "tool", "tool_call_id": number, "content": "A file."},
+        ]
     made = rendered(messages, {BlockPlace(2, 0): sight("a", Fidelity.STUB)})
     assert "what a said" in made[2]["content"]
     assert [made[0], made[1], *made[3:]] == [messages[0], messages[1], *messages[3:]]
 
 
 @pytest.mark.parametrize("number", [0, 7, 1.5])
-def test_a_hidden_call_gets_a_text_for_its_number_and_the_clients_own_keeps_it(number: float) -> None:
+def test_a_hidden_calls_numeric_id_becomes_text_and_a_client_calls_id_is_kept(number: float) -> None:
     hidden = {**call(number), "function": {"name": QUERY, "arguments": "{}"}}
-    ours, own = message_of(complete_calls(said("", hidden, call(number)), NAMES))["tool_calls"]
+    ours, own = message_of(complete_calls(reply_with("", hidden, call(number)), NAMES))["tool_calls"]
     assert isinstance(ours["id"], str)
     assert ours["id"] != str(number)
     assert own == call(number)
 
 
-def test_what_stands_for_no_message_of_the_clients_is_a_text() -> None:
+def test_a_message_of_the_proxys_own_has_a_string_as_content() -> None:
     assert write_message({"role": "user", "content": [{"type": "text", "text": "x"}]}, []) == [
         {"role": "user", "content": "x"}
     ]
@@ -171,19 +178,22 @@ def test_what_stands_for_no_message_of_the_clients_is_a_text() -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Json]:
-    """Lawful ones: words, calls alone and in parallel, and what the user says behind some of them."""
+    """Draw valid histories: texts, single and parallel calls, and user messages after some of them."""
     messages: list[Json] = [{"role": "user", "content": "Begin."}]
     for number in range(draw(st.integers(1, 7))):
-        calls = [call(f"c{number}_{each}") for each in range(draw(st.integers(0, 2)))]
+        calls = [call(f"c{number}_{place}") for place in range(draw(st.integers(0, 2)))]
         says = draw(st.booleans()) or not calls
         thinks = {"reasoning_content": "Hm."} if draw(st.booleans()) else {}
         words = {"content": f"Step {number}." if says else None}
         messages.append({"role": "assistant", **thinks, **words, **({"tool_calls": calls} if calls else {})})
-        messages += [{"role": "tool", "tool_call_id": each["id"], "content": f"of {each['id']}"} for each in calls]
+        messages += [{"role": "tool", "tool_call_id": made["id"], "content": f"of {made['id']}"} for made in calls]
         if not calls:
-            said = f"Go on {number}."
+            words_of_user = f"Go on {number}."
             messages.append(
-                {"role": "user", "content": draw(st.sampled_from([said, [{"type": "text", "text": said}]]))}
+                {
+                    "role": "user",
+                    "content": draw(st.sampled_from([words_of_user, [{"type": "text", "text": words_of_user}]])),
+                }
             )
     return messages
 
@@ -207,18 +217,18 @@ def shown(draw: st.DrawFn) -> tuple[list[Json], Sights]:
 
 @examples(300)
 @given(shown())
-def test_any_fidelities_leave_a_history_that_strict_templates_take(case: tuple[list[Json], Sights]) -> None:
+def test_histories_with_any_fidelities_satisfy_strict_templates(case: tuple[list[Json], Sights]) -> None:
     messages, sights = case
     made = rendered(messages, sights)
-    roles = [each["role"] for each in made]
+    roles = [message["role"] for message in made]
     assert roles[0] == "user"
     assert all(not (one == other and one in STRICT) for one, other in pairwise(roles))
-    turns = [each["role"] for each in made if each["role"] != "tool" and not each.get("tool_calls")]
-    assert turns == [each for each, _ in zip(cycle(("user", "assistant")), turns, strict=False)]
-    for number, each in enumerate(made):
-        behind = made[number + 1 :]
-        for asked_for in each.get("tool_calls", ()):
-            answer = behind.pop(0)
+    turns = [message["role"] for message in made if message["role"] != "tool" and not message.get("tool_calls")]
+    assert turns == [role for role, _ in zip(cycle(("user", "assistant")), turns, strict=False)]
+    for number, message in enumerate(made):
+        following = made[number + 1 :]
+        for asked_for in message.get("tool_calls", ()):
+            answer = following.pop(0)
             assert (answer["role"], answer["tool_call_id"]) == ("tool", asked_for["id"])
-        assert each["role"] != "assistant" or each.get("content") or each.get("tool_calls")
+        assert message["role"] != "assistant" or message.get("content") or message.get("tool_calls")
     assert made == rendered(messages, sights)

@@ -1,4 +1,4 @@
-"""The laws of a dialect: what is read is what was written, whatever the dialect, however it came."""
+"""Laws of dialects: a conversation reads as it was written, whatever its dialect and however it arrived."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.transcript import Transcript
 from tests.domain.wire.dialects import TALK, WRITTEN, Said, Written, bodies, lane, replies
 
-EACH = pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
+IN_EACH_DIALECT = pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
 THINKS = {"thinking", "redacted_thinking"}
 
 
@@ -28,13 +28,13 @@ def read_of(written: Written, body: bytes, before: Transcript | None = None) -> 
 
 
 def blocks_in(read: Transcript) -> list[Any]:
-    """Who said what, without what was thought: clients need not send that back."""
-    found = []
+    """Return the role and content of each block except thinking, which clients need not send back."""
+    blocks = []
     for number, message in enumerate(read.messages):
         content = read.message(number)["content"]
-        held = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        found += [(message.role, _plain(block)) for block in held if block["type"] not in THINKS]
-    return found
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        blocks += [(message.role, _plain(block)) for block in parts if block["type"] not in THINKS]
+    return blocks
 
 
 def _plain(block: dict[str, Any]) -> dict[str, Any]:
@@ -43,23 +43,23 @@ def _plain(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_conversation_reads_the_same_in_every_dialect() -> None:
-    said = []
+    contents = []
     for written in WRITTEN:
         read = read_of(written, bodies(written)[-1])
         assert read.opaque is None
-        said.append([each for each in blocks_in(read) if each[0] != "system"])
-    assert said[0] == said[1] == said[2]
-    assert said[0][1] == ("assistant", {"type": "text", "text": "Let me look."})
+        contents.append([block for block in blocks_in(read) if block[0] != "system"])
+    assert contents[0] == contents[1] == contents[2]
+    assert contents[0][1] == ("assistant", {"type": "text", "text": "Let me look."})
 
 
-@EACH
-def test_each_block_stands_where_its_range_says_and_reads_alone_as_it_reads_in_its_message(written: Written) -> None:
+@IN_EACH_DIALECT
+def test_each_block_is_at_its_range_and_reads_the_same_alone_as_in_its_message(written: Written) -> None:
     read = read_of(written, bodies(written)[-1])
     for number in range(len(read.messages)):
         content = read.message(number)["content"]
         ranges = read.block_ranges(number)
         if isinstance(content, str):
-            assert [json.loads(read.raw[slice(*each)]) for each in ranges] == [content]
+            assert [json.loads(read.raw[slice(*span)]) for span in ranges] == [content]
             continue
         assert len(ranges) == len(content)
         for block, (start, end) in zip(content, ranges, strict=True):
@@ -67,8 +67,8 @@ def test_each_block_stands_where_its_range_says_and_reads_alone_as_it_reads_in_i
                 assert read_block(json.loads(read.raw[start:end])) == block
 
 
-@EACH
-def test_a_body_is_rebuilt_and_read_alike_from_any_body_before(written: Written) -> None:
+@IN_EACH_DIALECT
+def test_a_body_is_rebuilt_and_read_alike_after_any_previous_body(written: Written) -> None:
     sent = bodies(written)
     for before in [None, *sent]:
         earlier = read_of(written, before) if before is not None else None
@@ -81,25 +81,25 @@ def test_a_body_is_rebuilt_and_read_alike_from_any_body_before(written: Written)
             assert recipe.assemble(made.pieces, {**held, **dict(reading.contents)}.__getitem__) == body
 
 
-@EACH
-def test_a_body_reads_as_in_no_other_dialect_was_before_it(written: Written) -> None:
+@IN_EACH_DIALECT
+def test_a_previous_body_in_another_dialect_does_not_change_the_reading(written: Written) -> None:
     body = bodies(written)[-1]
     for other in WRITTEN:
         assert read_of(written, body, read_of(other, bodies(other)[-1])) == read_of(written, body)
 
 
-@EACH
-def test_a_client_that_sends_a_reply_back_shows_what_was_recorded(written: Written) -> None:
+@IN_EACH_DIALECT
+def test_a_reply_that_a_client_sends_back_equals_the_recorded_one(written: Written) -> None:
     sent = bodies(written)
-    for said, body, following in zip(replies(), sent, sent[1:], strict=False):
-        recorded = written.dialect.read_reply(json.dumps(written.whole(said)).encode())
+    for reply, body, following in zip(replies(), sent, sent[1:], strict=False):
+        recorded = written.dialect.read_reply(json.dumps(written.whole(reply)).encode())
         content = written.dialect.reply_content(json.loads(recorded.body))
         before = len(read_of(written, body).messages)
         assert transcript.compare_reply(read_of(written, following), before, content) is Echo.SAME
 
 
-@EACH
-def test_another_reply_is_told_from_the_one_that_is_shown(written: Written) -> None:
+@IN_EACH_DIALECT
+def test_a_different_reply_is_recognized_as_rewritten(written: Written) -> None:
     first, second = bodies(written)[:2]
     other = json.loads(json.dumps(written.whole(Said("Something else."))))
     content = written.dialect.reply_content(other)
@@ -107,28 +107,28 @@ def test_another_reply_is_told_from_the_one_that_is_shown(written: Written) -> N
     assert transcript.compare_reply(read_of(written, second), before, content) is Echo.REWRITTEN
 
 
-@EACH
-@pytest.mark.parametrize("said", replies())
-def test_a_streamed_reply_says_what_the_same_reply_says_whole(written: Written, said: Said) -> None:
-    whole = written.dialect.read_reply(json.dumps(written.whole(said)).encode())
+@IN_EACH_DIALECT
+@pytest.mark.parametrize("reply", replies())
+def test_a_streamed_reply_equals_the_same_reply_unstreamed(written: Written, reply: Said) -> None:
+    whole = written.dialect.read_reply(json.dumps(written.whole(reply)).encode())
     streamed = written.dialect.reader()
-    for line in written.stream(said).decode().splitlines():
+    for line in written.stream(reply).decode().splitlines():
         data = line.removeprefix("data: ")
         if data != line and data != "[DONE]":
             streamed.take(json.loads(data))
-    found = streamed.result()
-    assert found.complete
+    result = streamed.result()
+    assert result.complete
     assert whole.complete
-    contents = [written.dialect.reply_content(json.loads(each.body)) for each in (found, whole)]
+    contents = [written.dialect.reply_content(json.loads(recorded.body)) for recorded in (result, whole)]
     assert contents[0] == contents[1]
-    assert tokens_of(found.usage) == tokens_of(whole.usage) == Tokens(input=12, read=100, output=9)
-    assert found.message_id == whole.message_id
+    assert tokens_of(result.usage) == tokens_of(whole.usage) == Tokens(input=12, read=100, output=9)
+    assert result.message_id == whole.message_id
 
 
-@EACH
-def test_the_blocks_of_a_reply_stand_where_their_ranges_say(written: Written) -> None:
-    for said in replies():
-        body = json.dumps(written.whole(said)).encode()
+@IN_EACH_DIALECT
+def test_the_blocks_of_a_reply_are_at_their_ranges(written: Written) -> None:
+    for reply in replies():
+        body = json.dumps(written.whole(reply)).encode()
         content = written.dialect.reply_content(json.loads(body))
         ranges = written.dialect.reply_ranges(body)
         assert len(content) == len(ranges)
@@ -153,7 +153,7 @@ JSON = st.recursive(
 )
 
 
-@EACH
+@IN_EACH_DIALECT
 @given(elements=st.lists(JSON, max_size=4))
 def test_nothing_that_a_client_sends_breaks_the_reading(written: Written, elements: list[Any]) -> None:
     body = json.dumps({"model": "m", written.dialect.array: elements}).encode()
@@ -164,7 +164,7 @@ def test_nothing_that_a_client_sends_breaks_the_reading(written: Written, elemen
             assert len(read.block_ranges(number)) == len(content or ())
 
 
-@EACH
+@IN_EACH_DIALECT
 @given(reply=JSON)
 def test_nothing_that_a_provider_sends_breaks_the_reading(written: Written, reply: Any) -> None:
     held = reply if isinstance(reply, dict) else {"choices": reply, "output": reply, "usage": reply}
@@ -177,11 +177,11 @@ def test_nothing_that_a_provider_sends_breaks_the_reading(written: Written, repl
     reader.result()
 
 
-def test_what_the_provider_holds_is_no_conversation_to_read() -> None:
-    [responses] = [each for each in WRITTEN if each.dialect.name == "responses"]
+def test_a_history_held_by_the_provider_is_opaque() -> None:
+    [responses] = [written for written in WRITTEN if written.dialect.name == "responses"]
     body = responses.request(TALK)
-    for held in ({"previous_response_id": "resp_0"}, {"conversation": "conv_1"}):
-        assert read_of(responses, json.dumps({**body, **held}).encode()).opaque == "history held by the provider"
+    for reference in ({"previous_response_id": "resp_0"}, {"conversation": "conv_1"}):
+        assert read_of(responses, json.dumps({**body, **reference}).encode()).opaque == "history held by the provider"
     assert read_of(responses, json.dumps({**body, "previous_response_id": None}).encode()).opaque is None
 
 
@@ -193,7 +193,7 @@ def test_a_body_on_the_path_of_another_dialect_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("agent", [None, "a", "chat/x", "responses/main"])
-def test_a_lane_says_its_dialect(agent: str | None) -> None:
+def test_a_lane_names_its_dialect(agent: str | None) -> None:
     for dialect in DIALECTS:
         made = lane_of(dialect, agent)
         assert dialect_of(made) is dialect
@@ -203,8 +203,8 @@ def test_a_lane_says_its_dialect(agent: str | None) -> None:
     assert lane_of(MESSAGES, None) == MAIN
 
 
-def test_codexs_tools_in_the_history_are_the_operators_and_leave_a_conversation() -> None:
-    [responses] = [each for each in WRITTEN if each.dialect.name == "responses"]
+def test_codexs_tools_in_the_history_belong_to_the_system_and_the_rest_is_a_conversation() -> None:
+    [responses] = [written for written in WRITTEN if written.dialect.name == "responses"]
     body = responses.request(TALK)
     del body["tools"]
     named = [
@@ -212,13 +212,13 @@ def test_codexs_tools_in_the_history_are_the_operators_and_leave_a_conversation(
         {"name": "wait"},
     ]
     body["input"].insert(0, {"type": "additional_tools", "role": "developer", "tools": named})
-    heard = speaker([("user-agent", "codex_exec/0.169.0"), ("session-id", "s"), ("thread-id", "t")])
-    read = transcript.read(json.dumps(body).encode(), lane=lane_of(responses.dialect, heard.agent_id)).transcript
+    client = speaker([("user-agent", "codex_exec/0.169.0"), ("session-id", "s"), ("thread-id", "t")])
+    read = transcript.read(json.dumps(body).encode(), lane=lane_of(responses.dialect, client.agent_id)).transcript
     assert (read.offering, read.fields.has_tools, read.fields.tool_names) == (0, True, ("exec", "wait"))
     assert json.loads(read.tools) == named
     assert read.opaque is None
     assert read.messages[0].role == "system"
-    caller = identify(heard, read)
+    caller = identify(client, read)
     assert (caller.external_id, caller.kind, caller.lane) == ("s", RequestKind.TURN, "responses/agent:t")
 
 
@@ -233,9 +233,7 @@ def test_codexs_tools_in_the_history_are_the_operators_and_leave_a_conversation(
         ({"type": "message", "role": "developer", "tools": [{"name": "look"}]}, False),
     ],
 )
-def test_tools_are_offered_by_an_operators_item_of_their_own_that_holds_some(
-    item: dict[str, object], offers: bool
-) -> None:
+def test_tools_are_offered_only_by_a_developer_item_with_a_list_of_tools(item: dict[str, object], offers: bool) -> None:
     raw = json.dumps({"model": "m", "input": [{"role": "system", "content": "Hi."}, item, {"role": "user"}]}).encode()
     read = transcript.read(raw, lane="responses/main").transcript
     assert read.fields.has_tools is offers
@@ -246,7 +244,7 @@ def test_tools_are_offered_by_an_operators_item_of_their_own_that_holds_some(
     )
 
 
-def test_a_change_of_the_reasoning_effort_is_no_word_of_the_models() -> None:
+def test_a_change_of_the_reasoning_effort_is_not_a_message_of_the_model() -> None:
     items = [{"role": "user", "content": "Hi."}, {"type": "configuration_update", "reasoning": {"effort": "low"}}]
     read = transcript.read(json.dumps({"model": "m", "input": items}).encode(), lane="responses/main").transcript
     assert [message.role for message in read.messages] == ["user", "system"]
@@ -256,7 +254,7 @@ def test_a_change_of_the_reasoning_effort_is_no_word_of_the_models() -> None:
 @pytest.mark.parametrize(
     "item", ["hi", 7, None, [], {}, {"type": "reasoning", "summary": 7}, {"type": "message", "content": 7}]
 )
-def test_an_item_that_makes_no_sense_is_read_and_its_caller_told_all_the_same(item: object) -> None:
+def test_a_malformed_item_is_read_and_its_caller_identified(item: object) -> None:
     raw = json.dumps({"model": "m", "input": [item, item]}).encode()
     read = transcript.read(raw, lane="responses/main").transcript
     assert identify(speaker(()), read).kind in RequestKind
@@ -280,7 +278,7 @@ def test_an_item_that_makes_no_sense_is_read_and_its_caller_told_all_the_same(it
         ({}, None, None),
     ],
 )
-def test_cached_tokens_are_read_under_each_name_and_what_is_not_reported_is_left_out(
+def test_cached_tokens_are_read_under_every_name_and_unreported_counts_are_omitted(
     reported: dict[str, object], read: int | None, written: int | None
 ) -> None:
     usage = usage_of({"prompt_tokens": 1_000, "completion_tokens": 5, **reported})
@@ -289,8 +287,8 @@ def test_cached_tokens_are_read_under_each_name_and_what_is_not_reported_is_left
     assert usage.get("cache_creation_input_tokens") == written
 
 
-def test_the_service_tier_beside_a_usage_is_part_of_it() -> None:
+def test_the_service_tier_of_a_reply_is_added_to_its_usage() -> None:
     for dialect in ("chat", "responses"):
-        [written] = [each for each in WRITTEN if each.dialect.name == dialect]
+        [written] = [written for written in WRITTEN if written.dialect.name == dialect]
         whole = {**written.whole(replies()[0]), "service_tier": "flex"}
         assert written.dialect.read_reply(json.dumps(whole).encode()).usage["service_tier"] == "flex"

@@ -1,4 +1,4 @@
-"""What is recorded of an error holds no key that the request brought, and none that has the shape of one."""
+"""A recorded error contains neither a key of the request nor anything that has the shape of a key."""
 
 import json
 from base64 import b64encode, urlsafe_b64encode
@@ -15,32 +15,32 @@ SHAPED = "sk-ant-api03-abcdefghijklmnopqrst"
 
 
 def error(message: str) -> Reply:
-    said: dict[str, Any] = {"type": "error", "error": {"type": "authentication_error", "message": message}}
-    return describe(said, as_json(said), complete=True)
+    body: dict[str, Any] = {"type": "error", "error": {"type": "authentication_error", "message": message}}
+    return describe(body, as_json(body), complete=True)
 
 
-def test_the_keys_of_a_body_are_what_is_withheld_of_it() -> None:
+def test_the_keys_of_a_body_are_its_withheld_parts() -> None:
     raw = json.dumps({"mcp_servers": [{"authorization_token": KEY}], "messages": []}).encode()
     assert keys_in_body(raw, MESSAGES) == {KEY}
 
 
-def test_the_keys_of_a_body_in_utf_16_are_known_by_their_letters() -> None:
+def test_the_keys_of_a_body_in_utf_16_are_returned_without_zero_bytes() -> None:
     raw = json.dumps({"mcp_servers": [{"authorization_token": KEY}], "messages": []}).encode("utf-16")
     assert keys_in_body(raw, MESSAGES) == {KEY}
 
 
-@pytest.mark.parametrize("said", [f"invalid x-api-key: {KEY}", f"{KEY}{KEY}", f"you sent '{SHAPED}'"])
-def test_a_key_that_an_error_quotes_is_masked_letter_by_letter(said: str) -> None:
-    kept = without(error(said), {KEY}, status=401)
+@pytest.mark.parametrize("quoted", [f"invalid x-api-key: {KEY}", f"{KEY}{KEY}", f"you sent '{SHAPED}'"])
+def test_a_quoted_key_is_masked_byte_by_byte(quoted: str) -> None:
+    kept = without(error(quoted), {KEY}, status=401)
     assert KEY.encode() not in kept.body
     assert SHAPED.encode() not in kept.body
-    assert len(kept.body) == len(error(said).body)
+    assert len(kept.body) == len(error(quoted).body)
     assert json.loads(kept.body)["error"]["type"] == "authentication_error"
 
 
 def in_json(text: str) -> str:
-    """Each second letter as JSON may write it."""
-    return "".join(f"\\u{ord(each):04x}" if at % 2 else each for at, each in enumerate(text))
+    """Write every second character as a JSON escape."""
+    return "".join(f"\\u{ord(letter):04x}" if at % 2 else letter for at, letter in enumerate(text))
 
 
 WRITTEN = {
@@ -58,45 +58,45 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("way", WRITTEN)
-def test_a_key_is_found_however_an_error_writes_it(way: str) -> None:
+def test_a_key_is_found_in_every_encoding(way: str) -> None:
     body = f'{{"error": {{"type": "x", "message": "é\\n\\"bad\\" {WRITTEN[way]} \\u00e9."}}}}'.encode()
-    said = describe(json.loads(body), body, complete=True)
-    kept = without(said, {KEY, "a/key/with+slashes/in-it"}, status=400).body
+    reply = describe(json.loads(body), body, complete=True)
+    kept = without(reply, {KEY, "a/key/with+slashes/in-it"}, status=400).body
     assert len(kept) == len(body)
     message = json.loads(kept)["error"]["message"]
     assert (message[:8], message[-3:]) == ('é\n"bad" ', " é.")
-    assert sum(each.isalnum() for each in message[8:-3].removeprefix("?key=").removesuffix("&x=%20")) <= 12
+    assert sum(letter.isalnum() for letter in message[8:-3].removeprefix("?key=").removesuffix("&x=%20")) <= 12
 
 
-def test_a_key_is_masked_to_its_end_wherever_it_stands() -> None:
+def test_a_key_is_masked_completely_after_any_text() -> None:
     for before in ("", "a" * 21, "%41" * 5, "é"):
         assert without_in_text(f"{before}{KEY * 2}.", {KEY}) == f"{before}{'*' * len(KEY) * 2}."
 
 
-def test_a_key_that_is_quoted_in_utf_16_is_masked_with_its_zeros() -> None:
+def test_a_key_quoted_in_utf_16_is_masked_with_its_zero_bytes() -> None:
     wide = KEY.encode("utf-16-le").decode()
     assert without_in_text(f"<{wide}>", {KEY}) == f"<{'*' * len(wide)}>"
 
 
-def test_a_key_that_a_body_writes_with_escapes_is_found_as_it_was_and_as_it_is() -> None:
+def test_a_key_with_escapes_in_the_body_is_found_with_and_without_them() -> None:
     (key,) = keys_in_body(b'{"x_token": "one\\/two\\/three", "messages": []}', MESSAGES)
-    for said in ("one/two/three", "one\\/two\\/three"):
-        assert without_in_text(f"<{said}>", {key}) == f"<{'*' * len(said)}>"
+    for quoted in ("one/two/three", "one\\/two\\/three"):
+        assert without_in_text(f"<{quoted}>", {key}) == f"<{'*' * len(quoted)}>"
 
 
-def test_the_beginning_of_a_key_is_masked_as_far_as_it_goes() -> None:
+def test_a_prefix_of_a_key_is_masked_to_its_end() -> None:
     kept = without(error("bad key abcdefghijklmnopqrst..."), {"abcdefghijklmnopqrstuvwxyz"}, status=401)
     assert json.loads(kept.body)["error"]["message"] == f"bad key {'*' * 20}..."
 
 
-def test_a_reply_that_is_no_error_stays_as_it_is() -> None:
-    said = {"id": "msg", "type": "message", "content": [{"type": "text", "text": f"{KEY} {SHAPED}"}]}
-    reply = describe(said, as_json(said), complete=True)
+def test_a_reply_that_is_not_an_error_is_unchanged() -> None:
+    message = {"id": "msg", "type": "message", "content": [{"type": "text", "text": f"{KEY} {SHAPED}"}]}
+    reply = describe(message, as_json(message), complete=True)
     assert without(reply, {KEY}, status=200) is reply
     assert not is_error(200, reply)
 
 
-def test_of_a_reply_that_broke_off_only_the_error_is_searched_for_shapes() -> None:
+def test_only_the_error_of_an_interrupted_reply_is_searched_for_key_shapes() -> None:
     building = ReplyBuilder()
     building.take({"type": "message_start", "message": {"id": "msg", "content": []}})
     building.take({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": SHAPED}})
@@ -106,10 +106,10 @@ def test_of_a_reply_that_broke_off_only_the_error_is_searched_for_shapes() -> No
     assert kept["error"]["message"] == f"for {'*' * len(SHAPED)} and {'*' * len(KEY)}"
 
 
-def test_a_page_of_a_gateway_is_searched_whole() -> None:
+def test_an_error_page_of_a_gateway_is_searched_completely() -> None:
     page = describe({}, f"<h1>502</h1> x-api-key: {SHAPED}".encode(), complete=True)
     assert SHAPED.encode() not in without(page, (), status=502).body
 
 
-def test_a_line_of_ours_is_masked_in_the_same_way() -> None:
+def test_a_message_of_the_proxy_is_masked_in_the_same_way() -> None:
     assert without_in_text(f"é {KEY} {SHAPED}", {KEY}) == f"é {'*' * len(KEY)} {'*' * len(SHAPED)}"

@@ -1,4 +1,4 @@
-"""Laws of histories upstream, in every dialect: they only grow, and calls and results stay together at any cut."""
+"""Laws of histories sent upstream, in every dialect: they only grow, and no cut separates calls from their results."""
 
 import json
 from typing import Any
@@ -25,12 +25,12 @@ rounds = st.lists(st.lists(kinds, min_size=1, max_size=4, unique=True), min_size
 echoes = st.sampled_from(["same", "same", "same", "cut", "absent", "rewritten"])
 turns = st.lists(st.tuples(rounds, echoes, st.integers(0, 9)), min_size=1, max_size=5)
 
-by_dialect = pytest.mark.parametrize("written", WRITTEN, ids=lambda each: each.dialect.name)
+by_dialect = pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
 
 
 @attrs.define
 class Conversation:
-    """A client in a dialect, and what goes upstream for it."""
+    """A client in a dialect, and the history that is sent upstream for it."""
 
     written: Written
     client: list[bytes] = attrs.field(factory=list)
@@ -43,7 +43,7 @@ class Conversation:
         return self.written.dialect
 
     def ask(self, text: str) -> list[bytes]:
-        """What goes for one more message of the user's; whether it only grew is checked."""
+        """Send one more user message and return what goes upstream; checks that the history only grew."""
         request = self.written.request([Exchange(text, [])])
         self.client.append(as_json(request[self.dialect.array][-1]))
         if self.history is None:
@@ -60,15 +60,15 @@ class Conversation:
         return list(self.history.messages)
 
     def reply(self, rounds: list[list[str]]) -> list[Said]:
-        """A reply of these rounds; what of each the client sees."""
+        """Add a reply of these rounds; return what the client sees of each."""
         assert self.history is not None
         seen = []
         for number, kinds in enumerate(rounds):
-            said, results = self.round(kinds)
-            native = self.written.whole(said)
+            reply, results = self.round(kinds)
+            native = self.written.whole(reply)
             content = tuple(self.dialect.reply_content(native))
             self.history = self.history.add_round(1, Round(content, results, native))
-            seen.append(attrs.evolve(said, calls=[each for each in said.calls if each.name != QUERY]))
+            seen.append(attrs.evolve(reply, calls=[call for call in reply.calls if call.name != QUERY]))
             if number + 1 == len(rounds) or not results or "own" in kinds:
                 break
             sent = self.history.next_round(1, NAMES)
@@ -91,9 +91,9 @@ class Conversation:
         return Said(text, "Hm." if "thought" in kinds else "", made), results
 
     def show(self, seen: list[Said], how: str) -> None:
-        """The client goes on from the reply as it saw it, or as it makes of it."""
-        text = "".join(each.text for each in seen)
-        whole = Said(text, "", [call for each in seen for call in each.calls])
+        """Let the client continue with the reply as it saw it, or as it changed it."""
+        text = "".join(reply.text for reply in seen)
+        whole = Said(text, "", [call for reply in seen for call in reply.calls])
         match how:
             case "absent":
                 return
@@ -103,21 +103,21 @@ class Conversation:
                 whole = attrs.evolve(whole, text="Something else.")
         if not (whole.text or whole.calls):
             whole = Said("(no content)")
-        parts = seen if self.dialect.splits_replies and how == "same" and any(map(_says, seen)) else [whole]
+        parts = seen if self.dialect.splits_replies and how == "same" and any(map(_has_content, seen)) else [whole]
         request = self.written.request([Exchange("?", parts)])
         if self.dialect.name == "messages" and how == "same":
-            said = [block for each in seen for block in self.blocks(each)] or self.blocks(whole)
-            request["messages"][1]["content"] = said
+            content = [block for reply in seen for block in self.blocks(reply)] or self.blocks(whole)
+            request["messages"][1]["content"] = content
         items = request[self.dialect.array]
-        begin = next(number for number, each in enumerate(items) if each.get("role") == "assistant" or _is_call(each))
+        begin = next(number for number, item in enumerate(items) if item.get("role") == "assistant" or _is_call(item))
         self.client += map(as_json, items[begin:])
 
-    def blocks(self, said: Said) -> list[Json]:
-        return self.dialect.reply_content(self.written.whole(said))
+    def blocks(self, reply: Said) -> list[Json]:
+        return self.dialect.reply_content(self.written.whole(reply))
 
 
-def _says(said: Said) -> bool:
-    return bool(said.text or said.calls)
+def _has_content(reply: Said) -> bool:
+    return bool(reply.text or reply.calls)
 
 
 def _is_call(item: Json) -> bool:
@@ -125,8 +125,8 @@ def _is_call(item: Json) -> bool:
 
 
 def assert_paired(dialect: Dialect, elements: tuple[bytes, ...] | list[bytes]) -> None:
-    """Each call has its result before anybody else speaks, and each result its call, but for calls that wait at the
-    very end.
+    """Assert that each call is followed by its result before any other message, and that each result has its call; only
+    calls at the very end may be unanswered.
     """
     waiting: set[object] = set()
     for element in elements:
@@ -144,11 +144,11 @@ def assert_paired(dialect: Dialect, elements: tuple[bytes, ...] | list[bytes]) -
 @by_dialect
 @given(turns)
 @examples(60)
-def test_what_goes_upstream_only_grows_and_keeps_calls_and_results_together(
+def test_the_history_upstream_only_grows_and_keeps_calls_with_their_results(
     written: Written, turns: list[tuple[list[list[str]], str, int]]
 ) -> None:
-    """Whatever a client shows of a reply of several rounds; and a history that is cut behind any of the client's
-    elements goes on as it was sent.
+    """Whatever a client shows of a reply of several rounds. A history that is cut after any of the client's elements
+    continues as it was sent.
     """
     conversation = Conversation(written)
     for number, (rounds, echo, cut) in enumerate(turns):
@@ -162,7 +162,7 @@ def test_what_goes_upstream_only_grows_and_keeps_calls_and_results_together(
 
 
 def _may_end(conversation: Conversation, at: int) -> bool:
-    """Whether a client may go back to here: no call of its own waits for a result."""
+    """Return whether a client may go back to here: none of its own calls is waiting for a result."""
     last = conversation.dialect.read_message(json.loads(conversation.client[at - 1]))
     behind = conversation.client[at : at + 1]
     following = conversation.dialect.read_message(json.loads(behind[0])) if behind else {"content": []}
@@ -172,8 +172,8 @@ def _may_end(conversation: Conversation, at: int) -> bool:
 
 
 @by_dialect
-def test_rounds_that_are_shown_whole_go_upstream_as_they_came(written: Written) -> None:
-    """With what the hidden calls got, so that the provider's cache holds all of it."""
+def test_completely_shown_rounds_are_sent_verbatim(written: Written) -> None:
+    """With the results of the hidden calls, so that the provider's cache covers all of it."""
     conversation = Conversation(written)
     conversation.ask("What was it?")
     seen = conversation.reply([["thought", "text", "hidden"], ["text", "own", "hidden"]])
@@ -187,7 +187,7 @@ def test_rounds_that_are_shown_whole_go_upstream_as_they_came(written: Written) 
 
 
 @by_dialect
-def test_what_a_client_hides_nothing_of_goes_as_it_says_it(written: Written) -> None:
+def test_a_reply_without_hidden_calls_is_sent_as_the_client_shows_it(written: Written) -> None:
     conversation = Conversation(written)
     conversation.ask("What was it?")
     conversation.show(conversation.reply([["text", "own"]]), "same")
@@ -197,7 +197,7 @@ def test_what_a_client_hides_nothing_of_goes_as_it_says_it(written: Written) -> 
 
 
 @by_dialect
-def test_a_tool_is_offered_in_the_dialects_own_shape_and_read_as_ours(written: Written) -> None:
+def test_an_offered_tool_has_the_dialects_shape_and_its_name_is_read_back(written: Written) -> None:
     tool = {"name": QUERY, "description": "Ask.", "input_schema": {"type": "object", "properties": {}}}
     dialect = written.dialect
     request = written.request([Exchange("?", [])])
@@ -206,7 +206,7 @@ def test_a_tool_is_offered_in_the_dialects_own_shape_and_read_as_ours(written: W
 
 
 @by_dialect
-def test_a_text_of_ours_stands_behind_what_the_user_says(written: Written) -> None:
+def test_an_added_text_follows_the_users_message(written: Written) -> None:
     dialect = written.dialect
     asked = as_json(written.request([Exchange("What was it?", [])])[dialect.array][-1])
     element = dialect.history.begin([asked], keep_thinking=True).messages[0]

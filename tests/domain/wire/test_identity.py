@@ -1,4 +1,4 @@
-"""Who is speaking: headers first, then small fields and texts; every captured request is recognised."""
+"""Identifying clients: headers first, then small fields and texts; every captured request is recognized."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -19,14 +19,14 @@ TOOLS = [{"name": "bash"}]
 
 
 def identified(headers: Iterable[tuple[str, str]], transcript: Transcript) -> Caller:
-    """Who sent a request with these headers."""
-    heard = speaker(headers)
-    lane = lane_of(transcript.dialect, heard.agent_id)
-    return identity.identify(heard, read(transcript.raw, lane=lane).transcript)
+    """Identify the sender of a request with these headers."""
+    client_headers = speaker(headers)
+    lane = lane_of(transcript.dialect, client_headers.agent_id)
+    return identity.identify(client_headers, read(transcript.raw, lane=lane).transcript)
 
 
 def request(*texts: str, tools: bool = True, **members: Any) -> Transcript:
-    """A request whose messages alternate between user and assistant."""
+    """Return a request whose messages alternate between user and assistant."""
     roles = ("user", "assistant")
     messages = [{"role": roles[i % 2], "content": text} for i, text in enumerate(texts)]
     return read(dumps({"messages": messages, **({"tools": TOOLS} if tools else {}), **members})).transcript
@@ -43,8 +43,8 @@ def request(*texts: str, tools: bool = True, **members: Any) -> Transcript:
     ],
 )
 def test_the_client_and_its_version_are_in_the_user_agent(user_agent: str, client: str, version: str | None) -> None:
-    found = identity.speaker([("user-agent", user_agent)])
-    assert (found.client, found.version) == (client, version)
+    client_headers = identity.speaker([("user-agent", user_agent)])
+    assert (client_headers.client, client_headers.version) == (client, version)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_the_client_and_its_version_are_in_the_user_agent(user_agent: str, clien
         ("curl/9.0.0", False),
     ],
 )
-def test_only_a_client_that_was_seen_to_reads_its_window_from_iterations(user_agent: str, reads: bool) -> None:
+def test_only_clients_observed_to_do_so_read_the_context_size_from_iterations(user_agent: str, reads: bool) -> None:
     assert identity.speaker([("user-agent", user_agent)]).reads_iterations is reads
 
 
-def test_our_own_header_goes_before_all_others() -> None:
+def test_the_proxys_own_header_has_priority() -> None:
     headers = [CLAUDE, ("X-Claude-Code-Session-Id", "theirs"), ("X-Mnemosyne-Session", "ours")]
     assert identified(headers, request("a")).external_id == "ours"
 
@@ -79,20 +79,20 @@ def test_claude_code_names_its_session_in_a_header_or_in_its_metadata() -> None:
 
 
 @pytest.mark.parametrize("user_id", ["", "plain", "[]", '{"session_id":7}', "[" * 100_000])
-def test_metadata_without_a_session_is_passed_over(user_id: str) -> None:
+def test_metadata_without_a_session_is_ignored(user_id: str) -> None:
     assert identified([CLAUDE], request("a", metadata={"user_id": user_id})).external_id is None
 
 
 def test_a_sub_agent_of_opencode_belongs_to_the_calling_session() -> None:
     headers = [OPENCODE, ("x-session-id", "child"), ("x-parent-session-id", "parent")]
-    found = identified(headers, request("a"))
-    assert (found.external_id, found.parent_external_id, found.agent_id) == ("parent", "parent", "child")
-    assert found.lane == "agent:child"
+    caller = identified(headers, request("a"))
+    assert (caller.external_id, caller.parent_external_id, caller.agent_id) == ("parent", "parent", "child")
+    assert caller.lane == "agent:child"
 
 
-def test_a_sub_agent_of_claude_code_has_the_same_session_and_a_lane_of_its_own() -> None:
-    found = identified([CLAUDE, ("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")], request("a"))
-    assert (found.external_id, found.agent_id, found.lane) == ("s", "a", "agent:a")
+def test_a_sub_agent_of_claude_code_shares_the_session_and_has_its_own_lane() -> None:
+    caller = identified([CLAUDE, ("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")], request("a"))
+    assert (caller.external_id, caller.agent_id, caller.lane) == ("s", "a", "agent:a")
 
 
 @pytest.mark.parametrize(
@@ -111,25 +111,25 @@ def test_a_sub_agent_of_claude_code_has_the_same_session_and_a_lane_of_its_own()
         (("x", "y"), ["CRITICAL: Respond with TEXT ONLY"], True, RequestKind.COMPACTION, "main"),
     ],
 )  # fmt: skip
-def test_what_a_request_is_for(
+def test_the_kind_and_lane_of_a_request(
     header: tuple[str, str], texts: list[str], tools: bool, kind: RequestKind, lane: str
 ) -> None:
-    found = identified([header], request(*texts, tools=tools))
-    assert (found.kind, found.lane) == (kind, lane)
+    caller = identified([header], request(*texts, tools=tools))
+    assert (caller.kind, caller.lane) == (kind, lane)
 
 
-def test_a_context_summarisation_agent_is_known_by_its_system_prompt() -> None:
-    found = identified([OPENCODE], request("x", tools=False, system="You are a context summarization agent. Go."))
-    assert found.kind is RequestKind.COMPACTION
+def test_a_context_summarization_agent_is_recognized_by_its_system_prompt() -> None:
+    caller = identified([OPENCODE], request("x", tools=False, system="You are a context summarization agent. Go."))
+    assert caller.kind is RequestKind.COMPACTION
 
 
-def test_codex_summarises_by_a_text_and_goes_on_behind_what_its_user_said_before() -> None:
-    """Seen with 0.169.0: the same prompts again, then the summary, then what the window goes on with."""
+def test_codexs_compaction_and_its_successor_are_recognized() -> None:
+    """Seen with 0.169.0: the same prompts again, then the summary, then the rest of the context."""
     codex = ("user-agent", "codex_exec/0.169.0 (Debian 12.0.0; x86_64) unknown")
 
     def asked(*items: tuple[str, str], tools: bool = True) -> RequestKind:
-        said = [{"role": role, "content": [{"type": "input_text", "text": text}]} for role, text in items]
-        body = {"input": said, **({"tools": [{"type": "function", "name": "exec_command"}]} if tools else {})}
+        items_sent = [{"role": role, "content": [{"type": "input_text", "text": text}]} for role, text in items]
+        body = {"input": items_sent, **({"tools": [{"type": "function", "name": "exec_command"}]} if tools else {})}
         return identified([codex], read(dumps(body), lane="responses/main").transcript).kind
 
     opening = [("developer", "You are Codex."), ("user", "<environment_context>"), ("user", "Which colour?")]
@@ -141,7 +141,7 @@ def test_codex_summarises_by_a_text_and_goes_on_behind_what_its_user_said_before
     assert asked(*opening, ("assistant", "Teal."), summary) is RequestKind.TURN
 
 
-def test_a_trigger_asks_for_a_compaction_and_what_it_makes_begins_a_window() -> None:
+def test_a_compaction_trigger_and_a_history_that_begins_with_its_result_are_recognized() -> None:
     def asked(*items: dict[str, Any]) -> RequestKind:
         body = {"input": list(items), "tools": [{"type": "function", "name": "exec_command"}]}
         return identified([], read(dumps(body), lane="responses/main").transcript).kind
@@ -154,31 +154,31 @@ def test_a_trigger_asks_for_a_compaction_and_what_it_makes_begins_a_window() -> 
     assert asked() is RequestKind.TURN
 
 
-def test_a_request_for_a_title_is_known_by_its_schema() -> None:
-    found = identified([CLAUDE], request("x", tools=False, output_config={"format": {"type": "json_schema"}}))
-    assert (found.kind, found.lane) == (RequestKind.TITLE, "side")
+def test_a_title_request_is_recognized_by_its_schema() -> None:
+    caller = identified([CLAUDE], request("x", tools=False, output_config={"format": {"type": "json_schema"}}))
+    assert (caller.kind, caller.lane) == (RequestKind.TITLE, "side")
 
 
-def test_a_compaction_is_known_by_where_the_marker_is_should_its_text_change() -> None:
+def test_a_compaction_with_another_text_is_recognized_by_its_marker() -> None:
     marked = [{"type": "text", "text": "b", "cache_control": MARKER}]
     messages = [
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": marked},
         {"role": "user", "content": "Sum up."},
     ]
-    found = identified([CLAUDE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
-    assert found.kind is RequestKind.COMPACTION
+    caller = identified([CLAUDE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
+    assert caller.kind is RequestKind.COMPACTION
     turn = identified([OPENCODE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
     assert turn.kind is RequestKind.TURN
 
 
 def captured() -> dict[str, tuple[Caller, Transcript]]:
-    found = {}
+    requests = {}
     for name, capture in recorded.captures():
         transcript = read(dumps(capture["body"])).transcript
         headers = [(header, value) for header, value in capture["headers"]]
-        found[name] = (identified(headers, transcript), transcript)
-    return found
+        requests[name] = (identified(headers, transcript), transcript)
+    return requests
 
 
 SEVERAL_PROCESSES = {
@@ -188,7 +188,7 @@ SEVERAL_PROCESSES = {
     "cc-turn5-after-compact": "cc-turn1",
     "oc-turn2": "oc-turn1",
 }
-"""Runs that went on with the session of another: --continue, --resume and opencode's --session."""
+"""Runs that continued the session of another: --continue, --resume and opencode's --session."""
 
 KINDS = {
     "cc-pty/0003": RequestKind.TITLE,
@@ -211,7 +211,7 @@ KINDS = {
 """The captured requests that are not plain turns."""
 
 REWROTE = {"cc-turn5-after-compact/0003", "oc-x-e400long/0005", "cc-x-stop_mismatch/0004", "cc-x-stop_mismatch/0005"}
-"""Histories that begin anew: after a compaction, and Claude Code's retry with a notice in the first message."""
+"""Histories that start over: after a compaction, and Claude Code's retry with a notice in the first message."""
 
 
 def test_every_captured_run_is_one_session_and_every_session_one_run() -> None:
@@ -237,7 +237,7 @@ def test_every_captured_request_is_of_the_expected_kind_and_lane() -> None:
             assert caller.lane == f"agent:{caller.agent_id}"
         else:
             assert caller.lane == ("side" if kind in (RequestKind.TITLE, RequestKind.SIDE) else "main")
-    assert [len(found) for found in lanes.values()] == [1, 1], "one agent branch in each run"
+    assert [len(names) for names in lanes.values()] == [1, 1], "one agent branch in each run"
 
 
 def test_every_captured_turn_extends_the_chain_of_its_lane() -> None:
@@ -254,24 +254,24 @@ def test_every_captured_turn_extends_the_chain_of_its_lane() -> None:
 
 
 def test_a_captured_compaction_shares_all_but_the_message_it_was_appended_to() -> None:
-    found = captured()
-    main, compaction = found["cc-turn3-resume/0005"][1], found["cc-turn4-compact/0003"][1]
+    requests = captured()
+    main, compaction = requests["cc-turn3-resume/0005"][1], requests["cc-turn4-compact/0003"][1]
     assert compaction.count_shared(main) == len(main.messages) - 1
 
 
-def test_a_key_in_a_header_that_names_the_session_is_never_kept_and_still_names_it() -> None:
-    heard = speaker([("X-Session-Id", "sk-ant-CANARY"), ("X-Claude-Code-Agent-Id", "Bearer CANARY")])
-    assert "CANARY" not in repr(heard)
-    assert heard == speaker([("x-session-id", "sk-ant-CANARY"), ("x-claude-code-agent-id", "Bearer CANARY")])
-    assert heard.external_id != speaker([("x-session-id", "sk-ant-OTHER")]).external_id
+def test_a_key_in_a_session_header_is_stored_only_as_its_hash() -> None:
+    client_headers = speaker([("X-Session-Id", "sk-ant-CANARY"), ("X-Claude-Code-Agent-Id", "Bearer CANARY")])
+    assert "CANARY" not in repr(client_headers)
+    assert client_headers == speaker([("x-session-id", "sk-ant-CANARY"), ("x-claude-code-agent-id", "Bearer CANARY")])
+    assert client_headers.external_id != speaker([("x-session-id", "sk-ant-OTHER")]).external_id
 
 
-def test_whatever_looks_like_a_key_or_is_the_request_s_own_names_no_session() -> None:
+def test_a_session_name_that_looks_like_a_key_or_contains_the_requests_key_is_hashed() -> None:
     own = ("X-Api-Key", "a-gateway-s-own-key")
     for secret in ("ghp_CANARYabcdefghijklmnopqrstuvwxyz0123", "a-gateway-s-own-key", "session a-gateway-s-own-key"):
-        heard = speaker([("X-Session-Id", secret), own])
-        assert (heard.external_id or "").startswith("hidden:")
-        assert heard == speaker([("X-Session-Id", secret), own])
+        client_headers = speaker([("X-Session-Id", secret), own])
+        assert (client_headers.external_id or "").startswith("hidden:")
+        assert client_headers == speaker([("X-Session-Id", secret), own])
     assert speaker([("X-Session-Id", "plain"), own]).external_id == "plain"
 
 
@@ -280,7 +280,7 @@ def test_a_key_in_the_metadata_names_a_session_only_by_its_hash() -> None:
     assert (identified([], asked).external_id or "").startswith("hidden:")
 
 
-def test_a_key_without_a_shape_names_no_session_either_if_the_request_shows_it() -> None:
+def test_a_session_name_equal_to_the_requests_shapeless_key_is_hashed() -> None:
     asked = request("hi", metadata={"user_id": '{"session_id": "a-gateway-s-own-key"}'})
     assert identified([], asked).external_id == "a-gateway-s-own-key"
     keys = frozenset({"a-gateway-s-own-key"})
@@ -304,7 +304,7 @@ OAUTH, KEY = "sk-ant-oat01-" + 20 * "a", "sk-ant-api03-" + 20 * "b"
         ([("Authorization", "Bearer ")], None),
     ],
 )
-def test_of_a_credential_its_kind_is_heard_and_nothing_else(headers: list[tuple[str, str]], kind: str | None) -> None:
-    heard = speaker(headers)
-    assert heard.credential == kind
-    assert not any(part in repr(heard) for part in (OAUTH, KEY, "t0ken", "dXNl"))
+def test_only_the_kind_of_a_credential_is_kept(headers: list[tuple[str, str]], kind: str | None) -> None:
+    client_headers = speaker(headers)
+    assert client_headers.credential == kind
+    assert not any(part in repr(client_headers) for part in (OAUTH, KEY, "t0ken", "dXNl"))

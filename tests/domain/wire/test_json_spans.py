@@ -1,4 +1,4 @@
-"""The lexer finds the same boundaries as a JSON parser, and answers any bytes with a value."""
+"""The lexer finds the same boundaries as a JSON parser and returns a value for any bytes."""
 
 import json
 from typing import Any
@@ -41,17 +41,17 @@ def test_elements_are_where_a_parser_finds_them(value: list[Any], layout: Any) -
 
 
 @given(st.lists(json_values, max_size=5) | json_values, st.dictionaries(st.text(), json_values, max_size=3), layouts)
-def test_the_elements_of_an_array_that_is_asked_for_are_found_with_the_members(
+def test_the_elements_of_a_requested_array_are_returned_with_the_members(
     asked: Any, others: dict[str, Any], layout: Any
 ) -> None:
     raw = written({**others, "asked": asked, "last": 1}, layout, True)
     plain, found = json_spans.members(raw), json_spans.members(raw, array="asked")
     assert plain is not None
     assert found is not None
-    assert [attrs.evolve(each, elements=None) for each in found] == list(plain)
-    for each in found:
-        wanted = json_spans.elements(raw, each.value_start) if each.key == "asked" else None
-        assert each.elements == wanted
+    assert [attrs.evolve(member, elements=None) for member in found] == list(plain)
+    for member in found:
+        wanted = json_spans.elements(raw, member.value_start) if member.key == "asked" else None
+        assert member.elements == wanted
 
 
 def literals(value: Any) -> list[str]:
@@ -71,7 +71,7 @@ def test_long_literals_are_all_found_and_only_those(value: Any, layout: Any) -> 
 
 
 @given(st.binary(max_size=200) | st.text('{}[]":,\\ a', max_size=60).map(str.encode))
-def test_any_bytes_are_answered_with_a_value(raw: bytes) -> None:
+def test_no_bytes_raise(raw: bytes) -> None:
     json_spans.members(raw)
     json_spans.elements(raw, 0)
     json_spans.value_end(raw, 0)
@@ -87,7 +87,7 @@ def test_any_bytes_are_answered_with_a_value(raw: bytes) -> None:
     "raw",
     [b"", b"[]", b'"{}"', b"\xef\xbb\xbf{}", b"{", b'{"a"', b'{"a":', b'{"a":1', b'{"a":1,}', b'{,"a":1}', b"{a:1}"],
 )
-def test_what_is_no_whole_object_has_no_members(raw: bytes) -> None:
+def test_an_incomplete_object_has_no_members(raw: bytes) -> None:
     assert json_spans.members(raw) is None
 
 
@@ -103,7 +103,7 @@ def test_invalid_utf8_in_a_value_does_not_matter() -> None:
     assert [member.key for member in found] == ["a", "b"]
 
 
-def test_one_line_of_five_megabytes_and_deep_nesting_are_read_in_one_go() -> None:
+def test_five_megabytes_on_one_line_and_deep_nesting_are_read() -> None:
     text = b"ab\\n" * 1_250_000
     raw = b'{"a":"' + text + b'","b":' + b"[" * 50_000 + b"]" * 50_000 + b"}"
     found = json_spans.members(raw)
@@ -123,7 +123,7 @@ def test_credentials_are_string_values_of_their_keys_at_any_depth() -> None:
     assert [raw[start:end] for start, end in json_spans.credential_literals(raw)] == [b"t1", rb"t\"2", b"t3"]
 
 
-def test_text_that_speaks_of_credentials_is_not_one() -> None:
+def test_text_that_mentions_credentials_is_not_one() -> None:
     raw = json.dumps({"text": 'set {"api_key": "x"}', "required": ["password", "secret"], "secret": ""}).encode()
     assert json_spans.credential_literals(raw) == []
 
@@ -138,13 +138,13 @@ def test_a_credential_is_found_in_broken_json_even_if_it_never_ends() -> None:
     assert [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)] == [b"one", b"tw"]
 
 
-def test_bytes_that_are_no_json_give_up_their_credentials_by_name_and_by_shape() -> None:
+def test_credentials_in_invalid_json_are_found_by_name_and_by_shape() -> None:
     raw = b"api_key=hush&model=m&db-password=a%20b {not json} x-api-key: abcdefgh1 sk-ant-api03-abcdefghijklmnop"
     found = [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)]
     assert found == [b"hush", b"a%20b", b"abcdefgh1", b"sk-ant-api03-abcdefghijklmnop"]
 
 
-def test_elements_and_parts_of_forms_that_are_named_like_credentials_give_them_up() -> None:
+def test_xml_elements_and_form_parts_with_credential_names_are_credentials() -> None:
     raw = (
         b'<r><apiKey kind="x">one</apiKey><model>m</model></r> --b\r\n'
         b'content-disposition: form-data; name="password"\r\ncontent-type: text/plain\r\n\r\ntwo\r\n--b\r\n'
@@ -153,7 +153,7 @@ def test_elements_and_parts_of_forms_that_are_named_like_credentials_give_them_u
     assert [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)] == [b"one", b"two"]
 
 
-def test_the_headers_for_a_server_of_tools_are_credentials_and_a_parameter_of_that_name_is_none() -> None:
+def test_headers_for_a_tool_server_are_credentials_but_a_parameter_named_headers_is_not() -> None:
     tools = [
         {"type": "mcp", "server_url": "https://h/mcp", "headers": {"X-Whatever": "one", "X-Other": "two"}},
         {"name": "fetch", "parameters": {"properties": {"headers": {"type": "object", "description": "Sent along."}}}},
@@ -163,7 +163,7 @@ def test_the_headers_for_a_server_of_tools_are_credentials_and_a_parameter_of_th
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16", "utf-32-le", "utf-32-be", "utf-32"])
-def test_a_credential_in_letters_of_two_or_four_bytes_is_found_whole(encoding: str) -> None:
+def test_a_credential_in_utf_16_or_utf_32_is_found_completely(encoding: str) -> None:
     raw = '{"model":"é","pwd":"hush hush","input":"🙂 sk-ant-api03-abcdefghijklmnop"}'.encode(encoding)
     found = [
         raw[start:end].decode(encoding.removesuffix("-le").removesuffix("-be") + ("-be" if "be" in encoding else "-le"))
@@ -172,7 +172,7 @@ def test_a_credential_in_letters_of_two_or_four_bytes_is_found_whole(encoding: s
     assert found == ["hush hush", "sk-ant-api03-abcdefghijklmnop"]
 
 
-def test_what_is_found_twice_is_one_range() -> None:
+def test_overlapping_finds_are_one_range() -> None:
     raw = b'{"api_key": "sk-ant-api03-abcdefghijklmnop and more"'
     assert [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)] == [
         b"sk-ant-api03-abcdefghijklmnop and more"
@@ -194,7 +194,7 @@ def test_a_number_under_a_credential_s_name_is_one(before: bytes, number: bytes)
         assert [json_spans.is_number(raw, span) for span in found] == [True]
 
 
-def test_digits_in_quotes_are_no_number() -> None:
+def test_quoted_digits_are_not_a_number() -> None:
     raw = b'{"pin":"1234","headers":{"a":"5"}}'
     found = json_spans.credential_literals(raw, lists=True)
     assert [(raw[start:end], json_spans.is_number(raw, (start, end))) for start, end in found] == [
@@ -241,17 +241,17 @@ def test_credentials_of_the_messages_api_are_found_and_schemas_that_name_them_ar
         "é".join('""').encode(),
     ],
 )
-def test_a_key_says_what_the_parser_says(key: bytes) -> None:
+def test_a_key_is_decoded_like_a_parser_does(key: bytes) -> None:
     try:
-        said = json.loads(key)
+        expected = json.loads(key)
     except ValueError:
-        said = None
+        expected = None
     head = json_spans.member_head(key + b":1", 0)
-    assert (head[0] if head else None) == said
+    assert (head[0] if head else None) == expected
 
 
 def count(value: Any) -> int:
-    """How many values are in one; an empty array or object counts as if it held one."""
+    """Count the values within one; an empty array or object counts as if it held one."""
     inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else None
     return 0 if inner is None else max(1, len(inner)) + sum(map(count, inner))
 
@@ -270,7 +270,7 @@ def test_values_are_counted_outside_strings_up_to_a_string_that_never_ends() -> 
     assert (json_spans.count_values(long, most=10), json_spans.count_values(long[:-2], most=10)) == (1, 1)
 
 
-def test_of_too_many_values_not_all_are_counted() -> None:
+def test_counting_stops_after_too_many_values() -> None:
     zeros = b"[" + b"0," * 1_000_000 + b"0]"
     assert 5_000 < json_spans.count_values(zeros, most=5_000) <= 6_000
     assert json_spans.count_values(zeros, most=10**9) == 1_000_001
@@ -286,12 +286,12 @@ def test_a_bare_key_as_a_user_s_id_is_a_credential(key: str) -> None:
     "user",
     ["8f14e45f-ceea-467f-a0e6-0c0e6a3b7c11", "ada", "user-1", '{"session_id": "s1", "device_id": "0f0f0f"}'],
 )
-def test_a_user_s_id_that_is_no_key_is_kept(user: str) -> None:
+def test_a_user_id_that_is_not_a_key_is_kept(user: str) -> None:
     assert json_spans.credential_literals(json.dumps({"metadata": {"user_id": user}}).encode(), shapes=True) == []
 
 
 @pytest.mark.parametrize("name", ["db_pass", "pin", "ssh_key", "main-dsn", "csrf", "dbPass", "session.pass", "DBPin_2"])
-def test_members_under_short_words_are_credentials(name: str) -> None:
+def test_members_with_short_credential_names_are_credentials(name: str) -> None:
     raw = json.dumps({"x": {name: "hush-hush", "bypass": "kept", "compat": "kept"}}).encode()
     assert [raw[start:end] for start, end in json_spans.credential_literals(raw)] == [b"hush-hush"]
     assert [raw[start:end] for start, end in json_spans.credential_literals_anywhere(raw)] == [b"hush-hush"]

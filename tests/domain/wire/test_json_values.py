@@ -1,4 +1,4 @@
-"""JSON that no parser should send is read, and what is read can be stored and written again."""
+"""JSON that no client should send is read, and the result can be stored and written again."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ from mnemosyne.domain.wire.reply import as_json
         (b'{"a":1,"a":2}', {"a": 2}),
     ],
 )
-def test_odd_json_is_read_as_a_value_that_a_database_takes(raw: bytes, value: Any) -> None:
+def test_odd_json_is_read_as_a_value_that_a_database_accepts(raw: bytes, value: Any) -> None:
     assert json_values.read_storable(raw) == value
     json.dumps(json_values.read_storable(raw), ensure_ascii=False, allow_nan=False).encode()
 
@@ -54,7 +54,7 @@ def test_a_half_surrogate_pair_is_written_as_it_was_read() -> None:
         b'{"role":"user","content":[{"type":"tool_use","input":{"x":-Infinity}}]}',
     ],
 )
-def test_an_invalid_element_goes_upstream_as_valid_json_and_a_valid_one_keeps_its_bytes(element: bytes) -> None:
+def test_an_invalid_element_is_sent_as_valid_json_and_a_valid_one_keeps_its_bytes(element: bytes) -> None:
     json_values.read_strict(of_client(element))
     assert of_client(of_client(element)) == of_client(element)
     valid = b'{"role":"user", "content":[{"type":"text","text":"NaN \\ud83d \xc3\xa9","n":1e400}]}'
@@ -69,14 +69,14 @@ def test_an_invalid_element_goes_upstream_as_valid_json_and_a_valid_one_keeps_it
         (b'{"content":"a","role":"user","content":[{"type":"text","text":"b"}]}', "user", "b"),
     ],
 )
-def test_of_members_given_twice_the_last_one_counts_as_in_every_parser(element: bytes, role: str, text: str) -> None:
+def test_the_last_of_repeated_members_counts_as_in_every_parser(element: bytes, role: str, text: str) -> None:
     sent = of_client(element)
     assert (role_of(sent), [block["text"] for block in parse_blocks(sent)]) == (role, [text])
     assert json.loads(sent)["content"] == parse_blocks(sent)
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e999", "9" * 5000, "1" * 400 + ".5"])
-def test_a_number_that_parsers_read_in_different_ways_is_refused_where_a_call_is_answered(number: str) -> None:
+def test_a_number_that_parsers_read_differently_is_refused_in_a_memory_call(number: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         json_values.read_strict(f'{{"limit":[{number}]}}')
     assert isinstance(parse(SEARCH, f'{{"query":"words","limit":{number}}}'), RefusedCall)
@@ -95,12 +95,12 @@ def test_a_number_that_parsers_read_in_different_ways_is_refused_where_a_call_is
 )
 def test_an_ordinary_number_is_read_as_python_reads_it(number: str, value: float) -> None:
     for read in (json_values.read, json_values.read_strict):
-        [found] = read(f"[{number}]")
-        assert (repr(found), type(found)) == (repr(value), type(value))
+        [number_read] = read(f"[{number}]")
+        assert (repr(number_read), type(number_read)) == (repr(value), type(value))
 
 
 @pytest.mark.parametrize("odd", ["NaN", "1e400", "9" * 5000, '"\\ud83d"'])
-def test_odd_values_do_not_change_how_others_beside_them_are_read(odd: str) -> None:
+def test_odd_values_do_not_change_how_other_values_are_read(odd: str) -> None:
     *usual, _ = json_values.read(f'[1.25,-7,1e3,12345678901234567890123,{{"a":[null,true]}},{odd}]')
     assert usual == [1.25, -7, 1000.0, 12345678901234567890123, {"a": [None, True]}]
     value, end = json_values.read_first(f"  [1.5,{odd}] 7", 2)
@@ -110,5 +110,5 @@ def test_odd_values_do_not_change_how_others_beside_them_are_read(odd: str) -> N
 @pytest.mark.parametrize(
     ("raw", "valid"), [(b'["NaN",1e400]', True), (b"[NaN]", False), (b'["\xff"]', False), (b"[-Infinity]", False)]
 )
-def test_json_that_every_rule_allows_is_valid_however_large_its_numbers(raw: bytes, valid: bool) -> None:
+def test_only_json_by_the_rfc_is_valid_and_numbers_may_be_of_any_size(raw: bytes, valid: bool) -> None:
     assert json_values.is_valid(raw) is valid

@@ -1,4 +1,4 @@
-"""What is read of a reply's headers, and that nothing else is."""
+"""The limits in a reply's headers are read, and no other header is."""
 
 import pytest
 
@@ -25,6 +25,6 @@ def test_the_windows_of_a_subscription_are_read_and_no_other_header() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "nan", "1e9", "-1", "0.1; drop", "9" * 50, "\u00e9"])
-def test_what_is_no_number_is_not_known(value: str) -> None:
+def test_a_value_that_is_not_a_number_is_none(value: str) -> None:
     limits = limits_of(head(**{"5h_utilization": value, "5h_reset": value}))
     assert window_use(limits, "5h") == WindowUse(used=None, reset=None, status=None)

@@ -14,25 +14,25 @@ def asked(messages: list[Any], **members: Any) -> Transcript:
     return read(dumps({"model": "m", **members, "messages": messages})).transcript
 
 
-def said(role: str, *blocks: dict[str, Any]) -> dict[str, Any]:
+def message(role: str, *blocks: dict[str, Any]) -> dict[str, Any]:
     return {"role": role, "content": [{"type": "text", "text": "x", **block} for block in blocks]}
 
 
-def test_of_each_message_the_last_marker_is_found() -> None:
+def test_the_last_marker_of_each_message_is_found() -> None:
     messages = [
-        said("user", {"cache_control": SHORT}, {"cache_control": HOUR}, {}),
-        said("assistant", {}),
-        said("user", {"cache_control": SHORT}),
+        message("user", {"cache_control": SHORT}, {"cache_control": HOUR}, {}),
+        message("assistant", {}),
+        message("user", {"cache_control": SHORT}),
     ]
     assert asked(messages).markers == ((0, dumps(HOUR)), (2, dumps(SHORT)))
 
 
-def test_words_about_markers_are_none() -> None:
-    messages = [said("user", {"text": 'what is "cache_control": {} for?'}), said("assistant", {})]
+def test_text_that_mentions_markers_is_not_a_marker() -> None:
+    messages = [message("user", {"text": 'what is "cache_control": {} for?'}), message("assistant", {})]
     assert asked(messages).markers == ()
 
 
-def test_a_marker_before_the_messages_is_of_the_head() -> None:
-    head = asked([said("user", {})], system=[{"type": "text", "text": "s", "cache_control": SHORT}])
+def test_a_marker_before_the_messages_belongs_to_the_head() -> None:
+    head = asked([message("user", {})], system=[{"type": "text", "text": "s", "cache_control": SHORT}])
     assert (head.markers, may_hold_head(head)) == ((), True)
-    assert not may_hold_head(asked([said("user", {"cache_control": SHORT})], system="s"))
+    assert not may_hold_head(asked([message("user", {"cache_control": SHORT})], system="s"))

@@ -1,4 +1,4 @@
-"""Messages on the wire: no marker stays in one, wherever it stood, and a marker finds a block that takes it."""
+"""Messages sent upstream contain no marker, wherever it was, and a marker is put on a block that may carry it."""
 
 import json
 from typing import Any
@@ -30,14 +30,14 @@ results = st.builds(
 
 
 def bare(value: Any) -> Any:
-    """Without any marker."""
+    """Return the value without any marker."""
     if isinstance(value, dict):
-        return {key: bare(each) for key, each in value.items() if key != "cache_control"}
-    return [bare(each) for each in value] if isinstance(value, list) else value
+        return {key: bare(item) for key, item in value.items() if key != "cache_control"}
+    return [bare(item) for item in value] if isinstance(value, list) else value
 
 
 @given(st.lists(st.one_of(texts, results), max_size=4))
-def test_no_marker_is_left_in_a_message_and_nothing_else_is_taken(content: list[Json]) -> None:
+def test_every_marker_is_removed_and_nothing_else(content: list[Json]) -> None:
     message = {"role": "user", "content": content}
     sent = message_bytes.of_client(dumps(message))
     assert json.loads(sent) == bare(message)
@@ -45,13 +45,13 @@ def test_no_marker_is_left_in_a_message_and_nothing_else_is_taken(content: list[
     assert message_bytes.bare(message_bytes.mark(sent, b'{"type":"ephemeral"}')) == sent
 
 
-def test_a_blank_text_of_the_assistants_is_left_out() -> None:
+def test_a_blank_text_of_the_assistant_is_removed() -> None:
     words = {"type": "text", "text": "So."}
     message = {"role": "assistant", "content": [{"type": "text", "text": "\n\n"}, words]}
     assert json.loads(message_bytes.of_client(dumps(message))) == {"role": "assistant", "content": [words]}
 
 
-def test_a_marker_inside_of_a_result_is_one_and_does_not_pile_up() -> None:
+def test_a_marker_within_a_result_is_moved_and_does_not_accumulate() -> None:
     messages: list[Json] = [{"role": "user", "content": [{"type": "text", "text": "Go."}]}]
     history = None
     for number in range(6):
@@ -86,14 +86,14 @@ def sent_of(
     return upstream_history.body(read.transcript, history, tools_json(MESSAGES)), history
 
 
-def test_a_marker_of_a_last_message_without_a_block_stands_on_the_one_before() -> None:
-    said = {"role": "user", "content": [{"type": "text", "text": "Hi.", **MARKER}]}
-    body, _ = sent_of([said, {"role": "system", "content": []}])
+def test_a_marker_for_a_message_without_a_block_is_put_on_the_previous_message() -> None:
+    first = {"role": "user", "content": [{"type": "text", "text": "Hi.", **MARKER}]}
+    body, _ = sent_of([first, {"role": "system", "content": []}])
     assert json.loads(body)["messages"][0]["content"][0]["cache_control"] == MARKER["cache_control"]
     assert body.count(b"cache_control") == 1
 
 
-def test_beside_an_automatic_marker_the_clients_own_stays_where_it_was() -> None:
+def test_with_a_top_level_marker_the_clients_own_marker_is_not_moved() -> None:
     hour = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
     first = {"role": "user", "content": [{"type": "text", "text": "Hi.", **hour}]}
     rest = [
@@ -107,6 +107,6 @@ def test_beside_an_automatic_marker_the_clients_own_stays_where_it_was() -> None
 
 
 @pytest.mark.parametrize("tools", [[], None])
-def test_a_request_without_a_tool_gets_none_of_ours(tools: Any) -> None:
+def test_no_tools_are_added_to_a_request_without_tools(tools: Any) -> None:
     body, _ = sent_of([{"role": "user", "content": "Hi."}], tools=tools)
     assert json.loads(body)["tools"] == tools

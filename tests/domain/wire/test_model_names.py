@@ -1,4 +1,4 @@
-"""A model's own name, whoever serves it."""
+"""A model's own name under the names of clouds and gateways."""
 
 import pytest
 
@@ -21,6 +21,6 @@ from mnemosyne.domain.wire.model_names import bare_name
         ("", ""),
     ],
 )
-def test_prefixes_of_clouds_and_gateways_are_no_part_of_a_models_name(model: str, bare: str) -> None:
+def test_prefixes_of_clouds_and_gateways_are_removed_from_a_models_name(model: str, bare: str) -> None:
     assert bare_name(model) == bare
     assert bare_name(bare) == bare

@@ -1,4 +1,4 @@
-"""Two messages have one digest exactly if the provider's prefix check would take them for the same."""
+"""Two messages have the same digest exactly if the provider's prefix check treats them as equal."""
 
 import json
 from typing import Any
@@ -41,7 +41,7 @@ def result(content: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_does_not_count(one: Any, other: Any) -> None:
+def test_differences_that_do_not_count(one: Any, other: Any) -> None:
     assert digest({"role": "user", "content": one}) == digest({"content": other, "role": "user"})
 
 
@@ -60,17 +60,17 @@ def test_what_does_not_count(one: Any, other: Any) -> None:
         ("é", "e"),
     ],
 )
-def test_what_counts(one: Any, other: Any) -> None:
+def test_differences_that_count(one: Any, other: Any) -> None:
     assert digest({"role": "user", "content": one}) != digest({"role": "user", "content": other})
     assert digest({"role": "user", "content": one}) != digest({"role": "assistant", "content": one})
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40))
-def test_what_is_no_message_is_known_by_its_bytes(one: bytes, other: bytes) -> None:
+def test_anything_but_a_message_is_compared_by_its_bytes(one: bytes, other: bytes) -> None:
     assert (message_digest(b"x" + one) == message_digest(b"x" + other)) == (one == other)
 
 
-def test_what_nests_too_deep_is_known_by_its_bytes() -> None:
+def test_values_nested_too_deep_are_compared_by_their_bytes() -> None:
     raw = b'{"role":"user","content":[' + b"[" * 150 + b"]" * 150 + b"]}"
     assert message_digest(raw)[0] == ""
     assert message_digest(raw) != message_digest(raw + b" ")
@@ -108,7 +108,7 @@ THINKING = {"type": "thinking", "thinking": "", "signature": "s"}
         (["b"], [text("b")], Echo.REWRITTEN),
     ],
 )
-def test_an_echo_is_judged(echoed: list[Any], reply: list[Any], expected: Echo) -> None:
+def test_an_echo_is_compared_with_the_reply(echoed: list[Any], reply: list[Any], expected: Echo) -> None:
     assert compare_blocks(echoed, reply) is expected
 
 

@@ -1,4 +1,4 @@
-"""The folder that a session works in, out of the system prompts that agents send."""
+"""The project folder is found in the prompts that agents send."""
 
 import json
 
@@ -17,7 +17,7 @@ CODEX = "<environment_context>\n  <cwd>/home/ada/app</cwd>\n  <shell>bash</shell
         "# Environment\n - Primary working directory: /home/ada/app  \n - Platform: linux",
     ],
 )
-def test_the_folder_is_what_the_agent_calls_its_working_directory(system: object) -> None:
+def test_the_project_is_the_agents_working_directory(system: object) -> None:
     assert project_of(json.dumps({"system": system}).encode()) == "/home/ada/app"
 
 
@@ -40,7 +40,7 @@ def test_the_folder_is_what_the_agent_calls_its_working_directory(system: object
         },
     ],
 )
-def test_agents_of_other_dialects_name_it_too(request_: object) -> None:
+def test_agents_of_other_dialects_name_the_folder_too(request_: object) -> None:
     assert project_of(json.dumps(request_).encode()) == "/home/ada/app"
 
 
@@ -59,7 +59,7 @@ def test_agents_of_other_dialects_name_it_too(request_: object) -> None:
         b'{"input": 3, "messages": {"role": "system"}}',
     ],
 )
-def test_what_names_no_folder_has_no_project(body: bytes) -> None:
+def test_a_request_that_names_no_folder_has_no_project(body: bytes) -> None:
     assert project_of(body) is None
 
 
@@ -75,5 +75,5 @@ def test_what_names_no_folder_has_no_project(body: bytes) -> None:
         (None, "/", False),
     ],
 )
-def test_a_folder_holds_what_is_below_it(project: str | None, folder: str, within: bool) -> None:
+def test_a_folder_contains_the_projects_below_it(project: str | None, folder: str, within: bool) -> None:
     assert is_within(project, folder) == within

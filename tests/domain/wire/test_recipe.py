@@ -1,4 +1,4 @@
-"""A body is a recipe: what is cut, joined, changed and written down comes back to the byte."""
+"""Bodies survive cutting, joining, changing and encoding their recipes without losing a byte."""
 
 from hashlib import sha256
 
@@ -15,7 +15,7 @@ STORE = {sha256(content).digest(): content for content in CONTENTS}
 
 @st.composite
 def some_pieces(draw: st.DrawFn) -> list[Piece | Withheld]:
-    """Any pieces of the stored contents, empty ones and neighbours that continue each other among them."""
+    """Draw pieces of the stored contents, including empty ones and adjacent ones that continue each other."""
     drawn: list[Piece | Withheld] = []
     for _ in range(draw(st.integers(0, 6))):
         content = draw(st.sampled_from(CONTENTS))
@@ -34,7 +34,7 @@ def bytes_of(pieces: recipe.Pieces | list[Piece | Withheld]) -> bytes:
 
 
 @given(some_pieces())
-def test_a_recipe_keeps_the_bytes_and_joins_what_continues(pieces: list[Piece | Withheld]) -> None:
+def test_a_recipe_keeps_the_bytes_and_joins_adjacent_pieces(pieces: list[Piece | Withheld]) -> None:
     made = recipe.recipe_of(pieces)
     assert bytes_of(made.pieces) == bytes_of(pieces)
     assert made.length == len(bytes_of(pieces))
@@ -67,7 +67,7 @@ def test_a_change_puts_pieces_between_the_head_and_tail_of_its_base(
 
 
 @given(st.integers(0, 200_000), st.integers(0, 200_000), st.booleans())
-def test_common_ends_are_found_at_any_distance(left: int, right: int, different: bool) -> None:
+def test_common_prefixes_and_suffixes_of_any_length_are_found(left: int, right: int, different: bool) -> None:
     a = b"x" * left + (b"1" if different else b"") + b"y" * right
     b = b"x" * left + (b"2" if different else b"") + b"y" * right
     assert recipe.common_prefix(a, b) == (left if different else left + right)
@@ -78,7 +78,7 @@ def test_a_withheld_piece_is_rendered_as_stars() -> None:
     assert recipe.assemble([Withheld(3)], STORE.__getitem__) == b"***"
 
 
-def test_a_content_used_whole_costs_its_digest_and_a_few_bytes() -> None:
+def test_a_content_used_completely_costs_its_digest_and_a_few_bytes() -> None:
     change = recipe.change_of(1_000_000, [Piece(b"d" * 32, 0, 5_000)], 40_000)
     assert change.spans == ((0, 5_000),)
     assert len(recipe.encode(change)) <= 32 + 10

@@ -1,4 +1,4 @@
-"""A reply put together from its events says what the events said."""
+"""A reply assembled from its events contains what the events contained."""
 
 import json
 from typing import Any
@@ -40,7 +40,7 @@ def test_a_streamed_message_equals_the_same_message_unstreamed() -> None:
     )
 
 
-def test_usage_is_cumulative_and_the_last_word_on_each_number_holds() -> None:
+def test_usage_is_cumulative_and_the_last_count_is_kept() -> None:
     assert built(message(TEXT)).usage == {"input_tokens": 12, "cache_read_input_tokens": 100, "output_tokens": 9}
 
 
@@ -61,20 +61,20 @@ def test_usage_is_cumulative_and_the_last_word_on_each_number_holds() -> None:
         ({"input_tokens": 0}, {"input_tokens": 0, "speed": "fast"}, {"input_tokens": 0, "speed": "fast"}),
     ],
 )
-def test_a_zero_at_the_end_takes_back_no_count_of_the_beginning(
+def test_a_zero_at_the_end_does_not_replace_an_earlier_count(
     start: dict[str, Any], delta: dict[str, Any], usage: dict[str, Any]
 ) -> None:
     begun = {"type": "message_start", "message": {"id": "m", "content": [], "usage": start}}
     assert built([begun, {"type": "message_delta", "delta": {}, "usage": delta}]).usage == usage
 
 
-def test_a_reply_cut_short_holds_what_arrived_and_is_not_complete() -> None:
+def test_an_interrupted_reply_contains_what_arrived_and_is_not_complete() -> None:
     reply = built(message(TEXT, TOOL)[:-4])
     assert not reply.complete
     assert json.loads(reply.body)["content"][1]["input"] == '{"file_pa'
 
 
-def test_an_error_in_mid_stream_is_named() -> None:
+def test_the_type_of_an_error_in_mid_stream_is_reported() -> None:
     reply = built([*message(TEXT)[:4], {"type": "error", "error": {"type": "overloaded_error", "message": "no"}}])
     assert reply.error_type == "overloaded_error"
 
@@ -88,7 +88,7 @@ def test_an_error_in_mid_stream_is_named() -> None:
         ([], {}),
     ],
 )
-def test_the_input_of_a_call_is_known_and_what_is_no_json_as_the_text_that_came(pieces: list[str], input_: Any) -> None:
+def test_a_calls_input_is_parsed_and_invalid_json_is_kept_as_text(pieces: list[str], input_: Any) -> None:
     deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
     builder = ReplyBuilder()
     for event in message([TOOL[0], *deltas]):
@@ -96,7 +96,7 @@ def test_the_input_of_a_call_is_known_and_what_is_no_json_as_the_text_that_came(
     assert [block.content()["input"] for block in builder.blocks()] == [input_]
 
 
-def test_input_that_came_with_the_start_is_known_too() -> None:
+def test_input_in_the_start_event_is_kept() -> None:
     builder = ReplyBuilder()
     for event in message([{**TOOL[0], "input": {"a": "ü"}}]):
         builder.take(event)
@@ -122,7 +122,7 @@ def test_unknown_blocks_and_deltas_are_kept() -> None:
     ]
 
 
-def test_text_that_is_no_utf_8_survives() -> None:
+def test_text_that_is_not_valid_unicode_survives() -> None:
     reply = built(message([{"type": "text", "text": ""}, {"type": "text_delta", "text": "\ud83d"}]))
     assert json.loads(reply.body)["content"][0]["text"] == "\ud83d"
 
@@ -143,8 +143,8 @@ def test_no_malformed_event_can_break_the_builder(events: list[dict[str, Any]]) 
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e999", "9" * 5000, "1E+99999"])
-def test_what_is_written_is_json_for_every_reader_whatever_numbers_came(number: str) -> None:
-    """Neither a streamed call nor a whole body with such a number is written as one that strict readers refuse."""
+def test_replies_with_odd_numbers_are_written_as_valid_json(number: str) -> None:
+    """Neither a streamed call nor a whole body with such a number is written as JSON that strict readers refuse."""
     whole = json_object(b'{"content":[{"type":"tool_use","input":{"question":"q","n":[%s]}}]}' % number.encode())
     reader = ReplyBuilder()
     reader.take({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "input": {}}})

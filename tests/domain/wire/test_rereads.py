@@ -1,4 +1,4 @@
-"""Which texts of a client are references to earlier content, and which only look like one."""
+"""Which texts of a client are references to earlier content, and which only resemble one."""
 
 import pytest
 from hypothesis import given
@@ -16,23 +16,26 @@ from mnemosyne.domain.wire.rereads import (
 REMINDER = "<system-reminder>\nBe brief.\n</system-reminder>"
 
 
-def said(wording: Wording) -> str:
+def wording_text(wording: Wording) -> str:
     return wording.text.format(path="/src/CLAUDE.md")
 
 
-@pytest.mark.parametrize("wording", WORDINGS, ids=lambda each: each.refers_to.name)
+@pytest.mark.parametrize("wording", WORDINGS, ids=lambda wording: wording.refers_to.name)
 def test_every_captured_wording_is_found_alone_and_before_reminders(wording: Wording) -> None:
-    for text, rest in ((said(wording), ""), (f"{said(wording)}\n\n{REMINDER}\n{REMINDER}", f"{REMINDER}\n{REMINDER}")):
-        found = find_reference(text)
-        assert found is not None
-        assert (found.wording, found.rest) == (wording, rest)
+    for text, rest in (
+        (wording_text(wording), ""),
+        (f"{wording_text(wording)}\n\n{REMINDER}\n{REMINDER}", f"{REMINDER}\n{REMINDER}"),
+    ):
+        reference = find_reference(text)
+        assert reference is not None
+        assert (reference.wording, reference.rest) == (wording, rest)
 
 
-@pytest.mark.parametrize("wording", WORDINGS, ids=lambda each: each.refers_to.name)
+@pytest.mark.parametrize("wording", WORDINGS, ids=lambda wording: wording.refers_to.name)
 @given(before=st.text(min_size=1), after=st.text(min_size=1))
-def test_a_wording_inside_other_text_is_no_reference(wording: Wording, before: str, after: str) -> None:
-    for text in (before + said(wording), said(wording) + after, before + said(wording) + after):
-        if text.strip() != said(wording):
+def test_a_wording_within_other_text_is_not_a_reference(wording: Wording, before: str, after: str) -> None:
+    for text in (before + wording_text(wording), wording_text(wording) + after, before + wording_text(wording) + after):
+        if text.strip() != wording_text(wording):
             assert find_reference(text) is None
 
 
@@ -59,13 +62,13 @@ def test_listings_reminders_and_long_texts_cannot_be_references(text: str) -> No
         "[same as call 3]",
     ],
 )
-def test_a_short_text_that_is_no_listing_may_be_a_reference_in_any_language(text: str) -> None:
+def test_a_short_text_that_is_not_a_listing_may_be_a_reference_in_any_language(text: str) -> None:
     assert find_reference(text) is None
     assert may_be_reference(text)
 
 
 def test_only_the_end_of_a_changes_result_says_that_the_file_is_current() -> None:
-    (claim,) = [each.text for each in WORDINGS if each.refers_to is RefersTo.OWN_CHANGE]
+    (claim,) = [wording.text for wording in WORDINGS if wording.refers_to is RefersTo.OWN_CHANGE]
     assert claims_own_change(f"The file /src/a.py has been updated successfully. {claim}")
     assert not claims_own_change(f"{claim} But it was not written.")
     assert not claims_own_change("The file /src/a.py has been updated successfully.")

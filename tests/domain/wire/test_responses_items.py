@@ -1,4 +1,4 @@
-"""What goes upstream of items: as they came, each hidden call with its result; what changed, in its item's own form."""
+"""Items sent upstream: verbatim with the results of hidden calls, or changed within the item's own form."""
 
 import json
 from typing import Any
@@ -17,12 +17,12 @@ from mnemosyne.domain.wire.responses_items import add_text, follow, of_client, w
 Json = dict[str, Any]
 
 
-def said(text: str) -> Json:
+def text_item(text: str) -> Json:
     part = {"type": "output_text", "text": text, "annotations": []}
     return {"type": "message", "id": f"msg_{text}", "status": "completed", "role": "assistant", "content": [part]}
 
 
-def thought(sealed: str) -> Json:
+def reasoning_item(sealed: str) -> Json:
     return {"type": "reasoning", "id": f"rs_{sealed}", "summary": [], "encrypted_content": sealed}
 
 
@@ -40,10 +40,10 @@ def replied(*items: Json, **results: bytes) -> Round:
 
 
 ROUNDS = [
-    replied(thought("a"), RECALL, call_1=ANSWERED),
-    replied(thought("b"), said("I know."), RESTORE, RUN, call_2=ALL),
+    replied(reasoning_item("a"), RECALL, call_1=ANSWERED),
+    replied(reasoning_item("b"), text_item("I know."), RESTORE, RUN, call_2=ALL),
 ]
-SEEN = [thought("a"), thought("b"), said("I know."), RUN]
+SEEN = [reasoning_item("a"), reasoning_item("b"), text_item("I know."), RUN]
 
 
 def flat(groups: list[list[bytes]]) -> list[Json]:
@@ -54,82 +54,82 @@ def follow_items(rounds: list[Round], echo: list[Json]) -> list[list[bytes]]:
     return follow(rounds, list(map(as_json, echo)), NAMES, visible_blocks)[1]
 
 
-def test_a_reply_that_is_shown_whole_goes_as_it_came_with_the_results_of_its_hidden_calls() -> None:
+def test_a_completely_shown_reply_is_sent_verbatim_with_the_results_of_its_hidden_calls() -> None:
     groups = follow_items(ROUNDS, SEEN)
     assert len(groups) == len(SEEN)
     assert flat(groups) == [
-        *(thought("a"), RECALL, json.loads(ANSWERED)),
-        *(thought("b"), said("I know."), RESTORE, json.loads(ALL), RUN),
+        *(reasoning_item("a"), RECALL, json.loads(ANSWERED)),
+        *(reasoning_item("b"), text_item("I know."), RESTORE, json.loads(ALL), RUN),
     ]
 
 
-def test_it_begins_with_what_was_sent_for_the_round_after_its_first() -> None:
+def test_a_followed_reply_begins_with_the_items_sent_after_its_first_round() -> None:
     sent = write_round(ROUNDS[0], NAMES)
     assert [item for group in follow_items(ROUNDS, SEEN) for item in group][: len(sent)] == sent
 
 
 @given(st.integers(1, len(SEEN)))
-def test_wherever_a_history_is_cut_no_call_of_ours_is_without_its_result(kept: int) -> None:
+def test_a_cut_history_has_a_result_for_every_hidden_call(kept: int) -> None:
     items = flat(follow_items(ROUNDS, SEEN)[:kept])
     hidden = [item["call_id"] for item in items if item.get("name") in NAMES]
     assert hidden == [item["call_id"] for item in items if item["type"] == "function_call_output"]
 
 
-def test_reasoning_that_a_client_leaves_out_is_sent_where_a_hidden_call_followed_it() -> None:
-    assert flat(follow_items(ROUNDS, [said("I know."), RUN])) == flat(follow_items(ROUNDS, SEEN))
+def test_reasoning_that_a_client_omits_is_sent_if_a_hidden_call_followed_it() -> None:
+    assert flat(follow_items(ROUNDS, [text_item("I know."), RUN])) == flat(follow_items(ROUNDS, SEEN))
 
 
-def test_a_reply_without_hidden_calls_goes_to_the_byte_as_its_client_says_it() -> None:
+def test_a_reply_without_hidden_calls_is_sent_byte_for_byte_as_the_client_shows_it() -> None:
     echo = b'{ "type":"message", "role":"assistant", "content":[{"type":"output_text","text":"I know."}] }'
-    assert follow([replied(thought("b"), said("I know."))], [echo], NAMES, visible_blocks) == (1, [[echo]])
+    assert follow([replied(reasoning_item("b"), text_item("I know."))], [echo], NAMES, visible_blocks) == (1, [[echo]])
 
 
-def test_of_a_round_that_is_not_shown_whole_no_reasoning_goes() -> None:
-    """It may have led to a call that the client does not know of."""
-    assert flat(follow_items(ROUNDS, [thought("a"), said("I kn")])) == [
-        thought("a"),
+def test_the_reasoning_of_an_incompletely_shown_round_is_not_sent() -> None:
+    """It may have led to a call that the client does not know."""
+    assert flat(follow_items(ROUNDS, [reasoning_item("a"), text_item("I kn")])) == [
+        reasoning_item("a"),
         RECALL,
         json.loads(ANSWERED),
-        said("I kn"),
+        text_item("I kn"),
     ]
-    assert flat(follow_items(ROUNDS[1:], [thought("b"), said("Other.")])) == [said("Other.")]
+    assert flat(follow_items(ROUNDS[1:], [reasoning_item("b"), text_item("Other.")])) == [text_item("Other.")]
 
 
-def test_a_client_that_drops_a_reply_shows_nothing_of_it() -> None:
+def test_no_items_are_sent_for_a_reply_that_the_client_dropped() -> None:
     assert follow_items(ROUNDS, []) == []
 
 
-def test_hidden_calls_at_the_end_stand_behind_what_is_shown_last() -> None:
+def test_hidden_calls_at_the_end_follow_the_last_shown_item() -> None:
     (group,) = follow_items([replied(RUN, RECALL)], [RUN])
     assert flat([group]) == [RUN, RECALL, json.loads(write_result("call_1", NOT_RUN))]
 
 
-def test_calls_are_known_by_their_ids_and_what_the_provider_did_itself_may_be_left_out() -> None:
+def test_calls_are_recognized_by_id_and_items_run_by_the_provider_may_be_omitted() -> None:
     searched = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     rewritten = {**RUN, "arguments": '{"cmd": "ls"}'}
     groups = follow_items([replied(searched, RUN, RECALL, call_1=ANSWERED)], [rewritten])
     assert flat(groups) == [searched, RUN, RECALL, json.loads(ANSWERED)]
 
 
-def test_a_text_with_a_cleanup_block_goes_back_as_the_model_wrote_it() -> None:
-    written = said(f"{OPENING}\ndrop: #abc1234\n{CLOSING}\nDone.")
-    alone = said(f"{OPENING}\ndrop: #abc1234\n{CLOSING}\n")
-    assert flat(follow_items([replied(written, RUN)], [said("Done."), RUN])) == [written, RUN]
+def test_a_text_with_a_cleanup_block_is_sent_back_verbatim() -> None:
+    written = text_item(f"{OPENING}\ndrop: #abc1234\n{CLOSING}\nDone.")
+    alone = text_item(f"{OPENING}\ndrop: #abc1234\n{CLOSING}\n")
+    assert flat(follow_items([replied(written, RUN)], [text_item("Done."), RUN])) == [written, RUN]
     assert flat(follow_items([replied(alone, RUN)], [RUN])) == [alone, RUN]
     assert flat(follow_items([replied(alone, RUN)], [{**alone, "content": []}, RUN])) == [alone, RUN]
 
 
-def test_what_is_brought_stands_behind_what_the_user_said() -> None:
-    part, more = ({"type": "input_text", "text": each} for each in ("Why?", "Because."))
+def test_a_prefetched_text_follows_the_users_message() -> None:
+    part, more = ({"type": "input_text", "text": text} for text in ("Why?", "Because."))
     for content in ("Why?", [part]):
         message = {"type": "message", "role": "user", "content": content}
         assert json.loads(add_text(as_json(message), "Because."))["content"] == [part, more]
 
 
-def test_a_clients_items_go_as_they_came_but_for_reasoning_that_nothing_is_known_of() -> None:
+def test_a_clients_items_are_sent_verbatim_except_unknown_reasoning() -> None:
     unknown = b'{"type":"unheard_of" , "x":1}'
     assert of_client(unknown) == (unknown,)
-    assert of_client(as_json(thought("a"))) == ()
+    assert of_client(as_json(reasoning_item("a"))) == ()
 
 
 # What is rendered
@@ -143,7 +143,7 @@ def changed(native: Json, *content: Json) -> list[Json]:
 
 
 @pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output", "local_shell_call_output"])
-def test_a_stub_stands_for_a_result_in_the_items_own_kind(kind: str) -> None:
+def test_a_stub_replaces_a_result_within_the_items_own_type(kind: str) -> None:
     native: Json = {"type": kind, "id": "fco_1", "call_id": "call_3", "output": "a\nb"}
     (result,) = read_message(native)["content"]
     note = {"type": "text", "text": "[Memory] Next, out of context:"}
@@ -163,13 +163,13 @@ def test_a_stub_stands_for_a_result_in_the_items_own_kind(kind: str) -> None:
         ({**RUN, "arguments": "{not JSON"}, "{not", {"arguments": "{not"}),
     ],
 )
-def test_a_call_is_shortened_where_it_holds_its_input(native: Json, given: object, held: Json) -> None:
+def test_a_call_is_shortened_in_the_member_with_its_input(native: Json, given: object, held: Json) -> None:
     (block,) = read_message(native)["content"]
     (made,) = changed(native, {**block, "input": given})
     assert made == {key: value for key, value in {**native, **held}.items() if key != "id"}
 
 
-def test_parts_of_a_message_that_stay_keep_their_form() -> None:
+def test_unchanged_parts_of_a_message_keep_their_form() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "high"}
     native = {"type": "message", "id": "m", "role": "user", "content": [{"type": "input_text", "text": "Look."}, image]}
     read = read_message(native)["content"]
@@ -178,7 +178,9 @@ def test_parts_of_a_message_that_stay_keep_their_form() -> None:
     ]
 
 
-def test_what_the_model_said_stays_its_own_and_what_the_operator_said_keeps_the_role() -> None:
-    assert changed(said("long"), {"type": "text", "text": "l"})[0]["content"] == [{"type": "output_text", "text": "l"}]
+def test_rendered_messages_keep_the_part_type_and_role_of_their_author() -> None:
+    assert changed(text_item("long"), {"type": "text", "text": "l"})[0]["content"] == [
+        {"type": "output_text", "text": "l"}
+    ]
     developer = {"type": "message", "role": "developer", "content": "Be brief."}
     assert changed(developer, {"type": "text", "text": "x"})[0]["role"] == "developer"

@@ -1,4 +1,4 @@
-"""A reply is stored so that it comes back to the byte, and shares its long texts with the request that echoes it."""
+"""A stored reply comes back byte for byte and shares its long texts with the request that echoes it."""
 
 import json
 from hashlib import sha256
@@ -85,7 +85,7 @@ def test_a_long_text_is_stored_once_for_the_reply_and_its_echo(kind: str, text: 
 
 
 def _streamed(block: dict[str, Any]) -> bytes:
-    """The reply as it is put together from a stream that carries this block."""
+    """Return the reply assembled from a stream with this block."""
     builder = ReplyBuilder()
     builder.take({"type": "message_start", "message": {"id": "msg", "content": []}})
     start: dict[str, Any] = {

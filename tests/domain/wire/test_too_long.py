@@ -1,4 +1,4 @@
-"""Which errors of providers state the window of a model."""
+"""Which provider errors state a model's context window."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ OPENAI = "This model's maximum context length is 128000 tokens. However, your me
 
 
 @pytest.mark.parametrize(
-    ("dialect", "message", "said"),
+    ("dialect", "message", "expected"),
     [
         (MESSAGES, "prompt is too long: 234567 tokens > 200000 maximum", TooLong(200_000, 234_567)),
         (MESSAGES, "messages.1: prompt is too long: 9 tokens > 8 maximum", None),
@@ -28,10 +28,10 @@ OPENAI = "This model's maximum context length is 128000 tokens. However, your me
         (RESPONSES, "Your input exceeds the context window of this model.", None),
     ],
 )
-def test_a_window_is_read_where_the_providers_own_sentence_states_it(
-    dialect: Dialect, message: str, said: TooLong | None
+def test_a_window_is_read_from_the_providers_own_error_message(
+    dialect: Dialect, message: str, expected: TooLong | None
 ) -> None:
-    assert dialect.read_too_long({"message": message, "code": "context_length_exceeded"}) == said
+    assert dialect.read_too_long({"message": message, "code": "context_length_exceeded"}) == expected
 
 
 LLAMA = {"code": 400, "message": "the request exceeds the available context size", "type": "exceed_context_size_error"}
@@ -39,7 +39,7 @@ LLAMA = {"code": 400, "message": "the request exceeds the available context size
 
 @pytest.mark.parametrize("dialect", [MESSAGES, CHAT, RESPONSES], ids=lambda dialect: dialect.name)
 @pytest.mark.parametrize(
-    ("members", "said"),
+    ("members", "expected"),
     [
         ({"n_prompt_tokens": 9_000, "n_ctx": 8_192}, TooLong(8_192, 9_000)),
         ({"n_ctx": 8_192}, TooLong(8_192)),
@@ -50,10 +50,10 @@ LLAMA = {"code": 400, "message": "the request exceeds the available context size
         ({"n_ctx": 8_192, "type": "invalid_request_error"}, None),
     ],
 )
-def test_llama_cpp_states_it_in_members_whichever_api_it_is_asked_by(
-    dialect: Dialect, members: dict[str, Any], said: TooLong | None
+def test_llama_cpps_window_is_read_in_every_dialect(
+    dialect: Dialect, members: dict[str, Any], expected: TooLong | None
 ) -> None:
-    assert dialect.read_too_long(LLAMA | members) == said
+    assert dialect.read_too_long(LLAMA | members) == expected
 
 
 @pytest.mark.parametrize("dialect", [MESSAGES, CHAT, RESPONSES], ids=lambda dialect: dialect.name)

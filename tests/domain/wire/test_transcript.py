@@ -1,4 +1,4 @@
-"""Reading a body against the previous one gives what reading it alone gives, and stores each text once."""
+"""Reading a body against the previous one gives the same result as reading it alone, and stores each text once."""
 
 import cProfile
 import json
@@ -25,7 +25,7 @@ SECRET = "sk-hush-hush-0123456789"
 
 
 class Log:
-    """What a session's log holds: changes and contents, written as events and read back."""
+    """A session's log: changes and contents, written as events and read back."""
 
     def __init__(self) -> None:
         self.contents: dict[bytes, bytes] = {}
@@ -67,7 +67,7 @@ texts = st.sampled_from(["", "hi", "né\n", LONG, LONG + "x", "y" + LONG, "Ω" *
 
 @st.composite
 def a_message(draw: st.DrawFn) -> Any:
-    """A message as clients send them, or something that is none."""
+    """Draw a message as clients send them, or something that is not a message."""
     if draw(st.integers(0, 30)) == 0:
         return draw(st.sampled_from([None, 7, "text", [], {"role": "tool"}, {"role": 1}, {"content": "x"}]))
     text = draw(texts)
@@ -92,7 +92,7 @@ def a_message(draw: st.DrawFn) -> Any:
 
 @st.composite
 def a_body(draw: st.DrawFn) -> dict[str, Any]:
-    """The members of a body in any order, a credential among them now and then."""
+    """Draw the members of a body in any order, sometimes with a credential."""
     members: dict[str, Any] = {
         "model": "m",
         "messages": draw(st.lists(a_message(), max_size=5)),
@@ -115,7 +115,7 @@ def a_body(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def two_bodies(draw: st.DrawFn) -> tuple[bytes, bytes]:
-    """A body and what a client, or an accident, may send after it."""
+    """Draw a body and one that a client, or an accident, may send after it."""
     first = draw(a_body())
     second = dict(first)
     messages = list(first.get("messages", []))
@@ -161,25 +161,25 @@ def _damaged(draw: st.DrawFn, first: bytes, second: bytes) -> tuple[bytes, bytes
 
 
 def check_pair(first: bytes, second: bytes) -> None:
-    """Everything that must hold for any two bodies that follow each other."""
+    """Check everything that must hold for any two consecutive bodies."""
     log = Log()
     for raw in (first, second, second, first):
-        found = log.turn(raw)
-        assert found == read(raw).transcript, "the previous body changes the effort, not the result"
-        assert found.raw == raw
-        assert found.sha256 == sha256(raw).digest()
+        result = log.turn(raw)
+        assert result == read(raw).transcript, "the previous body changes the effort, not the result"
+        assert result.raw == raw
+        assert result.sha256 == sha256(raw).digest()
         rebuilt = log.rebuilt()
         assert len(rebuilt) == len(raw)
-        assert sha256(rebuilt).digest() == found.stored_sha256
+        assert sha256(rebuilt).digest() == result.stored_sha256
         expected = bytearray(raw)
-        for start, end in found.withheld:
+        for start, end in result.withheld:
             expected[start:end] = (b"1" if is_number(raw, (start, end)) else b"*") * (end - start)
         assert rebuilt == expected
 
 
 @examples(400)
 @given(two_bodies())
-def test_reading_against_a_previous_body_gives_what_reading_alone_gives(pair: tuple[bytes, bytes]) -> None:
+def test_reading_against_a_previous_body_equals_reading_alone(pair: tuple[bytes, bytes]) -> None:
     check_pair(*pair)
 
 
@@ -188,7 +188,7 @@ def test_any_bytes_are_read_stored_and_rebuilt(first: bytes, second: bytes) -> N
     check_pair(first, second)
 
 
-def test_every_place_where_two_bodies_may_part_gives_the_same_reading() -> None:
+def test_bodies_that_differ_at_any_offset_give_the_same_reading() -> None:
     raw = body([user('é\\n"Ω' + LONG), assistant("a", "b")], tools=[{"name": "n"}], api_key=SECRET)
     alone = read(raw).transcript
     for cut in range(len(raw) + 1):
@@ -207,13 +207,13 @@ def test_the_chain_of_a_longer_history_begins_with_the_chain_of_the_shorter() ->
     assert read(body([user("two")])).transcript.count_shared(read(body([user("one")])).transcript) == 0
 
 
-def test_a_fork_is_found_where_it_parts() -> None:
+def test_the_shared_history_of_a_fork_ends_where_it_diverges() -> None:
     one = read(body([user("a"), assistant("b"), user("c"), assistant("d")])).transcript
     other = read(body([user("a"), assistant("b"), user("x"), assistant("d")])).transcript
     assert one.count_shared(other) == other.count_shared(one) == 2
 
 
-def test_lanes_have_chains_of_their_own() -> None:
+def test_each_lane_has_its_own_chain() -> None:
     raw = body([user("one")])
     main = read(raw).transcript
     agent = read(raw, main, lane="agent:a").transcript
@@ -263,11 +263,11 @@ def test_the_fields_are_read() -> None:
         (b'{"messages":[],"thread":{"type":"continue"}}', "history held by the provider"),
     ],
 )
-def test_what_is_no_messages_conversation_is_opaque_and_still_stored(raw: bytes, reason: str) -> None:
+def test_a_body_that_is_not_a_messages_conversation_is_opaque_and_still_stored(raw: bytes, reason: str) -> None:
     log = Log()
-    found = log.turn(raw)
-    assert found.opaque == reason
-    assert found.messages == ()
+    result = log.turn(raw)
+    assert result.opaque == reason
+    assert result.messages == ()
     assert log.rebuilt() == raw
 
 
@@ -285,10 +285,10 @@ def test_a_history_with_an_unreadable_message_is_opaque(element: bytes, reason: 
     assert read(raw).transcript.opaque == read(raw, before).transcript.opaque == reason
 
 
-def test_a_new_message_is_parsed_once_however_often_it_is_asked_for() -> None:
-    found = read(dumps({"messages": [{"role": "user", "content": str(number)} for number in range(40)]})).transcript
-    assert [found.message(number)["content"] for number in (0, 38, 39)] == ["0", "38", "39"]
-    assert [found.message(number) is found.message(number) for number in (0, 38, 39)] == [False, True, True]
+def test_a_new_message_is_parsed_once() -> None:
+    result = read(dumps({"messages": [{"role": "user", "content": str(number)} for number in range(40)]})).transcript
+    assert [result.message(number)["content"] for number in (0, 38, 39)] == ["0", "38", "39"]
+    assert [result.message(number) is result.message(number) for number in (0, 38, 39)] == [False, True, True]
 
 
 def test_a_turn_stores_its_skeleton_and_its_new_long_texts() -> None:
@@ -299,7 +299,7 @@ def test_a_turn_stores_its_skeleton_and_its_new_long_texts() -> None:
     assert len(log.contents) - before == 3
 
 
-def test_a_moved_marker_and_a_flip_to_a_string_store_no_text_again() -> None:
+def test_a_moved_marker_and_a_block_that_becomes_a_string_store_no_text_again() -> None:
     log = Log()
     block = {"type": "text", "text": LONG, "cache_control": MARKER}
     log.turn(body([{"role": "user", "content": [block, block]}, {"role": "user", "content": [block]}]))
@@ -308,26 +308,28 @@ def test_a_moved_marker_and_a_flip_to_a_string_store_no_text_again() -> None:
     assert sum(content.count(literal) for content in log.contents.values()) == 1
 
 
-def test_what_stays_between_two_changes_is_neither_read_nor_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_members_between_two_changes_are_neither_read_nor_stored_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     log = Log()
     servers = [{"name": LONG, "authorization_token": SECRET}]
     kept: dict[str, Any] = {"tools": [{"name": "n", "description": LONG}], "mcp_servers": servers}
     log.turn(body([user("a")], **kept, metadata={"user_id": "1"}))
-    stored, looked_at, facts = len(log.contents), [], body_layout._facts
+    stored, keys_read, facts = len(log.contents), [], body_layout._facts
 
     def noting(dialect: Dialect, key: str, value: bytes) -> Any:
-        looked_at.append(key)
+        keys_read.append(key)
         return facts(dialect, key, value)
 
     with monkeypatch.context() as patched:
         patched.setattr(body_layout, "_facts", noting)
-        found = log.turn(body([user("a"), assistant("b")], **kept, metadata={"user_id": "2"}))
-    assert looked_at == ["system", "metadata"]
+        result = log.turn(body([user("a"), assistant("b")], **kept, metadata={"user_id": "2"}))
+    assert keys_read == ["system", "metadata"]
     assert len(log.contents) - stored == 1
-    assert log.rebuilt() == found.raw.replace(SECRET.encode(), b"*" * len(SECRET))
+    assert log.rebuilt() == result.raw.replace(SECRET.encode(), b"*" * len(SECRET))
 
 
-def test_a_text_that_comes_back_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_text_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[int] = []
 
     def counting(data: bytes = b"") -> Any:
@@ -352,24 +354,24 @@ def test_a_reply_that_the_client_sends_back_is_not_hashed_again() -> None:
     first = read(body([user("Go.")])).transcript
     echo = body([user("Go."), assistant(text), user("On.")])
     (digest,) = [digest for digest, content in contents if len(content) == len(text)]
-    found = read(echo, first, replies=[stored])
-    assert digest not in dict(found.contents)
-    assert Piece(digest, 0, len(text)) in found.transcript.recipe.pieces
+    result = read(echo, first, replies=[stored])
+    assert digest not in dict(result.contents)
+    assert Piece(digest, 0, len(text)) in result.transcript.recipe.pieces
     known = {digest for digest, _ in contents}
-    assert found.change == read(echo, first, known=known).change
+    assert result.change == read(echo, first, known=known).change
 
 
 def test_credentials_are_in_no_content_and_no_change() -> None:
     log = Log()
     members = {"mcp_servers": [{"authorization_token": SECRET}], "x": {"y": [{"password": LONG}]}}
     for messages in ([user("a")], [user("a"), assistant("b")], [user("z")]):
-        found = log.turn(body(messages, **members))
-        assert SECRET.encode() in found.raw
-        assert log.rebuilt() == found.raw.replace(SECRET.encode(), b"*" * len(SECRET)).replace(
+        result = log.turn(body(messages, **members))
+        assert SECRET.encode() in result.raw
+        assert log.rebuilt() == result.raw.replace(SECRET.encode(), b"*" * len(SECRET)).replace(
             json.dumps(LONG, ensure_ascii=False)[1:-1].encode(),
             b"*" * len(json.dumps(LONG, ensure_ascii=False)[1:-1].encode()),
         )
-        assert found.sha256 != found.stored_sha256
+        assert result.sha256 != result.stored_sha256
     assert not any(SECRET.encode() in content or b"long" in content for content in log.contents.values())
     assert SECRET not in repr(log.previous)
 
@@ -385,22 +387,22 @@ def test_credentials_are_in_no_content_and_no_change() -> None:
 def test_a_number_that_is_a_credential_is_stored_as_another_number(members: dict[str, Any]) -> None:
     log = Log()
     for messages in ([user("a")], [user("a"), assistant("b")], [user("z")]):
-        found = log.turn(body(messages, **members))
+        result = log.turn(body(messages, **members))
         rebuilt = log.rebuilt()
-        assert len(rebuilt) == len(found.raw)
-        assert json.loads(rebuilt)["messages"] == json.loads(found.raw)["messages"]
-        assert sha256(rebuilt).digest() == found.stored_sha256 != found.sha256
-        assert read(rebuilt).transcript.stored_sha256 == found.stored_sha256, "a replay reads the same"
+        assert len(rebuilt) == len(result.raw)
+        assert json.loads(rebuilt)["messages"] == json.loads(result.raw)["messages"]
+        assert sha256(rebuilt).digest() == result.stored_sha256 != result.sha256
+        assert read(rebuilt).transcript.stored_sha256 == result.stored_sha256, "a replay reads the same"
     assert not any(b"8151623" in content for content in log.contents.values())
 
 
-def test_a_value_that_becomes_a_credential_is_withheld_from_then_on_and_the_reverse() -> None:
+def test_a_value_is_withheld_only_while_its_name_is_a_credentials() -> None:
     plain, secret = dumps({"messages": [], "passport": "1234567890"}), dumps({"messages": [], "password": "1234567890"})
     check_pair(plain, secret)
     check_pair(secret, plain)
 
 
-def test_words_about_credentials_inside_messages_are_kept() -> None:
+def test_credentials_within_messages_are_kept() -> None:
     log = Log()
     raw = body([{"role": "user", "content": [{"type": "tool_use", "input": {"password": "x"}}]}])
     assert log.turn(raw).withheld == ()
@@ -423,9 +425,9 @@ def reply(*texts: str) -> list[dict[str, Any]]:
         ([], Echo.ABSENT),
     ],
 )
-def test_what_the_next_request_says_about_a_reply(after: list[Any], expected: Echo) -> None:
-    found = read(body([user("go"), *after])).transcript
-    assert transcript.compare_reply(found, 1, reply("one", "two")) is expected
+def test_the_next_request_shows_a_reply(after: list[Any], expected: Echo) -> None:
+    result = read(body([user("go"), *after])).transcript
+    assert transcript.compare_reply(result, 1, reply("one", "two")) is expected
 
 
 def test_recorded_sessions_are_read_rebuilt_and_stored_within_bounds() -> None:
@@ -434,12 +436,12 @@ def test_recorded_sessions_are_read_rebuilt_and_stored_within_bounds() -> None:
         log = Log()
         raw = b""
         for turn, raw in enumerate(recorded.requests(session, limit=60)):
-            found = log.turn(raw)
+            result = log.turn(raw)
             if turn % 20 == 0:
                 assert log.rebuilt() == raw
-                assert found == read(raw).transcript
+                assert result == read(raw).transcript
         assert log.rebuilt() == raw
-        # Histories are append-only here, so the last body holds everything that was ever new.
+        # The sessions only append, so the last body contains everything that was ever new.
         ratios.append(log.written / len(raw))
     assert len(ratios) >= 20
     assert max(ratios) < 1.3
@@ -451,41 +453,41 @@ def test_captured_requests_extend_their_history_and_echo_their_replies() -> None
     echoes: dict[Echo, int] = dict.fromkeys(Echo, 0)
     for name, capture in recorded.captures():
         run = name.split("/")[0]
-        found = read(dumps(capture["body"])).transcript
+        result = read(dumps(capture["body"])).transcript
         earlier = last.get(run)
         if (
             earlier
             and earlier[1].messages
-            and found.count_shared(earlier[1]) == len(earlier[1].messages)
-            and len(found.messages) > len(earlier[1].messages)
+            and result.count_shared(earlier[1]) == len(earlier[1].messages)
+            and len(result.messages) > len(earlier[1].messages)
         ):
-            echoes[transcript.compare_reply(found, len(earlier[1].messages), recorded.reply(earlier[0]))] += 1
-        last[run] = (name, found)
-    # opencode renames a call to a tool it does not know, so two replies come back rewritten.
+            echoes[transcript.compare_reply(result, len(earlier[1].messages), recorded.reply(earlier[0]))] += 1
+        last[run] = (name, result)
+    # opencode renames a call of an unknown tool, so two replies come back rewritten.
     assert echoes[Echo.SAME] > 90
     assert echoes[Echo.REWRITTEN] == 2
     assert echoes[Echo.ABSENT] == echoes[Echo.TRIMMED] == 0
 
 
 def of_values(count: int, *texts: str, **members: Any) -> bytes:
-    """A body with so many values."""
+    """Return a body with this many values."""
     short = body([*map(user, texts)], x=[0], **members)
     return body([*map(user, texts)], x=[0] * (1 + count - read(short).transcript.values), **members)
 
 
-def test_a_body_with_more_values_than_are_read_is_stored_and_none_of_them_is_looked_at() -> None:
+def test_a_body_with_too_many_values_is_stored_unread() -> None:
     log, raw = Log(), of_values(json_spans.MOST_VALUES + 1, "Hi.", api_key=SECRET)
     profile = cProfile.Profile()
-    found = profile.runcall(log.turn, raw)
-    assert (found.opaque, found.messages) == (transcript.TOO_MANY_VALUES, ())
+    result = profile.runcall(log.turn, raw)
+    assert (result.opaque, result.messages) == (transcript.TOO_MANY_VALUES, ())
     assert log.rebuilt() == raw.replace(SECRET.encode(), b"*" * len(SECRET))
-    assert sha256(log.rebuilt()).digest() == found.stored_sha256
+    assert sha256(log.rebuilt()).digest() == result.stored_sha256
     assert len(log.contents) < 5, "it has few pieces"
-    assert sum(each.callcount for each in profile.getstats()) < 5_000
+    assert sum(entry.callcount for entry in profile.getstats()) < 5_000
     assert json_spans.has_too_many_values(raw)
 
 
-def test_as_many_values_as_are_read_are_read_and_any_number_where_that_is_asked_for() -> None:
+def test_the_limit_on_values_is_inclusive_and_can_be_lifted() -> None:
     most = of_values(json_spans.MOST_VALUES, "Hi.")
     assert (read(most).transcript.opaque, json_spans.has_too_many_values(most)) == (None, False)
     more = of_values(json_spans.MOST_VALUES + 1, "Hi.")
@@ -495,7 +497,7 @@ def test_as_many_values_as_are_read_are_read_and_any_number_where_that_is_asked_
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (of_values(99_990, "Hi."), of_values(99_990, "Hi.", "a", "b", "c")),  # a few that are new
+        (of_values(99_990, "Hi."), of_values(99_990, "Hi.", "a", "b", "c")),  # a few new ones
         (of_values(99_990, "Hi.", "a", "b", "c"), of_values(99_990, "Hi.")),
         (of_values(20, "Hi.", LONG), of_values(100_001, "Hi.", LONG)),
         (of_values(100_001, "Hi."), of_values(100_001, "Hi.", "a")),
@@ -504,7 +506,7 @@ def test_as_many_values_as_are_read_are_read_and_any_number_where_that_is_asked_
     ],
 )
 def test_values_are_counted_the_same_with_and_without_the_previous_body(before: bytes, after: bytes) -> None:
-    found = read(after, read(before).transcript).transcript
-    assert found == read(after).transcript
-    if found.opaque is None:
-        assert found.values == json_spans.count_values(after, most=10**6)
+    result = read(after, read(before).transcript).transcript
+    assert result == read(after).transcript
+    if result.opaque is None:
+        assert result.values == json_spans.count_values(after, most=10**6)

@@ -10,7 +10,7 @@ import trio
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.composing import Composer
 from mnemosyne.adapters.helpers.opening import check_helper, open_helper
-from mnemosyne.adapters.postgres.spending import PostgresSpending
+from mnemosyne.adapters.postgres.projection_store import PostgresSpending
 from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.settings import helper_limits

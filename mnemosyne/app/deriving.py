@@ -12,8 +12,7 @@ from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
-from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.adapters.postgres.spending import PostgresSpending
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections, PostgresSpending
 from mnemosyne.app.object_index import indexer_of
 from mnemosyne.app.settings import helper_limits
 from mnemosyne.app.storage import open_views

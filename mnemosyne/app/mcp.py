@@ -9,7 +9,7 @@ from pathlib import Path
 import trio
 
 from mnemosyne import __version__
-from mnemosyne.adapters.embedding.entry_meaning import EntryMeaning
+from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from mnemosyne.adapters.mcp_sdk import make_http_app, make_server, serve_stdio
 from mnemosyne.app.agent_tools import AgentTools
 from mnemosyne.app.knowledge import open_desk

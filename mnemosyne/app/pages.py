@@ -16,9 +16,9 @@ import trio
 from quart_trio import QuartTrio
 
 from mnemosyne import __version__
-from mnemosyne.adapters.embedding.entry_meaning import EntryMeaning
-from mnemosyne.adapters.postgres.cached_event_log import CachedEventLog
+from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.event_log import CachedEventLog
 from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.adapters.postgres.leading import lag, tell_progress
 from mnemosyne.app.knowledge import open_desk

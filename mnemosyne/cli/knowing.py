@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from mnemosyne.adapters.embedding.entry_meaning import EntryMeaning
+from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from mnemosyne.app.knowledge import open_desk
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import local_time, print_json, print_table, say

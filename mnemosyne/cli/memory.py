@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from mnemosyne.adapters.project_files import read_files
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.config import read_credential
 from mnemosyne.cli.forget import clean_files, print_files, quick_option
@@ -33,7 +32,7 @@ from mnemosyne.domain.knowledge.initial import READ, propose_entries
 from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.errors import BadEntry, BadOption, NotFound
 from mnemosyne.figures import plural
-from mnemosyne.regular_files import LineTooLong, open_regular, read_lines
+from mnemosyne.regular_files import LineTooLong, open_regular, read_files, read_lines
 from mnemosyne.services.knowledge import KnowledgeDesk, describe_write
 from mnemosyne.services.memory_operations import BY_NAME
 from mnemosyne.terminal import json_text
@@ -160,7 +159,7 @@ def init(yes: bool, as_json: bool, **options: Any) -> None:
     """Read the README and the manifests of the project's folder, and show what would be remembered of them: what it is,
     what it is made with, what is run. Nothing is written without --yes, and what is known already is left as it is.
     """
-    proposed = propose_entries(read_files(Path(options["folder"]), READ))
+    proposed = propose_entries(read_files(Path(options["folder"]), READ, longest=200_000))
     if not proposed:
         raise NotFound(f"Nothing in this folder says what it is; {', '.join(READ)} are read.")
     if not yes:

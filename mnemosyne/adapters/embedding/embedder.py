@@ -8,13 +8,16 @@ some texts at a time: a cancelled caller waits for these few only, and what else
 import logging
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from operator import mul
 from pathlib import Path
 
 import trio
 
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.embedding.model_files import ModelFiles
-from mnemosyne.domain.recall.retrieval import HASHED, Calibration
+from mnemosyne.bounded import Lru
+from mnemosyne.domain.knowledge.recalling import Nearness
+from mnemosyne.domain.recall.retrieval import HASHED, Calibration, Embedder
 from mnemosyne.domain.text import lexical_vector
 from mnemosyne.errors import BadConfiguration
 
@@ -25,6 +28,9 @@ _PASSAGE_CHARACTERS = 750
 
 MOST_PIECES = 256
 """Word pieces that the model reads, with the two that mark beginning and end; it was not trained on more."""
+
+HELD_TEXTS = 10_000
+"""Entries of which ``EntryMeaning`` keeps the vectors, 1.5 kB each."""
 
 LONGEST_WORD = 100
 """Characters; the tokenizer gives a longer word the one piece that stands for unknown words."""
@@ -129,3 +135,36 @@ def _batches(texts: Sequence[str], characters: int) -> Iterator[list[str]]:
             batch, size = [], 0
     if batch:
         yield batch
+
+
+class EntryMeaning:
+    """See ``services.knowledge.Meaning``. The model of a data directory is opened with the first question; where there
+    is none, meaning says nothing.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._embedder: Embedder | None = None
+        self._tried = False
+        self._held: Lru[str, array[float]] = Lru(HELD_TEXTS)
+
+    async def nearness(self, question: str, texts: Sequence[str]) -> Nearness | None:
+        """The dot product of each text's vector with the question's; None without a model."""
+        if not self._tried:
+            opened = await trio.to_thread.run_sync(open_embedder, self._data_dir)
+            self._embedder = None if isinstance(opened, HashedLexical) else opened
+            self._tried = True
+        if self._embedder is None:
+            return None
+        new = [text for text in dict.fromkeys((question, *texts)) if self._held.get(text) is None]
+        made = dict(zip(new, await self._embedder.embed(new), strict=True))
+        for text, vector in made.items():
+            self._held.put(text, vector)
+
+        def find(text: str) -> "array[float]":
+            held = made.get(text) or self._held.get(text)
+            assert held is not None
+            return held
+
+        asked = find(question)
+        return Nearness([sum(map(mul, asked, find(text))) for text in texts], self._embedder.calibration)

@@ -26,9 +26,10 @@ from mnemosyne.adapters.postgres.content_store import (
 from mnemosyne.adapters.postgres.database import Connection, Database, DoesNotFit
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.tail import last_position, read_tail
+from mnemosyne.bounded import Lru
 from mnemosyne.domain.knowledge.events import OPENED
 from mnemosyne.domain.ports import Envelope, Recorded, StreamSizes
-from mnemosyne.domain.session.events import EventLost, SessionStarted, names_of
+from mnemosyne.domain.session.events import EventLost, SessionForgotten, SessionStarted, names_of
 from mnemosyne.errors import LogFailed, UnknownEvent
 
 # As many rows as one read takes into memory at once.
@@ -42,6 +43,9 @@ _MEASURING_SECONDS = 3600.0
 
 # The largest bigint.
 _LAST_VERSION = 2**63 - 1
+HELD_EVENTS = 50_000
+"""Of all streams together; a longer one is held alone."""
+
 _ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """A stream's whole id."""
 
@@ -238,6 +242,36 @@ class PostgresEventLog:
                 yield each.version, *self._codec.encode(attrs.evolve(each.envelope, event=event))
 
 
+class CachedEventLog(PostgresEventLog):
+    """The same log. Of a stream that is read whole once more, only what came since is asked of the database, with the
+    last event known before: if that is another one, or the session was forgotten, all is read anew. What an erasing
+    that was cut short has taken away is noticed once it is done again.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """See PostgresEventLog."""
+        super().__init__(*args, **options)
+        self._held: Lru[UUID, Sequence[Recorded[Any]]] = Lru(HELD_EVENTS, len)
+
+    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Any]]:
+        """See ports.EventLog. Also raises UnknownEvent."""
+        if after or upto is not None:
+            return await super().read(stream, after=after, upto=upto)
+        events = await self._go_on(stream) or await super().read(stream)
+        if _was_forgotten(events):
+            self._held.pop(stream)
+            return events
+        return self._held.put(stream, events)
+
+    async def _go_on(self, stream: UUID) -> Sequence[Recorded[Any]]:
+        """What is held of a stream with what came since; nothing where it is not held, or not what it was."""
+        held = self._held.get(stream)
+        if not held:
+            return ()
+        last, *more = await super().read(stream, after=held[-1].version - 1) or (None,)
+        return (*held, *more) if last == held[-1] and not _was_forgotten(more) else ()
+
+
 _FIRST: LiteralString = (
     "select first.originator_id, first.notification_id, coalesce(anew.topic, first.topic),"
     " coalesce(anew.state, first.state) from mnemosyne.stored_events as first left join lateral ("
@@ -407,3 +441,7 @@ def _sizes(connection: Connection, stream: UUID | None) -> dict[UUID, StreamSize
         )
         found[owner] = found.get(owner, StreamSizes()) + contained
     return found
+
+
+def _was_forgotten(events: Sequence[Recorded[Any]]) -> bool:
+    return any(isinstance(each.envelope.event, SessionForgotten) for each in events)

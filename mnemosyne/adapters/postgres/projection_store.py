@@ -14,8 +14,11 @@ import attrs
 
 from mnemosyne.adapters.postgres import projection_tables as tables
 from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.domain.session.budget import DaySpending
+from mnemosyne.projections.budget import BUDGET, ON_DAY
 from mnemosyne.projections.projection import Folded, Projection, Query, SetAside, fold
-from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, Switch, mark_of
+from mnemosyne.projections.projector import Projector
+from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, Switch, Tail, mark_of
 
 REBUILD_SECONDS = 15
 """A rebuild that has not moved for so long is taken for dead."""
@@ -121,6 +124,24 @@ class _Checkpoint:
         return ProjectionStanding(
             version=self.version, mark=self.mark, error=self.error, set_aside=tuple(self.set_aside)
         )
+
+
+class PostgresSpending:
+    """See domain.session.budget.Spending: the projection in a prepared ``Database``, brought up to date before each
+    answer, so that no other process's helpers are missed.
+    """
+
+    def __init__(self, database: Database, event_log: Tail) -> None:
+        self._store = PostgresProjections(database)
+        self._projector = Projector(BUDGET, event_log, self._store)
+
+    async def on_day(self, day: int) -> DaySpending:
+        """See Spending. Of what cannot be told, no turn's cost is told, so that there is no room for a helper's."""
+        standing = await self._projector.catch_up()
+        if standing.error is not None:
+            return DaySpending(day)
+        (rows,) = await self._store.select((BUDGET,), [(ON_DAY, {"day": day})])
+        return DaySpending(day, **rows[0]) if rows else DaySpending(day)
 
 
 def _checkpoints(connection: Connection, places: Sequence[_Place], *, held: bool) -> dict[_Place, _Checkpoint]:

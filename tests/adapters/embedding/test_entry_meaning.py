@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mnemosyne.adapters.embedding import model_files
-from mnemosyne.adapters.embedding.entry_meaning import EntryMeaning
+from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from tests.adapters.model_cache import installed_model
 
 TEXTS = ["We install packages with pnpm", "The parser reads dates", "Answers are to be short"]

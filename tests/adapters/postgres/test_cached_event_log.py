@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 import attrs
 
-from mnemosyne.adapters.postgres.cached_event_log import CachedEventLog
 from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.event_log import CachedEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import SessionForgotten

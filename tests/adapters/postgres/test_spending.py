@@ -2,7 +2,7 @@
 
 import attrs
 
-from mnemosyne.adapters.postgres.spending import PostgresSpending
+from mnemosyne.adapters.postgres.projection_store import PostgresSpending
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.budget import DAY, DaySpending

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from mnemosyne.adapters.postgres.cached_event_log import CachedEventLog
+from mnemosyne.adapters.postgres.event_log import CachedEventLog
 from mnemosyne.app.pages import OpenHoldings
 from mnemosyne.errors import LogFailed
 from mnemosyne.services.overviews import SessionOpening

@@ -196,7 +196,7 @@ class RefusingLog(StoppableLog):
         self.refuses: type[Event] | None = kind
 
     async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
-        events = [CODEC.decode(name, state).event for each in batch for name, state in each.events]
+        events = [CODEC.decode(stored.topic, stored.state).event for each in batch for stored in each.events]
         if self.refuses is not None and any(isinstance(event, self.refuses) for event in events):
             if len(batch) == 1:  # else the journal looks whose fault it is
                 self.refuses = None

@@ -14,11 +14,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.batches import prepare
-from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore, pack_contents
 from mnemosyne.adapters.postgres.database import Connection, Database, Timeouts
 from mnemosyne.adapters.postgres.event_codec import EventCodec
-from mnemosyne.adapters.postgres.event_log import PostgresEventLog, _append_all
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
+from mnemosyne.adapters.postgres.recorder import SessionRecorder, SharedDatastore
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Recorded
 from tests.adapters.simulated_database import LogConnection, SharedLog
 from tests.waiting import DEADLINE
@@ -143,7 +144,11 @@ def begin_append(connection: Connection, append: Append) -> int:
     """Append in a transaction that the test ends when it likes, as one does whose server stands still before it
     commits; the last position.
     """
-    return _append_all(connection, [prepare(append, CODEC)], {append.stream: append.expected})
+    prepared, datastore = prepare(append, CODEC), SharedDatastore()
+    contents, heads = pack_contents([prepared]), {append.stream: append.expected}
+    with datastore.lend(connection):
+        positions = SessionRecorder(datastore).insert_events(prepared.events, contents=contents, heads=heads)
+    return positions[-1] if positions else 0
 
 
 def query(dsn: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:

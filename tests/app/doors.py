@@ -195,7 +195,7 @@ def _counting_commits(commit: Any) -> Any:
                     appends=1,
                     events=len(append.events),
                     rows=len(append.events) + len(append.contents),
-                    event_bytes=sum(len(state) for _, state in append.events),
+                    event_bytes=sum(len(event.state) for event in append.events),
                     content_bytes=sum(len(content.data) for content in append.contents),
                 )
         done: Committed = await commit(log, batch)

@@ -21,6 +21,7 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.batches import EncodedAppend
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import JournalTicket
+from mnemosyne.adapters.postgres.recorder import EventMapper
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.session.directory import stream_of
@@ -105,7 +106,8 @@ class Grown:
     async def store(self, dsn: str) -> None:
         """Put all of it into a database."""
         codec, stream = event_codec(), IDENTITY.stream
-        events = tuple(codec.encode(each.envelope) for each in await self._log.read(stream))
+        mapper = EventMapper(codec)
+        events = tuple(mapper.to_stored_event(each) for each in await self._log.read(stream))
         contents = tuple(Content(*each) for each in self._log.given.items())
         async with open_database(dsn) as database:
             done = await PostgresEventLog(database, codec).commit([EncodedAppend(stream, 0, events, contents)])

@@ -32,7 +32,7 @@ class HangingLog(StoppableLog):
         self.hangs_at: type[Event] | None = None
 
     async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
-        events = [CODEC.decode(name, state).event for each in batch for name, state in each.events]
+        events = [CODEC.decode(stored.topic, stored.state).event for each in batch for stored in each.events]
         if self.hangs_at is not None and any(isinstance(event, self.hangs_at) for event in events):
             self.hangs_at = None
             self.hang()

@@ -150,7 +150,7 @@ class PickyLog(PlainLog):
 
     def __init__(self, log: PlainLog, codec: EventCodec, other: EventCodec) -> None:
         super().__init__(codec)
-        self._inner, self._other = log, other
+        self._inner, self._codec, self._other = log, codec, other
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[object]]:
         found = await self._inner.tail(after=after, limit=limit)

@@ -42,7 +42,7 @@ async def test_no_credential_is_left_and_every_body_is_proven(tmp_path: Path) ->
     assert (imported.events, imported.added) == (len(events), len(events))
     assert (await verify(other, talk.stream)).verdict == "ok"
     held = b"".join(data for data in other.log._contents[talk.stream].values() if data is not None)
-    stored = b"".join(state for _, state in other.log._stored[talk.stream])
+    stored = other.log.state_bytes(talk.stream)
     for secret in (KEY, KEY[13:30], KEY[30:], OTHER, PASSWORD):
         assert secret.encode() not in held
         assert secret.encode() not in stored

@@ -13,11 +13,13 @@ from uuid import UUID
 
 import attrs
 import trio
+from eventsourcing.popo import POPOApplicationRecorder
 
 from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend, assess, prepare
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import NO_SESSIONS
 from mnemosyne.adapters.postgres.journal import JournalTicket, LogProgress
+from mnemosyne.adapters.postgres.recorder import EventMapper
 from mnemosyne.domain.knowledge.events import OPENED
 from mnemosyne.domain.ports import Append, Recorded, StreamSizes
 from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
@@ -28,10 +30,11 @@ class PlainLog:
 
     def __init__(self, codec: EventCodec) -> None:
         """Events go through ``codec`` on their way in, so that one that cannot be stored fails here too."""
-        self._codec = codec
+        self._mapper = EventMapper(codec)
+        self._table = POPOApplicationRecorder()
+        # As they are read again and again, events are decoded once.
         self._events: list[Recorded[Any]] = []
         self._streams: dict[UUID, list[Recorded[Any]]] = {}
-        self._stored: dict[UUID, list[tuple[str, bytes]]] = {}
         # None is a tombstone.
         self._contents: dict[UUID, dict[bytes, bytes | None]] = {}
         self._committed = LogProgress()
@@ -46,7 +49,7 @@ class PlainLog:
 
     def submit(self, append: Append) -> JournalTicket:
         """Commit at once; the ticket comes back settled."""
-        prepared = prepare(append, self._codec)
+        prepared = prepare(append, self._mapper.codec)
         ticket = JournalTicket(prepared)
         try:
             (error,) = self._commit([prepared])
@@ -90,12 +93,12 @@ class PlainLog:
 
     async def streams(self, beginning: str = "") -> Sequence[UUID]:
         await trio.lowlevel.checkpoint()
-        sessions = [stream for stream, stored in self._stored.items() if stored[0][0] not in NO_SESSIONS]
+        sessions = [stream for stream in self._streams if self._begins_with(stream) not in NO_SESSIONS]
         return [stream for stream in sessions if str(stream).startswith(beginning)]
 
     async def knowledge_streams(self) -> Sequence[UUID]:
         await trio.lowlevel.checkpoint()
-        return [stream for stream, stored in self._stored.items() if stored[0][0] == OPENED]
+        return [stream for stream in self._streams if self._begins_with(stream) == OPENED]
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         await trio.lowlevel.checkpoint()
@@ -120,9 +123,9 @@ class PlainLog:
             attrs.evolve(each, envelope=attrs.evolve(each.envelope, event=redacted(each.envelope.event)))
             for each in self._streams.get(stream, [])
         ]
-        stored = [self._codec.encode(each.envelope) for each in events]
-        for each, state in zip(events, stored, strict=True):
-            self._stored[stream][each.version - 1] = state
+        stored = [self._mapper.to_stored_event(each) for each in events]
+        for each, replacement in zip(events, stored, strict=True):
+            self._table._stored_events[each.position - 1] = replacement  # it has no way to replace one
             self._streams[stream][each.version - 1] = self._events[each.position - 1] = each
         held = self._contents.get(stream, {})
         self._contents[stream] = dict.fromkeys(held)
@@ -138,7 +141,16 @@ class PlainLog:
         return [found.conflicts.get(place) for place in range(len(batch))]
 
     def _is_stored(self, append: EncodedAppend) -> bool:
-        return tuple(self._stored[append.stream][append.expected : append.version]) == append.events
+        return tuple(self._table.select_events(append.stream, gt=append.expected, lte=append.version)) == append.events
+
+    def state_bytes(self, stream: UUID) -> bytes:
+        """The states of a stream's events, one after the other."""
+        return b"".join(each.state for each in self._table.select_events(stream))
+
+    def _begins_with(self, stream: UUID) -> str:
+        """The stored name of a stream's first event."""
+        (first,) = self._table.select_events(stream, limit=1)
+        return first.topic
 
     def _add(self, append: EncodedAppend) -> None:
         held = self._contents.setdefault(append.stream, {})
@@ -146,19 +158,18 @@ class PlainLog:
             if held.get(content.digest) is None:
                 held[content.digest] = content.data
         events = self._streams.setdefault(append.stream, [])
-        for name, state in append.events:
-            envelope = self._codec.decode(name, state)
-            recorded = Recorded(append.stream, len(events) + 1, len(self._events) + 1, envelope)
+        for position in self._table.insert_events(append.events) or ():
+            (inserted,) = self._table.select_notifications(position, 1)
+            recorded = self._mapper.to_domain_event(inserted)
             events.append(recorded)
             self._events.append(recorded)
-        self._stored.setdefault(append.stream, []).extend(append.events)
 
     def _sizes_of(self, stream: UUID) -> StreamSizes:
         contents = self._contents.get(stream, {}).values()
         held = [len(data) for data in contents if data is not None]
         return StreamSizes(
             events=len(self._streams[stream]),
-            event_bytes=sum(len(state) for _, state in self._stored[stream]),
+            event_bytes=len(self.state_bytes(stream)),
             contents=len(held),
             forgotten=len(contents) - len(held),
             raw_bytes=sum(held),

@@ -5,29 +5,23 @@ from typing import Protocol
 from uuid import UUID
 
 import attrs
+from eventsourcing.persistence import StoredEvent
 
-from mnemosyne.domain.ports import Append, Content, Envelope
+from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.domain.ports import Append, Content
 from mnemosyne.errors import LogFailed, VersionConflict
 
 # What an append weighs in the queue beyond its bytes, so that many empty ones are bounded too.
 _WEIGHT_OF_ONE = 256
 
 
-class JournalCodec(Protocol):
-    """What turns an envelope into what is stored; see ``event_codec``."""
-
-    def encode(self, envelope: Envelope[object]) -> tuple[str, bytes]:
-        """The stored name and state. Raises ValueError if the event cannot be stored."""
-        ...
-
-
 @attrs.frozen(eq=False)
 class EncodedAppend:
-    """An append whose events are encoded: ``events`` holds (stored name, state) for each."""
+    """An append whose events are encoded."""
 
     stream: UUID
     expected: int
-    events: tuple[tuple[str, bytes], ...]
+    events: tuple[StoredEvent, ...]
     contents: tuple[Content, ...]
 
     @property
@@ -38,7 +32,7 @@ class EncodedAppend:
     @property
     def size(self) -> int:
         """The bytes of its events and contents."""
-        return sum(len(state) for _, state in self.events) + sum(len(content.data) for content in self.contents)
+        return sum(len(event.state) for event in self.events) + sum(len(content.data) for content in self.contents)
 
     @property
     def weight(self) -> int:
@@ -66,11 +60,14 @@ class Committer(Protocol):
         ...
 
 
-def prepare(append: Append, codec: JournalCodec) -> EncodedAppend:
+def prepare(append: Append, codec: EventCodec) -> EncodedAppend:
     """Encode an append. Raises ValueError if it holds no event, or one that cannot be stored."""
     if not append.envelopes:
         raise ValueError("an append needs at least one event: content that no event names could never be found")
-    events = tuple(codec.encode(envelope) for envelope in append.envelopes)
+    events = tuple(
+        StoredEvent(append.stream, version, *codec.encode(envelope))
+        for version, envelope in enumerate(append.envelopes, start=append.expected + 1)
+    )
     return EncodedAppend(append.stream, append.expected, events, append.contents)
 
 

@@ -44,10 +44,6 @@ class LoginRefused(LogFailed):
     """A role may not log in; the message is the server's."""
 
 
-class DoesNotFit(LogFailed):
-    """A stream is not at the version that a statement expects; nothing of the statement was kept."""
-
-
 @attrs.frozen(kw_only=True)
 class Timeouts:
     """How long each wait may take, in seconds. A server that hangs is noticed by the first that applies."""
@@ -468,8 +464,6 @@ def _raise_as_ours(error: psycopg.Error) -> NoReturn:
     """Say in one sentence what is wrong. Only words that cannot quote stored content are taken over."""
     # What the server says while it refuses a connection comes without its code.
     state = error.sqlstate or (_DISK_FULL if os.strerror(errno.ENOSPC) in str(error) else "")
-    if state == DOES_NOT_FIT:
-        raise DoesNotFit("a stream is at another version") from None
     if state in _FULL:
         raise LogUnavailable(f"the database is full: {_FULL[state]}") from error
     if state in _HUNG:

@@ -1,36 +1,33 @@
-"""The event log in PostgreSQL: our codec, and a commit that takes many sessions at once.
-
-The table is one of the library eventsourcing, whose recorder reads it: rows of (stream, version, name, state) with one
-position over all of them. The append is one function in the database (0009_append_beside_others.sql), and the tail
-(tail.py) misses nothing that commits late. Why its recorder is not used: ADR 45.
-"""
+"""The event log in PostgreSQL: the recorder of sessions (recorder.py), and a commit that takes many of them at once."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import starmap
 from typing import Any, LiteralString
 from uuid import UUID
 
 import attrs
 import trio
+from eventsourcing.persistence import IntegrityError, StoredEvent
 
 from mnemosyne.adapters.postgres.batches import Assessment, Committed, EncodedAppend, assess
 from mnemosyne.adapters.postgres.content_store import (
     ARCHIVED,
     STATEMENT_BYTES,
-    Packed,
     erase_contents,
     hold_sessions,
     pack_contents,
     slices,
 )
-from mnemosyne.adapters.postgres.database import Connection, Database, DoesNotFit
+from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_codec import EventCodec
-from mnemosyne.adapters.postgres.tail import last_position, read_tail
+from mnemosyne.adapters.postgres.recorder import EventMapper, SessionRecorder, SharedDatastore
+from mnemosyne.adapters.postgres.tail import SELECT, last_position, read_tail
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.knowledge.events import OPENED
-from mnemosyne.domain.ports import Envelope, Recorded, StreamSizes
+from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.domain.session.events import EventLost, SessionForgotten, SessionStarted, names_of
-from mnemosyne.errors import LogFailed, UnknownEvent
+from mnemosyne.errors import LogFailed
 
 # As many rows as one read takes into memory at once.
 _PAGE = 1_000
@@ -41,22 +38,11 @@ _FORGETTING_SECONDS = 120.0
 # Measuring every stream reads all of both tables.
 _MEASURING_SECONDS = 3600.0
 
-# The largest bigint.
-_LAST_VERSION = 2**63 - 1
 HELD_EVENTS = 50_000
 """Of all streams together; a longer one is held alone."""
 
 _ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """A stream's whole id."""
-
-_OF_STREAM = """
-select originator_version, notification_id, topic, state from mnemosyne.stored_events
-where originator_id = %s and """
-
-_ALL = "true order by originator_version"
-_PAGE_OF = "originator_version > %s and originator_version <= %s order by originator_version limit %s"
-_WITH_VERSIONS = "originator_version = any(%s) order by originator_version"
-_WITH_NAMES = "topic = any(%s) order by originator_version"
 
 
 class PostgresEventLog:
@@ -70,6 +56,9 @@ class PostgresEventLog:
         """
         self._database = database
         self._codec = codec
+        self._mapper = EventMapper(codec)
+        self._datastore = SharedDatastore()
+        self._recorder = SessionRecorder(self._datastore)
         self._tenant = tenant
         self._deadline = commit_deadline
         self._lost = codec.names_of((EventLost,))
@@ -86,8 +75,8 @@ class PostgresEventLog:
             try:
                 position = await self._append(some)
                 break
-            except DoesNotFit:
-                found = await self._database.run(_assess, some, deadline=self._deadline, limiter=self._writer)
+            except IntegrityError:
+                found = await self._database.run(self._assess, some, deadline=self._deadline, limiter=self._writer)
                 errors |= {left[place]: error for place, error in found.conflicts.items()}
                 left = [left[place] for place in found.fits]
                 if found.durable and not left:
@@ -100,11 +89,11 @@ class PostgresEventLog:
 
     async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[Any]]:
         """See ports.EventLog. Also raises UnknownEvent."""
-        return await self._database.run(self._pick, stream, versions, alone=True)
+        return await self._database.run(self._find, stream, "originator_version", list(versions), alone=True)
 
     async def select(self, stream: UUID, classes: Collection[type]) -> Sequence[Recorded[Any]]:
         """See ports.EventLog. Also raises UnknownEvent."""
-        return await self._database.run(self._select, stream, self._codec.names_of(classes), alone=True)
+        return await self._database.run(self._find, stream, "topic", self._codec.names_of(classes), alone=True)
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
         """See ports.EventLog."""
@@ -112,7 +101,7 @@ class PostgresEventLog:
 
     async def pick_first(self) -> Sequence[Recorded[Any]]:
         """See ports.EventLog."""
-        return await self._database.run(self._pick_first)
+        return await self._database.run(self._firsts, "")
 
     async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[Any]]:
         """See ports.EventLog. Of each stream it reads back to the event that it finds."""
@@ -136,110 +125,112 @@ class PostgresEventLog:
 
     async def version(self, stream: UUID) -> int:
         """The version of a stream's last event; 0 where it has none."""
-        return await self._database.run(_version, stream, alone=True)
+        return (await self._database.run(_versions, (stream,), alone=True)).get(stream, 0)
 
     async def last_position(self) -> int:
         """The position of the log's last event; 0 for an empty log."""
         return await self._database.run(last_position)
 
     async def _append(self, batch: Sequence[EncodedAppend]) -> int:
-        """All of the batch, or raise DoesNotFit; the last position."""
+        """All of the batch, or raise IntegrityError; the last position."""
         heads = _heads(batch)
         small = sum(len(content.data) for append in batch for content in append.contents) <= STATEMENT_BYTES
         return await self._database.run(
-            _append_all, batch, heads, alone=small, deadline=self._deadline, limiter=self._writer
+            self._append_all, batch, heads, alone=small, deadline=self._deadline, limiter=self._writer
         )
+
+    def _append_all(self, connection: Connection, batch: Sequence[EncodedAppend], heads: Mapping[UUID, int]) -> int:
+        """In the worker thread: all of the batch; the last position. Hashing and compressing come before any lock."""
+        *parts, last = slices(pack_contents(batch))
+        with self._datastore.lend(connection):
+            for part in parts:
+                self._recorder.insert_events((), contents=part)
+            events = [event for append in batch for event in append.events]
+            positions = self._recorder.insert_events(events, contents=last, heads=heads)
+        assert positions is not None
+        return positions[-1]
+
+    def _assess(self, connection: Connection, batch: Sequence[EncodedAppend]) -> Assessment:
+        """How a batch that does not fit meets the log."""
+        versions = _versions(connection, {append.stream for append in batch})
+        with self._datastore.lend(connection):
+            return assess(batch, versions, self._is_stored)
+
+    def _is_stored(self, append: EncodedAppend) -> bool:
+        stored = self._recorder.select_events(append.stream, gt=append.expected, lte=append.version)
+        return [(each.topic, each.state) for each in stored] == [(each.topic, each.state) for each in append.events]
 
     def _read(self, connection: Connection, stream: UUID, after: int, upto: int | None) -> list[Recorded[Any]]:
         recorded: list[Recorded[Any]] = []
-        last = _LAST_VERSION if upto is None else upto
         while True:
-            page = self._find(connection, stream, _PAGE_OF, (after, last, _PAGE))
-            recorded += page
+            with self._datastore.lend(connection):
+                page = self._recorder.select_events(stream, gt=after, lte=upto, limit=_PAGE)
+            recorded += map(self._mapper.to_domain_event, page)
             if len(page) < _PAGE:
                 return recorded
-            after = page[-1].version
-
-    def _pick(self, connection: Connection, stream: UUID, versions: Collection[int]) -> list[Recorded[Any]]:
-        return self._find(connection, stream, _WITH_VERSIONS, (list(versions),))
-
-    def _select(self, connection: Connection, stream: UUID, names: Sequence[str]) -> list[Recorded[Any]]:
-        return self._find(connection, stream, _WITH_NAMES, (names,))
+            after = recorded[-1].version
 
     def _find(
-        self, connection: Connection, stream: UUID, which: LiteralString, values: Sequence[object]
+        self, connection: Connection, stream: UUID, column: LiteralString, values: Sequence[object]
     ) -> list[Recorded[Any]]:
-        """The events of a stream that a condition with these values chooses, in order."""
-        rows = connection.execute(_OF_STREAM + which, (stream, *values), binary=True)
-        return [
-            Recorded(stream, version, position, self._decode(stream, version, name, state))
-            for version, position, name, state in rows
-        ]
-
-    def _decode(self, stream: UUID, version: int, name: str, state: bytes) -> Envelope[Any]:
-        try:
-            return self._codec.decode(name, state)
-        except UnknownEvent as error:
-            raise UnknownEvent(f"event {version} of session {stream}: {error}") from None
+        """The events of a stream that have one of these values in a column, in order."""
+        with self._datastore.lend(connection):
+            found = self._recorder.select_where(stream, column + " = any(%s) order by originator_version", (values,))
+        return [*map(self._mapper.to_domain_event, found)]
 
     def _streams(self, connection: Connection, beginning: str) -> list[UUID]:
-        return [stream for stream, _, name, state in _first(connection, beginning) if self._is_ours(name, state)]
-
-    def _pick_first(self, connection: Connection) -> list[Recorded[Any]]:
-        return [
-            Recorded(stream, 1, position, self._codec.decode_anyway(name, state))
-            for stream, position, name, state in _first(connection, "")
-            if self._is_ours(name, state)
-        ]
+        return [each.stream for each in self._firsts(connection, beginning)]
 
     def _pick_last(self, connection: Connection, names: Sequence[str]) -> list[Recorded[Any]]:
         rows = connection.execute(_LAST, (self._streams(connection, ""), names), binary=True)
-        return [
-            Recorded(stream, version, position, self._codec.decode_anyway(name, state))
-            for stream, version, position, name, state in rows
-        ]
+        return [*starmap(self._mapper.to_readable_event, rows)]
 
-    def _is_ours(self, name: str, state: bytes) -> bool:
-        """Whether a session that begins with this event is listed. What cannot be read is: that has to be seen."""
-        if self._tenant is None:
-            return True
-        began = self._codec.decode_anyway(name, state).event
-        return not isinstance(began, SessionStarted) or began.tenant == self._tenant
+    def _firsts(self, connection: Connection, beginning: str) -> list[Recorded[Any]]:
+        """The first event of each of our sessions whose id begins so, including those that cannot be read."""
+        begins: LiteralString = "starts_with(first.originator_id::text, %s)"
+        asked: str | UUID = beginning
+        if _ID.fullmatch(beginning):  # to compare it as a text would read the first event of every session
+            begins, asked = "first.originator_id = %s", UUID(beginning)
+        rows = connection.execute(_FIRST.format(begins), (*_STARTS, list(NO_SESSIONS), asked), binary=True)
+        first = starmap(self._mapper.to_readable_event, rows)
+        return [each for each in first if self._is_ours(each.envelope.event)]
+
+    def _is_ours(self, began: object) -> bool:
+        return self._tenant is None or not isinstance(began, SessionStarted) or began.tenant == self._tenant
 
     def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded[Any]]:
-        return [
-            Recorded(stream, version, position, self._codec.decode_anyway(name, state))
-            for stream, version, position, name, state in read_tail(connection, after, limit)
-        ]
+        return [*starmap(self._mapper.to_readable_event, read_tail(connection, after, limit))]
 
     def _forget(self, connection: Connection, stream: UUID, redacted: Callable[[Any], object]) -> int:
         """Content before events, as commits do it, so that neither waits for the other in a circle."""
         hold_sessions(connection, (stream,), "update")
-        changed = list(self._find_redactions(self._read_anyway(connection, stream), redacted))
+        rows = connection.execute(SELECT + "originator_id = %s order by originator_version", (stream,), binary=True)
+        changed = list(self._find_redactions(starmap(self._mapper.to_readable_event, rows), redacted))
         erased = erase_contents(connection, stream)
         _erase_index(connection, stream)  # words and vectors tell what was said
         connection.execute(
             "update mnemosyne.stored_events as held set topic = new.topic, state = new.state"
             " from unnest(%b::bigint[], %b::text[], %b::bytea[]) as new (version, topic, state)"
             " where held.originator_id = %b and held.originator_version = new.version",
-            ([each[0] for each in changed], [each[1] for each in changed], [each[2] for each in changed], stream),
+            (
+                [each.originator_version for each in changed],
+                [each.topic for each in changed],
+                [each.state for each in changed],
+                stream,
+            ),
         )
-        _doubt(connection, stream, [version for version, name, _ in changed if name in self._lost])
+        _doubt(connection, stream, [each.originator_version for each in changed if each.topic in self._lost])
         return erased
-
-    def _read_anyway(self, connection: Connection, stream: UUID) -> Iterator[Recorded[Any]]:
-        """The events of a stream, also those that cannot be read."""
-        for version, position, name, state in connection.execute(_OF_STREAM + _ALL, (stream,), binary=True):
-            yield Recorded(stream, version, position, self._codec.decode_anyway(name, state))
 
     def _find_redactions(
         self, recorded: Iterable[Recorded[Any]], redacted: Callable[[Any], object]
-    ) -> Iterator[tuple[int, str, bytes]]:
-        """Version, name and state of each event of which something is to be taken away."""
+    ) -> Iterator[StoredEvent]:
+        """What replaces each event of which something is to be taken away."""
         for each in recorded:
             event = redacted(each.envelope.event)
             if event != each.envelope.event:
-                yield each.version, *self._codec.encode(attrs.evolve(each.envelope, event=event))
+                envelope = attrs.evolve(each.envelope, event=event)
+                yield self._mapper.to_stored_event(attrs.evolve(each, envelope=envelope))
 
 
 class CachedEventLog(PostgresEventLog):
@@ -273,30 +264,22 @@ class CachedEventLog(PostgresEventLog):
 
 
 _FIRST: LiteralString = (
-    "select first.originator_id, first.notification_id, coalesce(anew.topic, first.topic),"
-    " coalesce(anew.state, first.state) from mnemosyne.stored_events as first left join lateral ("
+    "select first.originator_id, first.originator_version, coalesce(anew.topic, first.topic),"
+    " coalesce(anew.state, first.state), first.notification_id"
+    " from mnemosyne.stored_events as first left join lateral ("
     " select topic, state from mnemosyne.stored_events where originator_id = first.originator_id and topic = %s"
     " order by originator_version limit 1) as anew on first.topic = %s"
     " where first.originator_version = 1 and coalesce(first.topic, '') <> all(%s) and {}"
     " order by first.notification_id"
 )
 """One whose first event was lost with its session may have begun anew since."""
-_LAST = """
-select stream, originator_version, notification_id, topic, state
+_LAST: LiteralString = """
+select stream, originator_version, topic, state, notification_id
 from unnest(%s::uuid[]) with ordinality as began (stream, place) cross join lateral (
-    select originator_version, notification_id, topic, state from mnemosyne.stored_events
+    select originator_version, topic, state, notification_id from mnemosyne.stored_events
     where originator_id = stream and topic = any(%s) order by originator_version desc limit 1) as last
 order by place
 """
-
-
-def _first(connection: Connection, beginning: str) -> Iterable[tuple[UUID, int, str, bytes]]:
-    """Stream, position, name and state of the first event of each session whose id begins so."""
-    begins: LiteralString = "starts_with(first.originator_id::text, %s)"
-    asked: str | UUID = beginning
-    if _ID.fullmatch(beginning):  # to compare it as a text would read the first event of every session
-        begins, asked = "first.originator_id = %s", UUID(beginning)
-    return connection.execute(_FIRST.format(begins), (*_STARTS, list(NO_SESSIONS), asked), binary=True)
 
 
 def _erase_index(connection: Connection, stream: UUID) -> None:
@@ -317,83 +300,25 @@ def _doubt(connection: Connection, stream: UUID, versions: Sequence[int]) -> Non
 
 
 def _heads(batch: Sequence[EncodedAppend]) -> dict[UUID, int]:
-    """The version that each stream is to be at. Raises DoesNotFit where an append does not go on from the last one."""
+    """The version that each stream must be at. Raises IntegrityError where an append does not follow the last."""
     heads: dict[UUID, int] = {}
     now: dict[UUID, int] = {}
     for append in batch:
         heads.setdefault(append.stream, append.expected)
         if now.get(append.stream, append.expected) != append.expected:
-            raise DoesNotFit("an append does not go on from the last one")
+            raise IntegrityError("an append does not go on from the last one")
         now[append.stream] = append.version
     return heads
 
 
-def _append_all(connection: Connection, batch: Sequence[EncodedAppend], heads: Mapping[UUID, int]) -> int:
-    """In the worker thread: all of the batch; the last position. Hashing and compressing come before any lock."""
-    *parts, last = slices(pack_contents(batch))
-    for part in parts:
-        _send(connection, part, {}, ())
-    position = _send(connection, last, heads, batch)
-    assert position is not None
-    return position
-
-
-def _send(
-    connection: Connection, contents: Sequence[Packed], heads: Mapping[UUID, int], batch: Sequence[EncodedAppend]
-) -> int | None:
-    """One call of the function that appends (0009_append_beside_others.sql)."""
-    events = [
-        (append.stream, version, name, state)
-        for append in batch
-        for version, (name, state) in enumerate(append.events, start=append.expected + 1)
-    ]
-    row = connection.execute(
-        "select mnemosyne.append(%b::uuid[], %b::bytea[], %b::integer[], %b::smallint[], %b::bytea[],"
-        " %b::uuid[], %b::bigint[], %b::uuid[], %b::bigint[], %b::text[], %b::bytea[])",
-        (
-            [content.stream for content in contents],
-            [content.digest for content in contents],
-            [content.size for content in contents],
-            [content.encoding for content in contents],
-            [content.data for content in contents],
-            list(heads),
-            list(heads.values()),
-            [stream for stream, _, _, _ in events],
-            [version for _, version, _, _ in events],
-            [name for _, _, name, _ in events],
-            [state for _, _, _, state in events],
-        ),
-        binary=True,
-    ).fetchone()
-    assert row is not None
-    position: int | None = row[0]
-    return position
-
-
-def _assess(connection: Connection, batch: Sequence[EncodedAppend]) -> Assessment:
-    """How a batch that does not fit meets the log."""
-    streams = list({append.stream for append in batch})
-    versions = {
-        stream: version
-        for stream, version in connection.execute(
-            "select stream, (select max(originator_version) from mnemosyne.stored_events where originator_id = stream)"
-            " from unnest(%b::uuid[]) as wanted (stream)",
-            (streams,),
-        )
-        if version is not None
-    }
-    return assess(batch, versions, lambda append: _is_stored(connection, append))
-
-
-def _is_stored(connection: Connection, append: EncodedAppend) -> bool:
+def _versions(connection: Connection, streams: Collection[UUID]) -> dict[UUID, int]:
+    """The versions that streams are at; without those that have no event."""
     rows = connection.execute(
-        "select topic, state from mnemosyne.stored_events"
-        " where originator_id = %s and originator_version > %s and originator_version <= %s"
-        " order by originator_version",
-        (append.stream, append.expected, append.version),
-        binary=True,
+        "select stream, (select max(originator_version) from mnemosyne.stored_events where originator_id = stream)"
+        " from unnest(%b::uuid[]) as wanted (stream)",
+        (list(streams),),
     )
-    return tuple((name, bytes(state)) for name, state in rows) == append.events
+    return {stream: version for stream, version in rows if version is not None}
 
 
 _STARTS = (*names_of(SessionStarted), *names_of(EventLost))
@@ -401,13 +326,6 @@ _STARTS = (*names_of(SessionStarted), *names_of(EventLost))
 
 NO_SESSIONS = ("session.managing_switched.v1", "session.imported.v1", OPENED)
 """With what a stream may begin that is no session: an operator's, and those of what is known beyond sessions."""
-
-
-def _version(connection: Connection, stream: UUID) -> int:
-    row = connection.execute(
-        "select max(originator_version) from mnemosyne.stored_events where originator_id = %s", (stream,)
-    ).fetchone()
-    return int(row[0] or 0) if row else 0
 
 
 def _knowledge_streams(connection: Connection) -> list[UUID]:

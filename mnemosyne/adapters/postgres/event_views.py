@@ -8,6 +8,7 @@ sessions is the business of ``mnemosyne verify``.
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from itertools import starmap
 from types import NoneType
 from typing import Any, get_args, get_origin, overload
 
@@ -15,6 +16,7 @@ import attrs
 
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_codec import Data, EventCodec
+from mnemosyne.adapters.postgres.recorder import EventMapper
 from mnemosyne.adapters.postgres.tail import last_position, read_tail
 from mnemosyne.domain.ports import Recorded
 
@@ -27,7 +29,7 @@ class ViewedLog:
 
     def __init__(self, database: Database, views: "EventViews") -> None:
         self._database = database
-        self._views = views
+        self._mapper = EventMapper(views)
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
         """See projections.Tail."""
@@ -38,11 +40,7 @@ class ViewedLog:
         return await self._database.run(last_position)
 
     def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded[Any]]:
-        decode = self._views.decode_anyway
-        return [
-            Recorded(stream, version, position, decode(name, state))
-            for stream, version, position, name, state in read_tail(connection, after, limit)
-        ]
+        return [*starmap(self._mapper.to_readable_event, read_tail(connection, after, limit))]
 
 
 class EventViews(EventCodec):

@@ -19,10 +19,10 @@ from mnemosyne.adapters.postgres.batches import (
     Committed,
     Committer,
     EncodedAppend,
-    JournalCodec,
     make_conflict,
     prepare,
 )
+from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.ports import Append
 from mnemosyne.errors import LogFailed, LogUnavailable
@@ -138,7 +138,7 @@ class GroupJournal:
     def __init__(
         self,
         committer: Committer,
-        codec: JournalCodec,
+        codec: EventCodec,
         limits: JournalLimits | None = None,
         told: Outcomes = lambda append, size, seconds, error: None,
     ) -> None:

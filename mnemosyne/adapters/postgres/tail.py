@@ -5,28 +5,35 @@ would pass it waits until it has ended (0009_append_beside_others.sql). So it is
 in the order of their positions, and one number says how far one has come.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import LiteralString
 from uuid import UUID
 
 from mnemosyne.adapters.postgres.database import Connection
 
-_SELECT = b"""
-select originator_id, originator_version, notification_id, topic, state from mnemosyne.stored_events
-where notification_id > %s and notification_id <= %s order by notification_id limit %s
-"""
+SELECT: LiteralString = (
+    "select originator_id, originator_version, topic, state, notification_id from mnemosyne.stored_events where "
+)
+"""The fields of the library's Notification, in their order."""
 
-Row = tuple[UUID, int, int, str, bytes]
-"""Stream, version, position, stored name and state of an event."""
+_TAIL: LiteralString = SELECT + (
+    "notification_id > %s and notification_id <= least(%s, %s) and (%s::text[] is null or topic = any(%s))"
+    " order by notification_id limit %s"
+)
 
 
-def read_tail(connection: Connection, after: int, limit: int) -> Iterable[Row]:
-    """Up to ``limit`` events after a position, in order: all that were committed, where they are fewer.
+def read_tail(
+    connection: Connection, after: int, limit: int, stop: int | None = None, topics: Sequence[str] = ()
+) -> Iterable[tuple[UUID, int, str, bytes, int]]:
+    """Up to ``limit`` events after a position, in order: all that were committed, where they are fewer; up to the
+    position ``stop``, and only those with one of the ``topics``, where these are given.
 
     Raises what ``Database.run`` tells as LogUnavailable where an append before them takes longer than a lock may.
     """
     # Two statements: the second must see what was committed before the first had its answer.
     (settled,) = connection.execute("select mnemosyne.settle(%s)", (after,)).fetchone() or (0,)
-    return connection.execute(_SELECT, (after, settled, limit), binary=True)
+    chosen = [*topics] or None
+    return connection.execute(_TAIL, (after, settled, stop, chosen, chosen, limit), binary=True)
 
 
 def last_position(connection: Connection) -> int:

@@ -9,8 +9,6 @@ from uuid import UUID
 import psycopg
 import pytest
 import trio
-from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
-from psycopg.conninfo import conninfo_to_dict
 
 from mnemosyne.adapters.postgres.database import Connection
 from mnemosyne.adapters.postgres.event_codec import EventCodec
@@ -258,28 +256,6 @@ class TestPostgresEventLog:
                 assert isinstance(event, UnreadableEvent)
                 assert "thing.said v1" in event.why
 
-    async def test_the_library_reads_our_table_and_would_make_the_same(self, dsn: str) -> None:
-        async with open_postgres(dsn) as world:
-            await world.journal.append(said(stream(1), 0, "a", "b"))
-        ours = columns_and_key(dsn, "stored_events")
-        parts = conninfo_to_dict(dsn)
-        with PostgresDatastore(
-            dbname=str(parts["dbname"]),
-            host=str(parts.get("host", "")),
-            port=str(parts.get("port", "")),
-            user=str(parts.get("user", "")),
-            password=str(parts.get("password", "")),
-            schema="mnemosyne",
-        ) as datastore:
-            recorder = PostgresApplicationRecorder(datastore)
-            read = recorder.select_notifications(1, 10)
-            PostgresApplicationRecorder(datastore, events_table_name="theirs").create_table()
-        assert [(each.originator_id, each.originator_version, each.topic) for each in read] == [
-            (stream(1), 1, "thing.said.v1"),
-            (stream(1), 2, "thing.said.v1"),
-        ]
-        assert columns_and_key(dsn, "theirs") == ours
-
     async def test_readers_do_not_keep_the_writer_waiting_for_a_connection(self, dsn: str) -> None:
         async with open_database(dsn) as database, open_on(database) as world:
             with psycopg.connect(dsn) as blocker:
@@ -340,14 +316,3 @@ class TestPostgresEventLog:
 
 def lock_one(connection: Connection) -> None:
     connection.execute("select pg_advisory_xact_lock(1)")
-
-
-def columns_and_key(dsn: str, table: str) -> list[tuple[object, ...]]:
-    """Each column with its type, whether it may be null, and its place in the primary key."""
-    return query(
-        dsn,
-        "select attname, format_type(atttypid, atttypmod), attnotnull, array_position(indkey::int[], attnum::int)"
-        " from pg_attribute left join pg_index on indrelid = attrelid and indisprimary"
-        " where attrelid = %s::regclass and attnum > 0 order by attnum",
-        f"mnemosyne.{table}",
-    )

@@ -144,7 +144,7 @@ class Moody:
             raise LogUnavailable("the database is away: it went for a walk")
         if self.broken:
             raise ZeroDivisionError
-        if any(self.disliked in state for append in batch for _, state in append.events):
+        if any(self.disliked in event.state for append in batch for event in append.events):
             raise LogFailed("the database does not like it")
         committed = await self.log.commit(batch)
         if self.forgetful:

@@ -561,7 +561,7 @@ async def test_where_nothing_is_to_be_done_it_is_seen_in_two_transactions(dsn: s
 
 
 READINGS = (
-    "select originator_version, notification_id",
+    "select originator_id, originator_version",
     "select digest, size",
     "delete from mnemosyne.object_texts",
     "delete from mnemosyne.object_words",

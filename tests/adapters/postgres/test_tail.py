@@ -166,7 +166,8 @@ class Reader:
         try:
             with self.connection.transaction():
                 self.connection.execute("set local lock_timeout = 1")
-                rows = [row[:3] for row in read_tail(self.connection, self.position, limit)]
+                found = read_tail(self.connection, self.position, limit)
+                rows = [(stream, version, position) for stream, version, _, _, position in found]
         except psycopg.DatabaseError as error:
             if error.sqlstate != "MN002":
                 raise

@@ -10,7 +10,14 @@ import tokenizers
 import trio
 
 from mnemosyne.adapters.embedding import model_files
-from mnemosyne.adapters.embedding.embedder import LONGEST_WORD, MOST_PIECES, HashedLexical, MiniLM, open_embedder
+from mnemosyne.adapters.embedding.embedder import (
+    LONGEST_WORD,
+    MOST_PIECES,
+    EntryMeaning,
+    HashedLexical,
+    MiniLM,
+    open_embedder,
+)
 from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.domain.text.passages import passages
 from tests.adapters.model_cache import installed_model
@@ -135,3 +142,24 @@ def test_hardly_a_passage_of_recorded_sessions_is_longer_than_the_model_reads() 
     sizes = [len(encoded.ids) for encoded in tokenizer.encode_batch(cut)]
     assert sum(size > MOST_PIECES for size in sizes) <= len(sizes) / 1000
     assert max(sizes) <= MOST_PIECES * 1.1
+
+
+TEXTS = ["We install packages with pnpm", "The parser reads dates", "Answers are to be short"]
+
+
+async def test_without_a_model_meaning_says_nothing(tmp_path: Path) -> None:
+    assert await EntryMeaning(tmp_path).nearness("which package manager?", TEXTS) is None
+
+
+async def test_with_the_model_the_nearest_is_what_is_meant_and_a_text_is_embedded_once(tmp_path: Path) -> None:
+    files = installed_model()
+    model_files.put_in_place(
+        tmp_path, {model_files.GRAPH_FILE: files.graph, model_files.TOKENIZER_FILE: files.tokenizer}
+    )
+    meaning = EntryMeaning(tmp_path)
+    first = await meaning.nearness("how do I add a dependency?", TEXTS)
+    assert first is not None
+    assert first.values[0] == max(first.values)
+    again = await meaning.nearness("how do I add a dependency?", TEXTS[::-1])
+    assert again is not None
+    assert list(again.values) == list(first.values)[::-1]

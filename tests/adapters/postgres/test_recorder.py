@@ -97,14 +97,13 @@ def test_the_mapper_names_the_session_and_version_of_an_event_that_it_cannot_rea
 
 
 def test_the_librarys_own_recorder_reads_our_table_and_would_create_the_same(dsn: str) -> None:
-    ours = columns_and_key(dsn, "stored_events")
     with open_recorder(dsn) as recorder:
         recorder.insert_events([event(1, 1), event(1, 2)])
     with PostgresDatastore(*address(dsn), schema="mnemosyne") as datastore:
         read = PostgresApplicationRecorder(datastore).select_notifications(1, 10)
         PostgresApplicationRecorder(datastore, events_table_name="theirs").create_table()
     assert [(each.originator_id, each.originator_version) for each in read] == [(stream(1), 1), (stream(1), 2)]
-    assert columns_and_key(dsn, "theirs") == ours
+    assert columns_and_key(dsn, "theirs") == columns_and_key(dsn, "stored_events")
 
 
 def columns_and_key(dsn: str, table: str) -> list[tuple[object, ...]]:

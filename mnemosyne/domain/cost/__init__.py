@@ -1,1 +1,1 @@
-"""What a prompt costs, and whom: tokens, prices, the prompt as the provider caches it."""
+"""The cost of a prompt: tokens, prices, tariffs, and the prompt as the provider caches it."""

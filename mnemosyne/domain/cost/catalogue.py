@@ -1,7 +1,7 @@
-"""Which models there are, what they cost whom, and how their tokens are counted: one table, which is data.
+"""The catalogue of models: their prices, their tariffs, and how their tokens are counted. One table of data.
 
-It is shipped (``models.toml``), and a file of the same shape may change single values of it. A process decides with one
-table, read when it is first asked for.
+It is shipped as ``models.toml``; a file of the same form may override single values. A process uses one table for all
+decisions and reads it at the first use.
 """
 
 import re
@@ -23,38 +23,40 @@ from mnemosyne.domain.wire.model_names import bare_name
 from mnemosyne.errors import BadConfiguration
 
 DIGEST_BYTES = 8
-"""How much is kept of the hash of a table: enough to tell tables apart."""
+"""Length of a table's truncated hash: enough to tell tables apart."""
 
 Tables = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""Rows by their name, by the table that they stand in."""
+"""Table name → row name → values."""
 
 Value = TypeVar("Value")
 
 
 @attrs.frozen
 class Model:
-    """What else a driver of the model must know, in tokens."""
+    """Limits and sizes of a model, in tokens."""
 
     cache_minimum: int
-    """A shorter prompt is never cached, silently."""
+    """The provider silently does not cache shorter prompts."""
     window: int = 1_000_000
-    """What it takes as input."""
+    """The maximum size of the input."""
     keeps_thinking: bool = True
-    """Whether the thinking of earlier exchanges stays in the prompt; else it is dropped when the user speaks."""
+    """Whether the thinking of earlier exchanges stays in the prompt; otherwise the next user message drops it."""
     tool_prompt: int | None = None
-    """The system prompt that the provider adds when a request has tools; None where it is not published."""
+    """The system prompt that the provider adds to requests with tools; None if its size is not published."""
     client_window: int = 200_000
-    """What the client takes its window for: shortly before, it compacts."""
+    """The client's assumption about the window: it compacts shortly before this size."""
 
 
 CURRENT = Model(512)
-"""What an unknown model is taken for: a client that names a new one expects the newest behaviour."""
+"""The assumption for an unknown model: a client that names a new model expects the newest behavior."""
 
 
 @attrs.frozen
 class Family:
-    """Models that share a tokenizer. ``scale`` is how many tokens it makes of a text for each token of the older one;
-    ``doubt``, how far a session's own scale is expected from it, as a share.
+    """Models that share a tokenizer.
+
+    ``scale`` is the number of its tokens for each token of the older tokenizer; ``doubt`` is the expected deviation of
+    a session's own scale from it, as a share.
     """
 
     name: str
@@ -63,12 +65,12 @@ class Family:
 
 
 NEWEST = "new"
-"""The tokenizer of a model of which none is known."""
+"""The tokenizer of unknown models."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Catalogue:
-    """A table. ``tokenizers`` are by how the names of their models begin. ``digest`` tells it from another one."""
+    """The table. ``tokenizers`` are keyed by the prefix of their models' names; ``digest`` identifies the table."""
 
     prices: Mapping[str, Price]
     models: Mapping[str, Model]
@@ -77,11 +79,11 @@ class Catalogue:
     digest: bytes
 
 
-# From text
+# Reading the table
 
 
 def read_tables(text: str, source: str) -> Tables:
-    """The rows of a file. Raises BadConfiguration, which names the ``source``, for what is no TOML of this shape."""
+    """Parse the rows of a file. Raises BadConfiguration, naming the ``source``, for anything but TOML of this form."""
     try:
         tables = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError) as error:
@@ -101,29 +103,29 @@ def read_tables(text: str, source: str) -> Tables:
 
 def _entries(rows: object, where: str) -> list[tuple[str, Any]]:
     if not isinstance(rows, dict):
-        raise BadConfiguration(f"{where} is no table of keys and values.")
+        raise BadConfiguration(f"{where} is not a table of keys and values.")
     return list(rows.items())
 
 
 def _render_known(names: Mapping[str, object]) -> str:
-    return f"there are {', '.join(names)}"
+    return f"known names are {', '.join(names)}"
 
 
 def overlay(base: Tables, over: Tables) -> Tables:
-    """The rows of both; where both have a value, the second one's; of ``names``, those of both."""
-    found = {name: {row: dict(values) for row, values in base.get(name, {}).items()} for name in _COLUMNS}
+    """Merge two tables. Values of ``over`` replace those of ``base``, except that ``names`` are concatenated."""
+    merged = {name: {row: dict(values) for row, values in base.get(name, {}).items()} for name in _COLUMNS}
     for name, rows in over.items():
         for row, values in rows.items():
-            known = found[name].setdefault(row, {})
+            known = merged[name].setdefault(row, {})
             both = (
                 {"names": [*known.get("names", ()), *values["names"]]} if isinstance(values.get("names"), list) else {}
             )
             known.update({**values, **both})
-    return found
+    return merged
 
 
 def catalogue_of(tables: Tables, source: str) -> Catalogue:
-    """The table that these rows make. Raises BadConfiguration naming ``source``, table, row and key."""
+    """Build the catalogue from these rows. Raises BadConfiguration naming ``source``, table, row and key."""
 
     def rows(name: str) -> dict[str, dict[str, Any]]:
         return {row: _parse(name, row, values, source) for row, values in tables.get(name, {}).items()}
@@ -153,7 +155,7 @@ def _tariff(name: str, values: Mapping[str, Any], source: str) -> Tariff:
 
 
 def _sort(tables: Any) -> Any:
-    """The same whatever order the rows stand in."""
+    """Convert the tables to a form that does not depend on the order of rows."""
     if isinstance(tables, Mapping):
         return sorted((key, _sort(value)) for key, value in tables.items())
     return str(tables)
@@ -161,17 +163,17 @@ def _sort(tables: Any) -> Any:
 
 def _parse(table: str, row: str, values: Mapping[str, Any], source: str) -> dict[str, Any]:
     where = f"The models file {source}, [{table}] {row}"
-    found = {}
+    parsed = {}
     for key, (parse, needed) in _COLUMNS[table].items():
         if key not in values:
             if needed:
                 raise BadConfiguration(f"{where}: {key} is missing.")
             continue
         try:
-            found[key] = parse(values[key])
+            parsed[key] = parse(values[key])
         except ValueError as reason:
             raise BadConfiguration(f"{where}: {key} = {_render(values[key])}: {reason}.") from None
-    return found
+    return parsed
 
 
 def _render(value: object) -> str:
@@ -179,54 +181,54 @@ def _render(value: object) -> str:
 
 
 def _dollars(value: object) -> int:
-    """Nanodollars for a token, of dollars for a million."""
+    """Convert dollars per million tokens to nanodollars per token."""
     if not _is_within(value, 1_000_000):
-        raise ValueError("dollars for a million tokens are needed, as in 2.5")
+        raise ValueError("it must be in dollars per million tokens, such as 2.5")
     amount = Decimal(str(value)) * 1000
     if amount != int(amount):
-        raise ValueError("no more than three digits may stand behind the point")
+        raise ValueError("at most three decimal places are allowed")
     return int(amount)
 
 
 def _plain_dollars(value: object) -> int:
     amount = _dollars(value)
     if not amount:
-        raise ValueError("what costs nothing has no price: leave its row out")
+        raise ValueError("a price must be above 0: omit the row of a free model")
     return amount
 
 
 def _count(value: object) -> int:
     if type(value) is not int or value <= 0:
-        raise ValueError("a whole number above 0 is needed")
+        raise ValueError("it must be an integer above 0")
     return value
 
 
 def _long_prompt(value: object) -> int:
     if value not in LONG_PROMPTS or isinstance(value, bool):
-        raise ValueError(f"one of {', '.join(map(str, LONG_PROMPTS))} is needed")
+        raise ValueError(f"it must be one of {', '.join(map(str, LONG_PROMPTS))}")
     return int(str(value))
 
 
 def _boolean(value: object) -> bool:
     if type(value) is not bool:
-        raise ValueError("true or false is needed")
+        raise ValueError("it must be true or false")
     return value
 
 
 def _ratio(value: object) -> float:
     if not _is_within(value, 100) or not value:
-        raise ValueError("a number above 0 is needed")
+        raise ValueError("it must be a number above 0")
     return float(str(value))
 
 
 def _is_within(value: object, end: int) -> bool:
-    """Whether it is a number from 0 up to ``end``."""
+    """Return whether the value is a number from 0 to below ``end``."""
     return type(value) in (int, Decimal) and Decimal(str(value)).is_finite() and 0 <= Decimal(str(value)) < end
 
 
 def _weight(value: object) -> Fraction:
     if not _is_within(value, 1_000):
-        raise ValueError("a number from 0 is needed, as in 1.25")
+        raise ValueError("it must be a number of at least 0, such as 1.25")
     return Fraction(str(value))
 
 
@@ -234,32 +236,34 @@ def _seconds(value: object) -> float:
     if value == Decimal("inf"):
         return float("inf")
     if not _is_within(value, 10**9) or not value:
-        raise ValueError("seconds are needed, or inf")
+        raise ValueError("it must be in seconds, or inf")
     return float(str(value))
 
 
 def _units(value: object) -> tuple[PaidIn, ...]:
-    units = {each.value: each for each in PaidIn}
-    if not isinstance(value, list) or not value or not all(isinstance(each, str) and each in units for each in value):
-        raise ValueError(f"a list of some of {', '.join(units)} is needed")
-    return tuple(units[each] for each in value)
+    units = {unit.value: unit for unit in PaidIn}
+    if not isinstance(value, list) or not value or not all(isinstance(name, str) and name in units for name in value):
+        raise ValueError(f"it must be a list with any of {', '.join(units)}")
+    return tuple(units[name] for name in value)
 
 
 def _caching(value: object) -> Caching:
-    kinds = {each.value: each for each in Caching}
+    kinds = {kind.value: kind for kind in Caching}
     if not isinstance(value, str) or value not in kinds:
-        raise ValueError(f"one of {', '.join(kinds)} is needed")
+        raise ValueError(f"it must be one of {', '.join(kinds)}")
     return kinds[value]
 
 
 def _names(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
-        raise ValueError("a list of names is needed")
+    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+        raise ValueError("it must be a list of names")
     return tuple(value)
 
 
 _Column = tuple[Callable[[object], Any], bool]
-"""What makes a value of what stands there, raising ValueError with the reason; and whether something must."""
+"""The function that parses a column's value (raising ValueError with the reason), and whether the column is
+required.
+"""
 
 _COLUMNS: Mapping[str, Mapping[str, _Column]] = {
     "prices": {
@@ -289,39 +293,39 @@ _COLUMNS: Mapping[str, Mapping[str, _Column]] = {
 }
 
 
-# The one in force
+# The current catalogue
 
 _in_force: list[Catalogue] = []
 
 
 def load_shipped() -> Tables:
-    """The rows that are shipped."""
+    """Return the shipped rows."""
     return read_tables(shipped.models(), "that is shipped")
 
 
 def in_force() -> Catalogue:
-    """The table that this process decides with."""
+    """Return the catalogue that this process uses."""
     if not _in_force:
         use(catalogue_of(load_shipped(), "that is shipped"))
     return _in_force[0]
 
 
 def use(catalogue: Catalogue) -> None:
-    """Decide with this table from now on."""
+    """Use this catalogue from now on."""
     _in_force[:] = [catalogue]
     for known in (family_of, tokenizer_of, price_of):
         known.cache_clear()
 
 
-# What it says
+# Queries
 
-# The same model under a date or as an alias; `claude-opus-5-9` is not `claude-opus-5`.
+# The same model with a date or as an alias; `claude-opus-5-9` is not `claude-opus-5`.
 _SUFFIX = re.compile(r"(?:[-@]\d{8}|-\d{4}-\d\d-\d\d|[-@]latest|@default|-v\d+(?::\d+)?(?::\w+)?|\[1m\])+")
 
 
 @lru_cache(maxsize=256)
 def price_of(model: str | None) -> Price | None:
-    """The price of a model under any of its names; None if it is not known."""
+    """Return the price of a model under any of its names; None if it is unknown."""
     prices, best, model = in_force().prices, "", bare_name(model or "")
     for name in prices:
         if model.startswith(name) and len(name) > len(best):
@@ -333,42 +337,44 @@ def price_of(model: str | None) -> Price | None:
 
 @lru_cache(maxsize=256)
 def family_of(model: str) -> str:
-    """The longest name of a model in the table that the model's own begins with, as a word; "" if there is none."""
+    """Return the longest model name in the table that begins the model's own name and ends at a word; "" if there is
+    none.
+    """
     model = bare_name(model)
     fitting = [name for name in in_force().models if re.match(re.escape(name) + r"(?![\w.])", model)]
     return max(fitting, key=len, default="")
 
 
 def model_of(model: str | None) -> Model:
-    """The model under any of its names. An unknown one is taken for a current one."""
+    """Return the model under any of its names. An unknown model counts as a current one."""
     return in_force().models.get(family_of(model or ""), CURRENT)
 
 
 def tariff_of(name: str) -> Tariff:
-    """The tariff of this name; of one that the table does not hold any more, that of an API key."""
+    """Return the tariff of this name; if the table no longer has it, the tariff of an API key."""
     tariffs = in_force().tariffs
     return tariffs.get(name) or tariffs[API]
 
 
 def find_tariff_name(credential: Credential | None, *, hour: bool, host: str, model: str | None) -> str:
-    """The name of the tariff by what is seen of a request, as for ``tariff_name``."""
+    """Return the name of the tariff for a request, as ``tariff_name`` does."""
     is_known = bool(family_of(model or "")) or price_of(model) is not None
     return tariff_name(credential=credential, hour=hour, host=host, model=model, is_known_model=is_known)
 
 
 @lru_cache(maxsize=256)
 def tokenizer_of(model: str | None) -> Family:
-    """What counts the tokens of a model; of one that is not known, the newer one of Claude."""
+    """Return the tokenizer family of a model; for an unknown model, Claude's newer tokenizer."""
     tokenizers, name = in_force().tokenizers, bare_name(model or "")
-    return tokenizers[max((each for each in tokenizers if name.startswith(each)), key=len)]
+    return tokenizers[max((prefix for prefix in tokenizers if name.startswith(prefix)), key=len)]
 
 
 _GEO = {"us": Fraction(11, 10), "global": Fraction(1), "not_available": Fraction(1)}
 _TIER = {**dict.fromkeys(("standard", "default", "auto"), Fraction(1)), "batch": Fraction(1, 2), "flex": Fraction(1, 2)}
-"""What tokens cost of the list price by where and in which tier a reply was made; of others the price is not known."""
+"""Factors on the list price by region and service tier of a reply. Other regions and tiers have no known price."""
 
 WEB_SEARCH = 10_000_000
-"""Nanodollars for a search of the web by the provider: $10 for a thousand (Claude docs, pricing, November 2026)."""
+"""Nanodollars per web search by the provider: $10 per thousand (Claude docs, pricing, November 2026)."""
 
 
 def cost(
@@ -378,7 +384,10 @@ def cost(
     prompt: int | None = None,
     terms: Terms = Terms(),  # noqa: B008  # frozen
 ) -> int | None:
-    """Nanodollars; None for a model, or for terms, without a known price. For ``prompt`` see ``Price.nanodollars``."""
+    """Return the cost in nanodollars; None if the model or the terms have no known price.
+
+    For ``prompt`` see ``Price.nanodollars``.
+    """
     price = price_of(model)
     if price is None:
         return None

@@ -1,7 +1,7 @@
-"""What tokens cost at a price, and what a reply's own accounting says was used.
+"""The cost of tokens at a price, and the token counts in a reply's ``usage``.
 
-Money is counted in nanodollars, whole ones: a price of a dollar for a million tokens is a thousand of them for each.
-Sums are then exact, and the same in whatever order they are made.
+Money is counted in whole nanodollars: a dollar per million tokens is a thousand nanodollars per token. Sums are exact
+and do not depend on their order.
 """
 
 from collections.abc import Mapping
@@ -11,18 +11,18 @@ from typing import Any
 import attrs
 
 NANODOLLARS = 10**9
-"""In a dollar."""
+"""Nanodollars in a dollar."""
 
 _LARGEST = 2**63 - 1
 
 
 @attrs.frozen
 class Price:
-    """Nanodollars for each token. ``read`` is for what comes from the provider's cache.
+    """Nanodollars per token. ``read`` is the price of tokens read from the provider's cache.
 
-    A prompt of more than ``long_from`` tokens costs ``long_factor`` times as much, and the reply to it as well, or
-    ``long_output`` for each token. In the provider's fast mode both cost ``fast`` times as much; None where it has no
-    such price.
+    A prompt of more than ``long_from`` tokens costs ``long_factor`` times as much, and so does its reply, unless
+    ``long_output`` gives its price per token. In the provider's fast mode both cost ``fast`` times as much; None if
+    there is no such price.
     """
 
     input: int
@@ -35,17 +35,18 @@ class Price:
 
     @property
     def write_5m(self) -> int:
-        """For what is written to the cache for five minutes: 1.25 times the input."""
+        """The price of a write to the cache for five minutes: 1.25 times the input."""
         return self.input * 5 // 4
 
     @property
     def write_1h(self) -> int:
-        """For what is written to the cache for an hour: twice the input."""
+        """The price of a write to the cache for an hour: twice the input."""
         return self.input * 2
 
     def nanodollars(self, tokens: "Tokens", *, prompt: int | None = None) -> int:
-        """What the tokens cost. They may be of several replies together; then ``prompt`` is the size of one that stands
-        for each of theirs."""
+        """Return the cost of the tokens. For the sum of several replies, ``prompt`` is a size that represents each of
+        their prompts.
+        """
         given = (
             tokens.input * self.input
             + tokens.read * self.read
@@ -58,23 +59,24 @@ class Price:
         return given * self.long_factor + tokens.output * output
 
     def equivalents(self, tokens: "Tokens", *, prompt: int | None = None) -> Fraction:
-        """The cost in tokens of plain input: a token written for five minutes is 1.25 of them. Exact, so that sums add
-        up."""
+        """Return the cost in tokens of plain input: a token written for five minutes is 1.25 of them. Exact, so that
+        sums add up.
+        """
         return Fraction(self.nanodollars(tokens, prompt=prompt), self.input)
 
 
 LONG_PROMPTS = (100_000, 272_000)
-"""The sizes of a prompt above which some model's price is another."""
+"""The prompt sizes above which some model has another price."""
 
 
 def size_class(prompt: int) -> int:
-    """A size that stands for all prompts that cost the same for each token as this one, whatever the model."""
+    """Return one size for all prompts that have the same price per token as this one, for any model."""
     return max((size + 1 for size in LONG_PROMPTS if prompt > size), default=0)
 
 
 @attrs.frozen
 class Tokens:
-    """What a reply used. ``input`` is without what was read from the provider's cache or written to it."""
+    """The tokens that a reply used. ``input`` excludes tokens read from the provider's cache or written to it."""
 
     input: int = 0
     output: int = 0
@@ -84,11 +86,11 @@ class Tokens:
 
     @property
     def prompt(self) -> int:
-        """The size of the context: all that the model was given."""
+        """The size of the context: all input of the model."""
         return self.input + self.read + self.write_5m + self.write_1h
 
     def __add__(self, other: "Tokens") -> "Tokens":
-        """Both together."""
+        """Add up two counts."""
         return Tokens(
             self.input + other.input,
             self.output + other.output,
@@ -99,10 +101,10 @@ class Tokens:
 
 
 def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
-    """What a reply's ``usage`` says; None if it says nothing about tokens.
+    """Read the counts in a reply's ``usage``; None if it has none.
 
-    Writes that are not split by how long they live, and those that a split leaves out, are of five minutes, as they
-    were before there were others.
+    Cache writes without a lifetime, and those that the split by lifetime omits, count as written for five minutes, as
+    before there were other lifetimes.
     """
     counts = [_count(usage.get(name)) for name in ("input_tokens", "output_tokens")]
     if counts == [None, None]:
@@ -122,7 +124,7 @@ def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
 
 
 def tells_cache(usage: Mapping[str, Any]) -> bool:
-    """Whether a reply's ``usage`` says what came from the provider's cache, or went there: a count of 0 says so."""
+    """Return whether a reply's ``usage`` reports reads from the provider's cache or writes to it, even a count of 0."""
     return any(
         _count(usage.get(name)) is not None for name in ("cache_read_input_tokens", "cache_creation_input_tokens")
     )
@@ -130,8 +132,8 @@ def tells_cache(usage: Mapping[str, Any]) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Terms:
-    """What the price of a reply depends on beside its model and its tokens, in its provider's words: the service tier,
-    where and how fast the model ran, and how often the provider searched the web.
+    """The terms on which the price of a reply depends, apart from its model and tokens, in the provider's terms: the
+    service tier, the region, the speed, and the number of web searches by the provider.
     """
 
     tier: str | None = None
@@ -141,7 +143,7 @@ class Terms:
 
 
 def terms_of(usage: Mapping[str, Any]) -> Terms:
-    """The terms that a reply's ``usage`` names."""
+    """Read the terms in a reply's ``usage``."""
     tier, geo, speed = (usage.get(name) for name in ("service_tier", "inference_geo", "speed"))
     used = usage.get("server_tool_use")
     return Terms(
@@ -153,11 +155,11 @@ def terms_of(usage: Mapping[str, Any]) -> Terms:
 
 
 def window_of(usage: Mapping[str, Any]) -> Tokens | None:
-    """What the model was given in the last of the rounds that a reply took, and what was produced in all of them. None
-    if ``usage`` says nothing about tokens.
+    """Return the input of the last round of a reply, with the output of all its rounds. None if ``usage`` has no
+    counts.
 
-    It adds the rounds up where its ``iterations`` tell of each (Messages API, usage); a summary that was made of the
-    window and an adviser who looked at it have entries, too, and are not the window.
+    The counts of a ``usage`` are sums over rounds if it has ``iterations`` (Messages API, usage). Entries for a summary
+    of the context, or for an adviser that read it, are not rounds.
     """
     used, entries = tokens_of(usage), usage.get("iterations")
     rounds = [

@@ -1,7 +1,7 @@
-"""A prompt as the provider's cache sees it: blocks in the order tools, system, messages, each with all before it.
+"""A prompt as the provider's cache sees it: tools, system and messages as blocks in this order.
 
-An entry of the cache is a hash of everything up to a block, so a prompt is a chain: each ``Step`` is the prompt up to
-and including one block. Prompts that begin alike share their steps: extending one costs what is new, not what is old.
+A cache entry is a hash of everything up to a block, so a prompt is a chain: each ``PromptStep`` is the prompt up to and
+including one block. Prompts with a common beginning share their steps: extending a prompt costs only the new blocks.
 
 Source of the rules: the Messages API documentation on prompt caching (order, keys, markers, positions).
 """
@@ -19,7 +19,7 @@ from mnemosyne.domain.wire.normal_form import THINKING
 
 Ttl = Literal["5m", "1h"]
 Markers = Mapping[int, Ttl]
-"""The blocks that carry ``cache_control``, by their number in the prompt, and how long their entries live."""
+"""The blocks that carry ``cache_control``, by number in the prompt, and the lifetime of their entries."""
 
 MOST_MARKERS = 4
 
@@ -27,11 +27,11 @@ _RUNS = frozenset({CALL, RESULT})
 
 
 class UnlawfulMarkers(ValueError):
-    """The provider would refuse the request for its markers."""
+    """The provider would refuse the request because of its markers."""
 
 
 class Tier(IntEnum):
-    """The part of the prompt that a block stands in; a change in one is a change of all after it."""
+    """The part of the prompt that a block belongs to. A change in one changes all later ones for the cache."""
 
     TOOLS = 0
     SYSTEM = 1
@@ -40,23 +40,24 @@ class Tier(IntEnum):
 
 @attrs.frozen
 class Keys:
-    """What is no block and still makes another prompt. ``max_tokens``, metadata and the like do not.
+    """Parameters that are not blocks but make a prompt different for the cache. ``max_tokens``, metadata and the like
+    do not.
 
-    Any texts will do, as long as equal means equal. A prompt whose keys changed is another one: build it anew.
+    Any texts will do, as long as equal texts mean equal parameters. A prompt with changed keys must be rebuilt.
     """
 
     model: str = ""
     thinking: str = ""
-    """Thinking and effort. They key everything here; on some models they may key the messages alone."""
+    """Thinking and effort. They affect all tiers here; on some models they may affect only the messages."""
     speed: str = ""
-    """Keys system and messages, as does ``features``."""
+    """Affects system and messages, as does ``features``."""
     features: str = ""
     """Whether web search and citations are on."""
     messages: str = ""
-    """``tool_choice``, and whether there is an image anywhere: they key the messages."""
+    """``tool_choice``, and whether there is an image anywhere: they affect the messages."""
 
     def of(self, tier: Tier) -> tuple[str, ...]:
-        """What keys a tier and those after it."""
+        """Return the keys that first affect this tier."""
         match tier:
             case Tier.TOOLS:
                 return self.model, self.thinking
@@ -71,22 +72,24 @@ class PromptBlock:
     """One tool, one block of the system prompt, or one block of a message."""
 
     digest: bytes
-    """Of its text and its role."""
+    """The digest of its text and role."""
     tokens: int
     tier: Tier
     kind: str = ""
-    """The block's ``type``: a run of ``tool_use`` is one position, and so is one of ``tool_result``."""
+    """The block's ``type``: consecutive ``tool_use`` blocks count as one position, and so do ``tool_result`` blocks."""
     markable: bool = True
     """Whether it may carry ``cache_control``: thinking and blank text may not."""
 
 
 def serialize(value: Mapping[str, Any]) -> str:
-    """The text of a block that the cache hashes: without its marker, its keys in the order they were sent."""
+    """Return the text of a block that the cache hashes: without its marker, with its keys in the order of the
+    request.
+    """
     return json.dumps(without_marker(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def block_of(tier: Tier, value: Mapping[str, Any], text: str, tokens: int, role: str = "") -> PromptBlock:
-    """The block for a value as it stands in a request; ``text`` is its ``serialize`` one."""
+    """Return the block for a value in a request; ``text`` is its serialized form."""
     kind = str(value.get("type", ""))
     blank = kind == "text" and not str(value.get("text", "")).strip()
     digest = sha256(f"{role}\0{text}".encode("utf-8", "surrogatepass")).digest()
@@ -95,7 +98,9 @@ def block_of(tier: Tier, value: Mapping[str, Any], text: str, tokens: int, role:
 
 @attrs.frozen
 class PromptStep:
-    """The prompt up to and including ``block``. ``tokens`` are all of these; ``position`` counts a run once."""
+    """The prompt up to and including ``block``: its ``tokens``, and its ``position``, which counts consecutive calls or
+    results once.
+    """
 
     digest: bytes
     tokens: int
@@ -104,10 +109,10 @@ class PromptStep:
 
 
 class Prompt(Sequence[PromptStep]):
-    """A prompt's steps. It is a value: nothing changes it, and ``extend`` and ``truncate`` give others.
+    """An immutable sequence of steps; ``extend`` and ``truncate`` return new prompts.
 
-    All that were extended from one another hold the same list and each its own length; the list only grows, and only
-    at the end of the longest. Two prompts that part there get lists of their own.
+    Prompts that extend each other share one list and each has its own length; the list only grows, and only at the end
+    of the longest prompt. A prompt that diverges gets a list of its own.
     """
 
     __slots__ = ("_length", "_steps", "keys")
@@ -118,21 +123,21 @@ class Prompt(Sequence[PromptStep]):
         self._length = len(self._steps)
 
     def extend(self, blocks: Iterable[PromptBlock]) -> "Prompt":
-        """This prompt and more blocks after it. Raises ValueError for a block of an earlier tier than the last."""
+        """Append blocks. Raises ValueError for a block of an earlier tier than the last one."""
         new = _steps(self.keys, self[-1] if self else None, blocks)
         steps = self._steps if self._length == len(self._steps) else self._steps[: self._length]
         steps += new
         return _sharing(self.keys, steps, self._length + len(new))
 
     def truncate(self, length: int) -> "Prompt":
-        """The first ``length`` blocks of it. Raises ValueError if it has fewer."""
+        """Return the first ``length`` blocks. Raises ValueError if there are fewer."""
         if not 0 <= length <= self._length:
             raise ValueError(f"a prompt of {self._length} blocks cannot be cut to {length}")
         return _sharing(self.keys, self._steps, length)
 
     @property
     def tokens(self) -> int:
-        """The size of the whole."""
+        """The size of the whole prompt."""
         return self[-1].tokens if self else 0
 
     def __len__(self) -> int:
@@ -159,14 +164,14 @@ class Prompt(Sequence[PromptStep]):
 
 
 def _sharing(keys: Keys, steps: list[PromptStep], length: int) -> Prompt:
-    prompt = Prompt(keys)
-    prompt._steps, prompt._length = steps, length
-    return prompt
+    shared = Prompt(keys)
+    shared._steps, shared._length = steps, length
+    return shared
 
 
 def _steps(keys: Keys, last: PromptStep | None, blocks: Iterable[PromptBlock]) -> list[PromptStep]:
-    """The steps that follow ``last``."""
-    found = []
+    """Return the steps that follow ``last``."""
+    steps = []
     digest, tokens, position = (last.digest, last.tokens, last.position) if last else (b"", 0, -1)
     tier, kind = (last.block.tier, last.block.kind) if last else (-1, "")
     for block in blocks:
@@ -179,17 +184,16 @@ def _steps(keys: Keys, last: PromptStep | None, blocks: Iterable[PromptBlock]) -
         if block.kind not in _RUNS or block.kind != kind:
             position += 1
         tier, kind = block.tier, block.kind
-        found.append(PromptStep(digest, tokens, position, block))
-    return found
+        steps.append(PromptStep(digest, tokens, position, block))
+    return steps
 
 
 # Markers
 
 
 def client_markers(prompt: Prompt, *, head: Ttl = "5m", tail: Ttl = "5m") -> dict[int, Ttl]:
-    """Where Claude Code 2.1.329 sets its three markers: the last two blocks of the system prompt, and the last block.
-
-    The last is the last one that may carry a marker.
+    """Return the markers that Claude Code 2.1.329 sets: on the last two blocks of the system prompt, and on the last
+    block that may carry one.
     """
     systems = []
     for number, step in enumerate(prompt):
@@ -205,19 +209,20 @@ def client_markers(prompt: Prompt, *, head: Ttl = "5m", tail: Ttl = "5m") -> dic
 
 
 def with_automatic(prompt: Prompt, markers: Markers, ttl: Ttl = "5m") -> dict[int, Ttl]:
-    """The markers with that of a top-level ``cache_control``, which sits on the last block that may carry one."""
+    """Add the marker of a top-level ``cache_control``, which applies to the last block that may carry one."""
     last = last_markable(prompt)
     return {**markers} if last is None else {**markers, last: ttl}
 
 
 def last_markable(prompt: Prompt) -> int | None:
-    """The number of the last block that may carry a marker."""
+    """Return the number of the last block that may carry a marker."""
     return next((number for number in range(len(prompt) - 1, -1, -1) if prompt[number].block.markable), None)
 
 
 def check_markers(prompt: Prompt, markers: Markers) -> None:
-    """Raises UnlawfulMarkers for what the provider refuses: more than four, one hour after five minutes, a block that
-    may carry none or is not there."""
+    """Raise UnlawfulMarkers for markers that the provider refuses: more than four, one hour after five minutes, or on a
+    block that may not carry one or does not exist.
+    """
     if len(markers) > MOST_MARKERS:
         raise UnlawfulMarkers(f"{len(markers)} markers; the provider takes {MOST_MARKERS}")
     short = None

@@ -1,7 +1,7 @@
-"""A request's body as the provider's cache sees it: its prompt block by block, and the markers that it carries.
+"""A request's body as the provider's cache sees it: its prompt block by block, and its markers.
 
-Laying out a body that goes on from another one looks at what is new. Sizes are estimates at the scale of the model's
-family (``tokens.Estimator.of``): what they come to in one session is for whoever knows what the provider counted.
+Laying out a body that continues another one reads only the new part. Sizes are estimates at the scale of the model's
+family (``tokens.Estimator.of``); a caller that knows the provider's counts can scale them to the session.
 """
 
 import json
@@ -21,10 +21,10 @@ from mnemosyne.domain.wire.transcript import Transcript
 
 @attrs.frozen(kw_only=True)
 class PromptLayout:
-    """A prompt and where things are in it.
+    """A prompt and the positions of its parts.
 
-    Its first ``head`` blocks are tools and system prompt; ``ends[n]`` is how many blocks there are up to and with
-    message ``n``. ``typed`` is the last message that the user typed, ``image`` the first one that holds an image.
+    Its first ``head`` blocks are tools and system prompt; ``ends[n]`` is the number of blocks up to and including
+    message ``n``. ``typed`` is the last message that the user typed, ``image`` the first one with an image.
     """
 
     prompt: Prompt
@@ -37,14 +37,14 @@ class PromptLayout:
     head_markers: Mapping[int, Ttl] = attrs.field(repr=False)
 
     def up_to(self, messages: int) -> int:
-        """How many blocks the first ``messages`` messages make, tools and system prompt included."""
+        """Return the number of blocks up to the end of the first ``messages`` messages, including the head."""
         return self.ends[messages - 1] if messages else self.head
 
 
 def lay_out(read: Transcript, before: PromptLayout | None = None) -> PromptLayout | None:
-    """The layout of a body, by way of that of another one if there is one; None for what is no conversation.
+    """Lay out a body, reusing the layout of a previous one if given; None if it is not a conversation.
 
-    ``before`` changes the effort alone, not what comes out.
+    ``before`` changes only the effort, not the result.
     """
     if read.opaque is not None or not read.messages:
         return None
@@ -55,7 +55,9 @@ def lay_out(read: Transcript, before: PromptLayout | None = None) -> PromptLayou
 
 
 def head_blocks(tools: object, system: object, estimator: Estimator, model: str | None) -> list[PromptBlock]:
-    """Tools and system prompt of a request; the first tool bears what the provider adds for all of them."""
+    """Return the blocks of tools and system prompt. The first tool includes the tokens that the provider adds for
+    tools.
+    """
     blocks = [
         block_of(tier, value, serialize(value), estimator.tokens(features_of_block(value)))
         for tier, value in _head_values(tools, system)
@@ -83,7 +85,7 @@ def _head_bytes(read: Transcript) -> tuple[bytes, ...]:
 
 
 class _Laying:
-    """One body on its way to its layout."""
+    """Lays out one body."""
 
     def __init__(self, read: Transcript, known: PromptLayout | None) -> None:
         self._read = read
@@ -92,18 +94,18 @@ class _Laying:
         self._overhead = self._estimator.tokens(features_of_message({"role": "user", "content": []}))
         self._keeps_thinking = model_of(read.fields.model).keeps_thinking
         shared = read.count_shared(known.read) if known is not None else 0
-        said = [read.message(number) for number in range(shared, len(read.messages))]
-        typed = [number for number, message in enumerate(said, shared) if _is_typed(message)]
+        messages = [read.message(number) for number in range(shared, len(read.messages))]
+        typed = [number for number, message in enumerate(messages, shared) if _is_typed(message)]
         self._typed = typed[-1] if typed else self._find_typed_before(shared)
         if not self._keeps_thinking and known is not None and self._typed != known.typed:
-            # Thinking since the user last spoke was part of the prompt and is no longer.
+            # Thinking since the previous user message was part of the prompt and no longer is.
             start = min(shared, known.typed, self._typed)
-            said = [*(read.message(number) for number in range(start, shared)), *said]
+            messages = [*(read.message(number) for number in range(start, shared)), *messages]
             shared = start
-        self._shared, self._said = shared, said
+        self._shared, self._messages_to_add = shared, messages
 
     def _find_typed_before(self, shared: int) -> int:
-        """The last message that the user typed among the first ones."""
+        """Return the last message that the user typed among the first ``shared`` ones."""
         if self._known is None or self._known.typed < shared:
             return self._known.typed if self._known is not None else 0
         typed = (number for number in range(shared - 1, -1, -1) if _is_typed(self._read.message(number)))
@@ -116,7 +118,7 @@ class _Laying:
         ends = list(known.ends[: self._shared]) if known is not None else []
         start = ends[-1] if ends else len(head)
         image = known.image if known is not None and known.image is not None and known.image < self._shared else None
-        for number, message in enumerate(self._said, self._shared):
+        for number, message in enumerate(self._messages_to_add, self._shared):
             kept = list(self._list_kept(number, message))
             blocks += self._message(kept, str(message.get("role", "")))
             if image is None and any(map(_holds_image, kept)):
@@ -151,7 +153,7 @@ class _Laying:
     # Messages
 
     def _list_kept(self, number: int, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The blocks of a message that are part of the prompt; blank texts count nowhere (``normal_form``)."""
+        """Yield the blocks of a message that are part of the prompt; blank texts do not count (``normal_form``)."""
         keeps_thinking = self._keeps_thinking or number >= self._typed
         for value in content_blocks(message.get("content")):
             thinks = value.get("type") in THINKING
@@ -159,7 +161,7 @@ class _Laying:
                 yield value
 
     def _message(self, kept: Sequence[dict[str, Any]], role: str) -> Iterator[PromptBlock]:
-        """The blocks; the first bears what the message itself costs."""
+        """Yield the prompt blocks of a message. The first includes the tokens of the message itself."""
         around = self._overhead
         for value in kept:
             tokens = self._estimator.tokens(features_of_block(value)) + around
@@ -209,4 +211,4 @@ def _holds_image(block: Mapping[str, Any]) -> bool:
     if block.get("type") == "image":
         return True
     content = block.get("content")
-    return isinstance(content, list) and any(isinstance(each, dict) and each.get("type") == "image" for each in content)
+    return isinstance(content, list) and any(isinstance(part, dict) and part.get("type") == "image" for part in content)

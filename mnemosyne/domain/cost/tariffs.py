@@ -1,4 +1,4 @@
-"""Who pays what for a token: what it weighs relative to plain input, in which unit, and what remembers a prompt."""
+"""Tariffs: the weight of a token relative to plain input, the unit of payment, and the kind of cache."""
 
 import re
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from mnemosyne.domain.wire.model_names import bare_name
 from mnemosyne.upstreams import is_at_home
 
 LIFETIME: Mapping[str, int] = {"5m": 300_000_000, "1h": 3_600_000_000}
-"""µs for which an entry of the cache lives, by what its marker asks for."""
+"""The lifetime of a cache entry in µs, by what its marker asks for."""
 
 FOREVER = 10**18
-"""µs: what is not forgotten with time."""
+"""The lifetime in µs of an entry that does not expire."""
 
 
 class PaidIn(Enum):
-    """What somebody pays in."""
+    """The unit of payment."""
 
     DOLLARS = "dollars"
     QUOTA = "quota"
@@ -29,7 +29,7 @@ class PaidIn(Enum):
 
 
 class Caching(Enum):
-    """What says which prompts are remembered."""
+    """What determines which prompts are cached."""
 
     MARKERS = "markers"
     PREFIX = "prefix"
@@ -37,7 +37,7 @@ class Caching(Enum):
 
 @attrs.frozen(kw_only=True)
 class Weights:
-    """What a token weighs that is read from the cache, written to it, and produced. Plain input weighs 1."""
+    """The weights of tokens read from the cache, written to it, and produced. Plain input weighs 1."""
 
     read: Fraction
     write_5m: Fraction
@@ -45,7 +45,7 @@ class Weights:
     output: Fraction
 
     def equivalents(self, tokens: Tokens) -> Fraction:
-        """What these weigh, in tokens of plain input."""
+        """Return the weight of these tokens, in tokens of plain input."""
         return (
             tokens.input
             + tokens.output * self.output
@@ -56,7 +56,7 @@ class Weights:
 
 
 def weights_at(price: Price) -> Weights:
-    """What tokens weigh in dollars."""
+    """Return the weights of tokens in dollars."""
     return Weights(
         read=Fraction(price.read, price.input),
         write_5m=Fraction(price.write_5m, price.input),
@@ -67,10 +67,10 @@ def weights_at(price: Price) -> Weights:
 
 @attrs.frozen(kw_only=True)
 class Tariff:
-    """One way of paying. In none of its ``units`` may a session become dearer; the planner weighs in the first.
+    """One way of paying. A session must not cost more in any of its ``units``; the planner compares costs in the first.
 
-    The weights are those of the first unit. In dollars they are the model's own, but for those that stand here.
-    ``seconds`` is how long an entry lives; None: as long as its marker asks for.
+    The weights are those of the first unit. In dollars they come from the model's price, unless they are given here.
+    ``seconds`` is the lifetime of a cache entry; None means as long as its marker asks for.
     """
 
     name: str
@@ -84,47 +84,49 @@ class Tariff:
     output: Fraction | None = None
 
     def weights(self, price: Price) -> Weights:
-        """What a token weighs in the first unit, for a model of this price."""
+        """Return the weights in the first unit, for a model of this price."""
         own = {name: getattr(self, name) for name in attrs.fields_dict(Weights)}
         return attrs.evolve(weights_at(price), **{name: value for name, value in own.items() if value is not None})
 
     def life(self, *, hour: bool) -> int:
-        """µs for which an entry lives whose marker asks for an ``hour``, or for five minutes."""
+        """Return the lifetime in µs of an entry whose marker asks for an ``hour``, or otherwise for five minutes."""
         if self.seconds is None:
             return LIFETIME["1h" if hour else "5m"]
         return FOREVER if self.seconds == inf else round(self.seconds * 1_000_000)
 
     @property
     def is_in_dollars(self) -> bool:
-        """Whether the planner weighs in dollars."""
+        """Whether the planner compares costs in dollars."""
         return self.units[0] is PaidIn.DOLLARS
 
     @property
     def is_billed(self) -> bool:
-        """Whether somebody counts what is used: else a prompt that is read anew costs as much with us as without."""
+        """Whether usage is billed or counted. Otherwise rereading a prompt costs as much with the proxy as
+        without it.
+        """
         return any(unit is not PaidIn.SECONDS for unit in self.units)
 
     @property
     def obeys_markers(self) -> bool:
-        """Whether a marker says how long its entry lives."""
+        """Whether markers determine the lifetime of their entries."""
         return self.caching is Caching.MARKERS and self.seconds is None
 
 
 API = "api"
-"""The tariff of a session of which nothing else is known."""
+"""The default tariff of a session."""
 
 _OPENAI = re.compile(r"(?:gpt-\d+(?:\.\d+)?o?|o\d)(?:-[a-z]+)?(?:-latest|-preview|-\d{4}-\d\d-\d\d)?")
-"""The names that OpenAI gives its own models. Open models begin alike: ``gpt-oss:20b``, ``gpt-j-6b``."""
+"""OpenAI's names for its own models. Some open models have the same prefix: ``gpt-oss:20b``, ``gpt-j-6b``."""
 
 _FREE_WRITES = re.compile(r"gpt-(?:[1-4]|5(?!\.\d)|5\.[0-5](?!\d))|o\d")
-"""How the names of OpenAI's models begin for which a write costs no more than plain input."""
+"""Prefixes of the names of OpenAI models whose cache writes cost no more than plain input."""
 
 
 def tariff_name(
     *, credential: Credential | None, hour: bool, host: str, model: str | None, is_known_model: bool
 ) -> str:
-    """The name of the tariff by what is seen of a request: the kind of its credential, whether its markers ask for an
-    ``hour``, the upstream's ``host``, its model and whether that is in the table.
+    """Return the name of the tariff for a request: by the kind of its credential, whether its markers ask for an
+    ``hour``, the upstream's ``host``, its model, and whether the table has that model.
     """
     name = bare_name(model or "")
     if _OPENAI.fullmatch(name) or (is_known_model and name.startswith("gpt-")):

@@ -1,8 +1,8 @@
-"""How many tokens content has: weighed by what it is made of, and corrected by what the provider says it was.
+"""Estimate how many tokens content has, from its features, corrected by the sizes that the provider reports.
 
-The size of the prompt before is exact, since the last reply's ``usage`` told it; only what is added or removed is
-estimated, at a scale that each session's own sizes refine. Rules and factors: ``benchmarks/tokens.py`` judges them on
-recorded sessions.
+The size of the previous prompt is known exactly from the last reply's ``usage``; only additions and removals are
+estimated, at a scale that is refined by the session's own sizes. ``benchmarks/tokens.py`` evaluates the rules and
+factors on recorded sessions.
 """
 
 import json
@@ -25,50 +25,52 @@ from mnemosyne.domain.wire.blocks import without_marker
 
 @attrs.frozen
 class Features:
-    """What is counted of content. ``text`` is what it weighs as text, in thousandths of a token of the older tokenizer,
-    and is scaled by family and session. ``fixed`` is in tokens and is not: images, what the provider adds.
+    """The features of content. ``text`` is its weight as text, in thousandths of a token of the older tokenizer; it is
+    scaled by family and session. ``fixed`` is in tokens and is not scaled: images, and the provider's additions.
     """
 
     text: int = 0
     fixed: int = 0
 
     def __add__(self, other: "Features") -> "Features":
-        """Both together."""
+        """Add features."""
         return Features(self.text + other.text, self.fixed + other.fixed)
 
     def __sub__(self, other: "Features") -> "Features":
-        """Without the other."""
+        """Subtract features."""
         return Features(self.text - other.text, self.fixed - other.fixed)
 
 
 def features_of_text(text: str) -> Features:
-    """The features of a text alone, without the block around it."""
+    """Return the features of a text alone, without the block around it."""
     return Features(weight(text))
 
 
 _MESSAGE = Features(4000)
 _THINKING = Features(11_137)
 _CALL, _ARGUMENT, _RESULT = Features(36_000), Features(9881), Features(17_000)
-"""A call and its result together were fitted; how the two share it is assumed."""
+"""A call and its result were fitted together; the division between the two is an assumption."""
 
 _TOOL_PROMPT = 286
-"""Tokens that the provider adds for tools, where it does not publish them: as with the latest model where it does."""
+"""Tokens that the provider adds for tools, if it does not publish them: the published number of the latest such
+model.
+"""
 
 _HIDDEN = 305
-"""For each character of thinking that is not shown."""
+"""The weight of each character of thinking that is not shown."""
 
 _IMAGE = Features(fixed=1600)
-"""Where the size is not to be seen: the most of an image before models of high resolution."""
+"""For images of unknown size: the maximum for an image before high-resolution models."""
 
 _PDF_PAGE = 3000
-"""Tokens of a page of a PDF, at most; one page where they cannot be counted."""
+"""Maximum number of tokens of a PDF page. A PDF whose pages cannot be counted has one."""
 
 _PATCH, _LONGEST_EDGE = 28, 1568
-"""Pixels. A larger image is scaled down first (provider's page on vision)."""
+"""Pixels. A larger image is scaled down first (the provider's page on vision)."""
 
 
 def features_of_block(block: Mapping[str, Any]) -> Features:
-    """The features of a content block, as it is sent; of whatever kind and however malformed."""
+    """Return the features of a content block as it is sent, of any kind and however malformed."""
     try:
         return _of_block(block)
     except (RecursionError, TypeError, ValueError):
@@ -76,12 +78,12 @@ def features_of_block(block: Mapping[str, Any]) -> Features:
 
 
 def features_of_message(message: Mapping[str, Any]) -> Features:
-    """The features of one element of ``messages``."""
+    """Return the features of one element of ``messages``."""
     return _MESSAGE + features_of_system(message.get("content"))
 
 
 def features_of_system(system: object) -> Features:
-    """The features of a system prompt, or of another content that is a text or a list of blocks."""
+    """Return the features of a system prompt, or of any content that is a text or a list of blocks."""
     if isinstance(system, str):
         return features_of_text(system)
     blocks = system if isinstance(system, list) else []
@@ -89,7 +91,7 @@ def features_of_system(system: object) -> Features:
 
 
 def features_of_tools(tools: object, model: str | None) -> Features:
-    """The features of tool definitions, with what the provider adds to the prompt where there are any."""
+    """Return the features of tool definitions, including the provider's additions to a prompt with tools."""
     definitions = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
     added = Features(fixed=model_of(model).tool_prompt or _TOOL_PROMPT) if definitions else Features()
     return sum((features_of_block(tool) for tool in definitions), added)
@@ -128,8 +130,10 @@ def _of_rest(block: Mapping[str, Any]) -> Features:
 
 
 def _count_hidden(signature: object, shown: int) -> Features:
-    """Of thinking that is shown in part or not at all. Its signature holds all of it, encrypted, in base64: in the
-    recordings 232 characters, and four for each three of the thinking.
+    """Return the features of thinking that is shown partly or not at all.
+
+    Its signature contains all of it, encrypted, in base64: in the recordings 232 characters, plus four for every three
+    of the thinking.
     """
     whole = (len(signature) - 232) * 3 // 4 if isinstance(signature, str) else 0
     return Features(_HIDDEN * max(0, whole - shown))
@@ -150,44 +154,46 @@ def _write(value: object) -> str:
 
 
 def _strings(value: object) -> list[str]:
-    """Every string in a value, however deep it is."""
-    found, left = [], [value]
-    while left:
-        match left.pop():
+    """Return every string in a value, at any depth."""
+    strings, pending = [], [value]
+    while pending:
+        match pending.pop():
             case str(text):
-                found.append(text)
+                strings.append(text)
             case dict(members):
-                left += [*members.keys(), *members.values()]
+                pending += [*members.keys(), *members.values()]
             case list(elements):
-                left += elements
-    return found
+                pending += elements
+    return strings
 
 
 # Estimating
 
 _NOISE = 0.05
-"""How far a turn's size usually is from its estimate, as a share."""
+"""The usual deviation of a turn's size from its estimate, as a share."""
 
 _NOISE_TOKENS = 60
-"""What a turn holds, usually, that is not to be seen in its content: tokens of the older tokenizer."""
+"""The usual size of a turn beyond its content: tokens of the older tokenizer."""
 
 _DRIFT = 0.005
 """How far a session's scale moves with each turn, as a share."""
 
 _FARTHEST = 2.0
-"""A step is as if no turn were farther from what was expected than so many standard deviations."""
+"""A larger deviation than this many standard deviations is treated as this many."""
 
 _LEAST, _MOST = 0.5, 2.0
-"""A session's own scale against its family's; nothing that a provider says leads beyond."""
+"""The bounds of a session's own scale relative to its family's, whatever the provider reports."""
 
 _CREDIBLE = 3
-"""More than so many times the estimate, or less than its so-manieth part, is no size but a mistake."""
+"""A size of more than this many times the estimate, or less than this fraction of it, is treated as a mistake."""
 
 
 @attrs.frozen
 class Estimator:
-    """Tokens from features, for one session. ``scale`` and ``variance`` are what its replies have taught so far; start
-    with ``of``. The same observations in the same order give the same estimator, on every machine.
+    """Estimates tokens from features, for one session; begin with ``of``.
+
+    ``scale`` and ``variance`` are learned from its replies. The same observations in the same order give the same
+    estimator on every machine.
     """
 
     family: Family
@@ -196,19 +202,19 @@ class Estimator:
 
     @classmethod
     def of(cls, model: str | None) -> "Estimator":
-        """Before anything of the session is known but its model."""
-        found = tokenizer_of(model)
-        return cls(found, 1.0, found.doubt**2)
+        """Return the estimator of a new session with this model."""
+        family = tokenizer_of(model)
+        return cls(family, 1.0, family.doubt**2)
 
     def tokens(self, features: Features) -> int:
-        """The estimate; never below 0."""
+        """Return the estimate; never below 0."""
         return max(0, features.fixed + round(features.text * self._per_weight))
 
     def observe(self, added: Features, actual: object) -> "Estimator":
-        """With what a turn taught: content of these features had ``actual`` tokens.
+        """Learn that content with the features ``added`` had ``actual`` tokens.
 
-        Of a session's first reply that is the whole prompt; later, by how much it grew, if nothing was taken out. What
-        is no positive number, or is not within a third and three times the estimate, teaches nothing.
+        For a session's first reply that is the whole prompt; later, its growth, if nothing was removed. Sizes that are
+        not positive, or that are beyond a third or three times the estimate, are ignored.
         """
         if not self._credible(added, actual) or added.text <= 0:
             return self
@@ -218,31 +224,31 @@ class Estimator:
         noise = (_NOISE * expected) ** 2 + (_NOISE_TOKENS * self.family.scale) ** 2
         variance = self.variance + _DRIFT**2
         deviation = sqrt(expected_once**2 * variance + noise)
-        missed = actual - added.fixed - expected
-        missed = max(-_FARTHEST * deviation, min(_FARTHEST * deviation, missed))
+        deviation_seen = actual - added.fixed - expected
+        deviation_seen = max(-_FARTHEST * deviation, min(_FARTHEST * deviation, deviation_seen))
         gain = variance * expected_once / deviation**2
-        scale = max(_LEAST, min(_MOST, self.scale + gain * missed))
+        scale = max(_LEAST, min(_MOST, self.scale + gain * deviation_seen))
         return Estimator(self.family, scale, variance * (1 - gain * expected_once))
 
     def at(self, scale: Fraction) -> "Estimator":
-        """Where the provider counts so many tokens for each that this one estimates; within bounds."""
+        """Return the estimator for a provider that counts ``scale`` tokens for each estimated one, within bounds."""
         return attrs.evolve(self, scale=max(_LEAST, min(_MOST, float(self.scale * scale))))
 
     def prompt(self, anchor: "MeasuredPrompt | None", added: Features, removed: Features = Features()) -> int:
-        """The size of a prompt that is the anchor's with something added and something removed; a negative part of
-        ``added`` is removed, too.
+        """Estimate a prompt that is the anchor's with something added and something removed; negative parts of
+        ``added`` count as removed.
 
-        What is removed was in the anchor, so its size is a share of the anchor's exact one. Without an anchor, or with
-        one whose total is not credible, all is estimated.
+        Removed content was part of the anchor, so its size is a share of the anchor's exact size. Without an anchor, or
+        if its total is not credible, the whole is estimated.
         """
         if anchor is None:
             return self.tokens(added)
-        held, total = anchor.features, anchor.total
-        if not self._credible(held, total):
-            total = self.tokens(held)
-        own = (total - held.fixed) / (held.text * self._per_weight) if held.text > 0 else 1.0
-        gone = (removed.text - min(0, added.text)) * max(_LEAST, min(_MOST, own))
-        text = round((max(0, added.text) - gone) * self._per_weight)
+        known, total = anchor.features, anchor.total
+        if not self._credible(known, total):
+            total = self.tokens(known)
+        own = (total - known.fixed) / (known.text * self._per_weight) if known.text > 0 else 1.0
+        removed_weight = (removed.text - min(0, added.text)) * max(_LEAST, min(_MOST, own))
+        text = round((max(0, added.text) - removed_weight) * self._per_weight)
         return max(0, total + added.fixed - removed.fixed + text)
 
     def _credible(self, features: Features, actual: object) -> bool:
@@ -258,8 +264,8 @@ class Estimator:
 
 @attrs.frozen
 class MeasuredPrompt:
-    """A prompt whose size is exact: ``total`` is what its reply's ``usage`` says (input, cache writes and reads
-    together), ``features`` are those of all that it held.
+    """A prompt of exact size: ``total`` is the sum of input, cache writes and reads in its reply's ``usage``;
+    ``features`` are those of its whole content.
     """
 
     total: int
@@ -267,12 +273,12 @@ class MeasuredPrompt:
 
 
 def apportion(total: int, estimates: Sequence[int | Fraction]) -> tuple[int, ...]:
-    """The exact size of a turn, divided over its blocks as their estimates are; the parts sum up to it exactly."""
+    """Divide the exact size of a turn among its blocks in proportion to their estimates; the parts add up exactly."""
     whole = sum(estimates)
     if total <= 0 or whole <= 0:
         return tuple(map(int, estimates))
-    bounds, held = [0], Fraction(0)
+    bounds, reached = [0], Fraction(0)
     for estimate in estimates:
-        held += estimate
-        bounds.append(int(total * held / whole))
+        reached += estimate
+        bounds.append(int(total * reached / whole))
     return tuple(end - start for start, end in pairwise(bounds))

@@ -1,4 +1,4 @@
-"""The table of models: what it says, and what it takes."""
+"""The catalogue of models: its contents, and the files it accepts."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -55,19 +55,19 @@ LISTED = [
     ("gpt-5.4", 2.5, 15, 3.125, 5, 0.25),
     ("gpt-5.4-mini", 0.75, 4.5, 0.9375, 1.5, 0.075),
 ]
-"""Dollars for a million tokens, as the provider lists them: in, out, write 5m, write 1h, read."""
+"""Dollars per million tokens, as the provider lists them: input, output, write 5m, write 1h, read."""
 
 
 @pytest.mark.parametrize(("model", "given", "answered", "write_5m", "write_1h", "read"), LISTED)
-def test_prices_are_those_of_the_list(
+def test_prices_equal_the_providers_list(
     model: str, given: float, answered: float, write_5m: float, write_1h: float, read: float
 ) -> None:
     price = in_force().prices[model]
-    found = (price.input, price.output, price.write_5m, price.write_1h, price.read)
-    assert found == tuple(int(Decimal(str(amount)) * 1000) for amount in (given, answered, write_5m, write_1h, read))
+    listed = (price.input, price.output, price.write_5m, price.write_1h, price.read)
+    assert listed == tuple(int(Decimal(str(amount)) * 1000) for amount in (given, answered, write_5m, write_1h, read))
 
 
-def test_no_price_is_without_a_test() -> None:
+def test_every_price_has_a_test() -> None:
     assert set(in_force().prices) == {model for model, *_ in LISTED}
 
 
@@ -103,7 +103,7 @@ def test_no_price_is_without_a_test() -> None:
         ("openai.gpt-6-luna", "gpt-6-luna"),
     ],
 )
-def test_a_model_is_known_by_its_dates_and_aliases(model: str, known_as: str) -> None:
+def test_a_model_is_recognized_under_dates_and_aliases(model: str, known_as: str) -> None:
     assert price_of(model) is in_force().prices[known_as]
 
 
@@ -114,7 +114,7 @@ def test_a_model_is_known_by_its_dates_and_aliases(model: str, known_as: str) ->
         *("claude-opus-4-20250514", "claude-haiku", "gpt", "", None),
     ],
 )
-def test_a_model_that_is_not_listed_has_no_price_rather_than_a_similar_one(model: str | None) -> None:
+def test_an_unlisted_model_has_no_price_rather_than_that_of_a_similar_one(model: str | None) -> None:
     assert price_of(model) is None
     assert cost(Tokens(input=1), model) is None
 
@@ -124,18 +124,18 @@ def test_every_kind_of_token_has_its_own_price() -> None:
     assert cost(tokens, "claude-opus-5") == (5 + 25 + 0.5 + 6.25 + 10) * NANODOLLARS
 
 
-def test_a_long_prompt_raises_every_price_of_the_model_that_has_such() -> None:
+def test_a_long_prompt_raises_every_price_of_a_model_with_long_prompt_prices() -> None:
     long = Tokens(input=1, read=100_000, output=10)
     assert cost(long, "claude-haiku-5-5") == 5 * (100 + 100_000 * 10 + 10 * 500)
     assert cost(Tokens(read=100_000), "claude-haiku-5-5") == 100_000 * 10
     assert cost(Tokens(input=200_000), "claude-haiku-4-5") == 200_000 * 1000
 
 
-def test_many_replies_together_are_priced_by_the_size_of_each() -> None:
+def test_the_sum_of_replies_is_priced_by_the_size_of_each() -> None:
     assert cost(Tokens(input=200_000), "claude-haiku-5-5", prompt=50_000) == 200_000 * 100
 
 
-def test_where_and_how_a_reply_was_made_changes_its_price() -> None:
+def test_region_speed_and_tier_change_the_price_of_a_reply() -> None:
     tokens = Tokens(input=1000)
     assert cost(tokens, "claude-opus-5-5", terms=Terms(geo="us")) == 4_400_000
     assert cost(tokens, "claude-opus-5-5", terms=Terms(tier="batch")) == 2_000_000
@@ -143,7 +143,7 @@ def test_where_and_how_a_reply_was_made_changes_its_price() -> None:
     assert cost(tokens, "claude-opus-5-5", terms=Terms(tier="standard", geo="not_available")) == 4_000_000
 
 
-def test_tokens_are_worth_their_price_in_plain_input() -> None:
+def test_equivalents_are_the_price_in_plain_input() -> None:
     price = in_force().prices["claude-haiku-5-5"]
     assert price.equivalents(Tokens(input=1, read=10, write_5m=4, write_1h=1)) == 1 + 1 + 5 + 2
     assert price.equivalents(Tokens(read=1)) == Fraction(1, 10)
@@ -166,11 +166,11 @@ SMALLEST = {
 
 
 @pytest.mark.parametrize(("smallest", "models"), SMALLEST.items())
-def test_the_smallest_cached_prompt_is_that_of_the_list(smallest: int, models: tuple[str, ...]) -> None:
+def test_the_smallest_cached_prompt_equals_the_documented_one(smallest: int, models: tuple[str, ...]) -> None:
     assert {model_of(name).cache_minimum for name in models} == {smallest}
 
 
-def test_every_priced_model_has_its_row_and_every_row_is_in_the_list() -> None:
+def test_every_priced_model_has_a_row_and_every_row_is_documented() -> None:
     listed = {family_of(name) for names in SMALLEST.values() for name in names}
     assert listed == set(in_force().models)
     assert {family_of(name) for name in in_force().prices} <= listed
@@ -187,12 +187,12 @@ def test_every_priced_model_has_its_row_and_every_row_is_in_the_list() -> None:
         ("another", ""),
     ],
 )
-def test_a_model_belongs_to_the_longest_family_name_in_its_own(model: str, family: str) -> None:
+def test_a_model_belongs_to_the_longest_family_name_that_begins_its_own(model: str, family: str) -> None:
     assert family_of(model) == family
 
 
 @pytest.mark.parametrize("name", [None, "", "claude-another-6"])
-def test_an_unknown_model_is_taken_for_a_current_one(name: str | None) -> None:
+def test_an_unknown_model_counts_as_a_current_one(name: str | None) -> None:
     assert model_of(name) == CURRENT == Model(512)
 
 
@@ -204,11 +204,11 @@ def test_one_model_has_a_small_window_and_the_old_ones_drop_thinking() -> None:
 
 
 TOOL_PROMPTS = {"opus-5": 286, "opus-4-8": 290, "opus-4-7": 675, "sonnet-5": 354, "sonnet-4-5": 497, "opus-5-5": None}
-"""Tokens of the system prompt that tools bring with them, as far as it is documented."""
+"""Tokens of the system prompt that comes with tools, as far as it is documented."""
 
 
 @pytest.mark.parametrize(("model", "tokens"), TOOL_PROMPTS.items())
-def test_tools_bring_the_documented_system_prompt(model: str, tokens: int | None) -> None:
+def test_tools_add_the_documented_system_prompt(model: str, tokens: int | None) -> None:
     assert model_of(f"claude-{model}").tool_prompt == tokens
 
 
@@ -246,7 +246,7 @@ names = ["qwen"]
 """
 
 
-def test_a_new_model_needs_a_file_and_no_release() -> None:
+def test_a_new_model_can_be_added_by_a_file() -> None:
     with other_tables(read_tables(NEW_MODEL, "mine.toml")):
         assert price_of("claude-opus-6-20270101") == Price(3_000, 15_500, read=75)
         assert model_of("claude-opus-6") == Model(256, window=2_000_000)
@@ -265,55 +265,68 @@ def test_a_new_model_needs_a_file_and_no_release() -> None:
         ("gpt-5.5", 400_000, 400_000 * 5 + 1_000 * 30),
     ],
 )
-def test_a_long_prompt_costs_more_from_the_size_on_that_its_model_names(
-    model: str, prompt: int, dollars: Fraction | int
-) -> None:
+def test_the_long_prompt_price_begins_at_the_models_own_size(model: str, prompt: int, dollars: Fraction | int) -> None:
     assert cost(Tokens(input=prompt, output=1_000), model) == dollars * 1_000
     assert cost(Tokens(input=prompt, output=1_000), model, prompt=size_class(prompt)) == dollars * 1_000
 
 
-def test_a_models_file_names_a_size_that_read_models_tell_apart() -> None:
-    with pytest.raises(BadConfiguration, match=r"long_from = 5: one of 100000, 272000 is needed"):
+def test_a_models_file_may_only_name_sizes_that_read_models_distinguish() -> None:
+    with pytest.raises(BadConfiguration, match=r"long_from = 5: it must be one of 100000, 272000"):
         catalogue_of(overlay(load_shipped(), read_tables("[prices]\ngpt-6-sol = { long_from = 5 }", "x")), "x")
 
 
 WRONG = [
     ("[prices", "is not TOML"),
     ("[price]\na = 1", "has an unknown table [price]"),
-    ("prices = 3", "[prices] is no table"),
-    ("[prices]\nm = 3", "[prices] m is no table"),
-    ("[prices]\nm = { inputs = 3 }", "[prices] m has an unknown key inputs; there are input, output, read"),
+    ("prices = 3", "[prices] is not a table"),
+    ("[prices]\nm = 3", "[prices] m is not a table"),
+    ("[prices]\nm = { inputs = 3 }", "[prices] m has an unknown key inputs; known names are input, output, read"),
     ("[prices]\nm = { input = 3, output = 4 }", "[prices] m: read is missing"),
-    ('[prices]\nm = { input = "3", output = 4, read = 0 }', "[prices] m: input = '3': dollars for a million"),
-    ("[prices]\nm = { input = true, output = 4, read = 0 }", "[prices] m: input = True: dollars for a million"),
-    ("[prices]\nm = { input = nan, output = 4, read = 0 }", "[prices] m: input = NaN: dollars for a million"),
-    ("[prices]\nm = { input = 0, output = 4, read = 0 }", "[prices] m: input = 0: what costs nothing has no price"),
-    ("[prices]\nm = { input = 1, output = 4, read = 0.0005 }", "[prices] m: read = 0.0005: no more than three digits"),
-    ("[models]\nm = { cache_minimum = -1 }", "[models] m: cache_minimum = -1: a whole number above 0 is needed"),
-    ("[models]\nclaude-opus-5 = { window = 1.5 }", "[models] claude-opus-5: window = 1.5: a whole number"),
-    ("[models]\nclaude-opus-5 = { keeps_thinking = 1 }", "keeps_thinking = 1: true or false is needed"),
+    (
+        '[prices]\nm = { input = "3", output = 4, read = 0 }',
+        "[prices] m: input = '3': it must be in dollars per million",
+    ),
+    ("[prices]\nm = { input = true, output = 4, read = 0 }", "[prices] m: input = True: it must be in dollars per"),
+    ("[prices]\nm = { input = nan, output = 4, read = 0 }", "[prices] m: input = NaN: it must be in dollars per"),
+    ("[prices]\nm = { input = 0, output = 4, read = 0 }", "[prices] m: input = 0: a price must be above 0"),
+    (
+        "[prices]\nm = { input = 1, output = 4, read = 0.0005 }",
+        "[prices] m: read = 0.0005: at most three decimal places",
+    ),
+    ("[models]\nm = { cache_minimum = -1 }", "[models] m: cache_minimum = -1: it must be an integer above 0"),
+    ("[models]\nclaude-opus-5 = { window = 1.5 }", "[models] claude-opus-5: window = 1.5: it must be an integer"),
+    ("[models]\nclaude-opus-5 = { keeps_thinking = 1 }", "keeps_thinking = 1: it must be true or false"),
     (
         '[tariffs]\nt = { units = ["pounds"], caching = "prefix", slots = 1 }',
-        "units = ['pounds']: a list of some of dollars",
+        "units = ['pounds']: it must be a list with any of dollars",
     ),
-    ('[tariffs]\nt = { units = ["dollars"], caching = 1, slots = 1 }', "caching = 1: one of markers, prefix is needed"),
+    (
+        '[tariffs]\nt = { units = ["dollars"], caching = 1, slots = 1 }',
+        "caching = 1: it must be one of markers, prefix",
+    ),
     ('[tariffs]\nt = { units = ["quota"], caching = "prefix", slots = 1 }', "[tariffs] t: read is missing"),
-    ("[tariffs]\napi = { read = -1 }", "[tariffs] api: read = -1: a number from 0"),
-    ("[tariffs]\napi = { seconds = 0 }", "[tariffs] api: seconds = 0: seconds are needed, or inf"),
-    ("[tokenizers]\nt = { scale = 0, doubt = 0.1, names = [] }", "[tokenizers] t: scale = 0: a number above 0"),
-    ("[tokenizers]\nt = { scale = 1, doubt = 0.1, names = [3] }", "[tokenizers] t: names = [3]: a list of names"),
+    ("[tariffs]\napi = { read = -1 }", "[tariffs] api: read = -1: it must be a number of at least 0"),
+    ("[tariffs]\napi = { seconds = 0 }", "[tariffs] api: seconds = 0: it must be in seconds, or inf"),
+    (
+        "[tokenizers]\nt = { scale = 0, doubt = 0.1, names = [] }",
+        "[tokenizers] t: scale = 0: it must be a number above 0",
+    ),
+    (
+        "[tokenizers]\nt = { scale = 1, doubt = 0.1, names = [3] }",
+        "[tokenizers] t: names = [3]: it must be a list of names",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), WRONG)
-def test_what_is_wrong_in_a_file_is_said_with_its_file_table_row_and_key(text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), WRONG)
+def test_an_error_in_a_file_is_reported_with_file_table_row_and_key(text: str, expected: str) -> None:
     with pytest.raises(BadConfiguration) as refused:
         catalogue_of(overlay(load_shipped(), read_tables(text, "mine.toml")), "mine.toml")
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
     assert "mine.toml" in str(refused.value)
 
 
-def test_tables_are_told_apart_by_what_they_say_and_not_by_how_they_are_written() -> None:
+def test_a_digest_depends_on_the_values_of_a_table_and_not_on_their_notation() -> None:
     def digest(over: dict[str, Any]) -> bytes:
         return catalogue_of(overlay(load_shipped(), over), "of a test").digest
 
@@ -340,15 +353,13 @@ ONE = Tokens(input=1_000, output=100)
         ("claude-sonnet-5", Terms(geo="mars"), None),
     ],
 )
-def test_terms_are_priced_where_their_price_is_known_and_else_there_is_none(
-    model: str, terms: Terms, times: Fraction | int | None
-) -> None:
+def test_terms_without_a_known_price_have_none(model: str, terms: Terms, times: Fraction | int | None) -> None:
     plain = cost(ONE, model)
     assert plain is not None
     assert cost(ONE, model, terms=terms) == (None if times is None else plain * times)
 
 
-def test_a_search_of_the_web_costs_beside_the_tokens_in_any_tier() -> None:
+def test_a_web_search_is_charged_in_addition_to_tokens_in_every_tier() -> None:
     for terms in (Terms(searches=10), Terms(searches=10, tier="batch")):
         without = cost(ONE, "claude-sonnet-5", terms=Terms(tier=terms.tier))
         assert cost(ONE, "claude-sonnet-5", terms=terms) == (without or 0) + NANODOLLARS // 10

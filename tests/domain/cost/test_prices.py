@@ -1,11 +1,11 @@
-"""What tokens cost at a price, and what a reply says was used."""
+"""The cost of tokens at a price, and the counts in a reply's usage."""
 
 import pytest
 
 from mnemosyne.domain.cost.prices import Price, Tokens, tells_cache, tokens_of, window_of
 
 
-def test_what_was_written_is_split_by_how_long_it_lives() -> None:
+def test_cache_writes_are_split_by_lifetime() -> None:
     usage = {
         "input_tokens": 3,
         "output_tokens": 5,
@@ -27,9 +27,7 @@ def test_what_was_written_is_split_by_how_long_it_lives() -> None:
         ({"ephemeral_5m_input_tokens": 700, "ephemeral_1h_input_tokens": 500}, 700, 500),
     ],
 )
-def test_no_written_token_is_lost_by_a_split_that_leaves_some_out(
-    split: dict[str, int], write_5m: int, write_1h: int
-) -> None:
+def test_written_tokens_that_a_split_omits_are_counted(split: dict[str, int], write_5m: int, write_1h: int) -> None:
     usage = {"input_tokens": 0, "cache_creation_input_tokens": 1_000, "cache_creation": split}
     assert tokens_of(usage) == Tokens(write_5m=write_5m, write_1h=write_1h)
 
@@ -43,25 +41,25 @@ def test_no_written_token_is_lost_by_a_split_that_leaves_some_out(
         ({"input_tokens": 5, "cache_creation_input_tokens": 7}, True),
     ],
 )
-def test_a_count_of_zero_tells_of_the_cache_and_a_missing_one_does_not(usage: dict[str, object], tells: bool) -> None:
+def test_a_zero_count_reports_the_cache_and_a_missing_one_does_not(usage: dict[str, object], tells: bool) -> None:
     assert tells_cache(usage) is tells
 
 
-def test_writes_that_are_not_split_live_five_minutes() -> None:
+def test_writes_without_a_split_live_five_minutes() -> None:
     assert tokens_of({"input_tokens": 3, "cache_creation_input_tokens": 30}) == Tokens(input=3, write_5m=30)
 
 
-def test_usage_that_says_nothing_about_tokens_is_unknown_and_not_zero() -> None:
+def test_usage_without_counts_is_unknown_and_not_zero() -> None:
     assert tokens_of({}) is None
     assert tokens_of({"prompt_tokens": 5}) is None
     assert tokens_of({"input_tokens": 0}) == Tokens()
 
 
-def test_sums_are_sums_of_each_kind() -> None:
+def test_counts_are_added_by_kind() -> None:
     assert Tokens(1, 2, 3, 4, 5) + Tokens(10, 20, 30, 40, 50) == Tokens(11, 22, 33, 44, 55)
 
 
-def test_a_price_knows_what_writing_costs() -> None:
+def test_the_price_of_a_write_follows_from_the_input_price() -> None:
     assert (Price(100, 0, read=0).write_5m, Price(100, 0, read=0).write_1h) == (125, 200)
 
 
@@ -80,13 +78,15 @@ SUMMED = {"input_tokens": 3, "cache_read_input_tokens": 900, "output_tokens": 21
         ([entry("message", 500), entry("compaction", 30), entry("advisor_message", 90)], 500),
     ],
 )
-def test_the_window_of_a_reply_of_several_rounds_is_the_last_rounds(iterations: list[object], read: int) -> None:
+def test_the_context_of_a_reply_of_several_rounds_is_that_of_the_last_round(
+    iterations: list[object], read: int
+) -> None:
     assert window_of({**SUMMED, "iterations": iterations}) == Tokens(input=1, read=read, output=21)
 
 
 @pytest.mark.parametrize(
     "iterations", [None, [], 5, ["message"], [entry("compaction", 9)], [{"type": "message"}], [{"type": ["message"]}]]
 )
-def test_the_window_of_a_reply_that_tells_of_no_rounds_is_all_that_it_used(iterations: object) -> None:
+def test_the_context_of_a_reply_without_reported_rounds_is_its_whole_usage(iterations: object) -> None:
     assert window_of({**SUMMED, "iterations": iterations}) == tokens_of(SUMMED) == window_of(SUMMED)
     assert window_of({"iterations": iterations}) is None

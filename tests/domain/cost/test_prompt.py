@@ -1,4 +1,4 @@
-"""A prompt as a chain of blocks that shares what it begins with."""
+"""A prompt is a chain of blocks that shares its beginning with other prompts."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ EDITS = st.lists(st.tuples(st.integers(0, 12), BLOCKS), max_size=6)
 
 
 @given(BLOCKS, EDITS)
-def test_a_prompt_is_the_same_however_it_was_built_and_what_it_was_built_from_does_not_change(
+def test_equal_prompts_can_be_built_in_different_ways_and_building_changes_no_prompt(
     first: list[PromptBlock], edits: list[tuple[int, list[PromptBlock]]]
 ) -> None:
     prompts, contents = [Prompt(Keys(), first)], [first]
@@ -44,11 +44,11 @@ def test_a_prompt_is_the_same_however_it_was_built_and_what_it_was_built_from_do
     assert prompts == [Prompt(Keys(), blocks) for blocks in contents]
 
 
-def test_two_prompts_may_part_from_one() -> None:
+def test_two_prompts_can_extend_the_same_one() -> None:
     stem = Prompt(Keys(), [block("a")])
-    left, right = stem.extend([block("b")]), stem.extend([block("c")])
-    assert [step.block.digest for step in left] == [b"a", b"b"]
-    assert [step.block.digest for step in right] == [b"a", b"c"]
+    one, other = stem.extend([block("b")]), stem.extend([block("c")])
+    assert [step.block.digest for step in one] == [b"a", b"b"]
+    assert [step.block.digest for step in other] == [b"a", b"c"]
     assert len(stem) == 1
 
 
@@ -58,7 +58,7 @@ def test_extending_a_prompt_shares_its_steps() -> None:
     assert all(mine is theirs for mine, theirs in zip(stem, longer, strict=False))
 
 
-def test_a_block_that_is_not_there_is_an_error_and_not_another_prompts() -> None:
+def test_an_index_beyond_a_prompts_end_is_an_error() -> None:
     stem = Prompt(Keys(), [block("a")])
     stem.extend([block("b")])
     with pytest.raises(IndexError):
@@ -67,12 +67,12 @@ def test_a_block_that_is_not_there_is_an_error_and_not_another_prompts() -> None
         stem.truncate(2)
 
 
-def test_the_tiers_come_in_order() -> None:
+def test_tiers_must_be_in_order() -> None:
     with pytest.raises(ValueError, match="tools cannot follow messages"):
         Prompt(Keys(), [block("a"), block("b", tier=Tier.TOOLS)])
 
 
-def test_a_run_of_tool_blocks_is_one_position() -> None:
+def test_consecutive_tool_blocks_are_one_position() -> None:
     kinds = ["text", "text", "tool_use", "tool_use", "tool_result", "tool_result", "text", "tool_result"]
     prompt = Prompt(Keys(), [block("a", kind=kind) for kind in kinds[:3]]).extend(
         block("a", kind=kind) for kind in kinds[3:]
@@ -93,16 +93,16 @@ THREE = [block("t", tier=Tier.TOOLS), block("s", tier=Tier.SYSTEM), block("m")]
         (Keys(messages="image"), 2),
     ],
 )
-def test_a_key_makes_another_prompt_from_its_tier_on(keys: Keys, kept: int) -> None:
+def test_a_changed_key_changes_the_prompt_from_its_tier_on(keys: Keys, kept: int) -> None:
     pairs = zip(Prompt(Keys(), THREE), Prompt(keys, THREE), strict=True)
     assert [one.digest == other.digest for one, other in pairs] == [number < kept for number in range(3)]
 
 
-def test_a_key_counts_even_where_its_tier_is_empty() -> None:
+def test_a_key_counts_even_if_its_tier_is_empty() -> None:
     assert Prompt(Keys(model="a"), THREE[2:])[0].digest != Prompt(Keys(model="b"), THREE[2:])[0].digest
 
 
-def test_a_block_is_its_text_and_role_in_the_order_of_its_keys_without_its_marker() -> None:
+def test_a_block_is_identified_by_its_role_and_its_text_without_marker_in_key_order() -> None:
     value = {"type": "text", "text": "x"}
     assert of({**value, "cache_control": {"type": "ephemeral"}}) == of(value)
     others = [of({"text": "x", "type": "text"}), of({**value, "text": "y"}), of(value, "assistant")]
@@ -123,7 +123,7 @@ def test_thinking_and_blank_text_carry_no_marker(value: dict[str, Any], markable
     assert of(value).markable is markable
 
 
-def test_a_text_with_half_a_character_is_a_block_too() -> None:
+def test_a_text_with_half_a_surrogate_pair_is_a_valid_block() -> None:
     assert of({"type": "text", "text": "\ud800"}).markable
 
 
@@ -133,19 +133,19 @@ SYSTEMS = [block(f"s{number}", tier=Tier.SYSTEM) for number in range(3)]
 THINKING = PromptBlock(b"thought", 10, Tier.MESSAGES, "thinking", markable=False)
 
 
-def test_the_clients_markers_are_on_the_last_two_system_blocks_and_the_last_block_that_may_have_one() -> None:
+def test_the_clients_markers_are_on_the_last_two_system_blocks_and_the_last_markable_block() -> None:
     prompt = Prompt(Keys(), [THREE[0], *SYSTEMS, block("a"), block("b"), THINKING])
     assert client_markers(prompt) == {2: "5m", 3: "5m", 5: "5m"}
     assert client_markers(prompt, head="1h") == {2: "1h", 3: "1h", 5: "5m"}
     check_markers(prompt, client_markers(prompt, head="1h"))
 
 
-def test_without_a_system_prompt_the_last_block_alone_is_marked() -> None:
+def test_without_a_system_prompt_only_the_last_block_is_marked() -> None:
     assert client_markers(Prompt(Keys(), [block("a"), block("b")])) == {1: "5m"}
     assert client_markers(Prompt()) == {}
 
 
-def test_the_automatic_marker_is_on_the_last_block_that_may_have_one_and_counts() -> None:
+def test_the_automatic_marker_is_on_the_last_markable_block_and_counts() -> None:
     prompt = Prompt(Keys(), [*(block(name) for name in "abcde"), THINKING])
     assert with_automatic(prompt, {}) == {4: "5m"}
     full = with_automatic(prompt, {0: "5m", 1: "5m", 2: "5m", 3: "5m"})
@@ -153,14 +153,14 @@ def test_the_automatic_marker_is_on_the_last_block_that_may_have_one_and_counts(
         check_markers(prompt, full)
 
 
-def test_an_hour_does_not_come_after_five_minutes() -> None:
+def test_a_one_hour_marker_after_a_five_minute_marker_is_refused() -> None:
     prompt = Prompt(Keys(), [block("a"), block("b")])
     check_markers(prompt, {0: "1h", 1: "5m"})
     with pytest.raises(UnlawfulMarkers, match="block 1 is marked for one hour, after block 0"):
         check_markers(prompt, {0: "5m", 1: "1h"})
 
 
-def test_a_marker_is_on_a_block_that_is_there_and_may_have_it() -> None:
+def test_a_marker_on_a_missing_or_unmarkable_block_is_refused() -> None:
     prompt = Prompt(Keys(), [block("a"), THINKING])
     with pytest.raises(UnlawfulMarkers, match="block 1 \\(thinking\\)"):
         check_markers(prompt, {1: "5m"})

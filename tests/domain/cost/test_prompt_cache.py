@@ -1,4 +1,4 @@
-"""The provider's cache against its documented rules and examples."""
+"""The simulated provider cache against its documented rules and examples."""
 
 from fractions import Fraction
 
@@ -28,7 +28,7 @@ def numbered(count: int) -> Prompt:
 
 
 class Provider:
-    """A cache and what asks it; a reply begins when its request starts, unless it is said when."""
+    """A cache and its requests; a reply begins when its request starts, unless ``begins`` is given."""
 
     def __init__(self, minimum: int = 0, rules: CacheRules | None = None) -> None:
         self.cache = Cache()
@@ -51,7 +51,7 @@ class Provider:
 # The documented examples
 
 
-def test_a_conversation_reads_what_it_wrote_and_writes_what_is_new() -> None:
+def test_a_conversation_reads_its_earlier_writes_and_writes_its_new_blocks() -> None:
     provider = Provider()
     assert provider.ask(numbered(3), {2: "5m"}) == Tokens(write_5m=300)
     assert provider.ask(numbered(5), {4: "5m"}) == Tokens(read=300, write_5m=200)
@@ -71,14 +71,14 @@ def test_a_second_marker_within_reach_of_the_entry_finds_it() -> None:
     assert provider.ask(numbered(35), {14: "5m", 34: "5m"}) == Tokens(read=1500, write_5m=2000)
 
 
-@pytest.mark.parametrize(("after", "found"), [(LOOKBACK - 1, True), (LOOKBACK, False)])
-def test_the_lookup_goes_back_twenty_positions_with_the_markers_own(after: int, found: bool) -> None:
+@pytest.mark.parametrize(("after", "is_hit"), [(LOOKBACK - 1, True), (LOOKBACK, False)])
+def test_the_lookup_covers_twenty_positions_including_the_markers_own(after: int, is_hit: bool) -> None:
     provider = Provider()
     provider.ask(numbered(5), {4: "5m"})
-    assert (provider.ask(numbered(5 + after), {4 + after: "5m"}).read > 0) is found
+    assert (provider.ask(numbered(5 + after), {4 + after: "5m"}).read > 0) is is_hit
 
 
-def test_a_run_of_tool_blocks_does_not_use_up_the_lookup() -> None:
+def test_consecutive_tool_blocks_use_one_position_of_the_lookup() -> None:
     provider = Provider()
     provider.ask(numbered(1), {0: "5m"})
     run = numbered(1).extend(block("call", kind="tool_use") for _ in range(30))
@@ -91,7 +91,7 @@ def test_only_marked_blocks_are_written() -> None:
     assert provider.ask(prompt_of("0", "1", "x"), {2: "5m"}).read == 0
 
 
-def test_a_marker_inside_what_is_read_writes_nothing() -> None:
+def test_a_marker_inside_the_read_part_writes_nothing() -> None:
     provider = Provider()
     provider.ask(numbered(3), {2: "5m"})
     assert provider.ask(numbered(3), {0: "1h", 2: "5m"}) == Tokens(read=300)
@@ -109,7 +109,7 @@ def test_a_prompt_of_the_smallest_size_is_written() -> None:
     assert Provider(minimum=200).ask(numbered(2), {1: "5m"}) == Tokens(write_5m=200)
 
 
-def test_mixed_lifetimes_are_billed_by_the_three_borders() -> None:
+def test_mixed_lifetimes_are_billed_by_three_boundaries() -> None:
     provider = Provider()
     provider.ask(numbered(2), {1: "5m"})
     use = provider.ask(numbered(9), {1: "1h", 4: "1h", 6: "5m"})
@@ -128,7 +128,7 @@ def test_an_entry_lives_from_the_start_of_the_request_that_last_read_it(ttl: Ttl
     assert not provider.ask(numbered(1), {0: ttl}, at=3 * seconds - 2).read
 
 
-def test_what_is_read_renews_the_marked_entries_inside_it_and_no_others() -> None:
+def test_a_read_renews_the_marked_entries_inside_it_and_no_others() -> None:
     provider = Provider()
     provider.ask(numbered(2), {0: "5m", 1: "5m"}, at=0)
     provider.ask(numbered(3), {0: "5m", 2: "5m"}, at=200)
@@ -139,7 +139,7 @@ def test_what_is_read_renews_the_marked_entries_inside_it_and_no_others() -> Non
     assert provider.ask(prompt_of("0", "x"), {0: "5m"}, at=400).read == 0
 
 
-def test_what_a_marker_finds_by_looking_back_is_renewed() -> None:
+def test_an_entry_found_by_lookback_is_renewed() -> None:
     provider = Provider()
     provider.ask(numbered(1), {0: "5m"}, at=0)
     provider.ask(numbered(2), {1: "5m"}, at=200)
@@ -147,7 +147,7 @@ def test_what_a_marker_finds_by_looking_back_is_renewed() -> None:
 
 
 @pytest.mark.parametrize("order", [("1h", "5m"), ("5m", "1h")])
-def test_of_two_parallel_writers_the_longer_life_counts(order: tuple[Ttl, Ttl]) -> None:
+def test_the_longer_lifetime_of_two_parallel_writers_counts(order: tuple[Ttl, Ttl]) -> None:
     provider = Provider()
     for ttl in order:
         provider.ask(numbered(1), {0: ttl}, at=0, begins=1)
@@ -162,7 +162,7 @@ def test_parallel_requests_all_pay_until_the_first_reply_begins() -> None:
     assert provider.ask(numbered(1), {0: "5m"}, at=3) == Tokens(read=100)
 
 
-def test_a_reply_of_which_nothing_is_known_yet_makes_nothing_readable() -> None:
+def test_entries_are_not_readable_before_the_writers_reply_begins() -> None:
     cache, first = bill(Cache(), numbered(1), {0: "5m"}, started_at=0, minimum=0)
     assert bill(cache, numbered(1), {0: "5m"}, started_at=5, minimum=0)[1].tokens.read == 0
     cache = cache.begin_reply(first.written, at=5)
@@ -170,14 +170,14 @@ def test_a_reply_of_which_nothing_is_known_yet_makes_nothing_readable() -> None:
     assert bill(cache, numbered(1), {0: "5m"}, started_at=5, minimum=0)[1].tokens.read == 100
 
 
-def test_billing_changes_no_cache_that_somebody_holds() -> None:
+def test_billing_does_not_modify_the_given_cache() -> None:
     before, _ = bill(Cache(), numbered(1), {0: "5m"}, started_at=0, readable_at=0, minimum=0)
     held = dict(before.entries)
     bill(before, numbered(2), {0: "5m", 1: "5m"}, started_at=10, readable_at=10, minimum=0)
     assert dict(before.entries) == held
 
 
-def test_what_has_expired_is_not_kept() -> None:
+def test_expired_entries_are_removed() -> None:
     provider = Provider()
     for turn in range(50):
         provider.ask(prompt_of(str(turn)), {0: "5m"}, at=turn * 301)
@@ -197,7 +197,7 @@ def within(markers: Markers, prompt: Prompt) -> dict[int, Ttl]:
 
 
 @given(REQUESTS, st.integers(0, 1500))
-def test_the_parts_are_the_whole_prompt(requests: list[tuple[list[str], Markers, int]], minimum: int) -> None:
+def test_billed_parts_add_up_to_the_prompt(requests: list[tuple[list[str], Markers, int]], minimum: int) -> None:
     provider, now = Provider(minimum), 0
     for names, markers, gap in requests:
         now += gap
@@ -208,7 +208,7 @@ def test_the_parts_are_the_whole_prompt(requests: list[tuple[list[str], Markers,
 
 
 @given(REQUESTS)
-def test_a_prompt_just_billed_reads_everything_up_to_its_last_marker(
+def test_a_repeated_prompt_reads_everything_up_to_its_last_marker(
     requests: list[tuple[list[str], Markers, int]],
 ) -> None:
     provider, now = Provider(), 0
@@ -244,7 +244,7 @@ CONVERSATION = st.lists(
 
 
 @given(CONVERSATION)
-def test_a_longer_life_never_reads_less(turns: list[tuple[int, int, int]]) -> None:
+def test_a_longer_lifetime_never_reads_less(turns: list[tuple[int, int, int]]) -> None:
     """For a client that marks the same head and the end of each request, and sometimes drops part of its history."""
     brief, long = Provider(), Provider()
     prompt, now = prompt_of("head"), 0
@@ -276,16 +276,16 @@ def test_lifetimes_are_five_minutes_and_an_hour() -> None:
     assert LIFETIME == {"5m": 300 * SECOND, "1h": 3600 * SECOND}
 
 
-# Providers that remember by themselves
+# Providers that cache without markers
 
 
 def headed(*names: str, size: int = 100) -> Prompt:
-    """A system prompt and these messages, each of so many tokens."""
+    """Return a prompt of a system block and these messages, each of this size in tokens."""
     messages = (block(name, size) for name in names)
     return Prompt(Keys(), [block("You are an agent.", size, tier=Tier.SYSTEM), *messages])
 
 
-def test_a_slot_reads_as_much_as_begins_alike_without_a_marker_and_however_much_later() -> None:
+def test_a_slot_reads_the_common_prefix_without_a_marker_at_any_later_time() -> None:
     provider = Provider(rules=rules_of(tariff_of("local")))
     assert provider.ask(headed("a"), {}) == Tokens(input=200)
     long = [str(number) for number in range(2 * LOOKBACK)]
@@ -293,7 +293,7 @@ def test_a_slot_reads_as_much_as_begins_alike_without_a_marker_and_however_much_
     assert provider.ask(headed("rewritten"), {}, at=2 * 10**6) == Tokens(read=100, input=100)
 
 
-def test_another_prompt_takes_the_only_slot_and_one_of_several_entries_of_a_host_stays() -> None:
+def test_another_prompt_replaces_a_single_slot_but_not_an_entry_of_a_hosted_cache() -> None:
     """A request for a title, between two of a conversation."""
     title = Prompt(Keys(), [block("Write a title.", 1024, tier=Tier.SYSTEM), block("a", 1024)])
     for name, read in (("local", 0), ("openai-before-5.6", 2048)):
@@ -304,12 +304,12 @@ def test_another_prompt_takes_the_only_slot_and_one_of_several_entries_of_a_host
         assert used == Tokens(read=read, input=3072 - read), name
 
 
-def test_what_is_written_is_billed_as_such_only_where_that_costs_more_than_plain_input() -> None:
+def test_writes_are_billed_separately_only_if_they_cost_more_than_plain_input() -> None:
     for name, used in (("openai", Tokens(write_5m=2048)), ("openai-before-5.6", Tokens(input=2048))):
         assert Provider(rules=rules_of(tariff_of(name))).ask(headed("a", size=1024), {}) == used, name
 
 
-def test_a_host_that_remembers_by_itself_forgets_after_the_time_that_its_tariff_says() -> None:
+def test_a_hosted_cache_without_markers_expires_by_its_tariff() -> None:
     for name, minutes in (("openai", 30), ("openai-before-5.6", 5)):
         provider = Provider(rules=rules_of(tariff_of(name)))
         asked = headed("a", size=1024)
@@ -318,7 +318,7 @@ def test_a_host_that_remembers_by_itself_forgets_after_the_time_that_its_tariff_
         assert provider.ask(asked, {}, at=120 * minutes).read == 0, name
 
 
-def test_a_host_reads_in_whole_units_and_remembers_no_short_prompt() -> None:
+def test_a_hosted_cache_reads_whole_units_and_ignores_short_prompts() -> None:
     for name in ("openai", "openai-before-5.6"):
         provider = Provider(rules=rules_of(tariff_of(name)))
         short, long = headed("a", size=511), headed("b", size=600)

@@ -1,11 +1,11 @@
-"""The simulated cache against what the provider itself recorded: each request's ``usage`` in real sessions.
+"""The simulated cache against recordings of the provider: each request's ``usage`` in real sessions.
 
-The size of every request is known exactly; it is shared out over the blocks that are new in it by their characters.
-Where a request is smaller than the one before it and no summary is on record, the client or the provider took something
-out of the history (a microcompact, the thinking of an earlier exchange): then all messages count as changed.
+The size of every request is known exactly; it is distributed over the request's new blocks by their characters. If a
+request is smaller than the previous one and no summary is recorded, the client or the provider removed something from
+the history (a microcompact, the thinking of an earlier exchange): then all messages count as changed.
 
-What the recordings do not hold, and no simulation can know: other requests of the same client between two recorded ones
-(sub-agents, suggestions, titles), other sessions that keep the head of the prompt warm, and when a request began.
+Not recorded, and therefore not simulated: other requests of the same client between two recorded ones (sub-agents,
+suggestions, titles), other sessions that keep the head of the prompt warm, and when a request began.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ MINUTE = 60_000_000
 
 @attrs.frozen
 class Turn:
-    """A request: its blocks, when its reply began (µs), and what the provider said that it used."""
+    """A request: its blocks, when its reply began (µs), and the usage that the provider reported."""
 
     prompt: Prompt
     at: int
@@ -40,7 +40,7 @@ class Turn:
 
 @attrs.frozen
 class Comparison:
-    """One session: what was recorded and what was simulated, after the first request."""
+    """One session: the recorded and the simulated tokens, after the first request."""
 
     name: str
     ttl: Ttl
@@ -53,12 +53,12 @@ class Comparison:
 
     @property
     def off(self) -> float:
-        """By how much more of the prompts was read in the simulation than in truth, from -1 to 1."""
+        """How much more of the prompts was read in the simulation than in the recording, from -1 to 1."""
         return (self.simulated.read - self.recorded.read) / self.recorded.prompt
 
     @property
     def billed(self) -> float:
-        """The simulated bill over the recorded one."""
+        """The ratio of the simulated bill to the recorded one."""
         return float(self.equivalents(self.simulated) / self.equivalents(self.recorded))
 
     def equivalents(self, tokens: Tokens) -> Fraction:
@@ -70,14 +70,14 @@ def sessions() -> list[Session]:
 
 
 def used(turn: dict[str, Any], ttl: Ttl = "5m") -> Tokens:
-    """What the provider said. It did not say how long the entries live: those are taken for the session's."""
+    """Return the reported usage. It does not report lifetimes: the session's is assumed."""
     usage = turn["usage"]
     five, hour = (usage["cache_write"], 0) if ttl == "5m" else (0, usage["cache_write"])
     return Tokens(input=usage["input"], read=usage["cache_read"], write_5m=five, write_1h=hour)
 
 
 def turns(session: Session, ttl: Ttl) -> Iterator[Turn]:
-    """The requests as the client sent them, as far as they are on record."""
+    """Yield the requests as the client sent them, as far as they are recorded."""
     size = head_of(session)
     head = PromptBlock(b"head", size, Tier.SYSTEM)
     prompt = Prompt(Keys(model=session["model"]), [head])
@@ -98,7 +98,7 @@ def turns(session: Session, ttl: Ttl) -> Iterator[Turn]:
 
 
 def head_of(session: Session) -> int:
-    """The size of what comes before the messages: the least that was ever read, which is what is left after a reset."""
+    """Return the size of the head: the smallest read, which remains after a reset."""
     return min(use.read for use in map(used, session["turns"]) if use.read)
 
 
@@ -107,18 +107,18 @@ def time_of(turn: dict[str, Any]) -> int:
 
 
 def blocks(messages: list[dict[str, Any]], changed: int = 0) -> list[PromptBlock]:
-    """The blocks, their characters for tokens; ``changed`` makes them others than they were."""
-    found = []
+    """Return the blocks, with characters as tokens; ``changed`` makes them differ from earlier ones."""
+    result = []
     for message in messages:
         content = message["content"]
         for value in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             text = serialize(value)
-            found.append(block_of(Tier.MESSAGES, value, text, len(text), f"{message['role']}{changed or ''}"))
-    return found
+            result.append(block_of(Tier.MESSAGES, value, text, len(text), f"{message['role']}{changed or ''}"))
+    return result
 
 
 def sized(new: list[PromptBlock], tokens: int) -> Iterator[PromptBlock]:
-    """The blocks with so many tokens together."""
+    """Distribute this many tokens over the blocks."""
     characters = sum(block.tokens for block in new)
     seen = given = 0
     for block in new:
@@ -129,7 +129,9 @@ def sized(new: list[PromptBlock], tokens: int) -> Iterator[PromptBlock]:
 
 
 def lifetime(session: Session) -> Ttl:
-    """An hour if more than the head was ever read over six minutes after the request before, else five minutes."""
+    """Return an hour if more than the head was ever read over six minutes after the previous request, else five
+    minutes.
+    """
     stamps = [(time_of(turn), used(turn)) for turn in session["turns"]]
     for (before, _), (at, use) in pairwise(stamps):
         if 6 * MINUTE < at - before < LIFETIME["1h"] and use.read > use.prompt / 2:
@@ -146,7 +148,7 @@ def compare(session: Session) -> Comparison:
         cache, billed = bill(cache, turn.prompt, markers, started_at=turn.at, readable_at=turn.at, minimum=minimum)
         assert billed.tokens.prompt == turn.used.prompt
         if not number:
-            continue  # what other sessions had left in the cache before it is not on record
+            continue  # the entries that other sessions left in the cache are not recorded
         real, simulated, count = real + turn.used, simulated + billed.tokens, count + 1
         close += abs(billed.tokens.read - turn.used.read) <= turn.used.prompt * 0.02
     price = price_of(session["model"])
@@ -159,41 +161,41 @@ def compared() -> list[Comparison]:
     return [compare(session) for session in sessions()]
 
 
-def test_of_a_hundred_requests_ninety_seven_read_what_the_provider_says(compared: list[Comparison]) -> None:
-    assert sum(each.close for each in compared) >= 0.97 * sum(each.requests for each in compared)
+def test_97_percent_of_requests_read_as_much_as_the_provider_reports(compared: list[Comparison]) -> None:
+    assert sum(session.close for session in compared) >= 0.97 * sum(session.requests for session in compared)
 
 
-def test_all_sessions_together_are_billed_within_three_percent(compared: list[Comparison]) -> None:
-    recorded_bill = sum(each.equivalents(each.recorded) for each in compared)
-    simulated_bill = sum(each.equivalents(each.simulated) for each in compared)
+def test_the_total_bill_is_within_three_percent(compared: list[Comparison]) -> None:
+    recorded_bill = sum(session.equivalents(session.recorded) for session in compared)
+    simulated_bill = sum(session.equivalents(session.simulated) for session in compared)
     assert 0.97 <= simulated_bill / recorded_bill <= 1.03
 
 
-def test_the_share_that_is_read_is_within_half_a_percent(compared: list[Comparison]) -> None:
-    more = sum(each.simulated.read - each.recorded.read for each in compared)
-    assert abs(more) <= 0.005 * sum(each.recorded.prompt for each in compared)
+def test_the_share_of_reads_is_within_half_a_percent(compared: list[Comparison]) -> None:
+    more = sum(session.simulated.read - session.recorded.read for session in compared)
+    assert abs(more) <= 0.005 * sum(session.recorded.prompt for session in compared)
 
 
-def test_no_session_is_far_off(compared: list[Comparison]) -> None:
-    """The worst have requests on record whose history changed without a word, or others between them that are not."""
-    assert {each.name: each.off for each in compared if abs(each.off) > 0.04} == {}
-    assert len([each for each in compared if abs(each.off) > 0.03]) <= len(compared) / 30
-    assert len([each for each in compared if abs(each.off) > 0.01]) <= len(compared) / 3
+def test_every_session_is_close(compared: list[Comparison]) -> None:
+    """The worst have recorded requests whose history changed silently, or unrecorded requests between recorded ones."""
+    assert {session.name: session.off for session in compared if abs(session.off) > 0.04} == {}
+    assert len([session for session in compared if abs(session.off) > 0.03]) <= len(compared) / 30
+    assert len([session for session in compared if abs(session.off) > 0.01]) <= len(compared) / 3
 
 
 def test_one_lifetime_explains_nearly_all_pauses_of_a_session() -> None:
-    """Where one entry outlived five minutes, hardly any was lost within the hour, unless the prompt itself changed: of
-    57 such pauses 6 are told by what is not on record, such as another system prompt.
+    """In sessions with an entry that outlived five minutes, hardly any entry was lost within the hour, unless the
+    prompt itself changed: 6 of 57 such pauses have unrecorded causes, such as another system prompt.
     """
-    found, lost, pauses = set(), 0, 0
+    lifetimes, lost, pauses = set(), 0, 0
     for session in sessions():
         ttl, earlier = lifetime(session), None
-        found.add(ttl)
+        lifetimes.add(ttl)
         for turn in turns(session, ttl):
             if earlier and ttl == "1h" and 6 * MINUTE < turn.at - earlier.at < LIFETIME["1h"]:
                 carried_on = turn.prompt.tokens >= earlier.prompt.tokens
                 pauses += 1
                 lost += carried_on and turn.used.read <= 0.9 * earlier.prompt.tokens
             earlier = turn
-    assert found == {"5m", "1h"}
+    assert lifetimes == {"5m", "1h"}
     assert lost <= pauses / 8

@@ -1,4 +1,4 @@
-"""A body laid out as the provider's cache sees it, from nothing and by way of the body before."""
+"""A body is laid out as the provider's cache sees it, both alone and from the previous body."""
 
 from typing import Any
 
@@ -34,21 +34,21 @@ def body(*messages: Json, **members: Any) -> bytes:
 
 
 def laid(raw: bytes, before: PromptLayout | None = None) -> PromptLayout:
-    found = lay_out(transcript.read(raw, before.read if before else None).transcript, before)
-    assert found is not None
-    return found
+    layout = lay_out(transcript.read(raw, before.read if before else None).transcript, before)
+    assert layout is not None
+    return layout
 
 
-def what(layout: PromptLayout) -> tuple[Any, ...]:
-    """All that a layout says."""
+def contents_of(layout: PromptLayout) -> tuple[Any, ...]:
+    """Return everything in a layout that is compared."""
     return layout.prompt, layout.markers, layout.head, layout.ends, layout.typed, layout.image
 
 
-def test_tools_come_first_then_system_then_messages_and_each_message_ends_where_its_blocks_do() -> None:
-    found = laid(body(user(text("a"), text("b")), assistant(text("c")), system="Be good.", tools=[TOOL, TOOL]))
-    assert [step.block.tier for step in found.prompt] == [Tier.TOOLS] * 2 + [Tier.SYSTEM] + [Tier.MESSAGES] * 3
-    assert (found.head, found.ends) == (3, (5, 6))
-    assert [found.up_to(count) for count in range(3)] == [3, 5, 6]
+def test_blocks_are_ordered_by_tier_and_each_message_ends_with_its_blocks() -> None:
+    layout = laid(body(user(text("a"), text("b")), assistant(text("c")), system="Be good.", tools=[TOOL, TOOL]))
+    assert [step.block.tier for step in layout.prompt] == [Tier.TOOLS] * 2 + [Tier.SYSTEM] + [Tier.MESSAGES] * 3
+    assert (layout.head, layout.ends) == (3, (5, 6))
+    assert [layout.up_to(count) for count in range(3)] == [3, 5, 6]
 
 
 def test_the_clients_own_markers_are_found_wherever_they_are() -> None:
@@ -58,30 +58,30 @@ def test_the_clients_own_markers_are_found_wherever_they_are() -> None:
     assert laid(body(*messages, cache_control=MARKER)).markers == {0: "5m", 3: "5m"}
 
 
-def test_a_marker_that_is_only_spoken_of_is_none() -> None:
+def test_a_marker_mentioned_in_text_is_not_a_marker() -> None:
     call = {"type": "tool_use", "id": "t", "name": "Write", "input": {"cache_control": MARKER}}
     spoken = text('{"cache_control": {"type": "ephemeral"}}')
     assert laid(body(user(spoken), assistant(call))).markers == {}
 
 
-def test_a_billing_header_in_front_of_the_system_prompt_is_no_part_of_the_prompt() -> None:
+def test_a_billing_line_before_the_system_prompt_is_not_part_of_the_prompt() -> None:
     billing = [text("x-anthropic-billing-header: cch=1"), text("Be good.")]
     assert laid(body(user(text("a")), system=billing)).prompt == laid(body(user(text("a")), system="Be good.")).prompt
 
 
-def test_thinking_of_earlier_exchanges_leaves_the_prompt_of_models_that_do_not_keep_it() -> None:
+def test_models_that_do_not_keep_thinking_drop_that_of_earlier_exchanges() -> None:
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
-    said = [user(text("a")), assistant(thought, text("b"))]
+    opening = [user(text("a")), assistant(thought, text("b"))]
     asks = user({"type": "tool_result", "tool_use_id": "t", "content": "r"})
-    first = laid(body(*said, asks, model="claude-sonnet-4-5"))
-    then = laid(body(*said, asks, assistant(text("c")), user(text("d")), model="claude-sonnet-4-5"), first)
+    first = laid(body(*opening, asks, model="claude-sonnet-4-5"))
+    then = laid(body(*opening, asks, assistant(text("c")), user(text("d")), model="claude-sonnet-4-5"), first)
     assert "thinking" in [step.block.kind for step in first.prompt]
     assert "thinking" not in [step.block.kind for step in then.prompt]
-    kept = laid(body(*said, user(text("d"))))
+    kept = laid(body(*opening, user(text("d"))))
     assert "thinking" in [step.block.kind for step in kept.prompt]
 
 
-def test_what_makes_another_prompt_without_being_in_it_is_in_its_keys() -> None:
+def test_parameters_that_change_the_cached_prompt_are_in_its_keys() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
     plain = laid(body(user(text("a"))))
     for other in (
@@ -94,7 +94,7 @@ def test_what_makes_another_prompt_without_being_in_it_is_in_its_keys() -> None:
     assert laid(body(user(text("a")), max_tokens=7), plain).prompt == plain.prompt
 
 
-def test_what_is_no_conversation_has_no_layout() -> None:
+def test_a_body_that_is_not_a_conversation_has_no_layout() -> None:
     for raw in (b"{", b'{"messages": 1}', dumps({"model": "m", "messages": []}), dumps({"input": "x"})):
         assert lay_out(transcript.read(raw).transcript) is None
 
@@ -132,34 +132,34 @@ MODELS = st.sampled_from(["claude-opus-5-5", "claude-sonnet-4-5"])
 
 
 @given(MESSAGES, MESSAGES, st.integers(0, 6), HEADS, HEADS, MODELS, MODELS)
-def test_the_way_by_the_body_before_leads_to_the_same_layout(
+def test_a_previous_body_does_not_change_the_layout(
     one: list[Json], other: list[Json], shared: int, head: Json, then: Json, model: str, later: str
 ) -> None:
     before = laid(body(*one, **head, model=model))
     raw = body(*one[:shared], *other, **then, model=later)
-    assert what(laid(raw, before)) == what(laid(raw))
+    assert contents_of(laid(raw, before)) == contents_of(laid(raw))
 
 
-def test_every_request_that_a_client_sent_is_laid_out_with_lawful_markers_and_goes_on_from_the_one_before() -> None:
+def test_captured_requests_have_valid_markers_and_extend_their_predecessors() -> None:
     before: dict[str, PromptLayout] = {}
-    found = 0
+    continued = 0
     for name, capture in recorded.captures():
         run = name.split("/")[0]
         read = transcript.read(dumps(capture["body"])).transcript
         layout = lay_out(read, before.get(run))
         if layout is None:
             continue
-        assert what(layout) == what(laid(read.raw)), name
+        assert contents_of(layout) == contents_of(laid(read.raw)), name
         check_markers(layout.prompt, layout.markers)
         counted = [marker for marker in capture["cache_control"] if marker] if "cache_control" in capture else None
         if counted is not None:
             assert len(layout.markers) == len(counted), name
         before[run] = layout
-        found += 1
-    assert found > 100
+        continued += 1
+    assert continued > 100
 
 
 @pytest.mark.parametrize("strange", [None, 3, {"a": 1}, [1, None]])
-def test_strange_tools_and_system_prompts_are_laid_out_as_nothing(strange: object) -> None:
-    found = lay_out(transcript.read(body(user(text("a")), tools=strange, system=strange)).transcript)
-    assert found is None or found.head == 0
+def test_malformed_tools_and_system_prompts_are_ignored(strange: object) -> None:
+    layout = lay_out(transcript.read(body(user(text("a")), tools=strange, system=strange)).transcript)
+    assert layout is None or layout.head == 0

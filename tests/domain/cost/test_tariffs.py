@@ -1,4 +1,4 @@
-"""What a token weighs for whom, and how that is told from what is seen of a request."""
+"""The weights of tokens by tariff, and how a request's tariff is recognized."""
 
 from fractions import Fraction
 
@@ -15,26 +15,26 @@ HOME, AWAY = "127.0.0.1", "api.anthropic.com"
 
 
 @pytest.mark.parametrize("model", in_force().prices)
-def test_with_an_api_key_tokens_weigh_what_the_price_list_says(model: str) -> None:
+def test_the_weights_for_an_api_key_follow_from_the_price_list(model: str) -> None:
     price = price_of(model)
     assert price is not None
     small = Tokens(input=1, output=10, read=100, write_5m=1_000, write_1h=10_000)
     assert tariff_of("api").weights(price).equivalents(small) == price.equivalents(small)
 
 
-def test_a_quota_counts_what_is_read_like_any_other_input_and_money_is_guarded_beside_it() -> None:
+def test_a_quota_counts_reads_like_other_input_and_dollars_are_a_second_unit() -> None:
     tariff = tariff_of("subscription")
     assert tariff.units == (PaidIn.QUOTA, PaidIn.DOLLARS)
     assert tariff.weights(Price(4_000, 20_000, read=200)).equivalents(TOKENS) == 1 + 50 + 100 + 1_000 + 10_000
 
 
-def test_before_they_were_charged_writes_cost_openais_users_no_more_than_input() -> None:
+def test_writes_cost_as_much_as_input_for_older_openai_models() -> None:
     old, new = (tariff_of(name).weights(Price(1_000, 8_000, read=100)) for name in ("openai-before-5.6", "openai"))
     assert (old.write_5m, new.write_5m) == (Fraction(1), Fraction(5, 4))
     assert old.read == new.read == Fraction(1, 10)
 
 
-def test_a_machine_of_ones_own_forgets_nothing_with_time_and_reads_again_for_nothing() -> None:
+def test_a_local_cache_never_expires_and_its_reads_are_free() -> None:
     local = tariff_of("local")
     assert local.life(hour=False) == FOREVER > tariff_of("openai").life(hour=False) > LIFETIME["5m"]
     assert local.weights(Price(1_000, 8_000, read=100)).equivalents(TOKENS) == 11_001
@@ -75,13 +75,13 @@ def test_a_machine_of_ones_own_forgets_nothing_with_time_and_reads_again_for_not
         ("key", False, HOME, "us.anthropic.claude-sonnet-5-20260101-v1:0", "api"),
     ],
 )
-def test_the_tariff_is_told_by_credential_markers_host_and_model(
+def test_the_tariff_depends_on_credential_markers_host_and_model(
     credential: Credential | None, hour: bool, host: str, model: str | None, tariff: str
 ) -> None:
     assert find_tariff_name(credential, hour=hour, host=host, model=model) == tariff
 
 
-def test_a_tariff_that_the_table_does_not_hold_any_more_is_that_of_a_key() -> None:
+def test_a_tariff_that_is_no_longer_in_the_table_is_that_of_an_api_key() -> None:
     assert tariff_of("of last year") == tariff_of("api")
 
 
@@ -95,5 +95,5 @@ def test_a_tariff_that_the_table_does_not_hold_any_more_is_that_of_a_key() -> No
         *((host, False) for host in ("8.8.8.8", "local.example", "")),
     ],
 )
-def test_a_host_is_at_home_in_a_private_network_alone(host: str, is_home: bool) -> None:
+def test_only_hosts_in_private_networks_are_local(host: str, is_home: bool) -> None:
     assert is_at_home(host) is is_home

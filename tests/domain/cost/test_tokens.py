@@ -41,14 +41,14 @@ def test_every_block_has_features_however_malformed(block: dict[str, Any]) -> No
     assert features.fixed >= 0
 
 
-def test_nesting_without_end_is_no_error() -> None:
+def test_deep_nesting_is_not_an_error() -> None:
     block: dict[str, Any] = {"type": "text", "text": "deep down"}
     for _ in range(10_000):
         block = {"type": "tool_result", "tool_use_id": "t", "content": [block]}
     assert features_of_block(block).text >= features_of_text("deep down").text
 
 
-def test_a_result_weighs_the_same_as_a_text_and_as_blocks_and_its_marker_weighs_nothing() -> None:
+def test_a_result_weighs_the_same_as_text_and_as_blocks_and_its_marker_does_not_count() -> None:
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a line\n"}
     as_blocks = {**result, "content": [{"type": "text", "text": "a line\n"}]}
     assert features_of_block(result) == features_of_block(as_blocks)
@@ -56,7 +56,7 @@ def test_a_result_weighs_the_same_as_a_text_and_as_blocks_and_its_marker_weighs_
     assert features_of_block(unknown) == features_of_block({**unknown, "cache_control": {"type": "ephemeral"}})
 
 
-def test_thinking_that_is_not_shown_weighs_about_what_it_does_when_shown() -> None:
+def test_hidden_thinking_weighs_about_as_much_as_shown_thinking() -> None:
     text = "The user wants the tests to pass, so I look at what they say first. " * 30
     signature = "s" * (232 + len(text) * 4 // 3)
     shown = features_of_block({"type": "thinking", "thinking": text, "signature": signature}).text
@@ -73,7 +73,7 @@ def test_an_image_weighs_by_its_pixels_and_not_by_its_data() -> None:
     assert image("iVBORw0KGgoAAAANSUhEUgAAbWAAAG1g") == image("no image") == image("") == Features(fixed=1600)
 
 
-def test_a_pdf_weighs_by_its_pages_and_what_cannot_be_counted_as_one() -> None:
+def test_a_pdf_weighs_by_its_pages_and_an_uncountable_one_as_one_page() -> None:
     def document(data: bytes) -> Features:
         encoded = base64.b64encode(data).decode()
         source = {"type": "base64", "media_type": "application/pdf", "data": encoded}
@@ -90,7 +90,7 @@ def test_an_image_of_20_megabytes_weighs_no_more_than_its_pixels_do() -> None:
     assert features_of_block({"type": "image", "source": source}) == Features(fixed=10 * 5)
 
 
-def test_with_tools_the_provider_adds_a_prompt_of_its_own() -> None:
+def test_tools_include_the_prompt_that_the_provider_adds() -> None:
     tools = [{"name": "Bash", "input_schema": {"type": "object"}}]
     assert features_of_tools(tools, "claude-opus-5").fixed == 286
     assert features_of_tools([], "claude-opus-5") == features_of_tools("x", "claude-opus-5") == Features()
@@ -99,14 +99,14 @@ def test_with_tools_the_provider_adds_a_prompt_of_its_own() -> None:
 # The estimator
 
 
-def test_what_is_fixed_is_the_same_for_every_model_and_text_is_not() -> None:
+def test_fixed_tokens_do_not_depend_on_the_model_but_text_does() -> None:
     old, new = Estimator.of("claude-opus-4-5"), Estimator.of("claude-opus-5-5")
     assert old.tokens(Features(fixed=50)) == new.tokens(Features(fixed=50)) == 50
     assert new.tokens(TURN) > 1.3 * old.tokens(TURN)
 
 
 @pytest.mark.parametrize("truth", [0.7, 1.4, 1.9])
-def test_a_session_whose_texts_are_unlike_the_fitted_ones_is_learned_in_twenty_turns(truth: float) -> None:
+def test_a_session_with_unusual_texts_is_learned_in_twenty_turns(truth: float) -> None:
     estimator = Estimator.of("claude-opus-5-5")
     for _ in range(20):
         estimator = estimator.observe(TURN, round(1000 * truth))
@@ -114,13 +114,13 @@ def test_a_session_whose_texts_are_unlike_the_fitted_ones_is_learned_in_twenty_t
 
 
 @pytest.mark.parametrize("usage", [None, 0, -5, True, math.nan, math.inf, "12", 100, 10_000, 10**400])
-def test_a_usage_that_is_missing_or_absurd_teaches_nothing(usage: object) -> None:
+def test_a_missing_or_absurd_usage_is_ignored(usage: object) -> None:
     estimator = Estimator.of("claude-opus-4-5")
     assert estimator.observe(TURN, usage) == estimator
     assert estimator.observe(Features(), usage) == estimator
 
 
-def test_now_and_then_a_turn_that_holds_much_unseen_moves_the_estimate_little() -> None:
+def test_an_occasional_turn_with_much_unseen_content_hardly_changes_the_estimate() -> None:
     estimator = Estimator.of("claude-opus-4-5")
     for turn in range(100):
         estimator = estimator.observe(TURN, 2900 if turn % 10 == 5 else 1000)
@@ -137,7 +137,7 @@ def test_no_usage_breaks_the_estimator(observed: list[tuple[Features, int]]) -> 
 
 
 @pytest.mark.parametrize(("each_time", "bound"), [(2.9, 2.0), (0.4, 0.5)])
-def test_a_provider_whose_counts_run_away_is_followed_to_a_bound(each_time: float, bound: float) -> None:
+def test_the_scale_follows_extreme_counts_only_to_a_bound(each_time: float, bound: float) -> None:
     estimator = Estimator.of("claude-opus-5-5")
     for _ in range(200):
         estimator = estimator.observe(TURN, round(each_time * estimator.tokens(TURN)))
@@ -147,13 +147,13 @@ def test_a_provider_whose_counts_run_away_is_followed_to_a_bound(each_time: floa
 # Prompts
 
 
-def test_a_prompt_that_did_not_change_is_as_large_as_the_provider_said() -> None:
+def test_an_unchanged_prompt_has_the_size_that_the_provider_reported() -> None:
     anchor = MeasuredPrompt(41_234, Features(40_000_000))
     assert Estimator.of("claude-opus-4-5").prompt(anchor, Features()) == 41_234
 
 
-def test_what_is_removed_is_a_share_of_the_exact_size() -> None:
-    """The provider counted a quarter more than estimated, so half of what it counted is a quarter more, too."""
+def test_removed_content_is_a_share_of_the_exact_size() -> None:
+    """The provider counted a quarter more than estimated, so half of the content is a quarter more, too."""
     anchor = MeasuredPrompt(50_286, Features(40_000_000, fixed=286))
     assert Estimator.of("claude-opus-4-5").prompt(anchor, Features(), Features(20_000_000)) == 25_286
     assert Estimator.of("claude-opus-4-5").prompt(anchor, Features(), Features(40_000_000, fixed=286)) == 0
@@ -166,14 +166,14 @@ def test_less_added_is_more_removed(held: Features, removed: Features, total: in
 
 
 @pytest.mark.parametrize("total", [0, -1, 4000, 400_000])
-def test_a_total_that_cannot_be_is_not_believed(total: int) -> None:
+def test_an_impossible_total_is_ignored(total: int) -> None:
     estimator = Estimator.of("claude-opus-4-5")
     assert estimator.prompt(MeasuredPrompt(total, Features(40_000_000)), TURN) == 41_000
     assert estimator.prompt(None, TURN) == 1000
 
 
 @given(st.integers(1, 10**6), st.lists(st.integers(0, 10**5), min_size=1))
-def test_the_parts_of_a_turn_are_as_large_as_the_turn(total: int, estimates: list[int]) -> None:
+def test_the_parts_of_a_turn_add_up_to_its_size(total: int, estimates: list[int]) -> None:
     parts = apportion(total, estimates)
     if sum(estimates) == 0:
         assert parts == tuple(estimates)
@@ -189,10 +189,12 @@ def test_features_are_stored_as_two_integers() -> None:
     assert Features(*attrs.astuple(features)) == features
 
 
-def test_what_the_provider_counted_sets_the_scale_of_what_is_left_of_it() -> None:
-    """A prompt that came to half as much again does so in its parts: what an epoch takes out was in it."""
+def test_the_providers_count_sets_the_scale_of_the_remaining_content() -> None:
+    """A prompt that is half as large again as estimated is so in its parts, including those that a compaction
+    removes.
+    """
     usual = Estimator.of("claude-opus-4-5")
-    told = usual.at(Fraction(3, 2))
-    assert told.tokens(Features(10_000_000)) == 15_000
-    assert told.at(Fraction(2, 3)) == usual
+    scaled = usual.at(Fraction(3, 2))
+    assert scaled.tokens(Features(10_000_000)) == 15_000
+    assert scaled.at(Fraction(2, 3)) == usual
     assert usual.at(Fraction(10**9)).tokens(Features(1_000)) == 2, "no prompt makes more of it than twice the estimate"

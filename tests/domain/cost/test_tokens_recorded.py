@@ -1,4 +1,4 @@
-"""The bars for estimates of tokens, on recorded sessions that the weights were not fitted on."""
+"""The accuracy required of token estimates, on recorded sessions that the weights were not fitted on."""
 
 import pytest
 
@@ -12,15 +12,15 @@ pytestmark = pytest.mark.skipif(
 
 
 def _rows(part: str) -> list[Row]:
-    return next(each for each in GROUP.parts if each.name == part).run([], False)
+    return next(measured for measured in GROUP.parts if measured.name == part).run([], False)
 
 
-def test_nine_of_ten_estimates_of_a_rewrite_meet_their_bar() -> None:
+def test_nine_of_ten_estimates_of_a_compaction_are_accurate_enough() -> None:
     judged = [row for row in _rows("rewrites") if row.variant.endswith("by the anchor") and row.goal is not None]
     assert judged
     assert [row for row in judged if not row.met] == []
 
 
-def test_half_of_the_turns_are_missed_by_less_than_a_third_of_what_characters_miss_them_by() -> None:
+def test_the_median_error_is_less_than_a_third_of_that_of_counting_characters() -> None:
     medians = {row.variant: row.median for row in _rows("turns") if row.p95 is not None}
     assert medians["features"] < min(missed for name, missed in medians.items() if name.startswith("characters")) / 3

@@ -1,1 +1,1 @@
-"""What any text is: its words, its entities, its passages, and lines that describe it."""
+"""Properties of a text: its words, its entities, its passages, and lines that describe it."""

@@ -1,4 +1,4 @@
-"""Sentences that say nothing of what is talked about: what somebody is going to look at, and praise."""
+"""Recognize sentences without content of their own: announcements of the next step, and praise."""
 
 import re
 
@@ -20,15 +20,15 @@ _ANNOUNCES = re.compile(
 )
 
 _LONGEST = 200
-"""Characters of a text that only announces what comes next."""
+"""The maximum length of a text that only announces something, in characters."""
 
 
 def says_nothing(sentence: str) -> bool:
-    """Whether a sentence begins as those do that only announce something, or praise."""
+    """Return whether a sentence begins like an announcement or praise."""
     return _ANNOUNCES.match(sentence.rstrip()) is not None
 
 
 def only_announces(text: str) -> bool:
-    """Whether a text is one short line of such sentences."""
-    said = text.strip()
-    return len(said) <= _LONGEST and "\n" not in said and said[-1:] in (".", ":", "!") and says_nothing(said)
+    """Return whether a text is one short line that only announces something."""
+    line = text.strip()
+    return len(line) <= _LONGEST and "\n" not in line and line[-1:] in (".", ":", "!") and says_nothing(line)

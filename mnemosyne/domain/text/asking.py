@@ -1,16 +1,19 @@
-"""How much of a text asks something: a question says what its answer is about, and is seldom an answer itself."""
+"""Measure how much of a text consists of questions. A question shows what its answer is about, but is seldom an
+answer.
+"""
 
 import re
 
-# A run of marks is looked at once, from its beginning, however long it is.
+# A run of marks is matched once, from its beginning, however long it is.
 _END = re.compile(r"(?<![.!?؟])[.!?؟]++[\"')\]»”*_]*+(?=\s|\Z)|[。！？]+|\n+")  # noqa: RUF001 - marks of other scripts
 
 _ASKS = frozenset("?؟？")  # noqa: RUF001
 
 
 def share_of_questions(text: str) -> float:
-    """How much of a text stands in sentences that end with a question mark: 0 to 1, by characters. A mark within a
-    word, as in an address, ends no sentence.
+    """Return the share of a text that is in sentences ending with a question mark: 0 to 1, by characters.
+
+    A mark within a word, as in a URL, does not end a sentence.
     """
     asked = start = 0
     for end in _END.finditer(text):

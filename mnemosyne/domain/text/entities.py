@@ -1,11 +1,11 @@
-"""The specifics of a text: what an agent takes from it letter by letter and cannot guess.
+"""Find the specifics of a text: strings that an agent copies character by character and cannot guess.
 
-Paths, code identifiers, numbers, error codes, quoted strings, versions, URLs and hashes. What a rendition lost and
-whether it invented something are both counted in them, so the definitions err on the side of code: a plain word is
-never a specific, ``read_config``, ``readConfig``, ``reader.next`` and ``read(`` are.
+Paths, code identifiers, numbers, error codes, quoted strings, versions, URLs and hashes. They measure both the losses
+and the inventions of a rendition, so the definitions favor code: a plain word is never a specific; ``read_config``,
+``readConfig``, ``reader.next`` and ``read(`` are.
 
-Linear in the text's length: every pattern is possessive, bounded, or stops at the first character it may not hold.
-A token of more than ``LONGEST`` characters (base64, minified code without a break) is no specific.
+Linear in the text's length: every pattern is possessive, bounded, or stops at the first character it may not contain. A
+token of more than ``LONGEST`` characters (base64, minified code without a break) is not a specific.
 """
 
 import re
@@ -21,9 +21,9 @@ _SHORTEST_QUOTED = 3
 
 
 class SpecificKind(Enum):
-    """What a specific is; the value is its name in the singular, as a reader sees it."""
+    """The kind of a specific; the value is its displayed name in the singular."""
 
-    __hash__ = object.__hash__  # each member is there once; what Enum has is written in Python, and slow
+    __hash__ = object.__hash__  # members are unique; Enum's own hash is written in Python, and slow
 
     PATH = "path"
     LOCATION = "location"  # a path with its line: src/a.py:42
@@ -37,14 +37,14 @@ class SpecificKind(Enum):
 
 
 class Specific(NamedTuple):
-    """One specific, as it stands in the text without the punctuation around it."""
+    """One specific, as written in the text without the punctuation around it."""
 
     kind: SpecificKind
     text: str
 
 
-# How much one occurrence tells about what a text is about.
-_TELLING = {
+# How much one occurrence reveals of the text's subject.
+_SIGNIFICANCE = {
     SpecificKind.PATH: 6,
     SpecificKind.ERROR: 5,
     SpecificKind.IDENTIFIER: 4,
@@ -64,7 +64,7 @@ _UNITS = (
     r"B|k|K|M|px|em|rem|pt|x|MB/s|[kK]?tokens?|lines?|files?|tests?|passed|failed|errors?|warnings?|skipped|rows?|times"
 )
 
-# "   12→code" of a Read, "12\tcode" of cat -n: the reader's line numbers, not the text's.
+# "   12→code" of a Read, "12\tcode" of cat -n: line numbers added by the reader, not part of the text.
 _LINE_NUMBERS = re.compile(r"^ {0,8}\d{1,7}[→\t]", re.MULTILINE)
 _TOKEN = re.compile(r"""[^\s"'`()\[\]{}<>,;=|*!?&^→⋯…“”「」]+\(?""")
 _URL_REST = re.compile(r"""://[^\s"'`<>()\[\]{}|\\^⋯]{1,2048}+""")
@@ -116,68 +116,72 @@ _NOT_CALLS = frozenset(
 
 
 def specifics(text: str) -> frozenset[Specific]:
-    """The specifics of a text, each once."""
+    """Return the specifics of a text, each once."""
     return frozenset(occurrences(text))
 
 
 def key_entities(text: str, limit: int) -> tuple[str, ...]:
-    """The ``limit`` most telling specifics: paths and names first, often named before seldom, early before late."""
+    """Return the ``limit`` most significant specifics: by kind (paths and names first), frequency, and first
+    occurrence.
+    """
     counts = occurrences(text)
-    telling = [
-        (specific, _TELLING[specific.kind] * min(n, 8)) for specific, n in counts.items() if specific.kind in _TELLING
+    ranked = [
+        (specific, _SIGNIFICANCE[specific.kind] * min(n, 8))
+        for specific, n in counts.items()
+        if specific.kind in _SIGNIFICANCE
     ]
-    telling.sort(key=lambda pair: -pair[1])  # stable: what comes first in the text stays first among equals
-    return tuple(dict.fromkeys(specific.text for specific, _ in telling))[:limit]
+    ranked.sort(key=lambda pair: -pair[1])  # stable: equals stay in the order of the text
+    return tuple(dict.fromkeys(specific.text for specific, _ in ranked))[:limit]
 
 
 def occurrences(text: str) -> Counter[Specific]:
-    """How often each specific stands in the text, those of one kind in the order of their first appearance."""
+    """Count each specific in the text; those of one kind are in the order of their first occurrence."""
     text = _LINE_NUMBERS.sub("", without_colours(text))
-    found: Counter[Specific] = Counter()
-    for token, count in Counter(tokens(text)).items():
+    counts: Counter[Specific] = Counter()
+    for token, number in Counter(tokens(text)).items():
         if len(token) <= LONGEST:
             for specific in _classify(token):
-                found[specific] += count
-    known = {specific.text for specific in found}
+                counts[specific] += number
+    known = {specific.text for specific in counts}
     for kind, texts in (
         (SpecificKind.URL, _urls(text)),
         (SpecificKind.ERROR, _STATUS.findall(text)),
         (SpecificKind.NUMBER, _QUANTITY.findall(text)),
         (SpecificKind.QUOTED, find_quoted(text)),
     ):
-        for each, count in Counter(texts).items():
-            if each not in known:
-                found[Specific(kind, each)] += count
-    return found
+        for name, number in Counter(texts).items():
+            if name not in known:
+                counts[Specific(kind, name)] += number
+    return counts
 
 
 def places_below(text: str) -> frozenset[Specific]:
-    """The locations that a text names by a path on a line of its own and line numbers below it, as ``rg --heading``
+    """Return the locations given by a path on its own line with line numbers below it, as ``rg --heading``
     prints them.
     """
-    found, path = set(), ""
+    locations, path = set(), ""
     for line in text.split("\n"):
         number = _NUMBER_BELOW.match(line)
         if number is not None and path:
-            found.add(Specific(SpecificKind.LOCATION, f"{path}:{number[1]}"))
+            locations.add(Specific(SpecificKind.LOCATION, f"{path}:{number[1]}"))
         elif number is None and line != "--" and not line.startswith("⋯"):
             named = of_token(line) if line and len(line) <= LONGEST and not any(map(str.isspace, line)) else ()
             path = line if (SpecificKind.PATH, line) in named else ""
-    return frozenset(found)
+    return frozenset(locations)
 
 
 def without_colours(text: str) -> str:
-    """The text without a terminal's escape sequences."""
+    """Remove a terminal's escape sequences."""
     return _COLOURS.sub("", text) if "\x1b[" in text else text
 
 
 def tokens(text: str) -> list[str]:
-    """The text's tokens, each with the bracket that makes it a call."""
-    return _TOKEN.findall(text.replace("</", "< ") if "</" in text else text)  # the end of a tag is no path
+    """Return the text's tokens, each with the bracket that makes it a call."""
+    return _TOKEN.findall(text.replace("</", "< ") if "</" in text else text)  # the end of a tag is not a path
 
 
 def find_quoted(text: str) -> Iterator[str]:
-    """What stands between quotes on one line."""
+    """Yield the quoted strings within single lines."""
     for alternatives in _QUOTED.findall(text):
         inner = "".join(alternatives).strip()
         if _SHORTEST_QUOTED <= len(inner) <= _LONGEST_QUOTED and any(map(str.isalnum, inner)):
@@ -185,13 +189,13 @@ def find_quoted(text: str) -> Iterator[str]:
 
 
 def of_token(token: str) -> tuple[Specific, ...]:
-    """The specifics in one of ``tokens``."""
+    """Return the specifics in one of ``tokens``."""
     return _classify(token) if len(token) <= LONGEST else ()
 
 
 @lru_cache(maxsize=1 << 16)
 def _classify(token: str) -> tuple[Specific, ...]:
-    """The same tokens come again and again, so the answers are kept."""
+    """Classify a token. Cached, because tokens repeat."""
     if token.isalpha() and (token.islower() or token[1:].islower()):
         return ()
     if token[-1] == "(":
@@ -217,7 +221,7 @@ def _of_part(token: str) -> Iterator[Specific]:
     kind = _numeric(token)
     place = _LINE.match(token) if ":" in token or "-" in token else None
     if kind is not None:
-        if kind is not SpecificKind.NUMBER or _tells(token):
+        if kind is not SpecificKind.NUMBER or _is_significant(token):
             yield Specific(kind, token)
     elif place and _is_path(path := place[1] or place[3]):
         yield Specific(SpecificKind.PATH, path)
@@ -243,8 +247,10 @@ def _numeric(token: str) -> SpecificKind | None:
     return None
 
 
-def _tells(number: str) -> bool:
-    """Three digits, or a unit: what stands for a quantity rather than for a place in a list."""
+def _is_significant(number: str) -> bool:
+    """Return whether a number has three digits or a unit, which indicates a quantity rather than a position in
+    a list.
+    """
     return not number[-1].isdigit() or sum(map(str.isdigit, number)) >= 3
 
 

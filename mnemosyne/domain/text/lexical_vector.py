@@ -1,7 +1,7 @@
-"""A vector of a text made of its letters alone, for where there is no model.
+"""A vector of a text computed from its letters alone, for use without a model.
 
-Words and the three-letter parts of words are hashed to places and signs of a vector (Weinberger et al. 2009, feature
-hashing): texts that share words, or inflections and misspellings of them, are near. It knows no synonyms.
+Words and their three-letter parts are hashed to dimensions and signs (feature hashing, Weinberger et al. 2009): texts
+that share words, or inflections and misspellings of them, are near. It knows no synonyms.
 """
 
 import math
@@ -16,14 +16,14 @@ DIMENSION = 384
 NAME = "hashed-words/1"
 
 _PART_WEIGHT = 0.3
-"""What a three-letter part counts against a whole word."""
+"""The weight of a three-letter part relative to a whole word."""
 
 _KNOWN = 20_000
-"""Words whose places are remembered: those of one project come again and again."""
+"""How many words' features are cached: the words of a project repeat."""
 
 
 def lexical_vector(text: str) -> "array[float]":
-    """The text's vector, of length 1; of a text without words, the first unit vector."""
+    """Return the text's vector, of length 1; for a text without words, the first unit vector."""
     sums = [0.0] * DIMENSION
     for word, count in count_words(text).items():
         weight = 1 + math.log(count)
@@ -36,7 +36,9 @@ def lexical_vector(text: str) -> "array[float]":
 
 
 def _list_places(weight: float) -> tuple[tuple[int, float], ...]:
-    """Each place with its sign. Words share them: those of 20,000 words took 41 MB, and take 7 so."""
+    """Return each dimension with each sign. Words share these tuples: those of 20,000 words took 41 MB separately, and
+    7 MB shared.
+    """
     return tuple((place, sign * weight) for sign in (-1, 1) for place in range(DIMENSION))
 
 
@@ -45,7 +47,7 @@ _OF_WORDS, _OF_PARTS = _list_places(1.0), _list_places(_PART_WEIGHT)
 
 @lru_cache(maxsize=_KNOWN)
 def _features(word: str) -> tuple[tuple[int, float], ...]:
-    """The places of a word and of its parts, and what goes there."""
+    """Return the dimensions of a word and its parts, with their weights."""
     framed = f"^{word}$"
     parts = (f"#{framed[start : start + 3]}" for start in range(len(framed) - 2))
     return (_OF_WORDS[_hash(word)], *(_OF_PARTS[_hash(part)] for part in parts))

@@ -1,4 +1,4 @@
-"""How large images and documents are, read from their data: pixels of an image, pages of a PDF."""
+"""Read the sizes of images and documents from their data: pixels of an image, pages of a PDF."""
 
 import base64
 import re
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Literal
 
 _ENOUGH = 4 * 65_536
-"""Characters of base64 within which a JPEG's frame begins, unless what comes before it is unusually long."""
+"""How many base64 characters are searched for a JPEG's frame, unless what precedes it is unusually long."""
 
 
 def image_size(data: str) -> tuple[int, int] | None:
-    """Width and height in pixels, of a PNG, JPEG, GIF or WebP in base64; None where they cannot be read."""
+    """Return width and height in pixels of a PNG, JPEG, GIF or WebP in base64; None if they cannot be read."""
     try:
         start = base64.b64decode(data[: min(_ENOUGH, len(data) - len(data) % 4)])
     except (Error, ValueError):
@@ -30,14 +30,14 @@ def _of_jpeg(start: bytes) -> tuple[int, int] | None:
     at = 2
     while at + 9 <= len(start) and start[at] == 0xFF:
         marker = start[at + 1]
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):  # a frame; not tables, nor reserved
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):  # a frame; not tables or reserved markers
             return _positive(start[at + 7 : at + 9], start[at + 5 : at + 7], "big")
         at += 1 if marker == 0xFF else 2 + int.from_bytes(start[at + 2 : at + 4], "big")
     return None
 
 
 def _of_webp(start: bytes) -> tuple[int, int] | None:
-    """The three kinds of the first chunk tell it in 14 bits, in 14 bits less one, and in 24 bits less one."""
+    """The three kinds of a first chunk encode the size in 14 bits, in 14 bits minus one, or in 24 bits minus one."""
     chunk, whole = start[12:16], int.from_bytes(start[20:30], "little")
     if len(start) < 30:
         return None
@@ -57,18 +57,18 @@ def _positive(width: bytes, height: bytes, order: Literal["little", "big"]) -> t
 # Documents
 
 MOST_PAGES = 600
-"""A provider takes no more in one request; what says so of itself is not believed."""
+"""The maximum that a provider accepts in one request; a higher count in a document is not believed."""
 
 _PAGE = re.compile(rb"/Type\s{0,8}/Page(?![A-Za-z])")
 
 _MOST_STREAMS, _MOST_PACKED, _MOST_UNPACKED, _MOST_HEAD = 256, 100_000, 200_000, 300
-"""Streams of objects that are unpacked, where newer PDFs have their pages; the bytes of each, packed and unpacked, and
-of what describes it. A PDF may say of itself whatever it likes.
+"""How many object streams are unpacked, in which newer PDFs have their pages; the maximum size of each in bytes, packed
+and unpacked, and that of its description. The statements of a PDF about itself are not trusted.
 """
 
 
 def count_pages(data: str) -> int | None:
-    """The pages of a PDF in base64, at most ``MOST_PAGES``; None where none are found, as in a broken PDF.
+    """Count the pages of a PDF in base64, up to ``MOST_PAGES``; None if none are found, as in a broken PDF.
 
     A page that was saved twice counts twice.
     """

@@ -1,4 +1,4 @@
-"""Parts of an object's text: who speaks in it, what a call asked and what it was answered."""
+"""Parts of an object's text: their authors, and the calls and results of tools."""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -7,23 +7,23 @@ import attrs
 
 
 class Voice(Enum):
-    """Whose words a part is."""
+    """The author of a part."""
 
     USER = "user"
     ASSISTANT = "assistant"
     CALL = "call"
-    """What a tool was asked: its inputs, one below the other."""
+    """A call's inputs, one per line."""
     RESULT = "result"
-    """What it answered."""
+    """The tool's result."""
 
 
 SPEAKERS: Mapping[Voice, str] = {Voice.USER: "[user]", Voice.ASSISTANT: "[assistant]"}
-"""How a short form names who said what follows, where both speak."""
+"""How a short form labels the author of a text that has both."""
 
 
 @attrs.frozen
 class TextPart:
-    """A stretch of an object's text. ``tool`` is the one that was called, None where nothing is known of it."""
+    """A part of an object's text. ``tool`` is the tool that was called, or None if unknown."""
 
     voice: Voice
     text: str
@@ -31,5 +31,5 @@ class TextPart:
 
 
 def join(parts: Sequence[TextPart]) -> str:
-    """The text that the parts are of."""
+    """Return the text that consists of these parts."""
     return "\n".join(part.text for part in parts)

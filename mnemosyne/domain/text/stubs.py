@@ -1,7 +1,7 @@
 """Stubs: one line that says what an object was, made from its structure alone.
 
-What a tool or a person wrote is data: inside a stub it is one line, bounded, without control characters, and it cannot
-look like an object's id (``#a1b2``) as a stub on the wire begins with one.
+Text from a tool or a person is data: within a stub it is one line of limited length, without control characters, and it
+cannot look like an object's id (``#a1b2``), the beginning of a stub sent upstream.
 """
 
 import re
@@ -12,10 +12,10 @@ from typing import Any
 from mnemosyne.domain.text.media_sizes import count_pages, image_size
 
 LONGEST = 320
-"""Characters of a stub."""
+"""The maximum length of a stub, in characters."""
 
-TOLD_FROM = 4_000
-"""Characters, about 1,200 tokens, from which on the size of something is told with its line."""
+SIZE_FROM = 4_000
+"""From this many characters on, about 1,200 tokens, the size of an object is added to its line."""
 
 _INVISIBLE = re.compile(
     r"[\x00-\x20\x7f-\xa0\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]+"
@@ -24,20 +24,20 @@ _ID_LIKE = re.compile(r"#(?=\w)")
 
 
 def plain(text: str, limit: int) -> str:
-    """Text as a stub may hold it: one line of at most ``limit`` characters."""
+    """Convert text for use in a stub: one line of at most ``limit`` characters."""
     line = _ID_LIKE.sub("# ", _INVISIBLE.sub(" ", text[: 4 * limit])).strip()
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def stub(what: str, *facts: str) -> str:
-    """What it was, and in brackets what is known of it: ``Read src/a.py lines 1-20 (20 lines, 1 KB)``."""
-    told = ", ".join(fact for fact in facts if fact)
-    told = f" ({plain(told, 70)})" if told else ""
-    return plain(what, LONGEST - len(told)) + told
+    """Describe an object, with facts about it in brackets: ``Read src/a.py lines 1-20 (20 lines, 1 KB)``."""
+    suffix = ", ".join(fact for fact in facts if fact)
+    suffix = f" ({plain(suffix, 70)})" if suffix else ""
+    return plain(what, LONGEST - len(suffix)) + suffix
 
 
 def amount(characters: int) -> str:
-    """A size as people say it."""
+    """Write a size in bytes with a unit."""
     for unit, size in (("MB", 1_000_000), ("KB", 1_000)):
         if characters >= size:
             return f"{characters / size:.1f} {unit}" if characters < 10 * size else f"{characters // size} {unit}"
@@ -45,44 +45,46 @@ def amount(characters: int) -> str:
 
 
 def with_amount(line: str, characters: int) -> str:
-    """A line with the size of what it names, where that is worth a word."""
-    return f"{line} ({amount(characters)})" if characters >= TOLD_FROM else line
+    """Add the size of an object to its line if it is large."""
+    return f"{line} ({amount(characters)})" if characters >= SIZE_FROM else line
 
 
 def render_count(number: int, thing: str) -> str:
-    """``1 line``, ``3 lines``."""
+    """Write a count: ``1 line``, ``3 lines``."""
     plural = "es" if thing.endswith(("ch", "s")) else "s"
     return f"{number:,} {thing}{'' if number == 1 else plural}"
 
 
 def render_types(types: Sequence[str]) -> str:
-    """``2 images and 1 document``: how many there are of each type, in the order in which the types first come."""
-    return " and ".join(render_count(types.count(each), each) for each in dict.fromkeys(types))
+    """Write the number of items of each type, in order of first occurrence: ``2 images and 1 document``."""
+    return " and ".join(render_count(types.count(name), name) for name in dict.fromkeys(types))
 
 
 def attachment(block: Mapping[str, Any]) -> str:
-    """An image or document: its type and size, as ``image png 1200x800, 340 KB`` or ``document pdf, 2 pages, 9 KB``."""
+    """Describe an image or document by type and size: ``image png 1200x800, 340 KB``, ``document pdf, 2 pages,
+    9 KB``.
+    """
     kind = str(block.get("type"))
     source = block.get("source")
     source = source if isinstance(source, Mapping) else {}
     media = str(source.get("media_type") or source.get("type") or "")
     data = source.get("data")
-    said = [f"{kind} {plain(media.rpartition('/')[2], 30)}".strip()]
+    facts = [f"{kind} {plain(media.rpartition('/')[2], 30)}".strip()]
     if isinstance(data, str):
         size = image_size(data) if kind == "image" else None
         if size is not None:
-            said[0] += f" {size[0]}x{size[1]}"
+            facts[0] += f" {size[0]}x{size[1]}"
         encoded = source.get("type") == "base64"
         pages = count_pages(data) if kind == "document" and encoded else None
         if pages is not None:
-            said.append(render_count(pages, "page"))
-        said.append(amount(len(data) * 3 // 4 if encoded else len(data)))
+            facts.append(render_count(pages, "page"))
+        facts.append(amount(len(data) * 3 // 4 if encoded else len(data)))
     elif isinstance(source.get("url"), str):
-        said.append(plain(source["url"], 60))
+        facts.append(plain(source["url"], 60))
     title = block.get("title")
     if isinstance(title, str) and title:
-        said.append(plain(title, 60))
-    return ", ".join(said)
+        facts.append(plain(title, 60))
+    return ", ".join(facts)
 
 
 _TESTS = (
@@ -98,18 +100,18 @@ _FAILED_TEST = re.compile(r"^\s{0,40}--- FAIL: (\S{1,300})", re.MULTILINE)
 _PASSED_TEST = re.compile(r"^\s{0,40}--- PASS: \S", re.MULTILINE)
 _FAILED_PACKAGE = re.compile(r"^FAIL\s{1,8}\S{0,300}/(\S{1,100})", re.MULTILINE)
 _PASSED_PACKAGE = re.compile(r"^ok\s{1,8}\S{1,300}/\S", re.MULTILINE)
-"""Go tells each package on a line of its own."""
+"""Go reports each package on its own line."""
 
 
 def test_counts(text: str) -> str:
-    """What a test runner said last of how many passed, or how many tests or else packages did by what it said of each,
-    with the first test that failed; empty if it is no test run.
+    """Return the last summary of a test runner, or else the number of tests or packages that passed and failed, with
+    the first failed test; empty if the text is not a test run.
     """
     end = text[-4_000:]
     for pattern in _TESTS:
-        found = pattern.findall(end)
-        if found:
-            return plain(found[-1], 60)
+        summaries = pattern.findall(end)
+        if summaries:
+            return plain(summaries[-1], 60)
     failed, passed = _FAILED_TEST.findall(text), len(_PASSED_TEST.findall(text))
     if failed or passed:
         counts = ", ".join(f"{count} {what}" for count, what in ((len(failed), "failed"), (passed, "passed")) if count)
@@ -121,23 +123,22 @@ def test_counts(text: str) -> str:
 
 
 MOST_PARTS = 5
-"""Things of one object that its stub names."""
+"""How many items of an object its stub names."""
 
-_TOLD_ONCE = 12
-"""Characters of a word that is told but once where several things share it, such as the path of a project."""
+_SHORTEST_SHARED = 12
+"""The minimum length of a word that is written only once if several items share it, such as the path of a project."""
 
 _SIZE = r"(?:[\d,]+(?: → [\d,]+)? lines?|[\d.]+ [KM]?B)"
 _SIZES = re.compile(rf" \({_SIZE}(?:, {_SIZE})?\)\Z|(?:, {_SIZE})+(?=\)\Z)")
-"""Facts that several things in one object have no room for."""
+"""Facts that are omitted when an object has several items."""
 
 
 def parts(stubs: Sequence[str], thing: str, telling: Collection[int] = (), idle: Collection[int] = ()) -> str:
-    """The stub of several things in one object. Those that are ``telling``, by number, have three times the room of
-    others, those that are ``idle`` are only counted where others are not; what needs less than its share leaves the
-    rest to those that need more.
+    """Make the stub of an object with several items.
 
-    A long word that one before has, too, is told once, so are the folders that two paths share, and who speaks on or
-    which tool is called again. So what tells them apart has room. How long each was is left out.
+    Items in ``telling`` (by number) get three times the space of others; those in ``idle`` are only counted if there
+    are others. Space that an item does not need goes to the others. Long words, folders of paths, and the role or tool
+    name are written only once, so that the differences have space. The items' sizes are omitted.
     """
     if len(stubs) == 1:
         return stubs[0]
@@ -146,38 +147,38 @@ def parts(stubs: Sequence[str], thing: str, telling: Collection[int] = (), idle:
     shown = [stubs[n] for n in numbers]
     more = f"; {len(stubs) - len(shown)} more" if len(stubs) > len(shown) else ""
     head = f"{render_count(len(stubs), thing)}: "
-    lines = _tell_once([_SIZES.sub("", each) for each in shown])
+    lines = _write_once([_SIZES.sub("", line) for line in shown])
     room = LONGEST - len(head) - len(more) - len(_BETWEEN) * (len(lines) - 1)
-    # Where later ones lean on the first, which tells in full what they share, it has twice the room, too.
-    leaned_on = any("…" in each for each in lines[1:])
-    shares = [3 if n in telling else 2 if leaned_on and place == 0 else 1 for place, n in enumerate(numbers)]
-    limits = _share_out(room, [len(each) for each in lines], shares)
-    said = _BETWEEN.join(_shorten_part(each, limit) for each, limit in zip(lines, limits, strict=True))
-    return plain(head + said, LONGEST - len(more)) + more
+    # Later items refer to the first one, which contains the shared words in full, so it gets twice the space.
+    is_referenced = any("…" in line for line in lines[1:])
+    shares = [3 if n in telling else 2 if is_referenced and place == 0 else 1 for place, n in enumerate(numbers)]
+    limits = _share_out(room, [len(line) for line in lines], shares)
+    text = _BETWEEN.join(_shorten_part(line, limit) for line, limit in zip(lines, limits, strict=True))
+    return plain(head + text, LONGEST - len(more)) + more
 
 
 _BETWEEN = "; "
 
 
 def _share_out(room: int, needed: Sequence[int], shares: Sequence[int]) -> list[int]:
-    """Characters for each: at most what it needs, and of what is left by those that need less its share."""
+    """Return the space for each item: at most its need, plus its share of the space that others do not need."""
     limits = [0] * len(needed)
     by_need = sorted(range(len(needed)), key=lambda n: (needed[n] / shares[n], n))
     for place, number in enumerate(by_need):
-        left = sum(shares[n] for n in by_need[place:])
-        limits[number] = min(needed[number], room * shares[number] // left)
+        remaining = sum(shares[n] for n in by_need[place:])
+        limits[number] = min(needed[number], room * shares[number] // remaining)
         room -= limits[number]
     return limits
 
 
-def _tell_once(lines: Sequence[str]) -> list[str]:
-    """The lines without what one before them told: a mark stands for long words, for folders of a path and for
-    commands before another; who speaks or which tool was called is left out.
+def _write_once(lines: Sequence[str]) -> list[str]:
+    """Shorten each line by what earlier lines contain: a mark replaces long words, folders of a path, and leading
+    commands; the role or the tool's name is omitted.
     """
     known: set[str] = set()
     folders: set[str] = set()
     before: list[str] = []
-    told: list[str] = []
+    shortened: list[str] = []
     for line in lines:
         words = line.split(" ")
         words, before = _without_lead(words, before), words
@@ -187,15 +188,15 @@ def _tell_once(lines: Sequence[str]) -> list[str]:
             for word, name in zip(words, names, strict=True)
         ]
         once = [word for n, word in enumerate(marked) if word != "…" or n == 0 or marked[n - 1] != "…"]
-        told.append(" ".join(once))
-        known.update(name for name in names if len(name) >= _TOLD_ONCE)
+        shortened.append(" ".join(once))
+        known.update(name for name in names if len(name) >= _SHORTEST_SHARED)
         folders.update(folder for name in names if _PATH.fullmatch(name) for folder in _folders(name))
-    return told
+    return shortened
 
 
 def _without_lead(words: list[str], before: list[str]) -> list[str]:
-    """The words of a line without who speaks or which tool was called, and without the folder that it goes to first,
-    where the line ``before`` begins with the same.
+    """Remove the leading role or tool name, and the leading change of directory, if the line ``before`` begins with the
+    same words.
     """
     same = [word for word, _ in takewhile(lambda pair: pair[0] == pair[1], zip(words, before, strict=False))]
     if "&&" in same:
@@ -207,21 +208,21 @@ _PATH = re.compile(r"(?:[~.]{1,2}|[A-Za-z]:)?(?:/[\w.@+-]+){2,}/?")
 
 
 def _under(word: str, folders: Collection[str]) -> str:
-    """A path from where it leaves the longest of the known folders, its own last part in any case."""
+    """Abbreviate a path by the longest of the known folders, but keep its last part."""
     if not _PATH.fullmatch(word.rstrip(":,")):
         return word
-    found = next((each for each in reversed(_folders(word)) if each in folders), None)
-    return word if found is None else "…" + word[len(found) :]
+    known = next((folder for folder in reversed(_folders(word)) if folder in folders), None)
+    return word if known is None else "…" + word[len(known) :]
 
 
 def _folders(path: str) -> list[str]:
-    """The folders that a path is in, from the highest on; those too short to be worth a mark are left out."""
-    ends = [at for at in range(_TOLD_ONCE, len(path)) if path[at] == "/"]
+    """Return the folders that contain a path, outermost first, without those that are too short to be worth a mark."""
+    ends = [at for at in range(_SHORTEST_SHARED, len(path)) if path[at] == "/"]
     return [path[:at] for at in ends]
 
 
 def _shorten_part(line: str, limit: int) -> str:
-    """A part in its room: of its longest path the end is kept, then the beginning of the whole."""
+    """Shorten an item to its space: first its longest path, keeping the end, then the whole, keeping the beginning."""
     paths = [word for word in line.split(" ") if _PATH.fullmatch(word.rstrip(":,"))]
     if len(line) > limit and paths:
         path = max(paths, key=len)
@@ -231,8 +232,8 @@ def _shorten_part(line: str, limit: int) -> str:
 
 
 def shorten(name: str, limit: int) -> str:
-    """A name as a stub may hold it: of a path that is too long its end, which tells it from others; of any other text
-    its beginning.
+    """Shorten a name for a stub. A long path keeps its end, which distinguishes it; any other text keeps its
+    beginning.
     """
     line = plain(name, len(name) + 1)
     if len(line) <= limit or " " in line or "/" not in line:

@@ -1,9 +1,9 @@
-"""What a text weighs: an estimate of its tokens by the older of the provider's tokenizers, in thousandths.
+"""The weight of a text: an estimate of its tokens by the older of the provider's tokenizers, in thousandths.
 
-No tokenizer of the models is public. A tokenizer cuts at words, at humps as in camelCase, at numbers, punctuation and
-lines; these are counted, each with a weight of its own. So code, JSON, prose and encoded data need not be told apart: a
-text weighs what it is made of. The weights were fitted on turns of recorded Claude Code sessions, whose exact sizes
-the provider told, as ``benchmarks/tokens.py`` says.
+No tokenizer of the models is public. A tokenizer splits at words, at humps as in camelCase, at numbers, punctuation and
+lines; these are counted, each with its own weight. So code, JSON, prose and encoded data need not be distinguished. The
+weights were fitted on turns of recorded Claude Code sessions, whose exact sizes the provider reported, as
+``benchmarks/tokens.py`` describes.
 
 All counting is done by ``bytes.translate`` and ``bytes.count``.
 """
@@ -25,9 +25,9 @@ for _kind, _values in _KINDS:
     for _value in _values:
         _KIND_OF[_value] = _kind[0]
 
-_EACH = ((b"a", 33), (b"A", 126), (b"1", 44), (b".", 287), (b"n", 1049), (b"s", 479))
-_EACH_ASSUMED = ((b"2", 600), (b"3", 1100), (b"4", 2000))
-"""The recordings hold next to nothing of these, so they are not fitted."""
+_PER_CHARACTER = ((b"a", 33), (b"A", 126), (b"1", 44), (b".", 287), (b"n", 1049), (b"s", 479))
+_PER_CHARACTER_ASSUMED = ((b"2", 600), (b"3", 1100), (b"4", 2000))
+"""The recordings contain almost none of these characters, so these weights are not fitted."""
 
 _HUMP = 1482
 """For an upper-case letter after a lower-case one, as in camelCase."""
@@ -41,16 +41,18 @@ _RUNS = ((_ones(b"aA"), b"1", 850), (_ones(b"1"), b"1", 1491), (_ones(b"."), b"1
 """For each word, number, run of punctuation, and gap of at least two blanks."""
 
 _UNREADABLE = 8000
-"""For each 20 letters of one case on end, which are hardly a word: encoded data, sequences. Assumed, not fitted."""
+"""For each 20 consecutive letters of one case, which are hardly a word: encoded data, sequences. Assumed, not
+fitted.
+"""
 
 
 _PIECE = 1 << 16
 _MOST_PIECES = 16
-"""A longer text is weighed by so many of its pieces, which lie evenly apart: a megabyte takes 25 ms."""
+"""A longer text is weighed by this many evenly spaced pieces of it: a megabyte takes 25 ms."""
 
 
 def weight(text: str) -> int:
-    """Thousandths of a token. A text in two parts weighs the same but for what the cut went through."""
+    """Return the weight in thousandths of a token. The weights of two parts add up, except for what the cut splits."""
     if len(text) <= _PIECE * _MOST_PIECES:
         return _weigh(text)
     starts = range(0, len(text), -(-len(text) // _MOST_PIECES))
@@ -60,10 +62,10 @@ def weight(text: str) -> int:
 
 def _weigh(text: str) -> int:
     kinds = text.encode("utf-8", "replace").translate(_KIND_OF)
-    found = _HUMP * kinds.count(b"aA")
-    for kind, each in (*_EACH, *_EACH_ASSUMED):
-        found += each * kinds.count(kind)
-    for ones, start, each in _RUNS:
+    total = _HUMP * kinds.count(b"aA")
+    for kind, factor in (*_PER_CHARACTER, *_PER_CHARACTER_ASSUMED):
+        total += factor * kinds.count(kind)
+    for ones, start, factor in _RUNS:
         runs = kinds.translate(ones)
-        found += each * (runs.count(b"0" + start) + runs.startswith(start))
-    return found + _UNREADABLE * (kinds.count(b"a" * 20) + kinds.count(b"A" * 20))
+        total += factor * (runs.count(b"0" + start) + runs.startswith(start))
+    return total + _UNREADABLE * (kinds.count(b"a" * 20) + kinds.count(b"A" * 20))

@@ -1,6 +1,6 @@
-"""The words of a text as search counts them: what code, paths and errors consist of, and what people call them.
+"""The words of a text for search: those that code, paths and errors consist of, and those that people use for them.
 
-``src/auth/tokenRefresh.py`` gives the whole path, and ``src auth token refresh py``; ``ERR_TOKEN_2041`` the whole code,
+``src/auth/tokenRefresh.py`` gives the whole path, and ``src auth token refresh py``; ``ERR_TOKEN_2041`` the whole code
 and its parts. Database dictionaries for a language would mangle all of these.
 """
 
@@ -12,16 +12,16 @@ from functools import lru_cache
 from itertools import chain
 
 _LONGEST = 200
-"""Characters of the longest token; what is longer is no word that anybody asks for, and is counted in parts."""
+"""The maximum length of a token, in characters. A longer one is not a word that people search for; its parts count."""
 
 _TOKEN = re.compile(rf"\w(?:[\w./:@#\\-]{{0,{_LONGEST}}}\w)?")
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
-"""Scripts that put no space between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+"""Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
 
-# What questions are made of, and what is in nearly every text: it says nothing about what is asked for.
+# Words that questions consist of and that nearly every text contains: they do not show the subject of a question.
 _COMMON = """
 a about after again all also am an and any are as at be because been before being between both but by can could did
 do does doing down during each few for from further had has have having he her here hers him his how i if in into is
@@ -32,48 +32,48 @@ what when where which while who whom whose why will with would you your yours s 
 
 
 def words(text: str) -> Iterator[str]:
-    """Every word of a text in order, folded; a token of several parts comes whole and in parts."""
+    """Yield every word of a text in order, folded; a token of several parts gives the whole token and its parts."""
     return chain.from_iterable(map(_words_of, _TOKEN.findall(text if text.isascii() else _fold(text))))
 
 
 _KNOWN = 1 << 14
-"""Tokens whose words are remembered: those of one project come again and again."""
+"""How many tokens' words are cached: the tokens of a project repeat."""
 
 
 @lru_cache(maxsize=_KNOWN)
 def _words_of(token: str) -> tuple[str, ...]:
-    """The words that a token gives."""
+    """Return the words in a token."""
     if token.isascii() and token.isalpha() and (token.islower() or token.istitle()):
         return (stem(token.lower()),)
     parts = _PART.findall(token)
-    found = [token.lower()] if len(parts) != 1 or len(parts[0]) != len(token) else []
+    result = [token.lower()] if len(parts) != 1 or len(parts[0]) != len(token) else []
     for part in parts:
         if _UNSPACED.match(part):
-            found += _pairs(part)
+            result += _pairs(part)
         elif len(part) > 1 or part == token:
-            found.append(stem(part.lower()))
-    return tuple(found)
+            result.append(stem(part.lower()))
+    return tuple(result)
 
 
 def query_words(text: str) -> list[str]:
-    """The words to look for, each once: without the common ones, unless there is no other."""
+    """Return the words to search for, each once: without common words, unless there are no others."""
     return list(count_words(text))
 
 
 def count_words(text: str) -> dict[str, int]:
-    """The words to look for, and how often each is in the text, in the order in which they come first."""
-    found = Counter(words(text))
-    return {word: count for word, count in found.items() if word not in _COMMON_STEMS} or found
+    """Count the words to search for, in order of first occurrence."""
+    counts = Counter(words(text))
+    return {word: count for word, count in counts.items() if word not in _COMMON_STEMS} or counts
 
 
 def compounds(text: str) -> dict[str, tuple[str, ...]]:
-    """The parts of each word of several parts: of ``parse_header`` these are ``pars`` and ``header``."""
-    found = (_words_of(token) for token in _TOKEN.findall(text if text.isascii() else _fold(text)))
-    return {whole: tuple(parts) for whole, *parts in filter(None, found) if parts}
+    """Return the parts of each word with several parts: ``pars`` and ``header`` for ``parse_header``."""
+    groups = (_words_of(token) for token in _TOKEN.findall(text if text.isascii() else _fold(text)))
+    return {whole: tuple(parts) for whole, *parts in filter(None, groups) if parts}
 
 
 def stem(word: str) -> str:
-    """An English word without its plural or verb ending; only the same for both sides matters, not what is left."""
+    """Remove an English plural or verb ending. The result need not be a word, only the same for query and text."""
     if len(word) < 4 or not word.isascii():
         return word
     if word.endswith("ies") and len(word) > 4:
@@ -92,18 +92,18 @@ def stem(word: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Compatible forms made one, accents dropped: ``Zürich`` is found as ``Zurich``."""
+    """Normalize compatible characters and drop accents, so that ``Zurich`` finds ``Zürich``."""
     parts = (text[start : start + _FOLDED_AT_ONCE] for start in range(0, len(text), _FOLDED_AT_ONCE))
     decomposed = chain.from_iterable(unicodedata.normalize("NFKD", part) for part in parts)
     return unicodedata.normalize("NFC", "".join(c for c in decomposed if not unicodedata.combining(c)))
 
 
 _FOLDED_AT_ONCE = 256
-"""Characters. Putting n accents in a row in order takes n² steps; as they are dropped, their order does not matter."""
+"""Characters per piece. Sorting n accents in a row takes n² steps; as they are dropped, their order does not matter."""
 
 
 def _pairs(part: str) -> Iterator[str]:
-    """Neighbouring characters, where words have no space between them."""
+    """Yield pairs of adjacent characters, for scripts without spaces between words."""
     yield from (part[i : i + 2] for i in range(max(1, len(part) - 1)))
 
 

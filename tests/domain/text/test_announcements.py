@@ -1,4 +1,4 @@
-"""What announces only what comes next is told from what says something."""
+"""Announcements of the next step are distinguished from texts with content."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from mnemosyne.domain.text.announcements import only_announces
 
 
 @pytest.mark.parametrize(
-    "said",
+    "line",
     [
         "Let me look at the queue.",
         "Now let me run the tests:",
@@ -16,12 +16,12 @@ from mnemosyne.domain.text.announcements import only_announces
         "Good question.",
     ],
 )
-def test_what_only_says_what_comes_next_is_known(said: str) -> None:
-    assert only_announces(said)
+def test_a_text_that_only_announces_is_recognized(line: str) -> None:
+    assert only_announces(line)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "line",
     [
         "The queue retries seven times.",
         "I understand that the queue retries seven times.",
@@ -31,5 +31,5 @@ def test_what_only_says_what_comes_next_is_known(said: str) -> None:
         "",
     ],
 )
-def test_what_says_something_or_goes_on_is_not(said: str) -> None:
-    assert not only_announces(said)
+def test_a_text_with_content_is_not_an_announcement(line: str) -> None:
+    assert not only_announces(line)

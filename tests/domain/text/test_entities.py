@@ -1,4 +1,4 @@
-"""What counts as a specific, and that finding them is total."""
+"""Which strings are specifics, and that finding them never fails."""
 
 import pytest
 from hypothesis import example, given
@@ -22,7 +22,7 @@ URL, VERSION, HASH, QUOTED, NUMBER = (
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "found"),
+    ("text", "kind", "specific"),
     [
         ("see src/auth/middleware.ts.", PATH, "src/auth/middleware.ts"),
         ("edit ~/notes and go", PATH, "~/notes"),
@@ -61,8 +61,8 @@ URL, VERSION, HASH, QUOTED, NUMBER = (
         (r"\nread_config\tcalled", IDENTIFIER, "read_config"),
     ],
 )
-def test_a_specific_is_found_as_it_stands(text: str, kind: SpecificKind, found: str) -> None:
-    assert Specific(kind, found) in specifics(text)
+def test_a_specific_is_found_verbatim(text: str, kind: SpecificKind, specific: str) -> None:
+    assert Specific(kind, specific) in specifics(text)
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,16 @@ def test_prose_has_no_specifics(text: str) -> None:
     assert specifics(text) == frozenset()
 
 
-def test_the_readers_line_numbers_are_not_the_texts() -> None:
+def test_line_numbers_added_by_a_reader_are_not_specifics() -> None:
     assert specifics("   118→x = 1\n   119→y = 2\n") == frozenset()
 
 
-def test_a_token_without_a_break_is_none_however_long() -> None:
+def test_a_very_long_token_is_not_a_specific() -> None:
     assert specifics("a_" * (LONGEST // 2)) != frozenset()
     assert specifics("a_" * LONGEST) == frozenset()
 
 
-def test_key_entities_are_the_most_telling_first_and_each_once() -> None:
+def test_key_entities_are_ordered_by_significance_without_repetition() -> None:
     text = "It took 4500 ms.\nrun_all in src/run.py calls helper_a; src/run.py:9 says 'no way'; see src/run.py."
     assert key_entities(text, 3) == ("src/run.py", "run_all", "helper_a")
 
@@ -97,15 +97,15 @@ def test_key_entities_are_the_most_telling_first_and_each_once() -> None:
 @example("\ud83d")
 @example("://" * 50)
 @example("1_" * 300 + "(")
-def test_any_text_has_specifics_and_each_of_them_stands_in_it(text: str) -> None:
-    for kind, found in specifics(text):
+def test_every_specific_of_a_text_occurs_in_it(text: str) -> None:
+    for kind, specific in specifics(text):
         if kind is LOCATION:
-            found = found.rpartition(":")[0]
-        assert found in text
+            specific = specific.rpartition(":")[0]
+        assert specific in text
 
 
 @given(st.lists(st.sampled_from(["a_b", "src/a.py:7", "x(", "'lit eral'", "1234", "word", "E123", "\n"])))
-def test_occurrences_are_counted_and_do_not_depend_on_what_was_asked_before(tokens: list[str]) -> None:
+def test_occurrences_are_counted_independently_of_earlier_calls(tokens: list[str]) -> None:
     text = " ".join(tokens)
     counts = occurrences(text)
     assert counts == occurrences(text)

@@ -1,4 +1,4 @@
-"""Hashed words: deterministic, of length 1, near where words or parts of them are shared."""
+"""Vectors of hashed words are deterministic, of length 1, and near if they share words or parts of words."""
 
 import math
 from array import array
@@ -23,16 +23,16 @@ def test_every_text_has_a_vector_of_length_one(text: str) -> None:
     assert math.hypot(*vector) == pytest.approx(1, abs=1e-5)
 
 
-def test_shared_words_are_nearer_than_none() -> None:
+def test_texts_that_share_words_are_nearer() -> None:
     query = "fix the token refresh in the auth middleware"
     assert near(query, "the auth middleware refreshes tokens twice") > 0.5
     assert near(query, "a lovely sunny day in Paris") < 0.2
 
 
-def test_a_misspelt_word_is_still_near() -> None:
+def test_a_misspelled_word_is_still_near() -> None:
     assert near("middleware", "midleware") > 0.1 > abs(near("middleware", "database"))
 
 
-def test_words_share_what_is_remembered_of_them() -> None:
-    places = {id(each) for number in range(1_000) for each in _features(f"word{number}")}
+def test_words_share_their_cached_features() -> None:
+    places = {id(feature) for number in range(1_000) for feature in _features(f"word{number}")}
     assert len(places) <= 4 * DIMENSION

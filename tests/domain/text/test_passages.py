@@ -1,4 +1,4 @@
-"""Passages: each short enough, together everything, cut where a reader would cut."""
+"""Passages are short enough, cover the whole text, and are cut where a reader would cut."""
 
 from itertools import pairwise
 
@@ -22,49 +22,49 @@ def estimate(text: str) -> float:
 
 @given(TEXTS)
 def test_passages_cover_every_character_in_order_and_each_is_short_enough(text: str) -> None:
-    found = passages(text)
-    assert (found == []) == (text == "")
+    cut = passages(text)
+    assert (cut == []) == (text == "")
     reached = 0
-    for number, each in enumerate(found):
-        assert each.start <= reached < each.end
-        assert number == 0 or each.start > found[number - 1].start
-        assert each.end - each.start <= MOST_CHARACTERS
-        assert estimate(text[each.start : each.end]) <= MOST_PIECES
-        reached = each.end
+    for number, passage in enumerate(cut):
+        assert passage.start <= reached < passage.end
+        assert number == 0 or passage.start > cut[number - 1].start
+        assert passage.end - passage.start <= MOST_CHARACTERS
+        assert estimate(text[passage.start : passage.end]) <= MOST_PIECES
+        reached = passage.end
     assert reached == len(text)
 
 
 def test_a_short_text_is_one_passage() -> None:
-    assert [(each.start, each.end) for each in passages("A line.\n\nAnother.")] == [(0, 17)]
+    assert [(passage.start, passage.end) for passage in passages("A line.\n\nAnother.")] == [(0, 17)]
 
 
-def test_a_text_is_cut_between_paragraphs_before_lines_and_between_lines_before_words() -> None:
+def test_cuts_prefer_paragraphs_to_lines_and_lines_to_words() -> None:
     paragraph = "One line of words that says something.\n" * 5
     text = f"{paragraph}\n" * 20
-    assert all(text[: each.end].endswith("\n\n") for each in passages(text))
+    assert all(text[: passage.end].endswith("\n\n") for passage in passages(text))
     lines = "one line of words without an end\n" * 100
-    assert all(lines[: each.end].endswith("\n") for each in passages(lines))
+    assert all(lines[: passage.end].endswith("\n") for passage in passages(lines))
     words = "word " * 1000
-    assert all(words[: each.end].endswith(" ") for each in passages(words))
+    assert all(words[: passage.end].endswith(" ") for passage in passages(words))
 
 
-def test_neighbouring_passages_overlap_by_whole_words() -> None:
+def test_adjacent_passages_overlap_by_whole_words() -> None:
     text = " ".join(f"number{number}" for number in range(2000))
-    found = passages(text)
-    for one, two in pairwise(found):
+    cut = passages(text)
+    for one, two in pairwise(cut):
         assert two.start < one.end
         assert text[two.start - 1] == " "
 
 
-def test_one_line_of_megabytes_is_cut_hard() -> None:
-    found = passages("x" * 1_000_000)
-    assert len(found) < 2000
+def test_a_very_long_line_is_cut_at_the_limit() -> None:
+    cut = passages("x" * 1_000_000)
+    assert len(cut) < 2000
 
 
 def test_recorded_sessions_fit_into_passages() -> None:
     for session in sessions(every=30):
         for message in session["messages"]:
             text = str(message["content"])
-            found = passages(text)
-            assert found[0].start == 0
-            assert found[-1].end == len(text)
+            cut = passages(text)
+            assert cut[0].start == 0
+            assert cut[-1].end == len(text)

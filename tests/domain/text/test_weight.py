@@ -4,17 +4,17 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.text.weight import weight
 
-# What a cut can go through: 20 letters of one case, a hump, a word, a number, punctuation or a gap.
+# What a cut can split: 20 letters of one case, a hump, a word, a number, punctuation or a gap.
 MOST_OF_A_CUT = 8000 + 8000
 
 
 @given(st.text(), st.text())
-def test_a_text_in_two_parts_weighs_the_same_but_for_the_cut(left: str, right: str) -> None:
+def test_the_weights_of_two_parts_add_up_except_for_the_cut(left: str, right: str) -> None:
     assert abs(weight(left + right) - weight(left) - weight(right)) <= MOST_OF_A_CUT
 
 
 @given(st.text(st.characters(codec=None)))
-def test_every_text_has_a_weight_even_one_that_is_no_utf8(text: str) -> None:
+def test_every_text_has_a_weight_even_if_it_is_not_valid_unicode(text: str) -> None:
     assert weight(text) >= 0
     assert weight("") == 0
 
@@ -31,11 +31,11 @@ def test_every_text_has_a_weight_even_one_that_is_no_utf8(text: str) -> None:
         ("qwrtzplkjhgfdsyxcvbnmqwrtzplkjhgfdsyxcvbnm", 1.5, 3),
     ],
 )
-def test_dense_text_has_fewer_characters_to_a_token_than_prose(text: str, least: float, most: float) -> None:
+def test_dense_text_has_fewer_characters_per_token_than_prose(text: str, least: float, most: float) -> None:
     assert least <= 20 * len(text) * 1000 / weight(text * 20) <= most
 
 
-def test_of_a_very_long_text_a_part_is_weighed_and_stands_for_all_of_it() -> None:
+def test_a_very_long_text_is_weighed_by_samples() -> None:
     part = "".join(f"def add_{number}(first: int, second: int) -> int:\n" for number in range(1_000))
     whole = weight(part) * 100
     assert len(part) * 100 > 4_000_000

@@ -26,23 +26,23 @@ def test_a_text_has_these_words(text: str, expected: list[str]) -> None:
     assert list(words(text)) == expected
 
 
-def test_words_to_look_for_are_counted_in_the_order_in_which_they_come_first() -> None:
+def test_search_words_are_counted_in_order_of_first_occurrence() -> None:
     assert list(count_words("the files of a file, and the token").items()) == [("fil", 2), ("token", 1)]
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [("files", "file"), ("running", "run"), ("refreshed", "refresh"), ("studies", "study")]
 )
-def test_forms_of_a_word_are_one(one: str, other: str) -> None:
+def test_stemming_unifies_inflections(one: str, other: str) -> None:
     assert stem(one) == stem(other)
 
 
 @pytest.mark.parametrize("word", ["is", "class", "status", "string", "http", "this"])
-def test_what_only_looks_like_a_form_stays(word: str) -> None:
+def test_words_that_only_resemble_an_inflection_are_kept(word: str) -> None:
     assert stem(word) == word
 
 
-def test_a_question_is_asked_by_its_own_words_unless_it_has_none() -> None:
+def test_common_words_are_dropped_unless_a_question_has_no_others() -> None:
     assert query_words("What is the error code of the middleware?") == ["error", "cod", "middlewar"]
     assert query_words("what is it?") == ["what", "is", "it"]
 
@@ -52,12 +52,12 @@ def test_a_line_of_megabytes_gives_words_of_bounded_length() -> None:
 
 
 @given(st.text())
-def test_no_text_breaks_it_and_a_text_finds_itself(text: str) -> None:
+def test_every_text_has_its_own_words(text: str) -> None:
     assert set(query_words(text)) <= set(words(text))
 
 
 @given(st.text(st.sampled_from("a\u0301\u0316\u0307é한\u1112\u1161ﬁ漢 1"), max_size=900))
-def test_accents_are_dropped_wherever_a_long_text_is_cut_to_fold_it(text: str) -> None:
+def test_accents_are_dropped_across_the_pieces_of_a_long_text(text: str) -> None:
     decomposed = unicodedata.normalize("NFKD", text)
-    kept = "".join(each for each in decomposed if not unicodedata.combining(each))
+    kept = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
     assert list(words(text)) == list(words(unicodedata.normalize("NFC", kept)))

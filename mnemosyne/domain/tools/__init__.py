@@ -1,1 +1,1 @@
-"""What the model may call or write to manage its memory: tool schemas, cleanup tags, paged tools."""
+"""How the model manages its memory: tool schemas, cleanup tags, paged tools."""

@@ -1,8 +1,8 @@
-"""Cleanup tags: directives about its own memory that the model writes into its reply's text.
+"""Cleanup tags: directives about its own memory that the model writes in its reply's text.
 
 The grammar is in ``docs/memory-tools.md``. A block counts only at the beginning of a line of the reply's own text: not
-in thinking, calls and results, not in fenced code, behind a ``>`` or inside a sentence. It is hidden from the client
-and stays in what is sent back to the provider. Whatever merely looks like a block is text, and is shown.
+in thinking, calls or results, not in fenced code, after a ``>`` or inside a sentence. It is hidden from the client and
+kept in what is sent back to the provider. Anything that merely looks like a block is text and is shown.
 """
 
 import json
@@ -18,7 +18,7 @@ from mnemosyne.domain.text.stubs import plain
 OPENING, CLOSING = "<memory_cleanup>", "</memory_cleanup>"
 
 LONGEST_BLOCK = 8_192
-"""Characters. A longer one is text."""
+"""The maximum length of a block, in characters. A longer one is text."""
 
 # A stream's text
 
@@ -32,7 +32,7 @@ class ShownText:
 
 @attrs.frozen
 class Hidden:
-    """A block with its tags and line ends. Only one that is ``closed`` is obeyed: another was cut short."""
+    """A block with its tags and line ends. Only a ``closed`` one is applied: others were cut short."""
 
     text: str
     closed: bool
@@ -42,55 +42,54 @@ Piece = ShownText | Hidden
 
 _FENCE = re.compile(r"[\s>]*(`{3,}|~{3,})([^\n]*)")
 _FENCE_READ = 200
-"""Characters of a line that are looked at for a fence."""
+"""How many characters of a line are checked for a fence."""
 
 _DIRECTIVES = ("drop", "summarize", "anchor", "collapse", "declare_losses")
 _DIRECTIVE = re.compile(rf"[ \t]*({'|'.join(_DIRECTIVES)})[ \t]*:(.*)", re.DOTALL)
 
-_TELLING = len("<memory_")
-"""So much of an opening tag, at the end of a text, is a tag that was cut short; less of it may be anything."""
+_SHORTEST_CUT_TAG = len("<memory_")
+"""From this length on, an incomplete opening tag at the end of a text is a tag that was cut short."""
 
 
 class TagFilter:
-    """Takes one text block as it streams and gives its pieces in order: together they are what was fed.
+    """Splits a text block into pieces as it streams. Together, the pieces are the text that was fed.
 
-    Text is held back only as long as it may be the beginning of a block. What is shown and what is hidden does not
-    depend on where the stream was cut.
+    Text is held back only as long as it may begin a block. The result does not depend on where the stream was cut.
     """
 
     def __init__(self) -> None:
-        self._line = ""  # the current line; if it is passing, its beginning
-        self._passing = False  # whether the current line is shown as it comes
+        self._line = ""  # the current line, or its beginning if it is being passed through
+        self._passing = False  # whether the current line is shown as it arrives
         self._block: list[str] = []  # the lines of a block before the current one
-        self._length = 0  # theirs together
-        self._fence = ""  # that of the code that the current line is in
+        self._length = 0  # their total length
+        self._fence = ""  # the fence of the code that contains the current line
 
     def feed(self, text: str) -> list[Piece]:
-        """The pieces that the next text completes."""
+        """Return the pieces that this text completes."""
         return [piece for part in _LINES.findall(text) for piece in self._take(part)]
 
     def end(self) -> list[Piece]:
-        """The last pieces, once the text block is complete."""
-        held = "".join(self._block) + ("" if self._passing else self._line)
+        """Return the last pieces, after the end of the text block."""
+        pending = "".join(self._block) + ("" if self._passing else self._line)
         line = self._line.strip()
-        if not held:
+        if not pending:
             return []
         if not self._block:
-            return [Hidden(held, closed=False) if len(line) >= _TELLING else ShownText(held)]
+            return [Hidden(pending, closed=False) if len(line) >= _SHORTEST_CUT_TAG else ShownText(pending)]
         if line == CLOSING:
-            return [Hidden(held, closed=True)]
-        cut = CLOSING.startswith(line) or _DIRECTIVE.match(line) or any(each.startswith(line) for each in _DIRECTIVES)
-        return [Hidden(held, closed=False) if cut else ShownText(held)]
+            return [Hidden(pending, closed=True)]
+        cut = CLOSING.startswith(line) or _DIRECTIVE.match(line) or any(name.startswith(line) for name in _DIRECTIVES)
+        return [Hidden(pending, closed=False) if cut else ShownText(pending)]
 
     def _take(self, part: str) -> list[Piece]:
-        """A part of one line; it ends with the line's end if that has come."""
+        """Process a part of one line, which includes the line's end if that has arrived."""
         if self._passing:
             self._line = (self._line + part)[:_FENCE_READ]
             return self._show(part, ended=part.endswith("\n"))
         self._line += part
-        return self._inside() if self._block else self._outside()
+        return self._process_block_line() if self._block else self._process_text_line()
 
-    def _outside(self) -> list[Piece]:
+    def _process_text_line(self) -> list[Piece]:
         line, ended = self._line, self._line.endswith("\n")
         tag = line.rstrip()
         if self._fence or not (tag == OPENING or (OPENING.startswith(line) and not ended)) or len(line) > LONGEST_BLOCK:
@@ -99,15 +98,15 @@ class TagFilter:
             self._block, self._length, self._line = [line], len(line), ""
         return []
 
-    def _inside(self) -> list[Piece]:
+    def _process_block_line(self) -> list[Piece]:
         line, ended = self._line, self._line.endswith("\n")
         if ended and line.strip() == CLOSING:
-            held, self._block, self._line = "".join([*self._block, line]), [], ""
-            return [Hidden(held, closed=True)]
+            pending, self._block, self._line = "".join([*self._block, line]), [], ""
+            return [Hidden(pending, closed=True)]
         long = self._length + len(line) > LONGEST_BLOCK
-        if long or (ended and line.strip() and not _DIRECTIVE.match(line)):  # it is no block
-            held, self._block = "".join(self._block), []
-            return [ShownText(held), *self._outside()]
+        if long or (ended and line.strip() and not _DIRECTIVE.match(line)):  # it is not a block
+            pending, self._block = "".join(self._block), []
+            return [ShownText(pending), *self._process_text_line()]
         if ended:
             self._block.append(line)
             self._length += len(line)
@@ -126,13 +125,13 @@ _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 def _fence_after(fence: str, line: str) -> str:
-    """The fence of the code that the line after this one is in. Where in doubt, it is in code."""
-    found = _FENCE.match(line)
-    if found is None:
+    """Return the fence that is open after this line. If in doubt, the next line is code."""
+    match = _FENCE.match(line)
+    if match is None:
         return fence
     if not fence:
-        return found.group(1)
-    closes = found.group(1).startswith(fence) and not found.group(2).strip()
+        return match.group(1)
+    closes = match.group(1).startswith(fence) and not match.group(2).strip()
     return "" if closes else fence
 
 
@@ -141,14 +140,14 @@ def _fence_after(fence: str, line: str) -> str:
 
 @attrs.frozen
 class Drop:
-    """These objects are needed no longer."""
+    """The model no longer needs these objects."""
 
     object_ids: tuple[str, ...]
 
 
 @attrs.frozen
 class TagSummary:
-    """This text may stand for the object; ``dropped`` is what the model says that it lacks."""
+    """A summary that may replace the object; ``dropped`` are the losses that the model declares."""
 
     object_id: str
     text: str
@@ -157,7 +156,7 @@ class TagSummary:
 
 @attrs.frozen
 class Anchor:
-    """These objects are to stay."""
+    """The model needs these objects to stay."""
 
     object_ids: tuple[str, ...]
     why: str
@@ -165,7 +164,7 @@ class Anchor:
 
 @attrs.frozen
 class Collapse:
-    """This text may stand for what was said and done in the turns ``first`` to ``last``."""
+    """A summary that may replace the turns ``first`` to ``last``."""
 
     first: int
     last: int
@@ -177,44 +176,44 @@ Directive = Drop | TagSummary | Anchor | Collapse
 
 @attrs.frozen
 class Ignored:
-    """What has no effect, and why."""
+    """A directive without effect, and why."""
 
     text: str
     reason: str
 
 
 MOST_IDS = 50
-"""Objects in one directive."""
+"""Maximum number of objects in one directive."""
 
 MOST_DIRECTIVES = 32
-"""Directives in one block."""
+"""Maximum number of directives in one block."""
 
 _ID = re.compile(rf"{MARK}([0-9A-Za-z]{{1,40}})")
 _TURNS = re.compile(r"turns?\s+(\d{1,6})(?:\s*-\s*(\d{1,6}))?", re.ASCII)
 
 
 def of_reply(message: Mapping[str, Any]) -> tuple[Directive | Ignored, ...]:
-    """The directives in a reply's own text. A message that is not the assistant's has none."""
+    """Return the directives in a reply's own text. A message that is not the assistant's has none."""
     content = message.get("content")
     if message.get("role") != "assistant" or not isinstance(content, list):
         return ()
-    texts = [each.get("text") for each in content if isinstance(each, dict) and each.get("type") == "text"]
+    texts = [block.get("text") for block in content if isinstance(block, dict) and block.get("type") == "text"]
     return tuple(directive for text in texts if isinstance(text, str) for directive in parse(text))
 
 
 def visible(text: str) -> str:
-    """The text of a text block of a reply as the client sees it."""
-    if OPENING[:_TELLING] not in text:
+    """Return a reply's text as the client sees it."""
+    if OPENING[:_SHORTEST_CUT_TAG] not in text:
         return text
     return "".join(piece.text for piece in _pieces(text) if isinstance(piece, ShownText))
 
 
 def visible_blocks(blocks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The content blocks of a reply as the client sees them, without those of which only blanks are left."""
+    """Return the content blocks of a reply as the client sees them, without those that become blank."""
     seen = []
     for block in blocks:
-        said = block.get("text") if block.get("type") == "text" else None
-        text = said if isinstance(said, str) else ""
+        content = block.get("text") if block.get("type") == "text" else None
+        text = content if isinstance(content, str) else ""
         shown = visible(text)
         if shown == text:
             seen.append(dict(block))
@@ -224,14 +223,18 @@ def visible_blocks(blocks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def parse(text: str) -> tuple[Directive | Ignored, ...]:
-    """The directives in one text block of a reply, in order; what declares losses goes with its summary. Total."""
-    if OPENING[:_TELLING] not in text:
+    """Return the directives in one text block of a reply, in order, declared losses included in their summaries. Never
+    raises.
+    """
+    if OPENING[:_SHORTEST_CUT_TAG] not in text:
         return ()
-    found: list[Directive | Ignored] = []
+    directives: list[Directive | Ignored] = []
     for piece in _pieces(text):
         if isinstance(piece, Hidden):
-            found += _directives(piece) if piece.closed else [Ignored(plain(piece.text, 80), "the block has no end")]
-    return tuple(found)
+            directives += (
+                _directives(piece) if piece.closed else [Ignored(plain(piece.text, 80), "the block has no end")]
+            )
+    return tuple(directives)
 
 
 def _pieces(text: str) -> list[Piece]:
@@ -240,16 +243,16 @@ def _pieces(text: str) -> list[Piece]:
 
 
 def _directives(block: Hidden) -> list[Directive | Ignored]:
-    found: list[Directive | Ignored] = []
+    directives: list[Directive | Ignored] = []
     for line in [line.strip() for line in block.text.split("\n")[1:] if line.strip() not in ("", CLOSING)]:
-        if len(found) == MOST_DIRECTIVES:
-            return [*found, Ignored(plain(line, 80), f"more than {MOST_DIRECTIVES} directives")]
+        if len(directives) == MOST_DIRECTIVES:
+            return [*directives, Ignored(plain(line, 80), f"more than {MOST_DIRECTIVES} directives")]
         directive = _directive(line)
         if isinstance(directive, _Losses):
-            _declare(found, directive, line)
+            _declare(directives, directive, line)
         else:
-            found.append(directive)
-    return found
+            directives.append(directive)
+    return directives
 
 
 @attrs.frozen
@@ -258,13 +261,13 @@ class _Losses:
     text: str
 
 
-def _declare(found: list[Directive | Ignored], losses: _Losses, line: str) -> None:
-    """Add losses to the summary above that they belong to."""
-    for number, each in enumerate(found):
-        if isinstance(each, TagSummary) and each.object_id == losses.object_id:
-            found[number] = attrs.evolve(each, dropped=(*each.dropped, losses.text))
+def _declare(directives: list[Directive | Ignored], losses: _Losses, line: str) -> None:
+    """Add losses to the earlier summary of the same object."""
+    for number, directive in enumerate(directives):
+        if isinstance(directive, TagSummary) and directive.object_id == losses.object_id:
+            directives[number] = attrs.evolve(directive, dropped=(*directive.dropped, losses.text))
             return
-    found.append(Ignored(plain(line, 80), "no summary of this object stands above it"))
+    directives.append(Ignored(plain(line, 80), "no summary of this object stands above it"))
 
 
 def _directive(line: str) -> Directive | _Losses | Ignored:
@@ -300,16 +303,16 @@ _FORMS = {
 
 
 def _about_and_text(rest: str) -> tuple[str, str | None]:
-    """What a directive is about, and the JSON string at its end; None where there is none."""
+    """Return the subject of a directive, and the JSON string at its end; None if there is none."""
     about, quote, text = rest.partition('"')
     try:
-        said = json.loads(quote + text) if quote else None
+        value = json.loads(quote + text) if quote else None
     except ValueError:
         return rest.strip(), None
-    return about.strip(), said.encode("utf-8", "replace").decode().strip() if isinstance(said, str) else None
+    return about.strip(), value.encode("utf-8", "replace").decode().strip() if isinstance(value, str) else None
 
 
 def _ids(about: str) -> tuple[str, ...]:
-    """The ids that it lists, each once; none if anything else is among them."""
-    found = [_ID.fullmatch(each) for each in about.replace(",", " ").split()]
-    return tuple(dict.fromkeys(each[1] for each in found if each)) if all(found) else ()
+    """Return the ids in a list, each once; empty if it contains anything else."""
+    matches = [_ID.fullmatch(word) for word in about.replace(",", " ").split()]
+    return tuple(dict.fromkeys(match[1] for match in matches if match)) if all(matches) else ()

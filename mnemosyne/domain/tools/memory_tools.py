@@ -1,8 +1,8 @@
-"""The tools that the proxy adds to a request: their definitions, and what a call of one asks.
+"""The tools that the proxy adds to a request: their definitions, and how their calls are parsed.
 
-A call comes from the model and is refused in words that the model can act on; it never raises. What a call may do is
-decided in ``memory_calls``, and what came of it is told by ``memory_results``. The definitions are data and are never
-reworded: they stand in the prefix that the provider caches and signs.
+Calls come from the model. An invalid one is refused with a text that tells the model what to do; parsing never raises.
+``memory_calls`` decides what a call may do, and ``memory_results`` writes its result. The definitions are data and are
+never reworded: they are part of the prefix that the provider caches and signs.
 """
 
 import json
@@ -23,11 +23,11 @@ from mnemosyne.domain.wire.dialect import Dialect
 QUERY, RESTORE, RELEASE, SEARCH = "memory_query", "memory_restore", "memory_release", "memory_search"
 
 TOOL = "memory_tool"
-"""Only where the client's own tools are paged (``tool_paging``)."""
+"""Only if the client's own tools are paged (``tool_paging``)."""
 
 _STRING = {"type": "string"}
 _ANY: dict[str, Any] = {}
-"""The schema of an optional argument: any value; ``parse`` takes what it can make sense of. A type costs tokens."""
+"""The schema of an optional argument: any value; ``parse`` interprets it. A type would cost tokens."""
 
 
 def _tool(name: str, description: str, required: Sequence[str], properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,13 +57,14 @@ TOOLS: tuple[dict[str, Any], ...] = (
     ),
     _tool(SEARCH, "Find ids of objects by words.", ("query",), {"query": _STRING, "kind": _ANY, "limit": _ANY}),
 )
-"""Their definitions on the wire, to stand after the client's own. Together they weigh less than 300 tokens of the older
-tokenizer (``tests/domain/tools/test_memory_tools.py`` measures)."""
+"""Their definitions as sent, after the client's own. Together they weigh less than 300 tokens of the older tokenizer
+(``tests/domain/tools/test_memory_tools.py`` measures).
+"""
 
 
 @cache
 def tools_json(dialect: Dialect) -> tuple[bytes, ...]:
-    """The same, each as the bytes that are sent, in every request of every branch in a dialect."""
+    """Return the definitions as the bytes that are sent in every request of every branch in a dialect."""
     return tuple(json.dumps(dialect.write_tool(tool), separators=(",", ":")).encode() for tool in TOOLS)
 
 
@@ -73,41 +74,41 @@ TOOL_JSON = json.dumps(
     ),
     separators=(",", ":"),
 ).encode()
-"""That of the fifth, which stands behind them where a tool of the client's is paged."""
+"""The definition of the fifth tool, which follows them if a tool of the client is paged."""
 
 NAMES: frozenset[str] = frozenset({QUERY, RESTORE, RELEASE, SEARCH, TOOL})
 
 RECALLING: frozenset[str] = frozenset({QUERY, RESTORE, SEARCH})
-"""Those that tell what is remembered."""
+"""Tools that return remembered content."""
 
 
 def collides(tool_names: Iterable[str]) -> bool:
-    """Whether a client has a tool of its own with one of our names; its branch is then only observed."""
+    """Return whether a client has a tool with the name of a memory tool; its branch is then only observed."""
     return not NAMES.isdisjoint(tool_names)
 
 
 # Calls
 
 LONGEST_QUESTION = 2_000
-"""Characters of a question or a search."""
+"""Maximum length of a question or a search, in characters."""
 
 LONGEST_REASON = 200
-"""Characters of a reason that are recorded; the rest is cut."""
+"""How many characters of a reason are recorded; the rest is cut."""
 
 MOST_RELEASED = 50
-"""Objects in one call."""
+"""Maximum number of objects in one call."""
 
 ANSWER_TOKENS, LEAST_ANSWER, MOST_ANSWER = 200, 50, 1_000
-"""Tokens of an answer: what it gets unless the call says otherwise, and between which bounds it may say so."""
+"""Tokens of an answer: the default, and the bounds of the call's own limit."""
 
 SEARCH_HITS, MOST_HITS = 5, 20
-"""Hits of a search: as many as it gets, and as many as it may ask for."""
+"""Hits of a search: the default and the maximum."""
 
 
 @attrs.frozen
 class MemoryQuery:
-    """A question, to be answered in at most ``max_tokens``. ``scope``, if there is one, says where to look: words, or
-    an object's id behind a mark.
+    """A question, to be answered in at most ``max_tokens``. ``scope``, if given, says where to look: words, or an
+    object's id after a mark.
     """
 
     question: str
@@ -117,8 +118,8 @@ class MemoryQuery:
 
 @attrs.frozen
 class MemoryRestore:
-    """Show an object at a fidelity: L0, L1 or L2. ``part`` is the number, from 1, of one of its images and documents
-    that is wanted alone; then the fidelity is L0.
+    """Show an object at a fidelity: L0, L1 or L2. ``part`` is the number, from 1, of a single image or document in it
+    that is wanted; the fidelity is then L0.
     """
 
     object_id: str
@@ -129,7 +130,7 @@ class MemoryRestore:
 
 @attrs.frozen
 class MemoryRelease:
-    """These objects, each named once, are needed no longer."""
+    """The model no longer needs these objects, each named once."""
 
     object_ids: tuple[str, ...]
     reason: str
@@ -137,7 +138,7 @@ class MemoryRelease:
 
 @attrs.frozen
 class MemorySearch:
-    """Which objects, of this kind if one is given, have to do with these words?"""
+    """Find the objects, of this kind if one is given, that concern these words."""
 
     query: str
     kind: ObjectKind | None
@@ -146,7 +147,7 @@ class MemorySearch:
 
 @attrs.frozen
 class MemoryTool:
-    """What is the whole definition of the client's tool of this name?"""
+    """Show the whole definition of the client's tool of this name."""
 
     name: str
 
@@ -156,16 +157,16 @@ MemoryCall = MemoryQuery | MemoryRestore | MemoryRelease | MemorySearch | Memory
 
 @attrs.frozen
 class RefusedCall:
-    """It was not done. ``text`` tells the model why, and what to do instead; it goes to it as an error."""
+    """A call that was refused. ``text`` tells the model why, and what to do instead; it is sent as an error."""
 
     text: str
 
 
 def parse(name: str, input_json: str) -> MemoryCall | RefusedCall:
-    """What a call asks, from the tool's name and the JSON of its input as the model wrote it. Total.
+    """Parse a call from the tool's name and the JSON of its input as the model wrote it. Never raises.
 
-    Ids may have their mark, or be whole marks such as ``[#abc1234 L3]``. What is too long or too much is refused, but a
-    reason is cut and a number brought into its bounds.
+    Ids may have their mark, or be whole marks such as ``[#abc1234 L3]``. Excessive lengths and numbers of ids are
+    refused, but a reason is cut and a number is clamped to its bounds.
     """
     reader = _READERS.get(name)
     if reader is None:
@@ -211,7 +212,7 @@ def _release(given: Mapping[str, Any]) -> MemoryRelease:
         raise _Unusable(f"object_ids names no object. Call it again with {_usage(RELEASE)}.")
     if len(ids) > MOST_RELEASED:
         raise _Unusable(f"{len(ids):,} ids in one call; release at most {MOST_RELEASED} at once.")
-    return MemoryRelease(tuple(dict.fromkeys(_id(each, RELEASE) for each in ids)), _reason(given))
+    return MemoryRelease(tuple(dict.fromkeys(_id(name, RELEASE) for name in ids)), _reason(given))
 
 
 def _search(given: Mapping[str, Any]) -> MemorySearch:
@@ -257,11 +258,11 @@ def _question(given: Mapping[str, Any], name: str, key: str) -> str:
 def _check_length(text: str, key: str) -> str:
     if len(text) > LONGEST_QUESTION:
         raise _Unusable(f"{key} has {len(text):,} characters; say it in at most {LONGEST_QUESTION:,}.")
-    return text.encode("utf-8", "replace").decode().strip()  # JSON can hold half a character
+    return text.encode("utf-8", "replace").decode().strip()  # JSON can contain half a character
 
 
 def _reason(given: Mapping[str, Any]) -> str:
-    """Why, as far as the model said so: a memory tool is not withheld for want of a reason."""
+    """Return the reason as far as the model gave one: a memory tool does not require it."""
     reason = given.get("reason")
     return plain(reason, LONGEST_REASON) if isinstance(reason, str) else ""
 
@@ -280,15 +281,15 @@ def _number(given: object, default: int, least: int, most: int) -> int:
 _ID = re.compile(rf"\s*[\[`\"']*{MARK}?(\w{{1,40}})(?:\s+L[0-4])?[\]`\"']*\s*", re.ASCII)
 
 _PART = re.compile(rf"\s*[\[`\"']*({MARK}?\w{{1,40}})\.(\d{{1,4}})[\]`\"']*\s*", re.ASCII)
-"""An id with the number of an image or document: ``#abc1234.2``. Refusals name them (``memory_calls``)."""
+"""An id with the number of an image or document: ``#abc1234.2``. Refusals mention such ids (``memory_calls``)."""
 
 
 def _id(given: object, name: str) -> str:
-    found = _ID.fullmatch(given) if isinstance(given, str) and len(given) < 100 else None
-    if found is None:
-        told = plain(given, 40) if isinstance(given, str) else json.dumps(given)[:40]
-        raise _Unusable(f"{told!r} is no object id. Ids look like {MARK}abc1234: copy one from a mark or a search.")
-    return found.group(1)
+    match = _ID.fullmatch(given) if isinstance(given, str) and len(given) < 100 else None
+    if match is None:
+        shown = plain(given, 40) if isinstance(given, str) else json.dumps(given)[:40]
+        raise _Unusable(f"{shown!r} is no object id. Ids look like {MARK}abc1234: copy one from a mark or a search.")
+    return match.group(1)
 
 
 _TARGETS: Mapping[str, Fidelity] = {
@@ -299,23 +300,25 @@ _TARGETS: Mapping[str, Fidelity] = {
 
 
 _NOT_GIVEN: tuple[object, ...] = (None, "", {})
-"""Nothing, in the words of models. Where a schema names no type, the grammar of a local server has an object."""
+"""Values with which models express that an argument is absent. Without a type in the schema, a local server's grammar
+produces an object.
+"""
 
 
 def _target(given: object) -> Fidelity:
     if given in _NOT_GIVEN:
         return Fidelity.FULL
-    found = _TARGETS.get(str(given).strip().lower()) if isinstance(given, str | int) else None
-    if found is None:
+    target = _TARGETS.get(str(given).strip().lower()) if isinstance(given, str | int) else None
+    if target is None:
         raise _Unusable("target is L0 (full), L1 (detailed) or L2 (compact).")
-    return found
+    return target
 
 
 def _kind(given: object) -> ObjectKind | None:
     if given in _NOT_GIVEN:
         return None
-    found = given.strip().lower().replace(" ", "_") if isinstance(given, str) else None
-    kind = next((each for each in ObjectKind if each.value == found), None)
+    wanted = given.strip().lower().replace(" ", "_") if isinstance(given, str) else None
+    kind = next((known for known in ObjectKind if known.value == wanted), None)
     if kind is None:
-        raise _Unusable(f"kind is one of {', '.join(each.value for each in ObjectKind)}; or leave it out.")
+        raise _Unusable(f"kind is one of {', '.join(known.value for known in ObjectKind)}; or leave it out.")
     return kind

@@ -1,10 +1,10 @@
 """Paging of tool schemas, an experiment that is off by default (`docs/adr/0015-paging-tool-schemas.md`).
 
-A client's tools are sent with every request, and many of them are never called. From a branch's first request on, the
-largest of those keep their name and one line, with a schema that takes anything; the model asks for the whole
-definition with the memory tool ``memory_tool``, and gets it as a result, at the end of the window. What is sent of a
-tool follows from the client's tools and the branch's budget alone, so nothing changes later, and neither cache nor
-signatures break. That is why sizes are counted in bytes here, and no estimator is asked, which learns.
+A client sends its tools with every request, and many of them are never called. From a branch's first request on, the
+largest of those keep only their name and one line, with a schema that accepts anything; the model requests the whole
+definition with the memory tool ``memory_tool``, and gets it as a result at the end of the context. The form in which a
+tool is sent depends only on the client's tools and the branch's budget, so it never changes later and breaks neither
+cache nor signatures. That is why sizes are counted in bytes here and not by an estimator, which learns.
 """
 
 import json
@@ -23,53 +23,56 @@ from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.domain.wire.transcript import Transcript
 
 BYTES_PER_TOKEN = 3
-"""About, of a definition's JSON: from 2.8 to 4 by model. A plain rule that never changes."""
+"""An approximation for a definition's JSON: from 2.8 to 4 by model. A plain rule that never changes."""
 
 LONGEST_LINE = 100
-"""Characters of a tool's description that stay."""
+"""How many characters of a tool's description are kept."""
 
 WORTH = 400
-"""Bytes that paging a tool must save: below, asking for it once costs more than it can bring."""
+"""The minimum number of bytes that paging a tool must save: below, one request for it costs more than paging saves."""
 
 LARGEST = LIMITS.tokens * BYTES_PER_TOKEN
-"""Bytes of a definition. A larger one could not be had in any turn, so it always stands in full."""
+"""Maximum bytes of a definition. A larger one would fit in no turn, so it is always sent in full."""
 
 COMMON = frozenset(["bash", "shell", "read", "edit", "multiedit", "apply_patch", "write", "grep", "glob", "toolsearch"])
-"""Names, in lower case, of tools that always stand in full: nearly every session of a coding agent calls them, so that
-asking costs more than their definitions. ``ToolSearch`` is how Claude Code itself pages tools.
+"""Names, in lower case, of tools that are always sent in full: nearly every session of a coding agent calls them, so
+that requesting them costs more than their definitions. ``ToolSearch`` is how Claude Code itself pages tools.
 """
 
 _DEFINITION = ("name", "description", "input_schema")
 _KNOWN = frozenset({*_DEFINITION, "type", MARKER, "eager_input_streaming"})
-"""With other members a tool may mean something that its one line does not. Those that are deferred are not compared by
-the provider: one that comes in mid-session must not push another out."""
+"""With other members a tool may mean something that its one line does not. The provider does not compare deferred
+tools: one that appears in mid-session must not displace another.
+"""
 
 _ANYTHING = {"type": "object", "additionalProperties": True}
 
 
 def tools_of(read: Transcript) -> bytes:
-    """The JSON array of the tools in a client's request; empty if there is none."""
+    """Return the JSON array of the tools in a client's request; empty if there is none."""
     spans = ((member.value_start, member.value_end) for member in read.members if member.key == "tools")
     return next((read.raw[start:end] for start, end in spans), b"")
 
 
 def page_tools(tools: bytes, budget: int) -> bytes:
-    """The JSON array of a client's tools with some of them paged: those that save most, the first of equals, until what
-    is sent takes no more than about so many tokens; none of the COMMON ones. What is no array of tools stays as it is.
-    A tool of the provider's, or one that is deferred or has other members that we do not know, neither counts nor
-    changes.
+    """Page some of a client's tools: those that save most (the first of equals), until the rest fits the budget in
+    tokens.
 
-    Law: a tool that is not paged keeps its bytes, and so does everything around it; names and order are the client's.
+    COMMON tools are never paged. Anything but an array of tools is returned unchanged. The provider's tools, and those
+    that are deferred or have unknown members, neither count nor change.
+
+    Invariant: a tool that is not paged keeps its bytes, and so does everything around it; names and order do not
+    change.
     """
     ranges = json_spans.elements(tools, 0) or ()
-    found = [_look_at(tools[start:end]) for start, end in ranges]
-    over = sum(each.size for each in found) - budget * BYTES_PER_TOKEN
+    measured = [_measure(tools[start:end]) for start, end in ranges]
+    over = sum(tool.size for tool in measured) - budget * BYTES_PER_TOKEN
     parts: dict[int, bytes] = {}
-    for number in sorted(range(len(found)), key=lambda number: (-found[number].saved, number)):
-        if over <= 0 or not found[number].saved:
+    for number in sorted(range(len(measured)), key=lambda number: (-measured[number].saved, number)):
+        if over <= 0 or not measured[number].saved:
             break
-        parts[number] = found[number].paged
-        over -= found[number].saved
+        parts[number] = measured[number].paged
+        over -= measured[number].saved
     at, sent = 0, []
     for number, (start, end) in enumerate(ranges):
         if number in parts:
@@ -79,13 +82,13 @@ def page_tools(tools: bytes, budget: int) -> bytes:
 
 
 def loads_tools_itself(tools: bytes) -> bool:
-    """Whether a client pages its tools by itself: it defers some, and has a tool that loads them. The provider checks
-    and reads what is loaded as a definition, so that is left to the client.
+    """Return whether a client pages its tools by itself: it defers some, and has a tool that loads them. The provider
+    checks and reads loaded definitions, so they are left to the client.
     """
-    found = [
-        each for start, end in json_spans.elements(tools, 0) or () if isinstance(each := _parse(tools[start:end]), dict)
+    parsed = [
+        tool for start, end in json_spans.elements(tools, 0) or () if isinstance(tool := _parse(tools[start:end]), dict)
     ]
-    return any(each.get("defer_loading") is True or _searches_tools(each) for each in found)
+    return any(tool.get("defer_loading") is True or _searches_tools(tool) for tool in parsed)
 
 
 def _searches_tools(tool: Mapping[str, Any]) -> bool:
@@ -94,10 +97,12 @@ def _searches_tools(tool: Mapping[str, Any]) -> bool:
 
 @attrs.frozen(kw_only=True)
 class PagingForecast:
-    """What paging all that may be paged does to a request: how many ``tools`` its client has, the names of those that
-    would be ``paged``, about how many tokens are ``saved`` (what ``memory_tool`` takes is subtracted), and which of
-    them were ``called``: each of these would have been asked for first, and again after each rewrite.
-    ``is_the_clients`` says that the client pages its tools by itself; nothing is paged then.
+    """What paging all eligible tools does to a request.
+
+    ``tools`` is the number of the client's tools, ``paged`` the names of those that would be paged, ``saved`` the
+    approximate tokens saved (minus those of ``memory_tool``). ``called`` are the paged ones that were called: each
+    would have been requested first, and again after each compaction. ``is_the_clients`` says that the client pages its
+    tools by itself; then nothing is paged.
     """
 
     tools: int
@@ -108,11 +113,11 @@ class PagingForecast:
 
 
 def forecast_paging(read: Transcript, called: Collection[str]) -> PagingForecast:
-    """What paging would do to such a request of a session that called these tools."""
+    """Forecast paging for such a request of a session that called these tools."""
     tools, model = tools_of(read), read.fields.model
     is_the_clients = loads_tools_itself(tools)
     sent = tools if is_the_clients else page_tools(tools, 0)
-    whole, kept = (list(_each(each)) for each in (tools, sent))
+    whole, kept = (list(_each(array)) for array in (tools, sent))
     paged = tuple(before["name"] for before, after in zip(whole, kept, strict=True) if before != after)
     saved = features_of_tools(whole, model) - features_of_tools([*kept, json.loads(TOOL_JSON)], model)
     return PagingForecast(
@@ -125,20 +130,20 @@ def forecast_paging(read: Transcript, called: Collection[str]) -> PagingForecast
 
 
 def definitions(tools: bytes) -> Mapping[str, str]:
-    """The client's own definitions by name, each as JSON without markers. Built-in tools of the provider have none."""
-    found = _each(tools)
-    return {each["name"]: _definition(each).decode("utf-8") for each in found if _is_the_clients(each)}
+    """Return the client's own definitions by name, each as JSON without markers. Tools of the provider have none."""
+    values = _each(tools)
+    return {value["name"]: _definition(value).decode("utf-8") for value in values if _is_the_clients(value)}
 
 
 def tokens(definition: str) -> int:
-    """About how many tokens a definition has."""
+    """Return the approximate number of tokens of a definition."""
     return -(-len(definition.encode("utf-8")) // BYTES_PER_TOKEN)
 
 
 @attrs.frozen
 class _Tool:
-    """What a tool counts in full, what would be sent in its place, and how many bytes that saves; 0 for a tool that is
-    not to be paged. Markers do not count: clients move them.
+    """A tool's full size in bytes, its paged form, and how many bytes that saves; 0 if the tool must not be paged.
+    Markers do not count, because clients move them.
     """
 
     size: int = 0
@@ -146,7 +151,7 @@ class _Tool:
     saved: int = 0
 
 
-def _look_at(raw: bytes) -> _Tool:
+def _measure(raw: bytes) -> _Tool:
     tool = _parse(raw)
     if not _is_the_clients(tool) or not tool.keys() <= _KNOWN:
         return _Tool()
@@ -159,7 +164,7 @@ def _look_at(raw: bytes) -> _Tool:
 
 
 def _each(tools: bytes) -> Iterator[Any]:
-    """The values in a JSON array; none if it is no array."""
+    """Yield the values in a JSON array; none if it is not an array."""
     return (_parse(tools[start:end]) for start, end in json_spans.elements(tools, 0) or ())
 
 
@@ -171,7 +176,7 @@ def _parse(raw: bytes) -> Any:
 
 
 def _is_the_clients(tool: Any) -> bool:
-    """Whether it is a tool that the client runs and defines, in the form that every provider knows."""
+    """Return whether the client runs and defines this tool, in the form that every provider knows."""
     return (
         isinstance(tool, dict)
         and isinstance(tool.get("name"), str)

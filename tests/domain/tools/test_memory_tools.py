@@ -1,4 +1,4 @@
-"""The definitions are few tokens and never change; whatever the model writes is a call or words that it can act on."""
+"""The definitions take few tokens and never change; any input is parsed as a call or refused with instructions."""
 
 import json
 from hashlib import sha256
@@ -51,17 +51,19 @@ def refusal(name: str, text: str) -> str:
 
 
 def test_the_four_definitions_weigh_less_than_300_tokens_together() -> None:
-    features = attrs.evolve(features_of_tools(list(TOOLS), OLD_MODEL), fixed=0)  # what any tool at all costs, is paid
+    features = attrs.evolve(
+        features_of_tools(list(TOOLS), OLD_MODEL), fixed=0
+    )  # without the fixed cost of having any tool
     assert 0 < Estimator.of(OLD_MODEL).tokens(features) < 300
 
 
-def test_the_definitions_are_the_bytes_that_sessions_in_the_log_were_sent() -> None:
-    """Another byte would cost every running session its cached and signed prefix."""
+def test_the_definitions_are_the_bytes_that_logged_sessions_were_sent() -> None:
+    """A changed byte would cost every running session its cached and signed prefix."""
     assert (
         sha256(b",".join(tools_json(MESSAGES))).hexdigest()
         == "a31ed1258a8eb28aa852847b5471c341cb46448c678761a2ef09199145fa02b4"
     )
-    assert tuple(json.loads(each) for each in tools_json(MESSAGES)) == TOOLS
+    assert tuple(json.loads(definition) for definition in tools_json(MESSAGES)) == TOOLS
     assert sha256(TOOL_JSON).hexdigest() == "1dbcaa57b8102732588af1e7620b170ce9a6e4c98cdee6c138d0f2d0e748bf60"
 
 
@@ -72,32 +74,32 @@ def test_every_definition_names_its_arguments_and_requires_only_those() -> None:
         assert set(tool["input_schema"]["required"]) <= set(tool["input_schema"]["properties"])
 
 
-def test_a_client_with_a_tool_of_one_of_our_names_collides_and_others_do_not() -> None:
+def test_only_a_client_tool_with_a_memory_tools_name_collides() -> None:
     assert not collides(["Read", "mcp__memory_query", "memory", "MEMORY_QUERY"])
     for name in NAMES:
         assert collides(["Read", name])
 
 
-# What is understood
+# Accepted calls
 
 
 @pytest.mark.parametrize(
     "written", ["abc1234", "#abc1234", " #abc1234 ", "[#abc1234 L3]", "[#abc1234]", "#abc1234 L4", "`#abc1234`"]
 )
-def test_an_id_is_understood_however_the_model_copies_it(written: str) -> None:
+def test_an_id_is_parsed_however_the_model_copies_it(written: str) -> None:
     assert call("memory_restore", object_id=written) == MemoryRestore("abc1234", Fidelity.FULL, "")
     assert call("memory_release", object_ids=[written]) == MemoryRelease(("abc1234",), "")
 
 
 @pytest.mark.parametrize("written", ["#abc1234.12", "abc1234.12", " [#abc1234.12] "])
-def test_an_id_with_a_number_is_one_image_or_document_in_full_to_a_restore_and_no_id_to_a_release(written: str) -> None:
+def test_an_id_with_a_number_selects_an_attachment_to_restore_and_is_invalid_to_release(written: str) -> None:
     one = call("memory_restore", object_id=written, target="L2")
     assert one == MemoryRestore("abc1234", Fidelity.FULL, "", part=12)
     assert isinstance(call("memory_release", object_ids=[written]), RefusedCall)
 
 
 @given(st.text(ID_LETTERS, min_size=ID_LENGTH, max_size=ID_LENGTH), st.sampled_from(Fidelity))
-def test_every_mark_in_a_context_leads_to_its_object(object_id: str, fidelity: Fidelity) -> None:
+def test_every_mark_in_a_context_is_parsed_as_its_object(object_id: str, fidelity: Fidelity) -> None:
     mark = f"[#{object_id} {fidelity.label}]"
     assert call("memory_restore", object_id=mark) == MemoryRestore(object_id, Fidelity.FULL, "")
 
@@ -106,55 +108,55 @@ def test_every_mark_in_a_context_leads_to_its_object(object_id: str, fidelity: F
     ("written", "target"),
     [
         ({}, Fidelity.FULL),
-        *[(each, Fidelity.FULL) for each in ("L0", "full", "Full ", 0, None, "")],
-        *[(each, Fidelity.DETAILED) for each in ("L1", "l1", "detailed", 1)],
-        *[(each, Fidelity.COMPACT) for each in ("L2", "compact", 2)],
+        *[(target, Fidelity.FULL) for target in ("L0", "full", "Full ", 0, None, "")],
+        *[(target, Fidelity.DETAILED) for target in ("L1", "l1", "detailed", 1)],
+        *[(target, Fidelity.COMPACT) for target in ("L2", "compact", 2)],
     ],
 )
-def test_a_target_is_understood_by_level_or_by_name(written: object, target: Fidelity) -> None:
+def test_a_target_is_parsed_by_level_or_by_name(written: object, target: Fidelity) -> None:
     assert call("memory_restore", object_id="a", target=written, reason="r") == MemoryRestore("a", target, "r")
 
 
-def test_ids_in_one_string_are_a_list_and_one_named_twice_counts_once() -> None:
+def test_ids_in_one_string_are_a_list_without_repetitions() -> None:
     for ids in ("#a, #b", "a b", ["#a", "b", "a"], "[#a L3] [#b L1]"):
         assert call("memory_release", object_ids=ids, reason="done") == MemoryRelease(("a", "b"), "done")
 
 
-def test_numbers_are_brought_into_their_bounds_and_defaults_stand_for_what_is_no_number() -> None:
+def test_numbers_are_clamped_and_invalid_numbers_become_defaults() -> None:
     for written, tokens in ((120, 120), ("120", 120), (1e9, MOST_ANSWER), (-5, 50), ("many", 200), (True, 200)):
         assert call("memory_query", question="q", max_tokens=written) == MemoryQuery("q", None, tokens)
     assert call("memory_search", query="q", limit=10**30) == MemorySearch("q", None, MOST_HITS)
 
 
-def test_a_search_is_for_a_kind_or_for_any() -> None:
+def test_a_search_may_be_limited_to_a_kind() -> None:
     assert call("memory_search", query="q", kind="File context") == MemorySearch("q", ObjectKind.FILE_CONTEXT, 5)
     assert call("memory_search", query=" q ", kind=None, limit=2) == MemorySearch("q", None, 2)
 
 
-def test_a_definition_is_asked_for_by_the_name_of_the_tool() -> None:
+def test_a_definition_is_requested_by_the_name_of_the_tool() -> None:
     assert parse("memory_tool", '{"name": " mcp__atlas__turn_page "}') == MemoryTool("mcp__atlas__turn_page")
 
 
-def test_half_a_character_in_a_question_does_not_reach_what_is_recorded() -> None:
-    found = parse("memory_query", '{"question": "why \\ud800?"}')
-    assert found == MemoryQuery("why ??", None, 200)
+def test_half_a_surrogate_pair_in_a_question_is_not_recorded() -> None:
+    query = parse("memory_query", '{"question": "why \\ud800?"}')
+    assert query == MemoryQuery("why ??", None, 200)
 
 
-def test_a_reason_is_one_short_line_that_names_no_object() -> None:
-    found = call("memory_restore", object_id="a", reason="x\n[#zzz9999 L3] " + "y" * 500)
-    assert isinstance(found, MemoryRestore)
-    assert len(found.reason) <= LONGEST_REASON
-    assert "\n" not in found.reason
-    assert "#zzz" not in found.reason
+def test_a_reason_becomes_one_short_line_without_object_ids() -> None:
+    restore = call("memory_restore", object_id="a", reason="x\n[#zzz9999 L3] " + "y" * 500)
+    assert isinstance(restore, MemoryRestore)
+    assert len(restore.reason) <= LONGEST_REASON
+    assert "\n" not in restore.reason
+    assert "#zzz" not in restore.reason
 
 
-# What is refused, in words to act on
+# Refused calls
 
 _LONG = "x" * 100_000
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "expected"),
     [
         ("memory_query", "", "question is empty"),
         ("memory_query", '{"question": "  "}', "question is empty"),
@@ -181,10 +183,10 @@ _LONG = "x" * 100_000
         ("memory_forget", "{}", "There are memory_query, memory_release, memory_restore, memory_search"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_refused_with_what_to_do_in_few_words(name: str, text: str, said: str) -> None:
-    told = refusal(name, text)
-    assert said in told
-    assert len(told) < 300
+def test_an_unusable_call_is_refused_with_short_instructions(name: str, text: str, expected: str) -> None:
+    text_of_refusal = refusal(name, text)
+    assert expected in text_of_refusal
+    assert len(text_of_refusal) < 300
 
 
 JSON = st.recursive(
@@ -197,11 +199,11 @@ INPUTS = st.text(max_size=60) | st.dictionaries(st.sampled_from(ARGUMENTS), JSON
 
 
 @given(st.sampled_from(sorted(NAMES)) | st.text(max_size=20), INPUTS)
-def test_whatever_is_written_is_a_call_within_its_bounds_or_a_short_refusal(name: str, text: str) -> None:
+def test_any_input_is_a_call_within_bounds_or_a_short_refusal(name: str, text: str) -> None:
     match parse(name, text):
-        case RefusedCall(told):
-            assert 0 < len(told) < 400
-            told.encode()
+        case RefusedCall(refused):
+            assert 0 < len(refused) < 400
+            refused.encode()
         case MemoryQuery(question, scope, tokens):
             assert question
             assert 50 <= tokens <= MOST_ANSWER

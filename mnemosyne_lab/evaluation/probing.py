@@ -5,7 +5,6 @@ from enum import Enum
 
 import attrs
 
-from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.recall.answering import answers
 from mnemosyne.domain.recall.choosing import SearchedText
 from mnemosyne.domain.recall.retrieval import WordIndex
@@ -192,6 +191,5 @@ def _to_searched_text(item: Item, turn: int) -> SearchedText:
         id=item.id,
         parts=(TextPart(said if item.source_tool is None else Voice.RESULT, item.text, item.source_tool),),
         name=(item.source_key or "") if item.places else "",
-        failed=KINDS[item.kind].is_failure,
         old=item.superseded is not None and item.superseded <= turn,
     )

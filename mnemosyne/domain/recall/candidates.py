@@ -5,7 +5,7 @@ from heapq import nlargest
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.full_text import full_parts
-from mnemosyne.domain.objects.kinds import KINDS, keeps_prompt
+from mnemosyne.domain.objects.kinds import keeps_prompt
 from mnemosyne.domain.recall import sources
 from mnemosyne.domain.recall.choosing import SearchedText
 from mnemosyne.domain.recall.quoting import Where
@@ -51,7 +51,6 @@ def list_texts(
             id=key,
             parts=parts,
             name=sources.name_of(among[key]),
-            failed=KINDS[among[key].kind].is_failure,
             old=among[key].stale,
             seen=seen(key),
             found=[(where.start, where.end) for where in found if where.object_id == key],

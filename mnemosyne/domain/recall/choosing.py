@@ -15,15 +15,13 @@ Tokens = Callable[[str], int]
 
 @attrs.frozen(kw_only=True)
 class SearchedText:
-    """An object's text in its ``parts``. ``name`` is what it is called; ``failed`` says that something did not
-    work, ``old`` that it is out of date, ``seen`` that it stands before the model. ``found`` are the characters that a
-    search found in it.
+    """An object's text in its ``parts``. ``name`` is that of the object; ``old`` says that it is out of date, ``seen``
+    that the model sees it already. ``found`` are the characters that a search found in it.
     """
 
     id: str
     parts: tuple[TextPart, ...] = attrs.field(repr=False)
     name: str
-    failed: bool = False
     old: bool = False
     seen: bool = False
     found: Sequence[Span] = ()
@@ -58,9 +56,9 @@ class ChosenLines:
         self.spans.append((said, span))
         self._left -= self._size(said, span)
 
-    def quotes(self, *, grown: bool) -> list[tuple[Quote, int]]:
-        """What is quoted; ``grown`` with what stands around it, in the room that is left."""
-        for number in range(len(self.spans) if grown else 0):
+    def quotes(self) -> list[tuple[Quote, int]]:
+        """What is quoted, with the lines around it as far as there is room."""
+        for number in range(len(self.spans)):
             self._grow(number, self._left // (len(self.spans) - number))
         self.spans.sort(key=lambda each: each[0].seen)
         return [(quote(said.id, said.text, *span), self._size(said, span)) for said, span in self.spans]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.recall.answering import MOST_OF_SEVERAL, MOST_TOGETHER, answers
+from mnemosyne.domain.recall.answering import MOST_QUOTES, MOST_TOGETHER, answers
 from mnemosyne.domain.recall.choosing import SearchedText
 from mnemosyne.domain.recall.lines import LONGEST_UNIT, MOST_READ, units
 from mnemosyne.domain.text.parts import TextPart, Voice
@@ -91,22 +91,6 @@ def test_the_current_version_is_quoted_and_not_the_same_line_of_an_older_one_aga
     assert {quote.object_id for quote, _ in answers("where is ConnectionPool?", [POOL, same], 60, size)} == {"pool"}
 
 
-def test_a_line_that_only_asks_the_same_comes_after_one_that_says_it() -> None:
-    asked = remembered(
-        id="q", name="", text="How many connections does the pool hold?\nThe pool holds 20 connections.\n"
-    )
-    assert told("how many connections does the pool hold?", [asked], 10)[0].startswith("The pool holds 20")
-
-
-def test_a_question_of_the_past_that_is_asked_in_the_same_words_settles_nothing() -> None:
-    """What frames a question stands nowhere but in such questions, so it counts most of all words that are asked."""
-    frame = "As we decided earlier, what is the {} of the {}? Name the object that says so."
-    asked = remembered(id="q", name="", text=frame.format("payload format", "webhook sender"))
-    names = ("tokenizer of the index", "password hash of the login service", "lockout rule of the login service")
-    said = [remembered(id=f"s{each[:1]}", name="", text=f"I'll go with plan B for the {each}.") for each in names]
-    assert "password hash" in told(frame.format("password hash", "login service"), [asked, *said], 40)[0]
-
-
 @pytest.mark.parametrize("most", [20, 50, 200])
 def test_a_line_that_is_too_long_is_cut_and_nothing_grows_beyond_the_room(most: int) -> None:
     text = "PASSWORDS = [" + "'one-more-entry'," * 500 + "]"
@@ -154,98 +138,6 @@ FAILED = ran(
 )
 
 
-def test_of_several_commands_in_one_object_the_one_that_is_asked_about_is_quoted() -> None:
-    (first, *_) = told("why did make test fail?", [ran("other", ("make lint", "error: unused import")), FAILED])
-    assert "expected 20, got 25" in first
-    assert told("what did make lint say last?", [FAILED], 8)[0].startswith("all good")
-
-
-def test_a_longer_command_is_not_taken_for_the_one_that_is_named() -> None:
-    longer = ran("longer", ("make test && make lint", "main.py:3:1: unused import"))
-    quotes = answers("why did `make test` fail?", [longer, FAILED], 30, size)
-    assert quotes[0][0].object_id == "f"
-
-
-def test_the_first_complaint_of_a_compiler_comes_before_those_that_follow_from_it() -> None:
-    built = ran(
-        "b", ("go build", "a.go:3:1: undefined: Pool\nb.go:9:2: undefined: Pool.Get\nc.go:7:2: undefined: Pool.Put")
-    )
-    assert told("why did go build fail?", [built], 8) == ["a.go:3:1: undefined: Pool"]
-
-
-def test_where_another_run_may_be_meant_each_has_its_say() -> None:
-    runs = [
-        ran(f"r{n}", ("make test", f"x.py:{n}:1: error {n}\nx.py:{n}:2: error {n}{n}"), failed=True) for n in range(3)
-    ]
-    quotes = answers("why did make test fail?", runs, 200, size)
-    assert [quote.object_id for quote, _ in quotes][:3] == ["r0", "r1", "r2"]
-
-
-def test_a_list_is_told_by_its_open_steps_without_what_they_say_twice() -> None:
-    steps = ", ".join(
-        f'{{"activeForm": "Doing the thing {n}", "content": "Do the thing {n}", "status": "pending"}}' for n in range(8)
-    )
-    todos = SearchedText(
-        id="t", name="Todo list: 0 of 8 steps done", parts=(TextPart(Voice.CALL, f"todos: [{steps}]", "Todo"),)
-    )
-    said = " ".join(told("which steps are open?", [todos], 160))
-    assert all(f"Do the thing {n}" in said for n in range(8))
-    assert "Doing" not in said
-
-
-def test_a_section_is_told_from_its_heading_on() -> None:
-    page = remembered(
-        id="p",
-        name="Read guide.md",
-        text="A section is short.\n\n## Parser\n\nIt reads.\n\n## The pool\n\nIt holds 20 connections.\n",
-    )
-    assert "## The pool\n\nIt holds 20" in told("what does the section The pool say first?", [page], 30)[0]
-
-
-DIFF = ran(
-    "d",
-    (
-        "git diff main",
-        "diff --git a/src/pool.py b/src/pool.py\n+++ b/src/pool.py\n+limit = 20  # of the server\n"
-        "diff --git a/src/server.py b/src/server.py\n+++ b/src/server.py\n+# a comment\n+def start(port):\n",
-    ),
-)
-
-
-def test_what_a_diff_adds_to_a_file_is_told_of_that_file() -> None:
-    """Though another file's line holds more of what is asked, and a definition before what stands around it."""
-    assert told("git diff main: what does the diff add to server.py?", [DIFF], 5)[0] == "+def start(port):"
-    assert told("git diff main: what does the diff add to pool.py?", [DIFF], 9)[0].startswith("+limit = 20")
-
-
-def test_the_files_of_a_diff_are_told_by_the_lines_that_name_them_once() -> None:
-    assert told("git diff main: which files are changed?", [DIFF], 10) == ["+++ b/src/server.py", "+++ b/src/pool.py"]
-
-
-def test_what_names_the_place_does_not_say_what_is_asked() -> None:
-    """The command asks for a decision; the question, for a definition."""
-    found = ran("r", ("cat approach we decided", "We decided on pools.\ndef acquire(self, timeout):"))
-    assert told("cat approach we decided: what does acquire take?", [found], 7)[0] == "def acquire(self, timeout):"
-
-
-def test_a_command_that_was_cut_off_is_known_by_its_beginning() -> None:
-    run = ran("r", ("make check && ./scripts/run_importers_twice.sh", "ERROR: no such table\n"))
-    assert told("make check && ./scripts/run_impo failed: why?", [run], 9) == ["ERROR: no such table"]
-    assert told("make check && ./scripts/run_pools failed: why?", [run], 9) == []
-
-
-def test_what_the_user_asked_for_is_told_in_the_users_words() -> None:
-    talk = SearchedText(
-        id="t",
-        name="",
-        parts=(
-            TextPart(Voice.ASSISTANT, "The header parser is done."),
-            TextPart(Voice.USER, "Mend the header parser first."),
-        ),
-    )
-    assert told("what did the user ask about the header parser?", [talk], 8)[0] == "Mend the header parser first."
-
-
 def test_what_the_question_says_itself_is_no_answer() -> None:
     call = ran("c", ("grep -rn max_connections src", "src/pool.py:5:max_connections = 20"))
     question = "grep -rn max_connections src: what is the value?"
@@ -269,7 +161,7 @@ def test_every_quote_is_the_bytes_that_it_names_and_all_fit_the_room(
     said = [remembered(id=str(n), name=text[:20], text=text) for n, text in enumerate(clean)]
     quotes = answers(question, said, most, size, 0.0)
     assert sum(tokens for _, tokens in quotes) <= most
-    assert len(quotes) <= MOST_OF_SEVERAL
+    assert len(quotes) <= MOST_QUOTES
     places: dict[str, list[tuple[int, int]]] = {}
     for quote, tokens in quotes:
         assert clean[int(quote.object_id)].encode()[quote.start : quote.end].decode() == quote.text

@@ -11,13 +11,13 @@ def text(object_id: str, said: str) -> SearchedText:
 PAGE = text("page", "one\ntwo\n# three\nfour\nfive\n")
 
 
-def chosen(most: int, *lines: str, said: SearchedText = PAGE, grown: bool = True) -> list[str]:
+def chosen(most: int, *lines: str, said: SearchedText = PAGE) -> list[str]:
     """What is quoted where lines are taken and there is room for so many characters."""
     found = ChosenLines(most, len)
     for line in lines:
         start = said.text.index(line)
         found.take(said, (start, start + len(line)))
-    return [quote.text for quote, _ in found.quotes(grown=grown)]
+    return [quote.text for quote, _ in found.quotes()]
 
 
 def test_what_stands_around_a_line_comes_with_it_as_far_as_there_is_room() -> None:
@@ -37,12 +37,12 @@ def test_headings_bring_their_first_line_before_others_take_the_room() -> None:
 
 def test_numbers_of_lines_below_a_heading_say_nothing() -> None:
     page = text("page", "1\t# one\n2\t\n3\tThe first.\n")
-    assert chosen(1_000, "1\t# one", said=page, grown=False) == ["1\t# one\n2\t\n3\tThe first."]
-    assert chosen(len("1\t# one\n2"), "1\t# one", said=page, grown=False) == ["1\t# one"]
+    assert chosen(1_000, "1\t# one", said=page) == ["1\t# one\n2\t\n3\tThe first."]
+    assert chosen(len("1\t# one\n2"), "1\t# one", said=page) == ["1\t# one\n2"]
 
 
-def test_a_list_is_not_grown_and_neighbours_are_one_quote() -> None:
-    assert chosen(1_000, "one", "two", "five", grown=False) == ["one\ntwo", "five"]
+def test_neighbours_are_one_quote() -> None:
+    assert chosen(len("one\ntwo") + len("five"), "one", "two", "five") == ["one\ntwo", "five"]
 
 
 def test_a_line_is_cut_where_there_is_no_room_and_left_where_that_says_nothing() -> None:
@@ -56,4 +56,4 @@ def test_the_same_line_of_another_object_is_not_quoted_again() -> None:
     found = ChosenLines(100, len)
     for object_id in ("new", "old"):
         found.take(text(object_id, "port: 8443"), (0, 10))
-    assert [quote.object_id for quote, _ in found.quotes(grown=True)] == ["new"]
+    assert [quote.object_id for quote, _ in found.quotes()] == ["new"]

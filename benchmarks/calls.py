@@ -16,6 +16,7 @@ from benchmarks.harness import Group, Part, Row, Server, single
 from benchmarks.history import QUICK_KIND, SYNTHETIC_KIND, History, history
 from benchmarks.load import CLAUDE_CODE, SESSION_HEADER
 from benchmarks.replies import reply_of
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.messages import (
     ArrivedRequest,
     Begin,
@@ -26,7 +27,6 @@ from mnemosyne.actors.messages import (
     RoundEnd,
     UpstreamPlan,
 )
-from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
@@ -78,7 +78,7 @@ async def _play(played: Played, whole: History, first: int, count: int) -> Playe
         contents=log,
         journal=log,
         new_salt=lambda: bytes(16),
-        outside=Outside(patience=PATIENT),
+        outside=ActorServices(patience=PATIENT),
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(actor.run)
@@ -102,7 +102,7 @@ async def _turn(played: Played, actor: SessionActor, whole: History, turn: int, 
         plan = await actor.mailbox.post(Prepare(request=request)).wait()
         assert isinstance(plan, UpstreamPlan)
         assert plan.proposal is not None, "it is managed from its first turn"
-        begin, last = Begin(request=request, leaving=plan.proposal), RoundEnd(reply=reply, request=raw)
+        begin, last = Begin(request=request, outgoing=plan.proposal), RoundEnd(reply=reply, request=raw)
     begun = await actor.mailbox.post(begin).wait()
     assert isinstance(begun, Begun)
     finish = Finish(at=at + 1, address=begun.address, status=200, reply=reply, correlation_id=f"{turn}", last=last)

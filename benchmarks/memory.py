@@ -58,9 +58,9 @@ class _Timed(SessionActor):
 
     seconds = 0.0
 
-    async def _do_owed(self) -> None:
+    async def _do_deferred_work(self) -> None:
         start = time.perf_counter()
-        await super()._do_owed()
+        await super()._do_deferred_work()
         self.seconds += time.perf_counter() - start
 
 

@@ -9,12 +9,12 @@ Value = TypeVar("Value")
 
 
 class Lru(Generic[Key, Value]):
-    """At most so many values by key, or values of at most so much by ``weigh``, and always the newest. The one that
+    """At most so many values by key, or values of at most so much by ``weight``, and always the newest. The one that
     was put or had longest ago goes first.
     """
 
-    def __init__(self, most: int, weigh: Callable[[Value], int] = lambda _: 1) -> None:
-        self._most, self._weigh = most, weigh
+    def __init__(self, most: int, weight: Callable[[Value], int] = lambda _: 1) -> None:
+        self._most, self._weigh = most, weight
         self._weight = 0
         self._held: OrderedDict[Key, Value] = OrderedDict()
 

@@ -175,6 +175,6 @@ def release_frames(error: E) -> E:
     return error
 
 
-def make_anew(error: E) -> E:
+def copy_error(error: E) -> E:
     """Another one that says the same, to be raised: a shared error would gather the frames of all who raise it."""
     return type(error)(*error.args)

@@ -39,7 +39,7 @@ def test_a_key_has_the_value_that_was_put_last() -> None:
 def test_what_is_held_weighs_no_more_than_allowed_or_is_the_newest_alone(
     most: int, steps: list[tuple[int, int]]
 ) -> None:
-    held: Lru[int, int] = Lru(most, weigh=lambda weight: weight)
+    held: Lru[int, int] = Lru(most, weight=lambda weight: weight)
     for key, weight in steps:
         held.put(key, weight)
         assert held.values()[-1] == weight
@@ -53,7 +53,7 @@ def test_what_is_held_weighs_no_more_than_allowed_or_is_the_newest_alone(
 
 
 def test_nothing_that_would_fit_is_let_go_of() -> None:
-    held: Lru[str, int] = Lru(10, weigh=lambda weight: weight)
+    held: Lru[str, int] = Lru(10, weight=lambda weight: weight)
     held.put("a", 9)
     held.put("a", 4)
     held.put("b", 6)

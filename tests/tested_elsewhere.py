@@ -29,7 +29,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "adapters/postgres/test_golden_events.py": (
         "events are data: what matters is that each is stored and read as it always was",
-        "domain/objects/events domain/session/events domain/session/ground_events domain/session/retired"
+        "domain/objects/events domain/session/events domain/session/input_events domain/session/retired"
         " domain/session/ledger_events domain/session/round_events",
     ),
     "domain/session/test_decide.py": (
@@ -38,7 +38,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_archive.py": (
         "that what lies in a file is read as before shows in commands, which read it from a real database",
-        "services/archiving adapters/postgres/archive_files adapters/postgres/shelf",
+        "services/archiving adapters/postgres/archive_files adapters/postgres/archived_contents",
     ),
     "adapters/postgres/test_journal.py": ("a batch shows in what becomes of its appends", "adapters/postgres/batches"),
     "adapters/postgres/test_event_log.py": (
@@ -66,7 +66,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "actors/epochs",
     ),
     "services/test_verifying.py": ("a proof is a proof of what is stored", "domain/history/verification"),
-    "domain/knowledge/test_book.py": (
+    "domain/knowledge/test_knowledge_store.py": (
         "events are data: what matters is that each is stored and read as it always was",
         "domain/knowledge/events domain/knowledge/kinds",
     ),
@@ -83,7 +83,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_sessions.py": ("a session is listed with its branches", "cli/branches"),
     "cli/test_ask.py": ("what is put together shows in what the command prints", "app/asking"),
-    "http/test_knowledge_told.py": ("what sessions are told and give shows in what goes upstream", "actors/librarian"),
+    "http/test_knowledge_told.py": (
+        "what sessions get and give shows upstream",
+        "actors/knowledge_source",
+    ),
     "cli/test_mcp.py": (
         "tools are what an agent's own client makes of them, against a real log",
         "adapters/mcp_sdk app/agent_tools app/mcp",
@@ -127,7 +130,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "http/inspector/test_pages.py": (
         "a page is its view, its template and who may see it, together",
         "http/inspector/object_pages http/inspector/search_pages http/inspector/server_pages"
-        " http/inspector/session_pages http/inspector/what_if_pages http/inspector/decisions http/inspector/holdings",
+        " http/inspector/session_pages http/inspector/what_if_pages http/inspector/decisions"
+        " http/inspector/page_context",
     ),
     "http/inspector/test_session_report.py": (
         "a file has its looks inside",

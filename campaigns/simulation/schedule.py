@@ -19,7 +19,7 @@ import pytest
 import trio
 import trio._core._run as scheduler
 
-from mnemosyne.actors import beside, epochs
+from mnemosyne.actors import epochs, threads
 
 Made = TypeVar("Made")
 
@@ -35,7 +35,7 @@ THREAD_SECONDS = (0.0, 0.0, 0.001, 0.02, 0.4)
 LOOKS = 1_000
 """How often trio's own socket is looked at, where nothing else can wake anybody."""
 
-LARGE = (1_000, 8_000, beside.LARGE)
+LARGE = (1_000, 8_000, threads.LARGE)
 """From how many bytes on threads are used."""
 
 
@@ -147,7 +147,7 @@ def _seeded(chance: random.Random) -> Iterator[None]:
         patch.setattr(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
         patch.setattr(trio.to_thread, "run_sync", _threads_of(random.Random(chance.random())))
         large = chance.choice(LARGE)
-        patch.setattr(beside, "LARGE", large)
+        patch.setattr(threads, "LARGE", large)
         patch.setattr(epochs, "LARGE", large)
         scheduler._r.seed(chance.random())
         gc.disable()  # what is left of a generator is closed when it is collected, and that is a step

@@ -130,7 +130,7 @@ class SimulatedServer:
             return set()
         waiting = {ticket.prepared.stream for ticket in self.process.journal._pending}
         registry = self.process.registry
-        return waiting | set(registry.tellings._of) | set(registry._gaps)
+        return waiting | set(registry.reports._of) | set(registry._gaps)
 
     def connect(self, method: str, target: str, headers: Pairs, body: bytes) -> ClientWire | None:
         """A client's request; None if the connection is refused."""
@@ -168,7 +168,7 @@ class SimulatedServer:
             return f"{self.progress.running} relays run"
         if journal.waiting.appends:
             return f"{journal.waiting.appends} appends wait, and the database is there"
-        if registry.tellings._of:
+        if registry.reports._of:
             return "turns have still something to tell"
         full = [each.actor.mailbox.waiting for each in registry._awake.values() if each.actor.mailbox.waiting]
         return f"{len(full)} mailboxes are not empty" if full else None

@@ -35,8 +35,8 @@ PLACES: Mapping[str, str] = {
     "a round is over": "mnemosyne.actors.session:SessionActor._round_over",
     "the next round is recorded": "mnemosyne.actors.session:SessionActor._next_round",
     "a turn ends": "mnemosyne.actors.session:SessionActor._finish",
-    "a turn is accounted": "mnemosyne.actors.owed:OwedWork._account",
-    "a turn is remembered": "mnemosyne.actors.owed:OwedWork._remember",
+    "a turn is accounted": "mnemosyne.actors.deferred_work:DeferredWork._account",
+    "a turn is remembered": "mnemosyne.actors.deferred_work:DeferredWork._remember",
     "a summary is recorded": "mnemosyne.actors.session:SessionActor._summarize",
 }
 """What happens in a server, and where."""

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.actors.beside import read_beside
+from mnemosyne.actors.threads import read_in_thread
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import ContentStore, StreamReader
@@ -77,7 +77,7 @@ class Bodies:
             await self._read_last(branch, raw)
 
     async def _read_last(self, branch: Branch, raw: bytes) -> Transcript:
-        return self.hold(branch, (await read_beside(raw, lane=branch.lane, known=self.known)).transcript)
+        return self.hold(branch, (await read_in_thread(raw, lane=branch.lane, known=self.known)).transcript)
 
     async def find_last(self, branch: Branch) -> Transcript | None:
         """The last body of a branch; None where it cannot be had, and then a request is stored from nothing."""
@@ -107,7 +107,7 @@ class Bodies:
         reads: dict[int, Transcript] = {}
         for version, body in bodies.items():
             raw = recipe.assemble(body.pieces, found.__getitem__)
-            reads[version] = (await read_beside(raw, lane=lane, known=self.known)).transcript
+            reads[version] = (await read_in_thread(raw, lane=lane, known=self.known)).transcript
         return reads
 
     async def assemble(self, body: Recipe) -> bytes:
@@ -262,7 +262,7 @@ class Histories:
         if held is not None:
             return held
         raw = await self._bodies.assemble(branch.wire.body)
-        read = (await read_beside(raw, lane=branch.lane, most=transcript.ANY_NUMBER)).transcript
+        read = (await read_in_thread(raw, lane=branch.lane, most=transcript.ANY_NUMBER)).transcript
         sent = attrs.evolve(read, recipe=branch.wire.body)
         reach = branch.wire.ends[-1] if branch.wire.ends else 0
         messages = tuple(upstream_history.bare(sent, number) for number in range(len(sent.messages))[: reach + 1])

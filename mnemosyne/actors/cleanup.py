@@ -100,7 +100,7 @@ class CleanupTexts:
         self._seen: dict[str, set[Address]] = {}
         """The rounds of each branch's last turn that were looked at, each with its number for a turn's."""
 
-    async def obey(self, append: Append) -> bool:
+    async def apply_tags(self, append: Append) -> bool:
         """Look at the texts of replies that nobody looked at; whether any became a rendition, recorded by ``append``.
         They are no more than suggestions: what cannot stand for its object is summarized by a helper like any other.
         """
@@ -140,16 +140,16 @@ class CleanupTexts:
     async def _summarize(self, each: MemoryObject, summary: cleanup_tags.TagSummary, at: int, append: Append) -> bool:
         """Make the text a rendition of its object, the fullest that it lacks, if it may be one."""
         known, bodies = self._loaded.state.memory, self._loaded.bodies
-        owed = work.missing_of(each, known)
+        deferred = work.missing_of(each, known)
         given = sha256(summary.text.encode()).digest() in {rendition.text for rendition in each.renditions.values()}
-        if owed is None or owed.size > LARGEST or given:
+        if deferred is None or deferred.size > LARGEST or given:
             return False
-        content = await bodies.read_stored(owed.content)
-        detailed = None if owed.detailed is None else (await bodies.content(owed.detailed)).decode()
-        written = await trio.to_thread.run_sync(_check, summary, owed, content, detailed, abandon_on_cancel=True)
+        content = await bodies.read_stored(deferred.content)
+        detailed = None if deferred.detailed is None else (await bodies.content(deferred.detailed)).decode()
+        written = await trio.to_thread.run_sync(_check, summary, deferred, content, detailed, abandon_on_cancel=True)
         if written is None:
             return False
-        command, data = written.command(owed, at), written.text.encode()
+        command, data = written.command(deferred, at), written.text.encode()
         events = objects.decide(command, self._loaded.state.memory)
         if events:
             contents = () if command.text in bodies.known else ((command.text, data),)
@@ -158,16 +158,16 @@ class CleanupTexts:
 
 
 def _check(
-    summary: cleanup_tags.TagSummary, owed: work.OwedSummary, content: bytes, detailed: str | None
+    summary: cleanup_tags.TagSummary, deferred: work.DeferredSummary, content: bytes, detailed: str | None
 ) -> Written | None:
     """The rendition that the text makes; None if it must not be one."""
     full = full_text(content)
     candidate = ProposedRendition(summary.text, Declared(dropped=summary.dropped))
-    if isinstance(accept(request_of(owed, full), candidate), Rejected):
+    if isinstance(accept(request_of(deferred, full), candidate), Rejected):
         # Not the reason: it may quote what somebody's file says.
-        log.info("a text for object %s in a cleanup tag cannot stand for it", owed.object)
+        log.info("a text for object %s in a cleanup tag cannot stand for it", deferred.object)
         return None
-    return measure_losses(owed, full, detailed, candidate, helper=HELPER, nanodollars=0)
+    return measure_losses(deferred, full, detailed, candidate, helper=HELPER, nanodollars=0)
 
 
 _NAME = b"memory_cleanup"

@@ -8,7 +8,7 @@ import trio
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.helper_calls import HelperCalls
 from mnemosyne.domain.recall.composing import ComposedAnswer, HelperQuestion, prompt_for, read_answer
-from mnemosyne.domain.session.grounds import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.domain.summaries.helper_model import HelperModel
 from mnemosyne.errors import LogFailed, MnemosyneError
 
@@ -28,7 +28,7 @@ class WaitingQuestions(Protocol):
         """Wait for a question, and take it: its number, and what is asked."""
         ...
 
-    async def tell_answer(self, number: int, answer: HelperAnswer | None) -> bool:
+    async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
         """Hand over what became of it; whether what it cost will be on record."""
         ...
 
@@ -54,7 +54,7 @@ class Composer:
             answer = await self._compose_safely(question)
             told = False
             try:
-                told = await questions.tell_answer(number, answer)
+                told = await questions.deliver_answer(number, answer)
             except MnemosyneError as error:
                 log.info("an answer of the helper could not be handed over: %s", error)
             finally:

@@ -12,15 +12,15 @@ from typing import TypeVar
 import attrs
 import trio
 
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.actors.outside import Outside
 from mnemosyne.domain.session.decide import NoteFilled
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.ground_events import Awaited
+from mnemosyne.domain.session.input_events import Awaited
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs, rereads
 from mnemosyne.domain.window.epochs import Decision, Forms, Rewritten
-from mnemosyne.domain.window.planning import Stay
+from mnemosyne.domain.window.planning import NoRewrite
 from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.errors import ContentForgotten, LogFailed
@@ -36,7 +36,7 @@ LARGE = 1 << 18
 class Epochs:
     """The epochs of one session."""
 
-    def __init__(self, bodies: Bodies, outside: Outside) -> None:
+    def __init__(self, bodies: Bodies, outside: ActorServices) -> None:
         self._outside = outside
         self._bodies = bodies
         self._sizes = Sizes()
@@ -50,7 +50,7 @@ class Epochs:
             if situation is None:
                 return None, None
             planned = epochs.decide_epoch(asked, session, situation, self._sizes)
-            if isinstance(planned, Stay):
+            if isinstance(planned, NoRewrite):
                 return None, epochs.note_filled(asked, situation, planned.reason)
             rewritten = await self._rewrite(planned, asked, session)
             freed = rewritten.freed if rewritten is not None else 0
@@ -71,7 +71,7 @@ class Epochs:
                 return None
             situation = attrs.evolve(situation, prompt=max(situation.prompt, tokens))
             planned = epochs.decide_epoch(asked, session, situation, self._sizes)
-            rewritten = None if isinstance(planned, Stay) else await self._rewrite(planned, asked, session)
+            rewritten = None if isinstance(planned, NoRewrite) else await self._rewrite(planned, asked, session)
             if rewritten is None or situation.prompt - rewritten.freed > situation.limit:
                 return None
             return rewritten, epochs.note_filled(asked, situation, epochs.REST_STAYS, rewritten.freed)

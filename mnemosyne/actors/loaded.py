@@ -8,10 +8,10 @@ from itertools import takewhile
 
 import attrs
 
-from mnemosyne.actors.beside import is_much, make_beside
 from mnemosyne.actors.bodies import Bodies, Histories, Replies
-from mnemosyne.actors.callers import KnownCallers
+from mnemosyne.actors.known_credentials import KnownCredentials
 from mnemosyne.actors.messages import ArrivedRequest, Identity, Recognized
+from mnemosyne.actors.threads import is_much, run_in_thread
 from mnemosyne.domain.history import loading, time_travel
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.ports import ContentStore, Recorded, StreamReader
@@ -41,18 +41,18 @@ class Loaded:
         contents: ContentStore,
         event_log: StreamReader[Event],
         new_salt: Callable[[], bytes],
-        callers: KnownCallers | None = None,
+        callers: KnownCredentials | None = None,
     ) -> None:
         self.state = Session()
         self.bodies = Bodies(identity.stream, contents, event_log)
         self.histories = Histories(self.bodies)
         self.identity = identity
         self._new_salt = new_salt
-        self._callers = callers or KnownCallers()
+        self._callers = callers or KnownCredentials()
         self._replies = Replies(self.bodies)
         self._seen_from = self.state
         self._foreseen: tuple[Event, ...] = ()
-        """The events that ``foresee`` applied last, from that state on."""
+        """The events that ``preview`` applied last, from that state on."""
         self._foreseen_states = [(0, self.state)]
         """How many of those events were applied, and the state after them: one for each call, not one for each event,
         since a turn may create thousands of objects and every state holds a table of all of them."""
@@ -79,15 +79,15 @@ class Loaded:
         other = copy(self)
         other.bodies = self.bodies.apart()
         other.histories, other._replies = Histories(other.bodies), Replies(other.bodies)
-        other._forget_foreseen()
+        other._drop_pending()
         return other
 
-    def foresee(self, events: Sequence[Event]) -> Session:
+    def preview(self, events: Sequence[Event]) -> Session:
         """The state that events will lead to, which are decided and not yet noted. What is noted in the end is not
         evolved once more.
         """
         if self._seen_from is not self.state:
-            self._forget_foreseen()
+            self._drop_pending()
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(events, self._foreseen, strict=False)))
         states = [kept for kept in self._foreseen_states if kept[0] <= shared]
         count, state = states[-1]
@@ -96,7 +96,7 @@ class Loaded:
         self._foreseen, self._foreseen_states = tuple(events), [*states, (len(events), state)]
         return state
 
-    def _forget_foreseen(self) -> None:
+    def _drop_pending(self) -> None:
         self._seen_from, self._foreseen, self._foreseen_states = self.state, (), [(0, self.state)]
 
     def note(self, event: Event) -> None:
@@ -107,8 +107,8 @@ class Loaded:
     async def note_all(self, events: Sequence[Event]) -> None:
         """Let events change the state; many of them at once, and beside the loop."""
         is_long = len(events) >= MANY or _count_places(self.state, events) >= MANY_PLACES
-        self.state = await make_beside(lambda: self.foresee(events), in_thread=is_long)
-        self._forget_foreseen()
+        self.state = await run_in_thread(lambda: self.preview(events), in_thread=is_long)
+        self._drop_pending()
         for event in events:
             self._learn(event)
 
@@ -148,7 +148,7 @@ class Loaded:
                 found = alone.without(known)
             return found, request.caller(found.transcript)
 
-        reading, caller = await make_beside(read, in_thread=is_much(request.raw, previous))
+        reading, caller = await run_in_thread(read, in_thread=is_much(request.raw, previous))
         chains = self._chains(reading.transcript, base, previous)
         return await self._command(request, heard, caller, reading, chains, base, gap), reading
 

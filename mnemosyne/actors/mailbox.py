@@ -9,7 +9,7 @@ from typing import Generic, TypeVar, cast
 import attrs
 import trio
 
-from mnemosyne.errors import ActorStopped, make_anew, release_frames
+from mnemosyne.errors import ActorStopped, copy_error, release_frames
 
 Message = TypeVar("Message")
 Answer = TypeVar("Answer")
@@ -40,7 +40,7 @@ class Ask(Generic[Message, Answer]):
         """The answer, once it is there."""
         await self._answered.wait()
         if self._error is not None:
-            raise make_anew(self._error)
+            raise copy_error(self._error)
         return cast("Answer", self._answer)
 
 

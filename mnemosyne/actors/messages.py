@@ -13,15 +13,15 @@ import attrs
 import trio
 
 from mnemosyne import credentials
-from mnemosyne.actors.beside import ReadAlone
+from mnemosyne.actors.managed_turn import ManagedTurn
 from mnemosyne.actors.owners import OWNER, MemoryClient
-from mnemosyne.actors.under_way import TurnUnderWay
+from mnemosyne.actors.threads import ReadAlone
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
-from mnemosyne.domain.session.grounds import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire.dialect import Dialect
@@ -88,14 +88,14 @@ Contents = tuple[tuple[bytes, bytes], ...]
 
 
 @attrs.frozen
-class AsItCame:
+class Passthrough:
     """The client's own bytes; ``late`` says that its session did not answer in time what else might go."""
 
     late: bool = False
 
 
 @attrs.frozen
-class NothingLeft:
+class NothingSent:
     """Nothing: whoever asked went away before. So nothing is decided about what its conversation sends."""
 
 
@@ -116,7 +116,7 @@ class Proposal:
     version: int
     mode: Mode
     body: bytes = attrs.field(repr=False)
-    turn: TurnUnderWay = attrs.field(repr=False)
+    turn: ManagedTurn = attrs.field(repr=False)
     attempt: int
 
 
@@ -129,7 +129,7 @@ class Continuation:
     body: bytes = attrs.field(repr=False)
 
 
-Leaving = AsItCame | NothingLeft | Fallback | Proposal | Continuation
+Leaving = Passthrough | NothingSent | Fallback | Proposal | Continuation
 
 
 # Questions and commands
@@ -156,7 +156,7 @@ class Begin:
     """
 
     request: ArrivedRequest
-    leaving: Leaving = attrs.field(factory=AsItCame)
+    outgoing: Leaving = attrs.field(factory=Passthrough)
     gap: Gap | None = None
 
 

@@ -10,7 +10,7 @@ import trio
 
 from mnemosyne.actors.patience import Patience
 from mnemosyne.domain.recall.composing import HelperQuestion
-from mnemosyne.domain.session.grounds import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import HelperAnswer
 
 
 @attrs.define(eq=False)

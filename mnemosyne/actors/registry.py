@@ -7,22 +7,22 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.callers import KnownCallers
-from mnemosyne.actors.librarian import Librarian
+from mnemosyne.actors.actor_services import ActorServices, SelectKnowledge
+from mnemosyne.actors.knowledge_source import KnowledgeSource
+from mnemosyne.actors.known_credentials import KnownCredentials
 from mnemosyne.actors.mailbox import Ask
 from mnemosyne.actors.messages import Answer, ArrivedRequest, Identity, Message, Proposal
-from mnemosyne.actors.outside import Outside, Recollect
 from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.actors.pending_reports import PendingReports
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.summary_queue import SummaryQueue
-from mnemosyne.actors.tellings import Tellings
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session.decide import Gap
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.directory import lane_modes
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.rounds import SETTINGS
 from mnemosyne.errors import ActorStopped, LogUnavailable
@@ -41,7 +41,7 @@ SWEEP_SECONDS = 15
 
 
 @attrs.define
-class _Awake:
+class _LoadedActor:
     actor: SessionActor
     last_used: float
     as_it_came: set[str] = attrs.field(factory=set)
@@ -65,7 +65,7 @@ class SessionRegistry:
         settings: ServerSettings = SETTINGS,
         patience: Patience = USUAL,
         questions: HelperQuestions | None = None,
-        librarian: Librarian | None = None,
+        knowledge_source: KnowledgeSource | None = None,
     ) -> None:
         self._nursery = nursery
         self._event_log = event_log
@@ -73,22 +73,22 @@ class SessionRegistry:
         self._journal = journal
         self._new_salt = new_salt
         self._index = index
-        self._librarian = librarian
+        self._librarian = knowledge_source
         self.settings = settings
         self.patience = patience
         self.questions = questions
         """What turns ask a helper model; None where there is none."""
         self.summaries = SummaryQueue() if questions is not None else None
         """The summaries that sessions want from a helper model; None where there is none."""
-        self.callers = KnownCallers()
+        self.callers = KnownCredentials()
         """Who has spoken in which branch."""
         self.retired = 0
         """How many actors were let go of, because nobody asked them any more."""
-        self._awake: dict[UUID, _Awake] = {}
+        self._awake: dict[UUID, _LoadedActor] = {}
         self._gaps: dict[UUID, Gap] = {}
         self.turns_lost = 0
         """How many turns went through that are not recorded, or not whole."""
-        self.tellings = Tellings()
+        self.reports = PendingReports()
         """What turns have still to tell."""
 
     @property
@@ -160,13 +160,13 @@ class SessionRegistry:
         is not waited for.
         """
         awake = self._awake.get(stream)
-        if awake is None or self.tellings.find_missed(stream, awake.actor):
+        if awake is None or self.reports.find_unseen(stream, awake.actor):
             return None
         return await awake.actor.going_on(request)
 
     async def catch_up(self, stream: UUID) -> None:
         """Wait until a session's actor, or the log, was told what an actor before it knew."""
-        while missing := self.tellings.find_missed(stream, self._actor_of(stream)):
+        while missing := self.reports.find_unseen(stream, self._actor_of(stream)):
             await missing[0].change()
 
     def _actor_of(self, stream: UUID) -> SessionActor | None:
@@ -180,7 +180,7 @@ class SessionRegistry:
             return False
         return lane in (lane_modes(awake.actor.state) if awake.actor.loaded else awake.as_it_came)
 
-    async def note_as_it_came(self, stream: UUID, request: ArrivedRequest) -> None:
+    async def note_passthrough(self, stream: UUID, request: ArrivedRequest) -> None:
         """A request leaves as it came, which a session's actor is told, and may not hear yet."""
         awake = self._awake.get(stream)
         if awake is not None and not awake.actor.loaded:
@@ -224,7 +224,7 @@ class SessionRegistry:
             self.discard(stream, awake.actor)
             self.retired += 1
 
-    def _find_idle(self, now: float) -> Iterator[tuple[UUID, _Awake]]:
+    def _find_idle(self, now: float) -> Iterator[tuple[UUID, _LoadedActor]]:
         """Those that nobody has asked for long, and while too much is held, those that nobody has asked for longest."""
         held = sum(awake.actor.bytes_held for awake in self._awake.values())
         for stream, awake in sorted(self._awake.items(), key=lambda each: each[1].last_used):
@@ -236,7 +236,7 @@ class SessionRegistry:
                 held -= awake.actor.bytes_held
                 yield stream, awake
 
-    def _start(self, identity: Identity) -> _Awake:
+    def _start(self, identity: Identity) -> _LoadedActor:
         find = partial(self._index.search, identity.stream) if self._index is not None else None
         actor = SessionActor(
             identity,
@@ -246,16 +246,16 @@ class SessionRegistry:
             new_salt=self._new_salt,
             settings=self.settings,
             summaries=self.summaries,
-            outside=Outside(find, self.patience, self._recollect(identity)),
+            outside=ActorServices(find, self.patience, self._select_knowledge(identity)),
             callers=self.callers,
-            librarian=self._librarian,
+            knowledge_source=self._librarian,
         )
-        awake = self._awake[identity.stream] = _Awake(actor, trio.current_time())
+        awake = self._awake[identity.stream] = _LoadedActor(actor, trio.current_time())
         self._nursery.start_soon(self._live, identity.stream, actor)
         return awake
 
-    def _recollect(self, identity: Identity) -> Recollect | None:
-        return partial(self._librarian.recollect, identity.tenant) if self._librarian is not None else None
+    def _select_knowledge(self, identity: Identity) -> SelectKnowledge | None:
+        return partial(self._librarian.select_knowledge, identity.tenant) if self._librarian is not None else None
 
     async def _live(self, stream: UUID, actor: SessionActor) -> None:
         await actor.run()

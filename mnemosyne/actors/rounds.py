@@ -9,16 +9,16 @@ from collections.abc import Mapping
 import attrs
 
 from mnemosyne.actors import cleanup
-from mnemosyne.actors.beside import HUGE, is_much, make_beside, read_beside
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Prior
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.loaded import Loaded
+from mnemosyne.actors.managed_turn import MOST_ROUNDS, ManagedTurn
 from mnemosyne.actors.messages import AnswerCalls, ArrivedRequest, Contents, FindPassages, Refused, RoundEnd
-from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.show_again import ShowAgain
+from mnemosyne.actors.threads import HUGE, is_much, read_in_thread, run_in_thread
 from mnemosyne.actors.tools import NOT_HELPED, Answers, FromMemory
-from mnemosyne.actors.under_way import MOST_ROUNDS, TurnUnderWay
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.cost.tariffs import Caching
@@ -27,21 +27,27 @@ from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.segmentation.speaking import find_prompt
-from mnemosyne.domain.session import grounds, sanitize
+from mnemosyne.domain.session import decision_inputs, sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import (
     BeginRound,
     FinishRound,
     NoteFilled,
     NoteStated,
+    RecordKnowledge,
     SetMode,
-    TellKnowledge,
     decide,
     is_another,
 )
+from mnemosyne.domain.session.decision_inputs import (
+    HelperAnswer,
+    InputsSoFar,
+    RecordInputs,
+    RecordQuestion,
+    ServerSettings,
+)
 from mnemosyne.domain.session.events import BranchKind, Event
-from mnemosyne.domain.session.ground_events import Awaited
-from mnemosyne.domain.session.grounds import GroundsSoFar, HelperAnswer, NoteAsked, NoteGrounds, ServerSettings
+from mnemosyne.domain.session.input_events import Awaited
 from mnemosyne.domain.session.round_events import Answered, Mode, WindowStated
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.stubs import plain
@@ -72,9 +78,9 @@ class Planned:
     mode: Mode
     events: tuple[Event, ...]
     more: tuple[Event, ...] = ()
-    turn: TurnUnderWay | None = None
+    turn: ManagedTurn | None = None
     body: bytes = attrs.field(default=b"", repr=False)
-    noted: GroundsSoFar = attrs.field(factory=GroundsSoFar)
+    noted: InputsSoFar = attrs.field(factory=InputsSoFar)
     contents: Contents = attrs.field(default=(), repr=False)
 
 
@@ -86,7 +92,7 @@ class RoundOver:
 
     events: tuple[Event, ...] = ()
     contents: Contents = ()
-    turn: TurnUnderWay | None = None
+    turn: ManagedTurn | None = None
     more: bool = False
 
 
@@ -103,14 +109,14 @@ class ManagedRounds:
     with.
     """
 
-    def __init__(self, loaded: Loaded, outside: Outside, settings: ServerSettings) -> None:
+    def __init__(self, loaded: Loaded, outside: ActorServices, settings: ServerSettings) -> None:
         self._loaded = loaded
         self._outside = outside
         self._settings = settings
         self._tools = FromMemory(loaded.bodies, outside)
         self._show_again = ShowAgain(loaded.bodies, outside)
         self._epochs = Epochs(loaded.bodies, outside)
-        self._turns: dict[Address, TurnUnderWay] = {}
+        self._turns: dict[Address, ManagedTurn] = {}
 
     @property
     def _state(self) -> Session:
@@ -130,7 +136,7 @@ class ManagedRounds:
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
         history, hour, more, contents = await self._history(opening, prior, mode, switched=command is not None)
         if prior is None and mode is Mode.MANAGE:
-            history, told = await self._tell_knowledge(opening, history, client)
+            history, told = await self._insert_knowledge(opening, history, client)
             more += told
         happened = (*switched, *more) if opening.is_last else ()
         budget = command.tool_budget if command is not None else opening.branch.tool_budget
@@ -179,15 +185,15 @@ class ManagedRounds:
         if mode is Mode.MANAGE:
             history, restored = self._answer_rereads(opening, history, happened)
             happened += restored
-            after = self._loaded.foresee((*opening.events, *happened))
+            after = self._loaded.preview((*opening.events, *happened))
             again = await self._show_again.restore(
                 after, opening.began, opening.read, history, strict=self._settings.strict
             )
             history, contents = again.history, again.contents
             happened += again.events
             if self._settings.tell_repeats and opening.is_last and opening.began.attempt == 1:
-                history = guards.tell_repetition(opening.read, history)
-        turn = TurnUnderWay(
+                history = guards.note_repetition(opening.read, history)
+        turn = ManagedTurn(
             read=opening.read,
             history=history,
             mode=mode,
@@ -196,7 +202,7 @@ class ManagedRounds:
             by_prefix=self._goes_by_prefix(opening.branch, opening.read),
             prior=prior,
         )
-        body = await make_beside(lambda: turn.body(opening.began.attempt), in_thread=len(opening.read.raw) >= HUGE)
+        body = await run_in_thread(lambda: turn.body(opening.began.attempt), in_thread=len(opening.read.raw) >= HUGE)
         noted = self._outside.noted
         return Planned(
             mode=mode, events=opening.events, more=happened, turn=turn, body=body, noted=noted, contents=contents
@@ -208,10 +214,10 @@ class ManagedRounds:
         """The history with evicted content where the client refers to its own copy, and what happens with that."""
         if not opening.is_last or opening.began.attempt > 1 or opening.branch.kind is BranchKind.COMPACTION:
             return history, ()
-        after = self._loaded.foresee((*opening.events, *happened))
+        after = self._loaded.preview((*opening.events, *happened))
         return self._epochs.answer_rereads(self._make_request(opening, history, history), after)
 
-    async def _tell_knowledge(
+    async def _insert_knowledge(
         self, opening: Opening, history: UpstreamHistory, client: MemoryClient
     ) -> tuple[UpstreamHistory, tuple[Event, ...]]:
         """The history of a conversation that begins, with what is known beyond sessions behind its first prompt."""
@@ -224,13 +230,13 @@ class ManagedRounds:
         ):  # a title is asked for by a schema, whatever tools come along
             return history, ()
         (number, typed), folder = prompt, project_of_transcript(read)
-        block = await self._outside.recollect(client, folder, typed, len(read.raw), opening.at)
+        block = await self._outside.select_knowledge(client, folder, typed, len(read.raw), opening.at)
         if block is None:
             return history, ()
         messages = upstream_history.tell(history.messages, history.ends, number, block.text, history.dialect)
         if messages == history.messages:
             return history, ()
-        command = TellKnowledge(
+        command = RecordKnowledge(
             at=opening.at,
             branch=opening.began.branch,
             turn=opening.began.turn,
@@ -241,7 +247,7 @@ class ManagedRounds:
         )
         return attrs.evolve(history, messages=messages), decide(command, opening.session)
 
-    async def going_on(self, request: ArrivedRequest) -> TurnUnderWay | None:
+    async def going_on(self, request: ArrivedRequest) -> ManagedTurn | None:
         """A turn of a managed branch that goes on from what is in memory of it, and nothing planned; None where the
         request does not simply go on. Nobody is waited for, whatever the actor is doing.
         """
@@ -257,14 +263,14 @@ class ManagedRounds:
         before, prior = self._loaded.bodies.find_held(branch), self._loaded.histories.find_held(branch)
         if before is None or prior is None or len(prior.history.ends) != len(before.messages):
             return None
-        read = (await read_beside(request.raw, before, lane=branch.lane)).transcript
+        read = (await read_in_thread(request.raw, before, lane=branch.lane)).transcript
         kept = read.count_shared(before)
         if not kept == len(before.messages) < len(read.messages):
             return None
         if not (prior.history.replies or epochs.may_drop_thinking(read)):
             return None  # the last reply is not on record yet, and its thinking must not be left out
         client = [read.message_bytes(number) for number in range(kept, len(read.messages))]
-        return TurnUnderWay(
+        return ManagedTurn(
             read=read,
             history=upstream_history.go_on(prior.history, kept, client, memory_tools.NAMES),
             mode=Mode.MANAGE,
@@ -281,7 +287,7 @@ class ManagedRounds:
         if mode is not Mode.MANAGE or command is not None or prior is None or opening.branch.wire is None:
             return None
         history, restored = self._answer_rereads(opening, rounds.go_on(opening, prior.history, mode), ())
-        turn = TurnUnderWay(
+        turn = ManagedTurn(
             read=opening.read,
             history=history,
             mode=mode,
@@ -306,7 +312,7 @@ class ManagedRounds:
         wire = opening.branch.wire
         hour = mode is Mode.MANAGE and wire is not None and wire.hour
         if prior is None:
-            return await make_beside(lambda: _begin(opening), in_thread=is_much(opening.read.raw)), hour, (), ()
+            return await run_in_thread(lambda: _begin(opening), in_thread=is_much(opening.read.raw)), hour, (), ()
         note: NoteFilled | None = None
         asked = self._make_request(opening, prior.history) if mode is Mode.MANAGE else None
         if asked is not None:
@@ -362,7 +368,7 @@ class ManagedRounds:
             and rounds.find_tariff(branch.speaker, read, self._settings).caching is Caching.PREFIX
         )
 
-    def hold(self, address: Address, turn: TurnUnderWay) -> None:
+    def hold(self, address: Address, turn: ManagedTurn) -> None:
         """Keep how a turn of ours stands, once what led to it is accepted."""
         self._turns[address] = turn
 
@@ -414,7 +420,7 @@ class ManagedRounds:
         command = SetMode(at=message.at, branch=address.branch, mode=Mode.BYPASS, why=rounds.TOOLS_REFUSED)
         return attrs.evolve(over, events=(*over.events, *decide(command, self._state)))
 
-    async def _refuse_length(self, address: Address, turn: TurnUnderWay, end: RoundEnd, at: int) -> RoundOver:
+    async def _refuse_length(self, address: Address, turn: ManagedTurn, end: RoundEnd, at: int) -> RoundOver:
         """What happens as a managed first round is refused as longer than its model's window, where the table has a
         larger one; another round may follow that fits.
         """
@@ -425,22 +431,22 @@ class ManagedRounds:
         command = NoteStated(at=at, address=address, model=name, window=error.window, tokens=error.tokens)
         (stated,) = decide(command, self._state)
         assert isinstance(stated, WindowStated)
-        fitted = await self._fit(address, turn, stated, self._loaded.foresee((stated,)))
+        fitted = await self._fit(address, turn, stated, self._loaded.preview((stated,)))
         over = NOTHING if fitted is None else self._finish(address, turn, end, Answers(), at)
         if over.turn is None:
             return RoundOver(events=(stated,), turn=turn)
         return attrs.evolve(over, events=(*over.events, stated), turn=fitted, more=True)
 
     async def _fit(
-        self, address: Address, turn: TurnUnderWay, stated: WindowStated, session: Session
-    ) -> TurnUnderWay | None:
+        self, address: Address, turn: ManagedTurn, stated: WindowStated, session: Session
+    ) -> ManagedTurn | None:
         """The turn with another round, of the size that its model takes; None if there is none, or its branch does not
         go on from it.
         """
         branch = session.branches[address.branch]
         if branch.kind is BranchKind.COMPACTION or address.turn != branch.turns:
             return None
-        settings = grounds.in_force(session.taken, self._settings)
+        settings = decision_inputs.in_force(session.taken, self._settings)
         asked = PendingRequest(
             at=stated.at,
             branch=address.branch,
@@ -474,7 +480,7 @@ class ManagedRounds:
             return NOTHING
         return self._finish(address, turn, last, await self._answers(address, turn, last, at), at)
 
-    async def turn_of(self, address: Address, request: bytes) -> TurnUnderWay | None:
+    async def turn_of(self, address: Address, request: bytes) -> ManagedTurn | None:
         """A turn under way, if need be as the log tells of it: when another process wrote to the session, the actor
         that began the turn is gone. None if nothing of ours went upstream for it, or another turn followed.
         """
@@ -485,9 +491,9 @@ class ManagedRounds:
             return known
         prior = await self._loaded.histories.of(branch)
         assert prior is not None
-        read = (await read_beside(request, lane=branch.lane)).transcript
+        read = (await read_in_thread(request, lane=branch.lane)).transcript
         is_open = branch.rounds.open_of(address.turn, address.attempt) is not None
-        turn = TurnUnderWay(
+        turn = ManagedTurn(
             read=read,
             history=prior.history,
             prior=prior,
@@ -507,14 +513,14 @@ class ManagedRounds:
         self._turns[address] = turn
         return turn
 
-    def under_way(self, address: Address) -> TurnUnderWay | None:
+    def under_way(self, address: Address) -> ManagedTurn | None:
         """A turn of ours that this actor knows."""
         return self._turns.get(address)
 
-    def bypass(self, opening: Opening) -> TurnUnderWay:
+    def bypass(self, opening: Opening) -> ManagedTurn:
         """A turn whose client's own bytes were refused: the first of a history of ours, without thinking."""
         history = upstream_history.first(opening.client(), dialect=opening.read.dialect)
-        return TurnUnderWay(
+        return ManagedTurn(
             read=opening.read,
             history=history,
             mode=Mode.BYPASS,
@@ -533,7 +539,7 @@ class ManagedRounds:
     async def _answers(
         self,
         address: Address,
-        turn: TurnUnderWay,
+        turn: ManagedTurn,
         end: RoundEnd,
         at: int,
         helped: Mapping[str, HelperAnswer] = NOT_HELPED,
@@ -545,7 +551,7 @@ class ManagedRounds:
             return Answers(results=refused, spent=spent, helped=helped)
         if not end.calls:
             return Answers(spent=spent)
-        used, settings = window_of(end.reply.usage), grounds.in_force(self._state.taken, self._settings)
+        used, settings = window_of(end.reply.usage), decision_inputs.in_force(self._state.taken, self._settings)
         most = find_limit(settings.window, turn.read.fields.model, self._state)
         room = most - used.prompt - used.output if used is not None else None
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
@@ -556,7 +562,7 @@ class ManagedRounds:
     def _sum_spent(self, address: Address) -> Spent:
         return self._state.branches[address.branch].rounds.sum_spent(address.turn, address.attempt)
 
-    def _finish(self, address: Address, turn: TurnUnderWay, end: RoundEnd, answers: Answers, at: int) -> RoundOver:
+    def _finish(self, address: Address, turn: ManagedTurn, end: RoundEnd, answers: Answers, at: int) -> RoundOver:
         """What happens at a round's end; the turn's history holds the round then."""
         reply, contents = stored_reply.store(end.reply.body, self._loaded.known)
         contents += answers.contents
@@ -582,10 +588,10 @@ class ManagedRounds:
         self._loaded.bodies.hold_stored(reply, end.reply.body)
         events: tuple[Event, ...] = (*finished, *answers.events)
         if turn.mode is Mode.MANAGE:
-            events += cleanup.effects_of(end.reply, address, self._loaded.foresee(events), at)
+            events += cleanup.effects_of(end.reply, address, self._loaded.preview(events), at)
         replied = turn.add_reply(address.attempt, end.reply.body, answers.results)
         events += self._note_helpers(address, turn.round, end, answers.helped, at)
-        events += self._grounds(address, turn.round, at)
+        events += self._record_inputs(address, turn.round, at)
         return RoundOver(events=events, contents=contents, turn=replied)
 
     def _note_helpers(
@@ -596,7 +602,7 @@ class ManagedRounds:
         for call in (each for each in end.calls if each.id in helped):
             asked = memory_tools.parse(call.name, call.input_json)
             if isinstance(asked, MemoryQuery):
-                command = NoteAsked(
+                command = RecordQuestion(
                     at=at,
                     **attrs.asdict(address),
                     round=round_,
@@ -604,18 +610,18 @@ class ManagedRounds:
                     question=sanitize.text(plain(asked.question, LONGEST_REASON)),
                     answered=helped[call.id],
                 )
-                events += grounds.decide(command, self._state.taken)
+                events += decision_inputs.decide(command, self._state.taken)
         return events
 
-    def _grounds(self, address: Address, round_: int, at: int) -> tuple[Event, ...]:
+    def _record_inputs(self, address: Address, round_: int, at: int) -> tuple[Event, ...]:
         """That it stood on what was noted."""
-        command = NoteGrounds(at=at, **attrs.asdict(address), round=round_, noted=self._outside.noted)
-        return grounds.decide(command, self._state.taken)
+        command = RecordInputs(at=at, **attrs.asdict(address), round=round_, noted=self._outside.noted)
+        return decision_inputs.decide(command, self._state.taken)
 
     # What leaves
 
-    async def leaving(
-        self, address: Address, turn: TurnUnderWay, body: bytes, state: Session, at: int, known: set[bytes]
+    async def outgoing(
+        self, address: Address, turn: ManagedTurn, body: bytes, state: Session, at: int, known: set[bytes]
     ) -> tuple[tuple[Event, ...], Contents, Transcript]:
         """What happens as a round leaves with this body from a session that stands so, the contents that this names
         which are not ``known``, and the reading of the body.
@@ -624,7 +630,7 @@ class ManagedRounds:
         if branch.wire is not None and (prior is None or prior.version != branch.wire.body_version):
             prior = await self._loaded.histories.of(branch)  # another turn or attempt was sent since
         before = prior.sent if prior is not None else attrs.evolve(turn.read, recipe=branch.body)
-        reading = await read_beside(body, before, lane=branch.lane, known=known, most=ANY_NUMBER)
+        reading = await read_in_thread(body, before, lane=branch.lane, known=known, most=ANY_NUMBER)
         sent = reading.transcript
         command = BeginRound(
             at=at,
@@ -639,7 +645,7 @@ class ManagedRounds:
         )
         return decide(command, state), reading.contents, sent
 
-    def go_on(self, address: Address, turn: TurnUnderWay, sent: Transcript) -> None:
+    def go_on(self, address: Address, turn: ManagedTurn, sent: Transcript) -> None:
         """A round is on record; its branch goes on from there, unless it was an earlier turn's."""
         branch = self._state.branches[address.branch]
         if branch.wire is not None and branch.wire.body_version == self._state.version:

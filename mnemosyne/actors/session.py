@@ -13,17 +13,17 @@ from typing import assert_never
 import attrs
 import trio
 
-from mnemosyne.actors.beside import read_beside
-from mnemosyne.actors.callers import KnownCallers
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.cleanup import CleanupTexts
-from mnemosyne.actors.librarian import Librarian, SessionClients
+from mnemosyne.actors.deferred_work import DeferredWork
+from mnemosyne.actors.knowledge_source import KnowledgeSource, SessionClients
+from mnemosyne.actors.known_credentials import KnownCredentials
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.mailbox import Ask, Mailbox
 from mnemosyne.actors.messages import (
     Answer,
     AnswerCalls,
     ArrivedRequest,
-    AsItCame,
     Begin,
     Begun,
     CompleteDeferred,
@@ -37,8 +37,9 @@ from mnemosyne.actors.messages import (
     Leaving,
     Message,
     NextRound,
-    NothingLeft,
+    NothingSent,
     Passages,
+    Passthrough,
     Prepare,
     Proposal,
     Recognize,
@@ -48,10 +49,9 @@ from mnemosyne.actors.messages import (
     SummaryMade,
     UpstreamPlan,
 )
-from mnemosyne.actors.outside import Outside
-from mnemosyne.actors.owed import OwedWork
 from mnemosyne.actors.rounds import NOTHING, ManagedRounds, Planned, RoundOver
 from mnemosyne.actors.summary_queue import SummaryQueue, SummaryRequest
+from mnemosyne.actors.threads import read_in_thread
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.objects import decide as objects
@@ -60,12 +60,18 @@ from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, Journal, StreamReader, Ticket
-from mnemosyne.domain.session import grounds, sanitize
+from mnemosyne.domain.session import decision_inputs, sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import BeginTurn, FinishTurn, Gap, InterruptTurn, SendFallback, SetMode, decide
+from mnemosyne.domain.session.decision_inputs import (
+    InputsSoFar,
+    RecordInputs,
+    ServerSettings,
+    TakenSettings,
+    TakeSettings,
+)
 from mnemosyne.domain.session.events import Event, TurnBegan
-from mnemosyne.domain.session.ground_events import Awaited
-from mnemosyne.domain.session.grounds import GroundsSoFar, NoteGrounds, ServerSettings, TakenSettings, TakeSettings
+from mnemosyne.domain.session.input_events import Awaited
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import rounds
@@ -118,12 +124,12 @@ class SessionActor:
         new_salt: Callable[[], bytes],
         settings: ServerSettings = SETTINGS,
         summaries: SummaryQueue | None = None,
-        outside: Outside | None = None,
+        outside: ActorServices | None = None,
         memory: Loaded | None = None,
-        callers: KnownCallers | None = None,
-        librarian: Librarian | None = None,
+        callers: KnownCredentials | None = None,
+        knowledge_source: KnowledgeSource | None = None,
     ) -> None:
-        outside = outside or Outside()
+        outside = outside or ActorServices()
         self.identity = identity
         self.mailbox: Mailbox[Message, Answer] = Mailbox(WAITING)
         self.loaded = False
@@ -135,11 +141,11 @@ class SessionActor:
         self.rounds = ManagedRounds(self._memory, outside, settings)
         """What is sent for its managed turns."""
         texts = CleanupTexts(self._memory, outside.patience)
-        self._owed = OwedWork(self._memory, texts, settings)
+        self._deferred = DeferredWork(self._memory, texts, settings)
         self._summaries = summaries
         self._wanted: set[str] = set()
         """The objects of which a summary was requested."""
-        self._clients = SessionClients(identity, librarian)
+        self._clients = SessionClients(identity, knowledge_source)
         self._last: Ticket | None = None
         self._gathered: dict[str, _Gathered] = {}
         self._correlation = ""
@@ -153,7 +159,7 @@ class SessionActor:
     @property
     def bytes_held(self) -> int:
         """How much memory the bodies take that it holds."""
-        held = {id(raw): raw for raw in (*self._memory.list_held(), *self._owed.list_held())}
+        held = {id(raw): raw for raw in (*self._memory.list_held(), *self._deferred.list_held())}
         return sum(map(len, held.values()))
 
     async def going_on(self, request: ArrivedRequest) -> Proposal | None:
@@ -179,10 +185,10 @@ class SessionActor:
                 ending = STOPPED
                 while True:
                     asked = await self._next_before_record()
-                    await self._do_owed()
+                    await self._do_deferred_work()
                     asked = asked or await self.mailbox.next()
-                    if self._owed.is_late and isinstance(asked.message, Begin):
-                        await self._do_owed()
+                    if self._deferred.is_late and isinstance(asked.message, Begin):
+                        await self._do_deferred_work()
                     await self._handle(asked)
         except MnemosyneError as error:
             log.error("session %s cannot be read: %s", self.identity.stream, error)
@@ -212,8 +218,8 @@ class SessionActor:
             return None
         return await self.mailbox.next_before(lambda: _wait_for_outcome(last))
 
-    async def _do_owed(self) -> None:
-        await self._owed.do(self._append_owed)
+    async def _do_deferred_work(self) -> None:
+        await self._deferred.do(self._append_deferred)
 
     # Messages
 
@@ -261,7 +267,7 @@ class SessionActor:
         """Read a request against the session's bodies, and say what it leads to."""
         command, reading = await self._memory.read_turn(request, gap)
         events = decide(command, self.state)
-        after = self._memory.foresee(events)
+        after = self._memory.preview(events)
         opening = opening_of(request.at, request.wanted, request.default, events, reading.transcript, self.state, after)
         return reading, opening
 
@@ -307,17 +313,17 @@ class SessionActor:
         return found
 
     async def _begin(self, message: Begin) -> Begun:
-        match message.leaving:
+        match message.outgoing:
             case Proposal():
-                return await self._begin_as_proposed(message, message.leaving)
-            case AsItCame() | NothingLeft():
+                return await self._begin_as_proposed(message, message.outgoing)
+            case Passthrough() | NothingSent():
                 return await self._begin_without_us(message, None)
             case Fallback():
-                return await self._begin_without_us(message, message.leaving)
+                return await self._begin_without_us(message, message.outgoing)
             case Continuation():
-                return await self._begin_going_on(message, message.leaving)
+                return await self._begin_going_on(message, message.outgoing)
             case _:
-                assert_never(message.leaving)
+                assert_never(message.outgoing)
 
     async def _begin_as_proposed(self, message: Begin, proposal: Proposal) -> Begun:
         gathered = self._find_gathered(message) or await self._plan(message.request, message.gap)
@@ -332,13 +338,13 @@ class SessionActor:
             return None
         return gathered
 
-    async def _begin_going_on(self, message: Begin, leaving: Continuation) -> Begun:
+    async def _begin_going_on(self, message: Begin, outgoing: Continuation) -> Begun:
         """A turn for which nothing was planned. Where the session has gone on meanwhile, its branch does not."""
         reading, opening = await self._gather(message.request, message.gap)
         planned = await self.rounds.as_it_was(opening)
-        if planned is None or planned.body != leaving.body:
-            return await self._begin_without_us(message, Fallback(leaving.body, rounds.NO_ANSWER))
-        return await self._begin_planned(message, reading, opening, attrs.evolve(planned, noted=_ground(leaving)))
+        if planned is None or planned.body != outgoing.body:
+            return await self._begin_without_us(message, Fallback(outgoing.body, rounds.NO_ANSWER))
+        return await self._begin_planned(message, reading, opening, attrs.evolve(planned, noted=_ground(outgoing)))
 
     async def _begin_planned(
         self, message: Begin, reading: TranscriptReading, opening: Opening, planned: Planned
@@ -347,11 +353,11 @@ class SessionActor:
         began, turn = opening.began, planned.turn
         assert turn is not None
         address = Address(began.branch, began.turn, began.attempt)
-        more = (*self._grounds(opening, planned.noted), *planned.more)
+        more = (*self._record_inputs(opening, planned.noted), *planned.more)
         before = (*planned.events, *more)
         known = self._memory.known.union(digest for digest, _ in reading.contents)
-        round_, contents, sent = await self.rounds.leaving(
-            address, turn, planned.body, self._memory.foresee(before), opening.at, known
+        round_, contents, sent = await self.rounds.outgoing(
+            address, turn, planned.body, self._memory.preview(before), opening.at, known
         )
         ticket = await self._append_all(
             ((planned.events, BeginTurn.__name__), ((*more, *round_), Begin.__name__)),
@@ -382,11 +388,11 @@ class SessionActor:
             return await self._begin_bypassed(message, reading, opening, fallback)
         if fallback is not None:
             left, contents = await self._fallback(address, version, opening, fallback)
-        left_something = not isinstance(message.leaving, NothingLeft)
+        left_something = not isinstance(message.outgoing, NothingSent)
         mode = rounds.mode_without_us(opening, self._settings) if left_something else None
         modes = decide(mode, opening.session) if mode is not None else ()
-        noted = _ground(message.leaving, waits=opening.branch.late)
-        more = (*self._grounds(opening, noted), *modes, *left)
+        noted = _ground(message.outgoing, waits=opening.branch.late)
+        more = (*self._record_inputs(opening, noted), *modes, *left)
         ticket = await self._append_all(
             ((opening.events, BeginTurn.__name__), (more, Begin.__name__)),
             request.correlation_id,
@@ -406,19 +412,19 @@ class SessionActor:
             more=decide(command, opening.session),
             turn=self.rounds.bypass(opening),
             body=fallback.body,
-            noted=_ground(message.leaving),
+            noted=_ground(message.outgoing),
         )
         return await self._begin_planned(message, reading, opening, planned)
 
-    def _grounds(self, opening: Opening, noted: GroundsSoFar) -> tuple[Event, ...]:
+    def _record_inputs(self, opening: Opening, noted: InputsSoFar) -> tuple[Event, ...]:
         """What it stands on that goes upstream for a request; nothing where only its own bytes were asked for."""
-        if noted == GroundsSoFar() and not rounds.stands_on_settings(opening):
+        if noted == InputsSoFar() and not rounds.stands_on_settings(opening):
             return ()
         began, before = opening.began, opening.session.taken
         tariff = rounds.tariff_of(opening, self._settings).name
         settings = attrs.evolve(self._settings, tariff=tariff, models=catalogue.in_force().digest, host="", others=())
         taken = TakeSettings(at=opening.at, taken=TakenSettings(mode=opening.default, settings=settings))
-        note = NoteGrounds(
+        note = RecordInputs(
             at=opening.at,
             branch=began.branch,
             turn=began.turn,
@@ -427,7 +433,7 @@ class SessionActor:
             noted=noted,
             wanted=opening.wanted,
         )
-        return (*grounds.decide(taken, before), *grounds.decide(note, before))
+        return (*decision_inputs.decide(taken, before), *decision_inputs.decide(note, before))
 
     async def _fallback(
         self, address: Address, version: int, opening: Opening, fallback: Fallback
@@ -436,7 +442,7 @@ class SessionActor:
         read = attrs.evolve(opening.read, recipe=opening.branch.body)
         own = opening.is_last  # else the client's own body is not at hand to build on
         before, known = read if own else None, self._memory.known
-        reading = await read_beside(fallback.body, before, lane=opening.branch.lane, known=known)
+        reading = await read_in_thread(fallback.body, before, lane=opening.branch.lane, known=known)
         sent = reading.transcript
         command = SendFallback(
             at=opening.at,
@@ -454,14 +460,14 @@ class SessionActor:
         """Keep the client's body, which the event of a version recorded, and from whom it came."""
         self._memory.hold(began, read, request.credential)
         self._clients.observe(request.client)
-        self._owed.keep_sent(version, read)
+        self._deferred.keep_sent(version, read)
 
     def _keep_sent(self, address: Address, sent: Transcript) -> None:
         """Keep a body that the last event recorded."""
         turn = self.rounds.under_way(address)
         if turn is not None:
             self.rounds.go_on(address, turn, sent)
-        self._owed.keep_sent(self.state.version, sent)
+        self._deferred.keep_sent(self.state.version, sent)
 
     # Rounds
 
@@ -500,8 +506,8 @@ class SessionActor:
             raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
         if turn.body(message.address.attempt) != message.body:
             raise Outdated("another process had just written to the session; the round cannot be recorded as proposed.")
-        before = self._memory.foresee(turn.happens)
-        events, contents, sent = await self.rounds.leaving(
+        before = self._memory.preview(turn.happens)
+        events, contents, sent = await self.rounds.outgoing(
             message.address, turn, message.body, before, message.at, self._memory.known
         )
         ticket = await self._append(
@@ -533,7 +539,7 @@ class SessionActor:
         last: RoundOver,
         contents: Contents,
     ) -> Ticket | None:
-        decided = decide(command, self._memory.foresee(last.events))
+        decided = decide(command, self._memory.preview(last.events))
         ticket = None
         if last.events or decided:
             groups = ((last.events, type(message).__name__), (decided, type(command).__name__))
@@ -555,7 +561,7 @@ class SessionActor:
 
     # Appending
 
-    async def _append_owed(self, events: Sequence[Event], command: str, contents: Contents) -> Ticket:
+    async def _append_deferred(self, events: Sequence[Event], command: str, contents: Contents) -> Ticket:
         return await self._append_all(((tuple(events), command),), self._correlation, contents, may_wait=True)
 
     async def _append(
@@ -593,11 +599,13 @@ class SessionActor:
             return
         known = self.state.memory
         for each, fidelity in known.standings(branch):
-            is_wanted = fidelity is Fidelity.DETAILED and KINDS[each.kind].is_said and each.id not in self._wanted
-            owed = work.missing_of(each, known) if is_wanted else None
-            if owed is not None and owed.fidelity is Fidelity.COMPACT:
+            is_wanted = (
+                fidelity is Fidelity.DETAILED and KINDS[each.kind].is_conversation and each.id not in self._wanted
+            )
+            deferred = work.missing_of(each, known) if is_wanted else None
+            if deferred is not None and deferred.fidelity is Fidelity.COMPACT:
                 self._wanted.add(each.id)
-                self._summaries.put(SummaryRequest(self.identity, owed), ticket)
+                self._summaries.put(SummaryRequest(self.identity, deferred), ticket)
 
     async def _stop_if_outdated(self) -> None:
         """Stop where another process has written to the session, and raise VersionConflict. What is recorded before it
@@ -628,19 +636,19 @@ async def _wait_for_outcome(ticket: Ticket) -> None:
         await ticket.durable()
 
 
-def _ground(leaving: Leaving, *, waits: bool = False) -> GroundsSoFar:
+def _ground(outgoing: Leaving, *, waits: bool = False) -> InputsSoFar:
     """What is noted of that which leaves, where the actor did not plan it. ``waits``: its branch might have begun to be
     managed with it.
     """
-    match leaving:
+    match outgoing:
         case Continuation():
-            return GroundsSoFar(late=(Awaited.ACTOR,))
-        case AsItCame(late=True) if waits:
-            return GroundsSoFar(late=(Awaited.ACTOR,))
-        case NothingLeft():
-            return GroundsSoFar(late=(Awaited.LEAVING,))
+            return InputsSoFar(late=(Awaited.ACTOR,))
+        case Passthrough(late=True) if waits:
+            return InputsSoFar(late=(Awaited.ACTOR,))
+        case NothingSent():
+            return InputsSoFar(late=(Awaited.LEAVING,))
         case _:
-            return GroundsSoFar()
+            return InputsSoFar()
 
 
 def _finish(message: Finish, reply: bytes) -> FinishTurn:

@@ -9,9 +9,9 @@ from typing import TypeVar
 import attrs
 import trio
 
-from mnemosyne.actors.beside import read_beside
 from mnemosyne.actors.messages import ArrivedRequest, Identity, Recognize, Recognized
 from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.actors.threads import read_in_thread
 from mnemosyne.actors.unnamed import UnnamedSessions
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.session import sanitize
@@ -54,7 +54,7 @@ class SessionFinder:
         heard, called = request.heard, request.heard.external_id
         if called is None:
             nearest = self._unnamed.find_nearest(request.raw)
-            near = read_beside(request.raw, nearest, lane=request.lane) if nearest is not None else request.read()
+            near = read_in_thread(request.raw, nearest, lane=request.lane) if nearest is not None else request.read()
             read = (await near).transcript
             called = request.caller(read).external_id
             if called is None:
@@ -102,11 +102,11 @@ class SessionFinder:
         if root is None and heard.agent_id is None:
             modes = await self._ask_directory(lambda: self.directory.modes_of(stream))
             is_own = is_settled and request.lane in modes
-            root = external_id if is_own else await self._find_left(request)
+            root = external_id if is_own else await self._find_renamed(request)
         self._unsettled.pop((external_id, request.lane))
         return self._roots.put(external_id, root) if root is not None else external_id
 
-    async def _find_left(self, request: ArrivedRequest) -> str | None:
+    async def _find_renamed(self, request: ArrivedRequest) -> str | None:
         """The managed session whose history a request goes on from under another name; None where there is none.
         Raises LogFailed where one does not say.
         """
@@ -181,7 +181,7 @@ class SessionFinder:
             begun = await self._ask_directory(lambda: self.directory.find_unnamed(self.tenant, chains))
             others = await self._find_nearest(request, [each for each in begun if each not in held])
             best = max((each for each in (best, others) if each is not None), default=None)
-        return best[1] if best is not None else await self._find_left(request)
+        return best[1] if best is not None else await self._find_renamed(request)
 
     async def _find_nearest(self, request: ArrivedRequest, names: Sequence[str]) -> tuple[Recognized, str] | None:
         """The one of several sessions that a request is nearest to; None where it is none's. Raises LogFailed where one

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import trio
 
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.texts import ObjectTexts
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.memory import Memory
@@ -17,7 +17,7 @@ from mnemosyne.domain.recall import show_again
 from mnemosyne.domain.recall.memory_calls import GrantedRestore
 from mnemosyne.domain.recall.show_again import PendingRestore, ShownAgain
 from mnemosyne.domain.session.events import BranchKind, TurnBegan
-from mnemosyne.domain.session.ground_events import Awaited
+from mnemosyne.domain.session.input_events import Awaited
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.transcript import Transcript
@@ -31,7 +31,7 @@ _NEVER = frozenset({BranchKind.SIDE, BranchKind.COMPACTION, BranchKind.OPAQUE})
 class ShowAgain:
     """Restores requested objects for the branches of one session."""
 
-    def __init__(self, bodies: Bodies, outside: Outside) -> None:
+    def __init__(self, bodies: Bodies, outside: ActorServices) -> None:
         self._texts = ObjectTexts(bodies, outside)
         self._outside = outside
 

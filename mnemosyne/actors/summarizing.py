@@ -16,7 +16,7 @@ from mnemosyne.actors.messages import Identity, SummaryMade
 from mnemosyne.actors.summary_queue import SummaryRequest
 from mnemosyne.domain.objects.full_text import full_parts
 from mnemosyne.domain.objects.losses import NOT_CHECKED
-from mnemosyne.domain.objects.work import OwedSummary
+from mnemosyne.domain.objects.work import DeferredSummary
 from mnemosyne.domain.ports import ContentStore
 from mnemosyne.domain.summaries.forms import Written, measure_losses, request_of
 from mnemosyne.domain.summaries.helper_model import HelperModel
@@ -93,20 +93,22 @@ class Summarizer:
                 nursery.start_soon(self._summarize, sessions, request)
 
     async def _summarize(self, sessions: WaitingSummaries, request: SummaryRequest) -> None:
-        identity, owed = request.identity, request.owed
+        identity, deferred = request.identity, request.deferred
         try:
-            written = await self._read_and_write(identity, owed)
+            written = await self._read_and_write(identity, deferred)
             if written is not None:
-                await self._tell(sessions, identity, owed, written)
+                await self._tell(sessions, identity, deferred, written)
         except (MnemosyneError, ValueError) as error:
-            log.info("object %s of session %s is not summarized: %s", owed.object, identity.stream, error)
+            log.info("object %s of session %s is not summarized: %s", deferred.object, identity.stream, error)
         except Exception:
-            log.exception("object %s of session %s could not be summarized", owed.object, identity.stream)
+            log.exception("object %s of session %s could not be summarized", deferred.object, identity.stream)
         finally:
             self._slots.release()
 
-    async def _tell(self, sessions: WaitingSummaries, identity: Identity, owed: OwedSummary, written: Written) -> None:
-        command, data = written.command(owed, self._now()), written.text.encode()
+    async def _tell(
+        self, sessions: WaitingSummaries, identity: Identity, deferred: DeferredSummary, written: Written
+    ) -> None:
+        command, data = written.command(deferred, self._now()), written.text.encode()
         recorded = False
         try:
             recorded = await sessions.tell(
@@ -115,22 +117,26 @@ class Summarizer:
         finally:
             (self._budget.release if recorded else self._budget.charge)(written.nanodollars)
 
-    async def _read_and_write(self, identity: Identity, owed: OwedSummary) -> Written | None:
-        made_of = recipe.apply(Recipe(), recipe.decode(owed.content))
+    async def _read_and_write(self, identity: Identity, deferred: DeferredSummary) -> Written | None:
+        made_of = recipe.apply(Recipe(), recipe.decode(deferred.content))
         digests = {piece.digest for piece in made_of.pieces if isinstance(piece, Piece)}
-        wanted = digests if owed.detailed is None else {*digests, owed.detailed}
+        wanted = digests if deferred.detailed is None else {*digests, deferred.detailed}
         found = await self._contents.fetch(identity.stream, sorted(wanted))
         content = recipe.assemble(made_of.pieces, found.__getitem__)
-        parts = await trio.to_thread.run_sync(full_parts, content, owed.by_user, abandon_on_cancel=True)
-        return await self.write(owed, parts, None if owed.detailed is None else found[owed.detailed].decode())
+        parts = await trio.to_thread.run_sync(full_parts, content, deferred.by_user, abandon_on_cancel=True)
+        return await self.write(
+            deferred, parts, None if deferred.detailed is None else found[deferred.detailed].decode()
+        )
 
-    async def write(self, owed: OwedSummary, parts: tuple[TextPart, ...], detailed: str | None) -> Written | None:
+    async def write(
+        self, deferred: DeferredSummary, parts: tuple[TextPart, ...], detailed: str | None
+    ) -> Written | None:
         """What the model makes of a text with these parts, whose L1 is ``detailed``; None where that cannot be used.
 
         The cost of a summary stays reserved in the budget until it is recorded.
         """
         full = join(parts)
-        request = request_of(owed, full, parts)
+        request = request_of(deferred, full, parts)
         if not full.strip() or len(full) > LONGEST_FOR_A_MODEL:
             return None
         reply = await self._calls.ask(prompt_for(request), lambda said: _read(request, said))
@@ -142,7 +148,7 @@ class Summarizer:
         def finish() -> Written:
             checked = spot_check(parts, candidate.text) if is_checked(full) else NOT_CHECKED
             return measure_losses(
-                owed,
+                deferred,
                 full,
                 detailed,
                 candidate,

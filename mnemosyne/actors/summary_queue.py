@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.messages import Identity
-from mnemosyne.domain.objects.work import OwedSummary
+from mnemosyne.domain.objects.work import DeferredSummary
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.errors import LogFailed
 
@@ -24,7 +24,7 @@ class SummaryRequest:
     """A summary that a session wants."""
 
     identity: Identity
-    owed: OwedSummary
+    deferred: DeferredSummary
 
 
 class SummaryQueue:
@@ -36,7 +36,7 @@ class SummaryQueue:
 
     def put(self, request: SummaryRequest, ticket: Ticket) -> None:
         """Add a request. The ``ticket`` promises that all that it is made of becomes durable."""
-        self._waiting[request.identity.stream, request.owed.object] = request, ticket
+        self._waiting[request.identity.stream, request.deferred.object] = request, ticket
         if len(self._waiting) > MOST:
             self._waiting.popitem(last=False)
         self._some.set()

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import trio
 
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.actors.outside import Outside
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_searched
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import Attachment, full_text, list_attached
@@ -38,7 +38,7 @@ LARGE = 100_000
 class ObjectTexts:
     """Those of one session."""
 
-    def __init__(self, bodies: Bodies, outside: Outside) -> None:
+    def __init__(self, bodies: Bodies, outside: ActorServices) -> None:
         self._bodies = bodies
         self._outside = outside
 

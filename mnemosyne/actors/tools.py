@@ -13,8 +13,8 @@ from typing import assert_never
 import attrs
 import trio
 
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.texts import ObjectTexts, in_thread
 from mnemosyne.domain.cost.tokens import features_of_block, features_of_text
 from mnemosyne.domain.objects import memory
@@ -30,14 +30,14 @@ from mnemosyne.domain.recall import memory_calls, memory_results, object_search,
 from mnemosyne.domain.recall.answering import LEAST_HELD, answers
 from mnemosyne.domain.recall.candidates import list_texts, may_answer
 from mnemosyne.domain.recall.choosing import SearchedText
-from mnemosyne.domain.recall.composing import PASSAGE_TOKENS, HelperQuestion, question_for, tell_sentences
+from mnemosyne.domain.recall.composing import PASSAGE_TOKENS, HelperQuestion, question_for, quote_sentences
 from mnemosyne.domain.recall.memory_calls import AttachedSize, GrantedRestore
 from mnemosyne.domain.recall.memory_results import MemoryHit, Quote
 from mnemosyne.domain.recall.related import find_related
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.counted_sizes import Scales, size_object
+from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.grounds import HelperAnswer
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.summaries.forms import Extract
 from mnemosyne.domain.text.parts import join
@@ -92,7 +92,7 @@ class _Shown:
 class FromMemory:
     """Answers from a session's objects."""
 
-    def __init__(self, bodies: Bodies, outside: Outside) -> None:
+    def __init__(self, bodies: Bodies, outside: ActorServices) -> None:
         self._texts = ObjectTexts(bodies, outside)
         self._outside = outside
 
@@ -218,7 +218,7 @@ class FromMemory:
             )
         )
         among, _ = self._scope(call, asking)
-        outside = object_search.count_outside(among.values())
+        outside = object_search.count_unindexed(among.values())
         told = [quote for quote, _ in quotes]
         return memory_results.answer_text(
             told, asking.memory, asking.branch, tokens, asking.spent, asking.limits, outside, sentences
@@ -245,7 +245,7 @@ class FromMemory:
         cited = dict.fromkeys(each.object for each in helped.sentences if each.object in among)
         said = await self._texts.read([among[key] for key in cited], MOST_QUOTED)
         texts = {key: join(parts) for key, parts in said.items()}
-        told = tell_sentences(helped.sentences, texts, most, asking.tokens)
+        told = quote_sentences(helped.sentences, texts, most, asking.tokens)
         kept = tuple(sentence for sentence, _, _ in told)
         dropped = helped.dropped + len(helped.sentences) - len(kept)
         why = None if kept else "what it quotes has no room, or is there no longer"
@@ -346,7 +346,7 @@ class FromMemory:
         shown = asking.memory.view_of(asking.branch)
         return memory_results.search_text(
             [MemoryHit(size_object(among[key], asking.scales), shown.fidelity_of(key)) for key in best[: call.limit]],
-            object_search.count_outside(among.values()),
+            object_search.count_unindexed(among.values()),
         )
 
 

@@ -15,12 +15,11 @@ import attrs
 import trio
 
 from mnemosyne import credentials
-from mnemosyne.actors.beside import is_much, make_beside, read_beside
+from mnemosyne.actors.managed_turn import MOST_ROUNDS
 from mnemosyne.actors.messages import (
     Answer,
     AnswerCalls,
     ArrivedRequest,
-    AsItCame,
     Begin,
     Begun,
     Continuation,
@@ -32,8 +31,9 @@ from mnemosyne.actors.messages import (
     Leaving,
     Message,
     NextRound,
-    NothingLeft,
+    NothingSent,
     Passages,
+    Passthrough,
     Prepare,
     Proposal,
     Recognized,
@@ -42,11 +42,11 @@ from mnemosyne.actors.messages import (
     UpstreamPlan,
 )
 from mnemosyne.actors.owners import OWNER, MemoryClient, MemoryOwners
+from mnemosyne.actors.pending_reports import TurnReport
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
-from mnemosyne.actors.tellings import Telling
+from mnemosyne.actors.threads import is_much, read_in_thread, run_in_thread
 from mnemosyne.actors.tools import NOT_HELPED
-from mnemosyne.actors.under_way import MOST_ROUNDS
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.cost.catalogue import family_of
 from mnemosyne.domain.ports import Ticket
@@ -54,7 +54,7 @@ from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
-from mnemosyne.domain.session.grounds import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds
@@ -211,7 +211,7 @@ class Turn:
         self._patience = opener.registry.patience
         self._request = request
         self._identified: Identity | None = None
-        self._leaving: Leaving = AsItCame()
+        self._outgoing: Leaving = Passthrough()
         self._prepared: Prepared | None = None
         """What leaves, once that is settled: it has left, or nothing can hold it back."""
         self._started = False
@@ -223,7 +223,7 @@ class Turn:
         self._told_rounds = trio.Event()
         """Set while the actor has been told of all rounds that left."""
         self._told_rounds.set()
-        self._telling = Telling()
+        self._report = TurnReport()
         self._is_gap = False
         """Whether something of it could not be recorded."""
 
@@ -239,13 +239,13 @@ class Turn:
             return self._settle(AS_IT_CAME)
         if self._lacks_room:
             return self._settle(await self._without_us(mode, rounds.NO_ROOM))
-        await self._mind_the_operator()
+        await self._apply_operator_override()
         for _ in range(ATTEMPTS):
             answer = await self._ask()
             if answer is None:
                 break
             if answer.proposal is None:
-                return self._settle(await self._prepare_as_it_came(mode))
+                return self._settle(await self._prepare_passthrough(mode))
             if await self._begins_with(answer.proposal):
                 return self._settle(self._with(answer.proposal))
         return self._settle(await self._prepare_unplanned(mode))
@@ -255,7 +255,7 @@ class Turn:
         is_observed = await self._find_mode() is Mode.OBSERVE and not self._may_become_managed
         if is_observed or self._lacks_room:
             return None
-        await self._mind_the_operator()
+        await self._apply_operator_override()
         answer = await self._ask()
         proposal = await self._going_on() if answer is None else answer.proposal
         return None if proposal is None else proposal.body
@@ -289,7 +289,7 @@ class Turn:
         turn = last.turn.without(kind)
         body = turn.body(last.attempt)
         self._last = attrs.evolve(last, turn=turn, body=body)
-        self._tell_round(lambda address: self._make_refused(kind, refusal, address), body)
+        self._report_round(lambda address: self._make_refused(kind, refusal, address), body)
         return body
 
     async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
@@ -353,7 +353,9 @@ class Turn:
             if isinstance(asked, AnswerCalls):
                 asked = attrs.evolve(asked, sent=proposal.turn.results(proposal.attempt))
         body = None if proposal is None else proposal.body
-        await self._patiently(self._tell_round(lambda address: attrs.evolve(asked, address=address), body, plan.ticket))
+        await self._patiently(
+            self._report_round(lambda address: attrs.evolve(asked, address=address), body, plan.ticket)
+        )
         return body
 
     def _without_memory(self, end: RoundEnd, helped: Mapping[str, HelperAnswer] = NOT_HELPED) -> bytes | None:
@@ -368,10 +370,10 @@ class Turn:
         body = turn.body(last.attempt) if turn.round <= MOST_ROUNDS else None
         if body is not None:
             self._last = attrs.evolve(last, turn=turn, body=body)
-        self._tell_round(lambda address: attrs.evolve(self._answer_calls(end, address, sent), helped=helped), body)
+        self._report_round(lambda address: attrs.evolve(self._answer_calls(end, address, sent), helped=helped), body)
         return body
 
-    def _tell_round(
+    def _report_round(
         self, ended: Callable[[Address], AnswerCalls | Refused], body: bytes | None, ticket: Ticket | None = None
     ) -> Callable[[], Awaitable[None]]:
         """Tell that a round ended, unless that has its ticket, and that another leaves, behind all that is told by now.
@@ -390,25 +392,25 @@ class Turn:
         earlier: trio.Event,
         done: trio.Event,
     ) -> None:
-        with self._registry.tellings.telling((await self.identity()).stream, self._telling):
-            await self._tell_rounds(ended, body, ticket, earlier)
+        with self._registry.reports.report((await self.identity()).stream, self._report):
+            await self._report_rounds(ended, body, ticket, earlier)
         done.set()
 
-    async def _tell_rounds(
+    async def _report_rounds(
         self,
         ended: Callable[[Address], AnswerCalls | Refused],
         body: bytes | None,
         ticket: Ticket | None,
         earlier: trio.Event,
     ) -> None:
-        with self._telling.withholding():
+        with self._report.withholding():
             await self._begun.wait()
             await earlier.wait()
             told = ticket is not None and self._address is not None and await _is_durable(ticket)
         if self._address is not None:
-            told = told or await self._tell_safely(ended(self._address), "the end of a round")
+            told = told or await self._report_safely(ended(self._address), "the end of a round")
             if told and body is not None:
-                told = await self._tell_safely(self._next_round(self._address, body), "a round")
+                told = await self._report_safely(self._next_round(self._address, body), "a round")
             if not told:
                 self._note_gap((await self.identity()).stream, "a round that the client does not see")
 
@@ -416,7 +418,7 @@ class Turn:
         self._last = proposal
         return Prepared(proposal.body, memory_tools.NAMES if proposal.mode is Mode.MANAGE else frozenset())
 
-    async def _prepare_as_it_came(self, mode: Mode | None) -> Prepared:
+    async def _prepare_passthrough(self, mode: Mode | None) -> Prepared:
         """The client's own body, which its branch sends; of a conversation that is managed elsewhere, what is too much
         to be read goes without the thinking that was signed there.
         """
@@ -427,7 +429,7 @@ class Turn:
     async def _is_too_much(self) -> bool:
         """Whether the client's body has more values than are read."""
         raw = self._request.raw
-        return await make_beside(lambda: has_too_many_values(raw), in_thread=is_much(raw))
+        return await run_in_thread(lambda: has_too_many_values(raw), in_thread=is_much(raw))
 
     async def _prepare_unplanned(self, mode: Mode | None) -> Prepared:
         """What goes where the actor did not say anything: what was sent last, with what is new, which loses nothing and
@@ -439,7 +441,7 @@ class Turn:
             log.warning("a turn of session %s goes on without its upstream history", stream)
             return await self._without_us(mode)
         log.warning("a turn of session %s goes on as it was sent before, and nothing is planned for it", stream)
-        self._leaving = Continuation(body=going_on.body)
+        self._outgoing = Continuation(body=going_on.body)
         return self._with(going_on)
 
     async def _going_on(self) -> Proposal | None:
@@ -480,7 +482,7 @@ class Turn:
         mode = await self._finder.mode_of(await self.identity(), self._request)
         return Mode.OBSERVE if mode is None and begins else mode
 
-    async def _mind_the_operator(self) -> None:
+    async def _apply_operator_override(self) -> None:
         if await self._finder.off_since() is not None:
             self._request = attrs.evolve(self._request, wanted=Mode.BYPASS)
 
@@ -510,7 +512,7 @@ class Turn:
         going_on = await self._going_on()
         stream, lane = (await self.identity()).stream, self._request.lane
         is_busy = self._registry.mode_of(stream, lane) is Mode.MANAGE
-        read = await (self._request.read() if going_on is None else read_beside(going_on.body, lane=lane))
+        read = await (self._request.read() if going_on is None else read_in_thread(going_on.body, lane=lane))
         wanted, model = self._registry.settings.window, read.transcript.fields.model
         is_known = bool(family_of(model or ""))
         stated = self._registry.find_stated_window(stream, model)
@@ -519,16 +521,16 @@ class Turn:
 
     async def _begins_with(self, proposal: Proposal) -> bool:
         """Record that this leaves; whether it may. What another process has just written may have changed it."""
-        self._leaving = proposal
+        self._outgoing = proposal
         await self.note_begun()
         if not self._outdated:
             return True
-        self._leave_anew()
+        self._reset_dispatch()
         return False
 
-    def _leave_anew(self) -> None:
+    def _reset_dispatch(self) -> None:
         """Nothing left, and nothing was told: what leaves, and where it is recorded, is open again."""
-        self._leaving, self._outdated = AsItCame(), False
+        self._outgoing, self._outdated = Passthrough(), False
         self._started, self._begun, self._address = False, trio.Event(), None
 
     async def _without_us(self, mode: Mode | None, why: str = rounds.NO_ANSWER) -> Prepared:
@@ -537,9 +539,9 @@ class Turn:
         """
         body, raw = None, self._request.raw
         if mode is not Mode.OBSERVE:
-            read = (await read_beside(raw, lane=self._request.lane, most=ANY_NUMBER)).transcript
-            body = await make_beside(lambda: rounds.without_thinking(read), in_thread=is_much(raw))
-        self._leaving = AsItCame(late=True) if body is None else Fallback(body, why)
+            read = (await read_in_thread(raw, lane=self._request.lane, most=ANY_NUMBER)).transcript
+            body = await run_in_thread(lambda: rounds.without_thinking(read), in_thread=is_much(raw))
+        self._outgoing = Passthrough(late=True) if body is None else Fallback(body, why)
         return Prepared(body)
 
     def _next_round(self, address: Address, body: bytes) -> NextRound:
@@ -641,35 +643,35 @@ class Turn:
         stream = (await self.identity()).stream
         try:
             gap = self._registry.take_gap(stream)
-            with self._registry.tellings.telling(stream, self._telling):
-                await self._tell_begin(gap)
+            with self._registry.reports.report(stream, self._report):
+                await self._report_begin(gap)
             gap = None if not self._outdated else gap
         except MnemosyneError as error:
-            self._leave_unrecorded(stream, str(error))
+            self._fall_back(stream, str(error))
         except Exception:
             log.exception("recording failed")
-            self._leave_unrecorded(stream, "an error of ours; see the server's log")
+            self._fall_back(stream, "an error of ours; see the server's log")
         finally:
             if gap is not None:
                 self._registry.note_gap(stream, gap)
             begun.set()
 
-    async def _tell_begin(self, gap: Gap | None) -> None:
+    async def _report_begin(self, gap: Gap | None) -> None:
         """Tell what leaves. A proposal that does not hold any more is decided anew, unless it has left by now: then
         that is told.
         """
-        leaving = self._leaving
+        outgoing = self._outgoing
         try:
-            await self._tell(Begin(request=self._request, leaving=leaving, gap=gap))
+            await self._tell(Begin(request=self._request, outgoing=outgoing, gap=gap))
         except (Outdated, VersionConflict, ActorStopped):
-            if not isinstance(leaving, Proposal):
+            if not isinstance(outgoing, Proposal):
                 raise
             self._outdated = self._prepared is None
             if self._prepared is not None:
-                left = Fallback(leaving.body, "another process had just written to its session")
-                await self._tell(Begin(request=self._request, leaving=left, gap=gap))
+                left = Fallback(outgoing.body, "another process had just written to its session")
+                await self._tell(Begin(request=self._request, outgoing=left, gap=gap))
 
-    def _leave_unrecorded(self, stream: UUID, reason: str) -> None:
+    def _fall_back(self, stream: UUID, reason: str) -> None:
         self._address = None
         log.warning("a turn of session %s is not recorded: %s", stream, reason)
         self._note_gap(stream, reason)
@@ -683,22 +685,22 @@ class Turn:
 
     async def _record_end(self, message: Callable[[Address], Message]) -> None:
         if self._prepared is None and not self._started:
-            self._leaving = NothingLeft()
+            self._outgoing = NothingSent()
         self.note_sent()  # a request that could not leave is a turn, too
         done = trio.Event()
-        self._opener.nursery.start_soon(self._tell_end, message, done)
+        self._opener.nursery.start_soon(self._report_end, message, done)
         await self._patiently(done.wait)
 
-    async def _tell_end(self, message: Callable[[Address], Message], done: trio.Event) -> None:
-        with self._registry.tellings.telling((await self.identity()).stream, self._telling):
-            with nullcontext() if self._told_rounds.is_set() else self._telling.withholding():
+    async def _report_end(self, message: Callable[[Address], Message], done: trio.Event) -> None:
+        with self._registry.reports.report((await self.identity()).stream, self._report):
+            with nullcontext() if self._told_rounds.is_set() else self._report.withholding():
                 await self._begun.wait()
                 await self._told_rounds.wait()
             if self._address is not None:
-                await self._tell_safely(message(self._address), "the end of a turn")
+                await self._report_safely(message(self._address), "the end of a turn")
         done.set()
 
-    async def _tell_safely(self, message: Message, what: str) -> bool:
+    async def _report_safely(self, message: Message, what: str) -> bool:
         """Tell it; whether it is on record."""
         try:
             await self._tell(message)
@@ -712,11 +714,11 @@ class Turn:
 
     async def _tell(self, message: Message, *, durable: bool = True) -> Answer:
         """The actor's answer, once it is durable; after a conflict, that of the one that has read the log again."""
-        is_proposal = isinstance(message, Begin) and isinstance(message.leaving, Proposal)
+        is_proposal = isinstance(message, Begin) and isinstance(message.outgoing, Proposal)
         pauses = islice(chain((0.0,), backoff(FIRST_PAUSE, LONGEST_PAUSE)), ATTEMPTS - 1)
         while True:
             try:
-                return await self._tell_once(message, durable=durable)
+                return await self._report_once(message, durable=durable)
             except (VersionConflict, ActorStopped) as lost:
                 pause = next(pauses, None)
                 # What has not left is decided anew if another process wrote; the next actor is asked for the same.
@@ -725,14 +727,14 @@ class Turn:
                     raise
                 await trio.sleep(pause)
 
-    async def _tell_once(self, message: Message, *, durable: bool) -> Answer:
+    async def _report_once(self, message: Message, *, durable: bool) -> Answer:
         identity = await self.identity()
         if isinstance(message, Prepare):
             await self._registry.catch_up(identity.stream)
         actor, asked = self._registry.ask(identity, message)
-        self._telling.note(actor)
-        if isinstance(message, Begin) and isinstance(message.leaving, AsItCame):
-            await self._registry.note_as_it_came(identity.stream, self._request)
+        self._report.note(actor)
+        if isinstance(message, Begin) and isinstance(message.outgoing, Passthrough):
+            await self._registry.note_passthrough(identity.stream, self._request)
         try:
             answer = await asked.wait()
             if isinstance(answer, Begun):

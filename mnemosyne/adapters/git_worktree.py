@@ -32,7 +32,7 @@ ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT
 
 
 @attrs.frozen
-class BroughtBack:
+class RestoredFiles:
     """How many files were written and removed, and the ``ref`` that has all of them as they were before."""
 
     written: int
@@ -67,7 +67,7 @@ class GitWorktree:
         below = f"{REFS}/{group}/"
         return {ref.removeprefix(below): ref for ref in self._git("for-each-ref", "--format=%(refname)", below).split()}
 
-    def bring_back(self, ref: str, before: str) -> BroughtBack:
+    def restore_files(self, ref: str, before: str) -> RestoredFiles:
         """Make all files what they are in a ref, and remove those that it has not, but for those that were left out
         then. How they were is kept first, under the name ``before``. Raises WorktreeFailed.
         """
@@ -79,7 +79,7 @@ class GitWorktree:
             written = self._list_changed("d", kept, ref)
             self._git("read-tree", "--reset", "-u", ref)
             left_out = self._put_back(gone, kept)
-        return BroughtBack(len(written), len(gone) - left_out, kept)
+        return RestoredFiles(len(written), len(gone) - left_out, kept)
 
     def _add_all(self) -> None:
         try:

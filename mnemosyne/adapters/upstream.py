@@ -141,8 +141,8 @@ async def _close(chunks: AsyncIterator[bytes]) -> None:
     """Let go of what is left of a reply. The library's generators leave each other open where one of them is closed;
     what is cancelled closes them all.
     """
-    with trio.CancelScope() as leaving, suppress(httpx2.TransportError):
-        leaving.cancel()
+    with trio.CancelScope() as outgoing, suppress(httpx2.TransportError):
+        outgoing.cancel()
         async for _ in chunks:
             pass
 

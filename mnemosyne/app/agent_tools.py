@@ -16,7 +16,7 @@ from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.errors import NotFound
 from mnemosyne.services import asking, contexts, object_view, projects, search, sessions, windows
 from mnemosyne.services.agent_tools import BY_NAME, MOST
-from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment
+from mnemosyne.services.knowledge import KnowledgeService, WriteStamp
 from mnemosyne.services.manifests import manifest_as_json, read_manifest
 from mnemosyne.services.memory_api import ApiCall, Arguments
 from mnemosyne.services.memory_operations import check_arguments
@@ -35,10 +35,10 @@ _AGE = {"turn": "last_turn", "out_of_date": "stale"}
 class AgentTools:
     """The tools over an open database, as they are seen from a folder."""
 
-    def __init__(self, models: OpenReadModels, desk: KnowledgeDesk, folder: Path) -> None:
+    def __init__(self, models: OpenReadModels, knowledge: KnowledgeService, folder: Path) -> None:
         self._models = models
         self._archive = models.archive
-        self._desk = desk
+        self._knowledge = knowledge
         self._folder = str(folder.absolute())
         self._calls: dict[str, Callable[[Arguments], Awaitable[Any]]] = {
             "memory_query": self._query,
@@ -60,7 +60,7 @@ class AgentTools:
         if tool.operation is None:
             return await self._calls[name](arguments)
         given = {tool.renamed[name]: value for name, value in arguments.items()}
-        return await tool.operation.answer(ApiCall(self._desk, self._archive, given, WriteMoment(now(), new_id())))
+        return await tool.operation.answer(ApiCall(self._knowledge, self._archive, given, WriteStamp(now(), new_id())))
 
     async def list_sessions(self) -> list[UUID]:
         """The sessions whose client worked in this folder, in the order in which they began."""
@@ -120,7 +120,7 @@ class AgentTools:
         return {"session": str(listing.stream), "objects": shown, "left_out": len(wanted) - len(shown)}
 
     async def _stats(self, given: Arguments) -> Any:
-        known = await self._desk.list_entries(now())
+        known = await self._knowledge.list_entries(now())
         told: dict[str, Any] = {"known_entries": len(known)}
         try:
             listing = await self._list_objects(given)

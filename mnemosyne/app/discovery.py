@@ -41,7 +41,7 @@ class FoundServer:
     unrecorded: Mapping[str, int] = attrs.field(factory=dict)
     """How many requests it passed on without a record that may hold a conversation, by their path."""
     untold: Mapping[str, int] = attrs.field(factory=dict)
-    """As in ``http.client_reply.Untold``: what its clients were not told of what they pay for."""
+    """As in ``http.client_reply.HiddenUsage``: what its clients were not told of what they pay for."""
     worker: Mapping[str, Any] = attrs.field(factory=dict)
     """How its worker does (``supervising.Supervisor.describe``); nothing from an older version."""
     ignored_variables: Sequence[str] = ()

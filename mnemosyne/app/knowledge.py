@@ -4,35 +4,35 @@ from pathlib import Path
 
 import trio
 
-from mnemosyne.actors.librarian import FindProject, Librarian
+from mnemosyne.actors.knowledge_source import FindProject, KnowledgeSource
 from mnemosyne.adapters.git_folder import find_project
 from mnemosyne.app.process import new_id, now
 from mnemosyne.config import Config
-from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.kinds import EntrySource
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.ports import EventLog, Journal
 from mnemosyne.errors import FolderSilent
-from mnemosyne.services.knowledge import KnowledgeDesk, Meaning
+from mnemosyne.services.knowledge import KnowledgeService, Meaning
 
 
-def open_desk(
-    book: KnowledgeBook,
+def open_knowledge(
+    store: KnowledgeStore,
     tenant: str,
     folder: Path | None,
     source: EntrySource = EntrySource.USER,
     meaning: Meaning | None = None,
-) -> KnowledgeDesk:
+) -> KnowledgeService:
     """What is known as it is seen from a folder; without one, what holds everywhere."""
     if folder is None:
-        return KnowledgeDesk(book, tenant, source=source, meaning=meaning)
+        return KnowledgeService(store, tenant, source=source, meaning=meaning)
     folder = folder.absolute()
-    return KnowledgeDesk(book, tenant, find_project(folder), str(folder), source, meaning)
+    return KnowledgeService(store, tenant, find_project(folder), str(folder), source, meaning)
 
 
-def open_librarian(events: EventLog[object], journal: Journal, config: Config) -> Librarian:
+def open_knowledge_source(events: EventLog[object], journal: Journal, config: Config) -> KnowledgeSource:
     """What tells the sessions of a server what is known, and learns from them."""
-    book = KnowledgeBook(events, journal)
-    return Librarian(book, limit_folders(), now, new_id, tokens=config.memory_tokens)
+    store = KnowledgeStore(events, journal)
+    return KnowledgeSource(store, limit_folders(), now, new_id, tokens=config.memory_tokens)
 
 
 FOLDER_SECONDS = 2.0

@@ -12,13 +12,13 @@ from mnemosyne import __version__
 from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from mnemosyne.adapters.mcp_sdk import make_http_app, make_server, serve_stdio
 from mnemosyne.app.agent_tools import AgentTools
-from mnemosyne.app.knowledge import open_desk
+from mnemosyne.app.knowledge import open_knowledge
 from mnemosyne.app.read_models import open_read_models
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS
 from mnemosyne.config import Config
 from mnemosyne.data_dir import local_token, prepare_data_dir
-from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.kinds import EntrySource
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.http.serving import bind, bound_url_of, run_hypercorn
 
 DRAIN_SECONDS = 2.0
@@ -33,10 +33,10 @@ async def open_tools(config: Config, folder: Path, say: Callable[[str], None]) -
         await nursery.start(journal.run)
         try:
             meaning = EntryMeaning(config.data_dir)
-            desk = open_desk(
-                KnowledgeBook(models.archive.events, journal), config.tenant, folder, EntrySource.AGENT, meaning
+            knowledge = open_knowledge(
+                KnowledgeStore(models.archive.events, journal), config.tenant, folder, EntrySource.AGENT, meaning
             )
-            yield AgentTools(models, desk, folder)
+            yield AgentTools(models, knowledge, folder)
         finally:
             with trio.CancelScope(shield=True):
                 await journal.close(LAST_COMMIT_SECONDS)

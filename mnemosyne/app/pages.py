@@ -20,8 +20,8 @@ from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import CachedEventLog
 from mnemosyne.adapters.postgres.journal import LogProgress
-from mnemosyne.adapters.postgres.leading import lag, tell_progress
-from mnemosyne.app.knowledge import open_desk
+from mnemosyne.adapters.postgres.leading import lag, publish_progress
+from mnemosyne.app.knowledge import open_knowledge
 from mnemosyne.app.object_index import fill_index, open_index
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.settings import session_budget
@@ -29,18 +29,18 @@ from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS
 from mnemosyne.config import SETTINGS, Config
 from mnemosyne.data_dir import local_token, prepare_data_dir
-from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.errors import LogUnavailable, MnemosyneError, leaves
-from mnemosyne.http.app import answer_lifespan, callers_of, refusal_for
-from mnemosyne.http.browsers import Callers
+from mnemosyne.http.app import answer_lifespan, hosts_of, refusal_for
+from mnemosyne.http.browsers import AllowedHosts
 from mnemosyne.http.gateway import Receive, Scope, Send, refuse
 from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.http.serving import run_hypercorn
 from mnemosyne.page_links import PageLinks
-from mnemosyne.services.knowledge import KnowledgeDesk
+from mnemosyne.services.knowledge import KnowledgeService
 from mnemosyne.services.observing import Observations, no_observations
 from mnemosyne.services.overviews import Openings
 from mnemosyne.services.search import CrossSessionIndex
@@ -60,8 +60,8 @@ AGAIN_SECONDS = 1.0
 DRAIN_SECONDS = 1.0
 
 
-class OpenHoldings:
-    """See ``http.inspector.holdings.Holdings``."""
+class OpenPageContext:
+    """See ``http.inspector.page_context.PageContext``."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class OpenHoldings:
         self.new_id = new_id
         self._config = config
         self._models: OpenReadModels | None = None
-        self._book: KnowledgeBook | None = None
+        self._store: KnowledgeStore | None = None
         self._meaning = EntryMeaning(config.data_dir)
         self._progress = LogProgress()
         self._why = "it is being opened"
@@ -116,22 +116,22 @@ class OpenHoldings:
         return self.models.archive
 
     @property
-    def book(self) -> KnowledgeBook:
+    def store(self) -> KnowledgeStore:
         """What is known beyond sessions."""
-        if self._book is None:
+        if self._store is None:
             raise LogUnavailable(self._away)
-        return self._book
+        return self._store
 
-    async def desk(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeDesk:
+    async def knowledge(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeService:
         return await trio.to_thread.run_sync(
-            open_desk, self.book, self._config.tenant, folder, source, self._meaning, abandon_on_cancel=True
+            open_knowledge, self.store, self._config.tenant, folder, source, self._meaning, abandon_on_cancel=True
         )
 
-    def desk_of(self, project: str | None) -> KnowledgeDesk:
-        return KnowledgeDesk(self.book, self._config.tenant, project, meaning=self._meaning)
+    def knowledge_of(self, project: str | None) -> KnowledgeService:
+        return KnowledgeService(self.store, self._config.tenant, project, meaning=self._meaning)
 
     async def places(self) -> Sequence[Place]:
-        return await self.book.list_places(self._config.tenant)
+        return await self.store.list_places(self._config.tenant)
 
     async def version_of(self, stream: UUID) -> int:
         return await self.models.archive.events.version(stream)
@@ -178,7 +178,7 @@ class OpenHoldings:
                 self._why = " ".join(dict.fromkeys(map(str, leaves(group))))
                 self._tried.set()
                 log.warning("the database is away: %s", self._why)
-            self._models = self._book = None
+            self._models = self._store = None
             self._gone.set()
             await trio.sleep(AGAIN_SECONDS)
 
@@ -191,10 +191,10 @@ class OpenHoldings:
             ear = Database(models.database.dsn, connections=1)
             self._progress.advance(await models.log.last_position())
             self._gone = trio.Event()
-            self._models, self._book = models, KnowledgeBook(models.archive.events, models.archive.journal)
+            self._models, self._store = models, KnowledgeStore(models.archive.events, models.archive.journal)
             self._tried.set()
             try:
-                await tell_progress(ear, self._progress)
+                await publish_progress(ear, self._progress)
             finally:
                 ear.close()
                 with trio.CancelScope(shield=True):
@@ -217,7 +217,7 @@ class PagesAlone:
     """
 
     pages: QuartTrio
-    callers: Callers
+    callers: AllowedHosts
     asked_at: float
     busy: int = 0
 
@@ -256,13 +256,13 @@ async def run_pages(
 ) -> None:
     """Show pages at a listening socket until SIGTERM or SIGINT, or until nobody asked for so long."""
     prepare_data_dir(config.data_dir)
-    holdings = OpenHoldings(config, now, new_id, simulations)
+    page_context = OpenPageContext(config, now, new_id, simulations)
     access = Access(local_token(config.data_dir), PageLinks(config.data_dir), now)
-    app = PagesAlone(create_pages(holdings, access), callers_of(config), trio.current_time())
+    app = PagesAlone(create_pages(page_context, access), hosts_of(config), trio.current_time())
     stopping = trio.Event()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(holdings.keep_open)
+            nursery.start_soon(page_context.keep_open)
             nursery.start_soon(simulations.run)
             await nursery.start(run_hypercorn, app, listener, stopping, DRAIN_SECONDS)
             ready()

@@ -7,8 +7,8 @@ from typing import Never
 import attrs
 import trio
 
+from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedContents
 from mnemosyne.adapters.postgres.database import Database
-from mnemosyne.adapters.postgres.shelf import PostgresShelf
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, Storage, storage_of
 from mnemosyne.config import Config
 from mnemosyne.domain.session.retention import DAY, Victim
@@ -91,7 +91,7 @@ async def _forget(
     async with trio.open_nursery() as nursery:
         await nursery.start(storage.journal.run)
         streams = [each.candidate.session for each in chosen]
-        archives = await find_archives(PostgresShelf(storage.files.database), streams)
+        archives = await find_archives(PostgresArchivedContents(storage.files.database), streams)
         await forget_all(storage, streams, now, new_id)
         for file in archives:
             if await trio.Path(file).exists():

@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from mnemosyne import credentials
-from mnemosyne.actors.awake import AwakeSessions
+from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.owners import MemoryOwners
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import TurnOpener
@@ -144,7 +144,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
             if spans is not None:
                 sessions.start_soon(spans.run)
             environ = {**os.environ, **as_variables(config)}
-            supervisor = Supervisor(event_log, AwakeSessions(registry), environ)
+            supervisor = Supervisor(event_log, LoadedSessions(registry), environ)
             sessions.start_soon(supervisor.run)
             unfinished = Unfinished()
             sessions.start_soon(return_when_quiet, progress, lambda: registry.retired + unfinished.let_go)

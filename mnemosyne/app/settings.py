@@ -6,7 +6,7 @@ from mnemosyne.config import Config, upstreams_of
 from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.domain.session.budget import Budget
-from mnemosyne.domain.session.grounds import ServerSettings
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.errors import BadConfiguration
 
 

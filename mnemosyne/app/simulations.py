@@ -20,7 +20,7 @@ from mnemosyne.bounded import Lru
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.services.exporting import write_session
 from mnemosyne.services.sessions import Archive
-from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress, read_told
+from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress, read_step
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class Simulations:
             process: trio.Process = await nursery.start(run)
             nursery.start_soon(_collect, process.stderr, complaint)
             async for line in _read_lines(process.stdout):
-                told = read_told(line)
+                told = read_step(line)
                 if isinstance(told, SimulatedBranch):
                     found = told
                 else:

@@ -13,9 +13,9 @@ from typing import Never
 
 import trio
 
-from mnemosyne.actors.awake import AwakeSessions
+from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.adapters.postgres.reconnecting_log import ReconnectingLog
-from mnemosyne.app.worker_link import Heard, Line, answer_worker
+from mnemosyne.app.worker_link import Line, WorkerStatus, answer_worker
 from mnemosyne.backoff import backoff
 from mnemosyne.errors import LogFailed
 
@@ -53,7 +53,7 @@ class Supervisor:
     def __init__(
         self,
         event_log: ReconnectingLog,
-        sessions: AwakeSessions,
+        sessions: LoadedSessions,
         environ: Mapping[str, str],
         command: Sequence[str] = COMMAND,
     ) -> None:
@@ -61,7 +61,7 @@ class Supervisor:
         self._sessions = sessions
         self._environ = environ
         self._command = command
-        self._heard: Heard | None = None
+        self._heard: WorkerStatus | None = None
         self._process: trio.Process | None = None
         self._ended_at = trio.current_time()
         self._restarts = 0
@@ -131,7 +131,7 @@ class Supervisor:
             return f"it cannot be started: {error}"
         assert process.stdin is not None
         assert process.stdout is not None
-        self._process, self._heard = process, (heard := Heard())
+        self._process, self._heard = process, (heard := WorkerStatus())
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_watch, process, heard)
@@ -145,7 +145,7 @@ class Supervisor:
         return _how(process.returncode)
 
 
-async def _watch(process: trio.Process, heard: Heard) -> None:
+async def _watch(process: trio.Process, heard: WorkerStatus) -> None:
     """Kill a worker that hangs."""
     while True:
         await trio.sleep(WATCH_SECONDS)

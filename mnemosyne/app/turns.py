@@ -5,7 +5,7 @@ import trio
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.registry import SessionRegistry
-from mnemosyne.app.knowledge import open_librarian
+from mnemosyne.app.knowledge import open_knowledge_source
 from mnemosyne.app.process import new_salt
 from mnemosyne.app.settings import settings_of
 from mnemosyne.config import Config
@@ -26,8 +26,8 @@ def open_registry(
     """The sessions of a process, which live in ``nursery``, with what tells and learns what is known beyond them.
     Raises BadConfiguration for settings with which nothing can be decided.
     """
-    librarian = open_librarian(events, journal, config)
-    nursery.start_soon(librarian.run)
+    knowledge_source = open_knowledge_source(events, journal, config)
+    nursery.start_soon(knowledge_source.run)
     registry = SessionRegistry(
         nursery,
         event_log=events,
@@ -38,7 +38,7 @@ def open_registry(
         settings=settings_of(config),
         patience=USUAL.times(config.patience),
         questions=HelperQuestions() if config.helper != "extractive" else None,
-        librarian=librarian,
+        knowledge_source=knowledge_source,
     )
     nursery.start_soon(registry.run)
     return registry

@@ -38,7 +38,7 @@ async def run_worker(config: Config, under_server: bool, now: Callable[[], int],
     if config.dsn is not None:
         os.nice(NICENESS)  # else we may start the embedded database, which would give way, too
     async with open_database(config, name_of(WORKER)) as database, trio.open_nursery() as nursery:
-        nursery.start_soon(_wait_until_told, nursery.cancel_scope)
+        nursery.start_soon(_wait_for_stop, nursery.cancel_scope)
         nursery.start_soon(return_as_it_works)
         ear = Database(database.dsn, connections=1, name=database.name)
         leader = Leader(ear)
@@ -51,7 +51,7 @@ async def run_worker(config: Config, under_server: bool, now: Callable[[], int],
             ear.close()
 
 
-async def _wait_until_told(scope: trio.CancelScope) -> None:
+async def _wait_for_stop(scope: trio.CancelScope) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             scope.cancel()

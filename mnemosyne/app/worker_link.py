@@ -21,7 +21,7 @@ from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.ports import Envelope
 from mnemosyne.domain.recall.composing import HelperQuestion
-from mnemosyne.domain.session.grounds import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, UnknownEvent, VersionConflict
 
 log = logging.getLogger(__name__)
@@ -196,7 +196,7 @@ class RemoteSessions:
         assert isinstance(found, QuestionFound)
         return found.number, found.question
 
-    async def tell_answer(self, number: int, answer: HelperAnswer | None) -> bool:
+    async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
         taken = await self._ask(AnswerOffered(number, answer))
         assert isinstance(taken, AnswerTaken)
         return taken.recorded
@@ -226,7 +226,7 @@ class ServedSessions(WaitingSummaries, WaitingQuestions, Protocol):
     """All that a worker may ask for."""
 
 
-async def answer_worker(line: Line, sessions: ServedSessions, heard: "Heard") -> None:
+async def answer_worker(line: Line, sessions: ServedSessions, heard: "WorkerStatus") -> None:
     """The server's end: answer what the worker asks, until it has ended or cannot be understood."""
     async with trio.open_nursery() as nursery:
         try:
@@ -265,12 +265,12 @@ async def _answer_of(sessions: ServedSessions, message: object) -> object:
         case QuestionWanted():
             return QuestionFound(*await sessions.wait_for_question())
         case AnswerOffered():
-            return AnswerTaken(await sessions.tell_answer(message.number, message.answer))
+            return AnswerTaken(await sessions.deliver_answer(message.number, message.answer))
         case _:
             raise UnknownEvent(f"a worker does not ask for {type(message).__name__}")
 
 
-class Heard:
+class WorkerStatus:
     """When the worker was heard of last, in trio's time, and whether it leads."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 
-from mnemosyne.adapters.git_worktree import BroughtBack, GitWorktree
+from mnemosyne.adapters.git_worktree import GitWorktree, RestoredFiles
 from mnemosyne.app.hooks import HookEvent
 from mnemosyne.errors import BadOption, NotFound
 
@@ -21,9 +21,9 @@ class KeptFiles:
     worktree: GitWorktree
     ref: str
 
-    def bring_back(self, at: int) -> BroughtBack:
+    def restore_files(self, at: int) -> RestoredFiles:
         """Make the files what they were. How they are now is kept under the time ``at``, in µs of UTC."""
-        return self.worktree.bring_back(self.ref, f"before/{at}")
+        return self.worktree.restore_files(self.ref, f"before/{at}")
 
 
 def keep_before_call(event: HookEvent) -> None:

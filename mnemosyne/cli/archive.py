@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 import click
 
-from mnemosyne.adapters.postgres.shelf import PostgresShelf
+from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedContents
 from mnemosyne.app.storage import Storage, event_codec
 from mnemosyne.cli.forget import clean_files, print_files, quick_option
 from mnemosyne.cli.printing import bytes_text, print_json, progress_bar, say
@@ -18,7 +18,7 @@ from mnemosyne.cli.settings import log_options
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import plural
 from mnemosyne.services import archiving
-from mnemosyne.services.archiving import bring_back
+from mnemosyne.services.archiving import restore_files
 from mnemosyne.services.exporting import write_session
 from mnemosyne.services.sessions import find
 from mnemosyne.services.unstructuring import members
@@ -88,14 +88,14 @@ async def _archive(
 async def _archive_one(storage: Storage, stream: UUID, folder: Path) -> _Archived:
     events = (await storage.events.sizes(stream))[stream].events
     file = folder / archiving.name_file(stream, events)
-    shelf = PostgresShelf(storage.files.database)
+    archived = PostgresArchivedContents(storage.files.database)
     if not file.exists():  # else it may be of an attempt that was cut short, or hold what lies there already
-        log = await shelf.log_id()
+        log = await archived.log_id()
         with private_file(file) as opened:
             await write_session(storage, str(stream), opened, event_codec(), log=log)
             os.fsync(opened.fileno())
         _sync(folder)
-    moved = await archiving.shelve(storage, shelf, stream, file, event_codec())
+    moved = await archiving.shelve(storage, archived, stream, file, event_codec())
     return _Archived(stream, file, file.stat().st_size, moved.pieces, moved.freed)
 
 
@@ -141,11 +141,11 @@ def unarchive(sessions: tuple[str, ...], as_json: bool, **options: object) -> No
 
 
 async def _unarchive(storage: Storage, wanted: tuple[str, ...]) -> list[tuple[UUID, int, list[str]]]:
-    shelf = PostgresShelf(storage.files.database)
+    archived = PostgresArchivedContents(storage.files.database)
     done = []
     for stream in dict.fromkeys([await find(storage, each) for each in wanted]):
-        files = list(await shelf.own_files(stream))
+        files = list(await archived.own_files(stream))
         with progress_bar("unarchive") as progress:
-            pieces = await bring_back(storage, shelf, stream, progress)
+            pieces = await restore_files(storage, archived, stream, progress)
         done.append((stream, pieces, files))
     return done

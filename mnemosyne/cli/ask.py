@@ -14,8 +14,8 @@ from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import source_text, turns_text
 from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY
 from mnemosyne.domain.recall.object_search import Filter
-from mnemosyne.domain.session.ground_events import HelperAsked
-from mnemosyne.domain.session.grounds import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import HelperAnswer
+from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.figures import dollars, dollars_text, plural, printable
 from mnemosyne.services.asking import MemoryAnswer
 from mnemosyne.services.unstructuring import members

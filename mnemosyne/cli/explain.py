@@ -28,16 +28,16 @@ from mnemosyne.cli.windows import (
 )
 from mnemosyne.domain.cost.catalogue import family_of, model_of
 from mnemosyne.domain.cost.tariffs import Tariff
-from mnemosyne.domain.history.foresight import Foreseen
-from mnemosyne.domain.history.memory_travel import Moment
+from mnemosyne.domain.history.memory_travel import MemorySnapshot
+from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, ObjectSuperseded
 from mnemosyne.domain.session.counted_sizes import size_event
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.window.planning import Stay
+from mnemosyne.domain.window.planning import NoRewrite
 from mnemosyne.domain.window.window_size import find_model_window
 from mnemosyne.figures import count_text, is_priced, plural, printable
-from mnemosyne.http.inspector.happenings import tell_event, tell_object
+from mnemosyne.http.inspector.happenings import describe_event, describe_object
 from mnemosyne.services import windows
 from mnemosyne.services.unstructuring import members
 
@@ -69,7 +69,7 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
         config,
         lambda storage: windows.explain(storage, session, branch, turn, now=now_us(), settings=settings_of(config)),
     )
-    found, planned = explanation.moment, explanation.planned
+    found, planned = explanation.snapshot, explanation.planned
     if as_json:
         decided = decision_as_json(explanation.decision)
         excess = None if explanation.excess is None else excess_as_json(explanation.excess)
@@ -101,7 +101,7 @@ def _units(tariff: Tariff) -> str:
     return first + "".join(f", and in {unit} too" for unit in others)
 
 
-def _paragraphs(found: Moment, planned: Foreseen | Stay | None) -> Iterator[Paragraph]:
+def _paragraphs(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite | None) -> Iterator[Paragraph]:
     yield _render_events(found)
     yield _window(found)
     yield from _unknown(found)
@@ -112,7 +112,7 @@ def _paragraphs(found: Moment, planned: Foreseen | Stay | None) -> Iterator[Para
     yield from _render_cost(found)
 
 
-def _render_events(found: Moment) -> Paragraph:
+def _render_events(found: MemorySnapshot) -> Paragraph:
     """What happened at the turn, each event in the words of every other list of events."""
     events: list[ObjectEvent] = []
     for event in (*found.happened, *found.faults, *found.moved):
@@ -126,14 +126,16 @@ def _render_events(found: Moment) -> Paragraph:
     return (f"{came}, and this happened:", lines) if lines else (f"{came}; no object was made or changed.", [])
 
 
-def _render_event(found: Moment, event: Event) -> str:
+def _render_event(found: MemorySnapshot, event: Event) -> str:
     if isinstance(event, ObjectCreated):
         event = size_event(event, event, found.scales)
-    what, why = tell_object(event, sized=True) if isinstance(event, ObjectEvent) else tell_event(event) or ("", "")
+    what, why = (
+        describe_object(event, sized=True) if isinstance(event, ObjectEvent) else describe_event(event) or ("", "")
+    )
     return f"{what} ({printable(why)})" if why else what
 
 
-def _window(found: Moment) -> Paragraph:
+def _window(found: MemorySnapshot) -> Paragraph:
     if found.anchor is None:
         how = "all of it from the text, because the provider had counted nothing yet"
     else:
@@ -165,7 +167,7 @@ COMPACTS_FROM = 80
 """Percent of its model's window: clients compact before it is full (recorded ones of 200,000 tokens at 78 to 88)."""
 
 
-def _unknown(found: Moment) -> Iterator[Paragraph]:
+def _unknown(found: MemorySnapshot) -> Iterator[Paragraph]:
     """What is assumed of a model that is not in the table."""
     model = found.began.model
     assumed = [] if is_priced(model) else ["What it costs is weighed as with most models, and never told in dollars."]
@@ -177,7 +179,7 @@ def _unknown(found: Moment) -> Iterator[Paragraph]:
         yield f"The table of models does not know all of {printable(model or 'a model without a name')}:", assumed
 
 
-def _without_us(found: Moment) -> Iterator[Paragraph]:
+def _without_us(found: MemorySnapshot) -> Iterator[Paragraph]:
     """What a managed conversation would be without the proxy: its client holds all of it."""
     held, takes = found.client_tokens, _model_window(found)
     if held is None:
@@ -194,7 +196,7 @@ def _without_us(found: Moment) -> Iterator[Paragraph]:
     )
 
 
-def _model_window(found: Moment) -> int:
+def _model_window(found: MemorySnapshot) -> int:
     model = found.began.model
     return find_model_window(model, found.session.find_stated_window(model))
 
@@ -206,13 +208,13 @@ def _outcome(held: int, takes: int) -> str:
     return "near" if 100 * held > COMPACTS_FROM * takes else "fits"
 
 
-def _render_plan(found: Moment, planned: Foreseen | Stay | None) -> Iterator[Paragraph]:
+def _render_plan(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite | None) -> Iterator[Paragraph]:
     if planned is None:
         return
-    yield plan_sentence(planned), _render_lowerings(found, planned) if isinstance(planned, Foreseen) else []
+    yield plan_sentence(planned), _render_lowerings(found, planned) if isinstance(planned, PlannedRewrite) else []
 
 
-def _render_lowerings(found: Moment, planned: Foreseen) -> list[str]:
+def _render_lowerings(found: MemorySnapshot, planned: PlannedRewrite) -> list[str]:
     """The objects that would be shown at less, those that free most first."""
     return [
         f"{_render_object(found.memory.objects[each.object])}: {each.before.label} → {each.after.label}, frees "
@@ -221,7 +223,7 @@ def _render_lowerings(found: Moment, planned: Foreseen) -> list[str]:
     ]
 
 
-def _render_kept(found: Moment) -> Paragraph:
+def _render_kept(found: MemorySnapshot) -> Paragraph:
     kept = found.list_kept()
     if not kept:
         return "Nothing is pinned or protected.", []
@@ -232,7 +234,7 @@ def _render_kept(found: Moment) -> Paragraph:
     return f"{plural(len(kept), 'object')} must stay as {'it is' if len(kept) == 1 else 'they are'}:", lines
 
 
-def _render_helped(found: Moment) -> Iterator[Paragraph]:
+def _render_helped(found: MemorySnapshot) -> Iterator[Paragraph]:
     for each in found.helped:
         lines = [
             f"{sentence.object} bytes {sentence.start}-{sentence.end}: {sentence.text}" for sentence in each.sentences
@@ -240,7 +242,7 @@ def _render_helped(found: Moment) -> Iterator[Paragraph]:
         yield f"The model asked its memory: “{each.question}” {render_helper(each)}", lines
 
 
-def _render_cost(found: Moment) -> Iterator[Paragraph]:
+def _render_cost(found: MemorySnapshot) -> Iterator[Paragraph]:
     if found.account is not None:
         first, *more = account_of(found.account)
         yield first, more
@@ -250,7 +252,7 @@ def _render_object(each: MemoryObject) -> str:
     return f"{each.id} {each.kind.value} ({source_text(each)})"
 
 
-def _as_json(found: Moment, planned: Foreseen | Stay | None) -> dict[str, Any]:
+def _as_json(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite | None) -> dict[str, Any]:
     superseded = [event for event in found.happened if isinstance(event, ObjectSuperseded)]
     told, held = found.told, found.client_tokens
     takes = _model_window(found)

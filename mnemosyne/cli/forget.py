@@ -10,7 +10,7 @@ import attrs
 import click
 import trio
 
-from mnemosyne.adapters.postgres.shelf import PostgresShelf
+from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedContents
 from mnemosyne.app.retaining import Limit, limits_of
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import bytes_text, local_time, print_json, progress_bar, say
@@ -22,7 +22,7 @@ from mnemosyne.errors import BadOption
 from mnemosyne.figures import plural
 from mnemosyne.services.archiving import find_archives
 from mnemosyne.services.forgetting import Forgotten, choose_old, clean, describe, forget_all
-from mnemosyne.services.knowledge import WriteMoment, erase_all, list_learned
+from mnemosyne.services.knowledge import WriteStamp, erase_all, list_learned
 from mnemosyne.services.unstructuring import members
 
 quick_option = click.option(
@@ -97,7 +97,7 @@ def _forget_tenant(config: Config, *, yes: bool, quick: bool, as_json: bool) -> 
         click.confirm(asked, abort=True, err=True)
 
     async def forget_tenant(storage: Storage) -> tuple[int, _Erased]:
-        entries = await erase_all(storage, config.tenant, WriteMoment(_now(), secrets.token_hex(4)))
+        entries = await erase_all(storage, config.tenant, WriteStamp(_now(), secrets.token_hex(4)))
         return entries, await _forget(storage, streams, quick=quick)
 
     entries, erased = with_log(config, forget_tenant)
@@ -128,7 +128,7 @@ class _Erased:
 
 
 async def _forget(storage: Storage, streams: Sequence[UUID], *, quick: bool) -> _Erased:
-    archives = await find_archives(PostgresShelf(storage.files.database), streams)
+    archives = await find_archives(PostgresArchivedContents(storage.files.database), streams)
     done = await forget_all(storage, streams, _now, partial(secrets.token_hex, 8))
     left = [each for each in archives if await trio.Path(each).exists()]
     return _Erased(done, "kept" if quick else await clean_files(storage), left)

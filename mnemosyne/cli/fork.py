@@ -69,11 +69,11 @@ def fork(
     line = shlex.join(["mnemosyne", "run", *log, *asked, "--", *made.command])
     if as_json:
         told = {"id": made.session, "parent": point.session, "turn": point.turn, "command": line}
-        print_json(told | ({"files": bring_files_back(point)} if with_files else {}))
+        print_json(told | ({"files": restore_folder(point)} if with_files else {}))
         return
     say(f"Session {made.session} begins {place_sentence(point)}.")
     if with_files:
-        say(f"{bring_files_back(point).capitalize()}.")
+        say(f"{restore_folder(point).capitalize()}.")
     say(f"It goes on, in this folder, with:\n  {line}")
 
 
@@ -106,13 +106,13 @@ def place_sentence(point: ForkPoint) -> str:
     return f"after turn {point.turn} of session {point.session}{instead}"
 
 
-def bring_files_back(point: ForkPoint) -> str:
+def restore_folder(point: ForkPoint) -> str:
     """Make the folder's files what they were when that turn had answered; what was done, in a sentence."""
     calls = list_calls(list_folders(os.environ), point.session, point.message_id)
     found = find_files(Path.cwd(), point.session, calls)
     if found is None:
         return "no call behind that turn changed files, as far as they were kept: they stay as they are"
-    done = found.bring_back(time.time_ns() // 1000)
+    done = found.restore_files(time.time_ns() // 1000)
     return (
         f"the files are what they were when turn {point.turn} had answered: {done.written} written, {done.removed}"
         f" removed. As they were until now: git restore --source {done.ref} -- :/"

@@ -70,14 +70,14 @@ def answer_event(event: "HookEvent", config: "Config") -> str:
 
 def read_block(event: "HookEvent", config: "Config") -> str:
     """What a session is told that begins in this folder."""
-    from mnemosyne.app.knowledge import open_desk
+    from mnemosyne.app.knowledge import open_knowledge
     from mnemosyne.app.process import now
-    from mnemosyne.domain.knowledge.book import KnowledgeBook
+    from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
     from mnemosyne.times import render_day
 
     async def compose(storage: "Storage") -> str:
-        desk = open_desk(KnowledgeBook(storage.events, storage.journal), config.tenant, event.folder)
-        block = await desk.compose_block(event.prompt, now(), render_day)
+        knowledge = open_knowledge(KnowledgeStore(storage.events, storage.journal), config.tenant, event.folder)
+        block = await knowledge.compose_block(event.prompt, now(), render_day)
         return "" if block is None else block.text
 
     return with_log(config, compose)

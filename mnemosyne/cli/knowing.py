@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 import click
 
 from mnemosyne.adapters.embedding.embedder import EntryMeaning
-from mnemosyne.app.knowledge import open_desk
+from mnemosyne.app.knowledge import open_knowledge
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import local_time, print_json, print_table, say
 from mnemosyne.cli.reading import json_option, with_log
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.since import start_of
-from mnemosyne.domain.knowledge.book import KnowledgeBook
-from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
+from mnemosyne.services.knowledge import KnowledgeService, WriteStamp
 from mnemosyne.services.memory_api import ApiCall, Arguments
 from mnemosyne.services.memory_operations import BY_NAME, PLACE, SOURCE, TIME, WRITER, KnowledgeOperation
 
@@ -39,21 +39,21 @@ def knowledge_options(command: F) -> F:
     return log_options()(command)
 
 
-def with_desk(options: dict[str, Any], work: Callable[[KnowledgeDesk, Storage], Awaitable[Result]]) -> Result:
+def with_knowledge(options: dict[str, Any], work: Callable[[KnowledgeService, Storage], Awaitable[Result]]) -> Result:
     """Do something with what is known; a log is made where there is none."""
     folder = options.pop("folder")
     config = configuration(options)
 
     async def run(storage: Storage) -> Result:
-        book, meaning = KnowledgeBook(storage.events, storage.journal), EntryMeaning(config.data_dir)
-        return await work(open_desk(book, config.tenant, folder, meaning=meaning), storage)
+        store, meaning = KnowledgeStore(storage.events, storage.journal), EntryMeaning(config.data_dir)
+        return await work(open_knowledge(store, config.tenant, folder, meaning=meaning), storage)
 
     return with_log(config, run)
 
 
-def moment() -> WriteMoment:
+def stamp() -> WriteStamp:
     """Now, and a new id."""
-    return WriteMoment(time.time_ns() // 1000, secrets.token_hex(4))
+    return WriteStamp(time.time_ns() // 1000, secrets.token_hex(4))
 
 
 # Commands that are operations
@@ -61,7 +61,9 @@ def moment() -> WriteMoment:
 
 def call_operation(operation: KnowledgeOperation, options: dict[str, Any], given: Arguments) -> Any:
     """What an operation answers."""
-    return with_desk(options, lambda desk, storage: operation.answer(ApiCall(desk, storage, given, moment())))
+    return with_knowledge(
+        options, lambda knowledge, storage: operation.answer(ApiCall(knowledge, storage, given, stamp()))
+    )
 
 
 def does(

@@ -17,11 +17,11 @@ from mnemosyne.cli.knowing import (
     call_operation,
     does,
     knowledge_options,
-    moment,
     print_entries,
     print_report,
     print_sources,
-    with_desk,
+    stamp,
+    with_knowledge,
 )
 from mnemosyne.cli.printing import local_time, print_json, print_table, say
 from mnemosyne.cli.private_files import write_private
@@ -33,7 +33,7 @@ from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.errors import BadEntry, BadOption, NotFound
 from mnemosyne.figures import plural
 from mnemosyne.regular_files import LineTooLong, open_regular, read_files, read_lines
-from mnemosyne.services.knowledge import KnowledgeDesk, describe_write
+from mnemosyne.services.knowledge import KnowledgeService, describe_write
 from mnemosyne.services.memory_operations import BY_NAME
 from mnemosyne.terminal import json_text
 
@@ -102,12 +102,12 @@ def forget(wanted: str, erase: bool, quick: bool, as_json: bool, **options: Any)
     Sessions that were told it keep what they were told: `mnemosyne forget` is for those.
     """
 
-    async def erase_words(desk: KnowledgeDesk, storage: Storage) -> tuple[int, str]:
-        count = await desk.erase(wanted, moment())
+    async def erase_words(knowledge: KnowledgeService, storage: Storage) -> tuple[int, str]:
+        count = await knowledge.erase(wanted, stamp())
         return count, "kept" if quick else await clean_files(storage)
 
     if erase:
-        count, files = with_desk(options, erase_words)
+        count, files = with_knowledge(options, erase_words)
         if as_json:
             print_json({"erased": count, "files": files})
         else:
@@ -171,10 +171,10 @@ def init(yes: bool, as_json: bool, **options: Any) -> None:
         say("`mnemosyne memory init --yes` remembers it.")
         return
 
-    async def work(desk: KnowledgeDesk, _storage: Storage) -> Any:
-        return [await desk.remember(Scope.PROJECT, each, moment()) for each in proposed]
+    async def work(knowledge: KnowledgeService, _storage: Storage) -> Any:
+        return [await knowledge.remember(Scope.PROJECT, each, stamp()) for each in proposed]
 
-    done = [describe_write(each) for each in with_desk(options, work)]
+    done = [describe_write(each) for each in with_knowledge(options, work)]
     if as_json:
         print_json(done)
         return
@@ -204,7 +204,7 @@ def admit(variable: str | None, listed: bool, remove: str | None, as_json: bool,
         raise click.UsageError("--variable, --list and --remove exclude each other.")
     place = {**options, "folder": Path()}
     if listed:
-        admitted = with_desk(place, lambda desk, _: desk.list_admitted())
+        admitted = with_knowledge(place, lambda knowledge, _: knowledge.list_admitted())
         if as_json:
             print_json([{"fingerprint": each.fingerprint, "how": each.how.value, "at": each.at} for each in admitted])
         elif admitted:
@@ -214,12 +214,12 @@ def admit(variable: str | None, listed: bool, remove: str | None, as_json: bool,
             say("No credential is admitted.")
         return
     if remove is not None:
-        done = with_desk(place, lambda desk, _: desk.dismiss(remove, moment()))
+        done = with_knowledge(place, lambda knowledge, _: knowledge.dismiss(remove, stamp()))
     else:
         data_dir = configuration(options).data_dir
         prepare_data_dir(data_dir)
         fingerprint = memory_key(data_dir).fingerprint(read_credential(variable))
-        done = with_desk(place, lambda desk, _: desk.admit(fingerprint, moment()))
+        done = with_knowledge(place, lambda knowledge, _: knowledge.admit(fingerprint, stamp()))
     if as_json:
         print_json(describe_write(done))
         return
@@ -234,10 +234,10 @@ def admit(variable: str | None, listed: bool, remove: str | None, as_json: bool,
 def export_command(file: Path, **options: Any) -> None:
     """Write every entry that is seen from here as a line of JSON, with its times; without FILE, to the terminal."""
 
-    async def work(desk: KnowledgeDesk, _storage: Storage) -> list[str]:
-        return [json_text(each) async for each in desk.export()]
+    async def work(knowledge: KnowledgeService, _storage: Storage) -> list[str]:
+        return [json_text(each) async for each in knowledge.export()]
 
-    lines = with_desk(options, work)
+    lines = with_knowledge(options, work)
     if str(file) == "-":
         for line in lines:
             say(line)
@@ -255,7 +255,7 @@ def import_command(file: Path, as_json: bool, **options: Any) -> None:
     `-` they are read from standard input.
     """
     lines = list(_read_objects(file))
-    counts = with_desk(options, lambda desk, _: desk.import_lines(lines, moment()))
+    counts = with_knowledge(options, lambda knowledge, _: knowledge.import_lines(lines, stamp()))
     if as_json:
         print_json(dict(counts))
         return

@@ -25,7 +25,7 @@ from mnemosyne.cli.windows import (
     window_as_json,
     window_line,
 )
-from mnemosyne.domain.history.memory_travel import Moment, ObjectChange, history_of
+from mnemosyne.domain.history.memory_travel import MemorySnapshot, ObjectChange, history_of
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -33,7 +33,7 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.protection import Resident, idle_turns
 from mnemosyne.domain.segmentation.episodes import FIRST_TURN, Episode, Topics, topics_of
 from mnemosyne.figures import count_text, plural, printable
-from mnemosyne.http.inspector.happenings import tell_object
+from mnemosyne.http.inspector.happenings import describe_object
 from mnemosyne.services import memories, windows
 from mnemosyne.services.memories import FoundObject
 from mnemosyne.services.unstructuring import members
@@ -81,7 +81,7 @@ def objects(
 
     config = log_of(options)
     if topics:
-        stream, _, found = with_log(config, lambda storage: windows.read_moment(storage, session, branch, turn))
+        stream, _, found = with_log(config, lambda storage: windows.read_snapshot(storage, session, branch, turn))
         windows.refuse_forgotten(stream, found)
         show_topics(stream, found, as_json)
         return
@@ -301,7 +301,7 @@ def _print_links(found: FoundObject) -> None:
 
 
 def _change_row(change: ObjectChange) -> tuple[str, ...]:
-    what, why = tell_object(change.event, sized=True)
+    what, why = describe_object(change.event, sized=True)
     where = "-" if change.branch is None else f"{change.branch} {change.turn}" if change.turn else change.branch
     return (str(change.version), what, where, change.zone or "-", printable(why) or "-")
 
@@ -310,7 +310,7 @@ def _object_as_json(found: FoundObject, texts: Mapping[str, str]) -> dict[str, A
     each = found.object
     history = []
     for change in history_of(found.events, each.id):
-        what, why = tell_object(change.event, sized=True)
+        what, why = describe_object(change.event, sized=True)
         told = {"event": type(change.event).__name__, "what": what, "why": why or None}
         history.append({**members(change, "version branch turn zone"), **told})
     return {
@@ -334,7 +334,7 @@ def _object_as_json(found: FoundObject, texts: Mapping[str, str]) -> dict[str, A
 # What it was about
 
 
-def show_topics(stream: UUID, found: Moment, as_json: bool) -> None:
+def show_topics(stream: UUID, found: MemorySnapshot, as_json: bool) -> None:
     """Print the episodes and themes at a moment."""
     topics = topics_of(found.memory, found.branch)
     if as_json:

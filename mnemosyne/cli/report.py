@@ -17,8 +17,8 @@ from mnemosyne.cli.settings import log_options
 from mnemosyne.domain.history.effective import EffectiveTokens
 from mnemosyne.domain.tools.tool_paging import PagingForecast
 from mnemosyne.figures import count_text, dollars_text, plural, printable
+from mnemosyne.http.inspector.formatting import describe_miss
 from mnemosyne.http.inspector.session_report import read_shown, session_report
-from mnemosyne.http.inspector.telling import tell_miss
 from mnemosyne.services.observing import no_observations
 from mnemosyne.services.overviews import read_overview
 from mnemosyne.services.reports import Questions, RefusedAttempt, SessionReport, ThrashIndex, read_report
@@ -150,7 +150,7 @@ def _render_misses(found: SessionReport) -> list[str]:
         return [f"{lowered}; nothing was missed."]
     farthest = max(row["distance"] for row in found.faults)
     kinds = Counter(row["kind"] for row in found.faults)
-    told = ", ".join(f"{tell_miss(kind)} {plural(count, 'time')}" for kind, count in kinds.most_common())
+    told = ", ".join(f"{describe_miss(kind)} {plural(count, 'time')}" for kind, count in kinds.most_common())
     return [
         f"{lowered}; what it did not see was missed {plural(len(found.faults), 'time')}, at most"
         f" {plural(farthest, 'turn')} after it had been seen: {told}.",

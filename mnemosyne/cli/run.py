@@ -132,7 +132,7 @@ def run(
             from mnemosyne.cli.serve import page_line
 
             _say(page_line(config, url))
-        _say_what_does_not_hold(command, config, url, joined=started is None)
+        _print_ignored_options(command, config, url, joined=started is None)
         _refuse_unreachable(command, config, url)
         before = server_at(url, config) if started is None else None
         began = time.time_ns() // 1000
@@ -146,10 +146,10 @@ def run(
         found = _wait_for_record(url, config)
         earlier = before.untold if before is not None else {}
         after = found.untold if found is not None else {}
-        _say_what_was_untold({name: count - earlier.get(name, 0) for name, count in after.items()}, started is None)
+        _print_hidden_usage({name: count - earlier.get(name, 0) for name, count in after.items()}, started is None)
         for sentence in list_unrecorded(before, found):
             _say(sentence)
-        _say_what_was_recorded(config, began, complete=found is None or found.has_all_on_record)
+        _print_summary(config, began, complete=found is None or found.has_all_on_record)
     ctx.exit(end_like(code))
 
 
@@ -163,7 +163,7 @@ def _record_files(command: tuple[str, ...]) -> tuple[str, ...]:
 
 def _go_on_from(command: tuple[str, ...], wanted: str, config: Config, *, with_files: bool) -> tuple[str, ...]:
     """The command line of a client that goes on from a recorded session, after a turn of it."""
-    from mnemosyne.cli.fork import bring_files_back, find_point, make_fork, place_sentence
+    from mnemosyne.cli.fork import find_point, make_fork, place_sentence, restore_folder
 
     session, _, at = wanted.rpartition("@") if "@" in wanted else (wanted, "", "")
     if not session:
@@ -174,7 +174,7 @@ def _go_on_from(command: tuple[str, ...], wanted: str, config: Config, *, with_f
     made = make_fork(command, point)
     _say(f"session {made.session} begins {place_sentence(point)}")
     if with_files:
-        _say(bring_files_back(point))
+        _say(restore_folder(point))
     return made.command
 
 
@@ -227,7 +227,7 @@ def _server(config: Config) -> Iterator[tuple[str, StartedServer | None]]:
         yield started.url, started
 
 
-def _say_what_does_not_hold(command: tuple[str, ...], config: Config, url: str, *, joined: bool) -> None:
+def _print_ignored_options(command: tuple[str, ...], config: Config, url: str, *, joined: bool) -> None:
     """What was asked for and will not be: managing that is off, and options that only a new server would heed."""
     asked = {setting.name for setting in SETTINGS if config.sources[setting.name].startswith("option")}
     if config.mode != "manage" and not (joined and asked):
@@ -316,7 +316,7 @@ def _wait_for_record(url: str, config: Config) -> FoundServer | None:
     return found
 
 
-def _say_what_was_untold(untold: Mapping[str, int], joined: bool) -> None:
+def _print_hidden_usage(untold: Mapping[str, int], joined: bool) -> None:
     """What the client's own figures lack, where a client reads its window and its bill from the same numbers."""
     if not untold.get("rounds"):
         return
@@ -332,7 +332,7 @@ ASKED_AGAIN_SECONDS = 0.05
 """Between two questions whether it is."""
 
 
-def _say_what_was_recorded(config: Config, began: int, *, complete: bool) -> None:
+def _print_summary(config: Config, began: int, *, complete: bool) -> None:
     """In one line: how many turns since then (µs of UTC), what they cost and saved, and where they can be seen.
     ``complete`` is whether all is on record by now.
     """

@@ -9,12 +9,12 @@ from mnemosyne.services.unstructuring import members
 
 if TYPE_CHECKING:
     from mnemosyne.domain.history.excess import Excess
-    from mnemosyne.domain.history.foresight import Foreseen
+    from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
     from mnemosyne.domain.history.working_set import WindowView
     from mnemosyne.domain.objects.aggregate import MemoryObject
     from mnemosyne.domain.objects.protection import Resident
     from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan
-    from mnemosyne.domain.window.planning import Stay
+    from mnemosyne.domain.window.planning import NoRewrite
     from mnemosyne.services.session_list import ListedDecision
 
 WIDTH = 20
@@ -55,12 +55,12 @@ def window_as_json(view: "WindowView") -> dict[str, Any]:
     return {**members(view, "branch turn zone"), "window": window}
 
 
-def flags(standing: "Resident", turn: int, planned: "Foreseen | Stay | None") -> list[str]:
+def flags(standing: "Resident", turn: int, planned: "PlannedRewrite | NoRewrite | None") -> list[str]:
     """What else is to be known of an object at a turn."""
-    from mnemosyne.domain.history.foresight import Foreseen
+    from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
 
     each = standing.object
-    would = planned.fidelities.get(each.id) if isinstance(planned, Foreseen) else None
+    would = planned.fidelities.get(each.id) if isinstance(planned, PlannedRewrite) else None
     said = {
         each.role.value: each.role.value != "transcript",
         "pinned": each.is_pinned(turn),
@@ -120,11 +120,11 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-def plan_sentence(planned: "Foreseen | Stay") -> str:
+def plan_sentence(planned: "PlannedRewrite | NoRewrite") -> str:
     """What would become of a branch that is only observed."""
-    from mnemosyne.domain.history.foresight import Foreseen
+    from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
 
-    if not isinstance(planned, Foreseen):
+    if not isinstance(planned, PlannedRewrite):
         return f"If this conversation were managed, its next request would begin no epoch: {planned.reason}."
     began = planned.began
     price = f"a price of {count_text(began.price)} tokens of plain input" if began.price > 0 else "no price"
@@ -135,13 +135,13 @@ def plan_sentence(planned: "Foreseen | Stay") -> str:
     )
 
 
-def plan_as_json(planned: "Foreseen | Stay | None") -> dict[str, Any] | None:
+def plan_as_json(planned: "PlannedRewrite | NoRewrite | None") -> dict[str, Any] | None:
     """The same for programs; None where the branch is managed, or was."""
-    from mnemosyne.domain.history.foresight import Foreseen
+    from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
 
     if planned is None:
         return None
-    if not isinstance(planned, Foreseen):
+    if not isinstance(planned, PlannedRewrite):
         return {"epoch": None, "why_not": planned.reason, "objects": []}
     return {
         "epoch": epoch_as_json(planned.began),

@@ -187,7 +187,7 @@ class EventLog(StreamReader[E], Protocol[E]):
         ...
 
     async def knowledge_streams(self) -> Sequence[UUID]:
-        """Every stream of what is known beyond sessions (``knowledge/book.py``), in order of its first event."""
+        """Every stream of knowledge beyond sessions (``KnowledgeStore``), in order of its first event."""
         ...
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:

@@ -12,7 +12,7 @@ from mnemosyne.config import Config, list_settings
 from mnemosyne.domain.wire.exchange import Headers
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.http.browsers import (
-    Callers,
+    AllowedHosts,
     is_browser,
     is_preflight,
     preflight_reply,
@@ -41,7 +41,7 @@ class Application:
 
     gateway: Gateway
     status: StatusPages
-    callers: Callers
+    callers: AllowedHosts
     pages: PagePasser | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,19 +99,19 @@ def create_app(
         unrecorded=gateway.unrecorded,
         parts=parts,
     )
-    return Application(gateway, status, callers_of(config), pages)
+    return Application(gateway, status, hosts_of(config), pages)
 
 
-def callers_of(config: Config) -> Callers:
+def hosts_of(config: Config) -> AllowedHosts:
     """Who may call a server with these settings."""
     proxies = tuple(ipaddress.ip_network(each) for each in config.tenant_proxies)
     hosts = {config.host, *config.allowed_hosts}
     if not is_loopback(config.host):
         hosts.add(socket.gethostname().lower())  # a container's own
-    return Callers(frozenset(hosts), frozenset(config.allowed_origins), proxies)
+    return AllowedHosts(frozenset(hosts), frozenset(config.allowed_origins), proxies)
 
 
-def refusal_for(callers: Callers, scope: Scope) -> ErrorBody | None:
+def refusal_for(callers: AllowedHosts, scope: Scope) -> ErrorBody | None:
     """Why a request is not answered, whatever it asks for; None if it is."""
     headers: Headers = tuple(scope["headers"])
     address, _ = scope.get("client") or (None, None)

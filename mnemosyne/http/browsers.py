@@ -23,7 +23,7 @@ _LOOPBACK = "localhost"
 
 
 @attrs.frozen
-class Callers:
+class AllowedHosts:
     """Who may call. ``hosts`` are names by which this server is reached, besides addresses and ``localhost``;
     ``origins`` are those of pages that may use it; ``proxies`` may name a tenant.
     """

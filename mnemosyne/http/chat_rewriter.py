@@ -45,7 +45,7 @@ class ChatRewriter(SplicedStream):
         """Whether the client has been shown anything of the current round."""
         return self._shows_round
 
-    def _says_reason(self) -> bool:
+    def _has_stop_reason(self) -> bool:
         return self.reply.result().complete
 
     # One chunk
@@ -140,7 +140,7 @@ class ChatRewriter(SplicedStream):
         told = {**event, "choices": [{**first, "finish_reason": None}]}
         return {key: value for key, value in told.items() if key != "usage"}
 
-    def _tell_end(self, frame: Frame, event: Message, reason: object) -> bytes:
+    def _report_end(self, frame: Frame, event: Message, reason: object) -> bytes:
         """One of the chunks that were kept back, as it came if it says what the client is to be told."""
         told = self._show(event, {}, ()) or event
         choice = choice_of(event)
@@ -170,13 +170,13 @@ class ChatRewriter(SplicedStream):
     def _write_last(self, frame: Frame, event: Message) -> bytes:
         return frame.raw or DONE if self._spliced else frame.raw
 
-    def _tell_rest(self, shown: Message, sending: Sending) -> None:
+    def _send_rest(self, shown: Message, sending: Sending) -> None:
         said = splicing.splice_messages(self._rounds, self._hidden)
         message, reason = shown["choices"][0]["message"], shown["choices"][0]["finish_reason"]
         if message.get("content") != said.get("content"):
             sending.add(self._chunk({"choices": [{"index": 0, "delta": {"content": message["content"]}}]}))
         for frame, event in self._last:
-            sending.add(self._tell_end(frame, event, reason))
+            sending.add(self._report_end(frame, event, reason))
 
     def _write_end(self) -> bytes:
         return DONE

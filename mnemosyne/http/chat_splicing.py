@@ -121,7 +121,7 @@ def splice_usage(rounds: Sequence[object]) -> object:
     return {**last, "completion_tokens": produced, "total_tokens": _number(last.get("prompt_tokens")) + produced}
 
 
-def list_untold(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
+def list_hidden_usage(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
     """What the model was given in rounds of which ``splice_usage`` does not tell that."""
     return list_given(tokens_of(usage_of(each.get("usage"))) for each in rounds[:-1])
 
@@ -139,7 +139,7 @@ RULES = Rules(
     is_shown_whole=is_shown_whole,
     splice=splice_completion,
     cut_short=cut_short,
-    list_untold=list_untold,
+    list_hidden_usage=list_hidden_usage,
     describe=lambda completion, complete: describe(completion, complete=complete),
     complete=complete_calls,
 )

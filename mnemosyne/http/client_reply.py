@@ -14,7 +14,7 @@ import trio
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead
 from mnemosyne.domain.wire.reply import Reply, describe, json_object
-from mnemosyne.errors import MnemosyneError, ReplyCut, make_anew
+from mnemosyne.errors import MnemosyneError, ReplyCut, copy_error
 from mnemosyne.http.headers import for_client, without_framing
 from mnemosyne.http.turn_log import TurnLog, safely
 
@@ -23,7 +23,7 @@ CHUNKS_IN_FLIGHT = 16
 
 
 @attrs.define
-class Untold:
+class HiddenUsage:
     """What clients were not told of what they pay for: rounds that they do not see, and what the model was given in
     those.
     """
@@ -36,7 +36,7 @@ class Untold:
 class RelayProgress:
     """What a server must know of its relays when it wants to stop, and tell of them when it is asked."""
 
-    untold: Untold = attrs.field(factory=Untold)
+    untold: HiddenUsage = attrs.field(factory=HiddenUsage)
     running: int = 0
     delivered: int = 0
     """Chunks handed to clients so far."""
@@ -72,7 +72,7 @@ class ClientReply:
         """
         await self._head_known.wait()
         if self._head is None:
-            raise make_anew(self._failure or ReplyCut("the relay ended before the reply began."))
+            raise copy_error(self._failure or ReplyCut("the relay ended before the reply began."))
         return self._head
 
     async def body(self) -> AsyncGenerator[bytes, None]:
@@ -82,7 +82,7 @@ class ClientReply:
             yield b"".join(waiting)
             self._progress.delivered += len(waiting)
         if self._failure is not None:
-            raise make_anew(self._failure)
+            raise copy_error(self._failure)
 
     def _rest_in_channel(self) -> Iterator[bytes]:
         """What waits already: one write for it instead of one for each chunk is half of a fast reply's cost."""
@@ -142,7 +142,7 @@ class ClientReply:
         finally:
             self._progress.waiting_for_client -= 1
 
-    def leave_untold(self, rounds: Sequence[Tokens]) -> None:
+    def record_hidden_usage(self, rounds: Sequence[Tokens]) -> None:
         """The client's reply does not say what the model was given in these rounds."""
         self._progress.untold.rounds += len(rounds)
         self._progress.untold.tokens += sum(used.prompt for used in rounds)

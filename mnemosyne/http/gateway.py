@@ -46,7 +46,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-class ClientLeft(Exception):
+class ClientDisconnected(Exception):
     """The client left before it had sent its request."""
 
 
@@ -71,7 +71,7 @@ class Gateway:
         """Answer one request of an ASGI server."""
         try:
             request = await self._read(scope, receive)
-        except ClientLeft:
+        except ClientDisconnected:
             return
         except CannotForward as error:
             self.traffic.note_error(error)
@@ -91,7 +91,7 @@ class Gateway:
         self.relays.start_soon(relay.run)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(cancel_when_the_client_leaves, receive, nursery.cancel_scope)
+                nursery.start_soon(cancel_on_disconnect, receive, nursery.cancel_scope)
                 await self._reply(request, relay.client, send)
                 nursery.cancel_scope.cancel()
         finally:
@@ -116,7 +116,7 @@ class Gateway:
             if waiting.cancelled_caught:
                 raise BodyStalled(f"nothing of the request came for {STALLED_SECONDS:g} s.")
             if message["type"] == "http.disconnect":
-                raise ClientLeft
+                raise ClientDisconnected
             piece = message.get("body", b"")
             size += len(piece)
             self._check_size(size)
@@ -214,7 +214,7 @@ class Gateway:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def cancel_when_the_client_leaves(receive: Receive, scope: trio.CancelScope) -> None:
+async def cancel_on_disconnect(receive: Receive, scope: trio.CancelScope) -> None:
     """Cancel the scope once the client has gone, whose request was read whole."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -84,7 +84,7 @@ def splice_usage(rounds: Sequence[Message], *, itemized: bool = False) -> Messag
     shown = dict(rounds[-1])
     if len(rounds) == 1:
         return shown
-    itemized = itemized and all(map(_is_told, rounds))
+    itemized = itemized and all(map(_reports_usage, rounds))
     for key in PRODUCED + GIVEN if itemized else PRODUCED:
         counted = [usage[key] for usage in rounds if usage.get(key) is not None]
         if counted:
@@ -94,13 +94,13 @@ def splice_usage(rounds: Sequence[Message], *, itemized: bool = False) -> Messag
     return shown
 
 
-def list_untold(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
+def list_hidden_usage(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
     """What the model was given in rounds of which ``splice_usage`` does not tell that."""
-    told = itemized and all(_is_told(_usage(message)) for message in rounds)
+    told = itemized and all(_reports_usage(_usage(message)) for message in rounds)
     return [] if told else list_given(tokens_of(_usage(message)) for message in rounds[:-1])
 
 
-def _is_told(usage: Message) -> bool:
+def _reports_usage(usage: Message) -> bool:
     """Whether a round tells what the model was given."""
     used = tokens_of(usage)
     return used is not None and used.prompt > 0
@@ -111,7 +111,7 @@ def _iterations(usage: Message) -> list[Message]:
     own = usage.get("iterations")
     if isinstance(own, list):
         return own
-    if not _is_told(usage):
+    if not _reports_usage(usage):
         return []
     counts = {key: usage.get(key) or 0 for key in (*COUNTS, "output_tokens")}  # a client reads no entry that lacks one
     split = {"cache_creation": usage["cache_creation"]} if usage.get("cache_creation") else {}
@@ -136,6 +136,6 @@ RULES = Rules(
     is_shown_whole=lambda message, hidden: splice_content([message], hidden) == content_of(message),
     splice=splice_message,
     cut_short=cut_short,
-    list_untold=list_untold,
+    list_hidden_usage=list_hidden_usage,
     describe=lambda message, complete: describe(message, as_json(message), complete=complete),
 )

@@ -84,7 +84,7 @@ class ResponsesRewriter(SplicedStream):
         if kind in _ENDINGS:
             self._end_round(frame, event, sending)
         elif kind in _FAILURES:
-            sending.add_output(self._fail(self._tell_failure(frame, event), _error_of(event)))
+            sending.add_output(self._fail(self._send_failure(frame, event), _error_of(event)))
         elif kind in _BEGINNINGS:
             if not self._rounds:
                 self._pass(self._write(frame, event), sending)
@@ -162,7 +162,7 @@ class ResponsesRewriter(SplicedStream):
 
     # The end of a round and of the reply
 
-    def _says_reason(self) -> bool:
+    def _has_stop_reason(self) -> bool:
         return False  # the status of a response is its last event's to say
 
     def _end_round(self, frame: Frame, event: Message, sending: Sending) -> None:
@@ -174,7 +174,7 @@ class ResponsesRewriter(SplicedStream):
             return self._write(frame, event)
         return self._make(str(kind_of(frame, event)), {**event, "response": self._shown})
 
-    def _tell_rest(self, shown: Message, sending: Sending) -> None:
+    def _send_rest(self, shown: Message, sending: Sending) -> None:
         for item in shown["output"][len(splicing.splice_items(self._rounds, self._hidden)) :]:
             sending.add(b"".join(self._item_frames(item)))
 
@@ -184,7 +184,7 @@ class ResponsesRewriter(SplicedStream):
     def _write_failure(self, error: bytes) -> bytes:
         return self._make_failure(json_object(error)["error"])
 
-    def _tell_failure(self, frame: Frame, event: Message) -> bytes:
+    def _send_failure(self, frame: Frame, event: Message) -> bytes:
         """What the provider says of its failure, without what is hidden in it."""
         response = event.get("response")
         if not isinstance(response, dict):

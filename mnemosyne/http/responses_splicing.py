@@ -82,7 +82,7 @@ def splice_usage(rounds: Sequence[object]) -> object:
     return shown
 
 
-def list_untold(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
+def list_hidden_usage(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
     """What the model was given in rounds of which ``splice_usage`` does not tell that."""
     return list_given(tokens_of(usage_of(each.get("usage"))) for each in rounds[:-1])
 
@@ -142,7 +142,7 @@ RULES = Rules(
     is_shown_whole=lambda response, hidden: splice_items([response], hidden) == items_of(response),
     splice=splice_response,
     cut_short=cut_short,
-    list_untold=list_untold,
+    list_hidden_usage=list_hidden_usage,
     describe=lambda response, complete: describe(response, as_json(response), complete=complete),
     without_tools=without_tools,
     cut_tools=lambda body, hidden: cut_tools(body, 0, hidden),

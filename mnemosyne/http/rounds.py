@@ -108,7 +108,7 @@ class SplicedRounds:
         body: bytes | None = self._request.body
         failure: MnemosyneError | None = None
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._keep_awake)
+            nursery.start_soon(self._send_keepalives)
             try:
                 while body is not None:
                     body = await self._round(request_with(self._request, body))
@@ -315,13 +315,13 @@ class SplicedRounds:
         if self._end is None or self._head is None:
             return
         head, end, turn, reply = self._head, self._end, self._turn, self._rewriting.visible()
-        self._client.leave_untold(self._rewriting.list_untold())
+        self._client.record_hidden_usage(self._rewriting.list_hidden_usage())
         if self._is_recorded:
             await self._client.record(lambda: turn.note_finished(head, reply))
         else:
             await self._client.record(lambda: turn.note_ended(head, reply, end.reply, end.calls))
 
-    async def _keep_awake(self) -> None:
+    async def _send_keepalives(self) -> None:
         while True:
             await trio.sleep_until(self._sent_at + QUIET_SECONDS)
             if trio.current_time() - self._sent_at >= QUIET_SECONDS:

@@ -97,11 +97,11 @@ class SplicedStream(ABC):
         if self._over or self._waiting:
             return self._close(as_ended=False)
         is_at_frame = not self._frames.rest.strip()
-        return self._close(as_ended=self._says_reason() or (is_at_frame and self._asks_for_memory()))
+        return self._close(as_ended=self._has_stop_reason() or (is_at_frame and self._asks_for_memory()))
 
     def cut(self) -> list[Output]:
         """The round's stream broke off. What there is of it may be whole."""
-        return self._close(as_ended=not self._over and not self._waiting and self._says_reason())
+        return self._close(as_ended=not self._over and not self._waiting and self._has_stop_reason())
 
     def _close(self, *, as_ended: bool) -> list[Output]:
         rest = self._frames.take_rest()
@@ -123,7 +123,7 @@ class SplicedStream(ABC):
         sending.add(rest)
         return sending.outputs()
 
-    def _says_reason(self) -> bool:
+    def _has_stop_reason(self) -> bool:
         """Whether the round has said why it ended, so that only its last frame is missing."""
         return self._spliced and self.reply.result().stop_reason is not None
 
@@ -170,9 +170,9 @@ class SplicedStream(ABC):
         rounds = self._rounds if self._waiting else [*self._rounds, self.reply.message()]
         return self.rules.cut_short(rounds, self._hidden, self._itemized)
 
-    def list_untold(self) -> list[Tokens]:
+    def list_hidden_usage(self) -> list[Tokens]:
         """What the client was not told that the model was given, by round."""
-        return self.rules.list_untold(self._rounds, self._itemized)
+        return self.rules.list_hidden_usage(self._rounds, self._itemized)
 
     # What a dialect says of its frames
 
@@ -197,7 +197,7 @@ class SplicedStream(ABC):
         """Pass on what the client may see of a frame without cleanup blocks."""
 
     @abstractmethod
-    def _tell_rest(self, shown: Message, sending: Sending) -> None:
+    def _send_rest(self, shown: Message, sending: Sending) -> None:
         """What the client was not told yet of the reply that it is shown, up to the last frame."""
 
     @abstractmethod
@@ -277,7 +277,7 @@ class SplicedStream(ABC):
             self._shown = self.rules.without_tools(self._rounds[-1], self._hidden)
             return
         self._shown = self.rules.splice(self._rounds, self._hidden, self._itemized)
-        self._tell_rest(self._shown, sending)
+        self._send_rest(self._shown, sending)
 
 
 _OURS = (b"data:", b"memory_")

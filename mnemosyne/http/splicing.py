@@ -38,8 +38,8 @@ class Rules:
     body is one at all, ``has_client_call`` whether the client has a call in it to answer, and ``is_shown_whole``
     whether nothing in it is hidden. ``splice`` makes the one reply of the rounds that ended, for a client that is
     itemized or not (``messages_splicing``); ``cut_short`` tells what the client has of one that did not end.
-    ``list_untold`` is what the model was given by round and the client not told of. ``describe`` gives the reply that
-    such a message is. Where a reply says again what its request offered, ``without_tools`` and ``cut_tools`` leave ours
+    ``list_hidden_usage`` is the input of each round that the client does not see. ``describe`` gives the reply such
+    a message is. Where a reply says again what its request offered, ``without_tools`` and ``cut_tools`` leave ours
     out of it.
     """
 
@@ -49,7 +49,7 @@ class Rules:
     is_shown_whole: Callable[[Message, Hidden], bool]
     splice: Callable[[Sequence[Message], Hidden, bool], Message]
     cut_short: Callable[[Sequence[Message], Hidden, bool], Reply]
-    list_untold: Callable[[Sequence[Message], bool], list[Tokens]]
+    list_hidden_usage: Callable[[Sequence[Message], bool], list[Tokens]]
     describe: Callable[[Message, bool], Reply]
     complete: Callable[[Message, Hidden], Message] = lambda message, hidden: message
     without_tools: Callable[[Message, Hidden], Message] = lambda message, hidden: message

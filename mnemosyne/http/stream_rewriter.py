@@ -87,7 +87,7 @@ class StreamRewriter(SplicedStream):
         self._next_number = max(self._next_number, number) + 1
         return _renumber(frame, event, number) if self._spliced else frame.raw
 
-    def _tell_rest(self, shown: Message, sending: Sending) -> None:
+    def _send_rest(self, shown: Message, sending: Sending) -> None:
         added = shown["content"][len(splicing.splice_content(self._rounds, self._hidden)) :]
         for number, block in enumerate(added, start=self._next_number):
             sending.add(_text_block_frames(number, block["text"]))

@@ -113,7 +113,7 @@ class TagHiding:
         if text:
             self._undecided.append(waiting)
         self._decide(pieces)
-        return self._leaving() if self._begun else []
+        return self._outgoing() if self._begun else []
 
     def _decide(self, pieces: Iterable[Piece]) -> None:
         for piece in pieces:
@@ -126,11 +126,11 @@ class TagHiding:
                     self._undecided.popleft()
         self.hid = self.hid or self._lacks
 
-    def _leaving(self) -> list[Taken]:
-        leaving: list[Taken] = []
+    def _outgoing(self) -> list[Taken]:
+        outgoing: list[Taken] = []
         while self._waiting and not self._waiting[0].undecided:
-            leaving += self._waiting.popleft().render(self._texts)
-        return leaving
+            outgoing += self._waiting.popleft().render(self._texts)
+        return outgoing
 
     def _close(self, *stop: Taken) -> list[Taken]:
         """The block is over; ``stop`` is the frame that says so, if one does."""
@@ -139,7 +139,7 @@ class TagHiding:
         self._decide(self._tags.end())
         self._tags = None
         if self._begun or not self._lacks:
-            return [*self._leaving(), *stop]
+            return [*self._outgoing(), *stop]
         others = [(each.frame, each.event) for each in self._waiting if not each.own]
         self._waiting.clear()
         return others

@@ -96,6 +96,6 @@ class WholeReply:
         """The reply as the client sees it; empty while it is not complete."""
         return self._rules.describe(self._shown, bool(self._shown))
 
-    def list_untold(self) -> list[Tokens]:
+    def list_hidden_usage(self) -> list[Tokens]:
         """What the client was not told that the model was given, by round."""
-        return self._rules.list_untold(self._rounds, self._itemized)
+        return self._rules.list_hidden_usage(self._rounds, self._itemized)

@@ -13,7 +13,7 @@ from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.budget import DAY
 from mnemosyne.domain.session.events import TurnFinished
-from mnemosyne.domain.session.ground_events import HelperAsked
+from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type
 
 SPENT = Table(

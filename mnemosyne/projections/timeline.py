@@ -21,7 +21,7 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.ground_events import GroundEvent
+from mnemosyne.domain.session.input_events import InputEvent
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import RetiredEvent
 from mnemosyne.domain.session.round_events import (
@@ -134,7 +134,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """The rows that an event changes."""
     stream = recorded.stream
     event = cast("Event", recorded.envelope.event)
-    if isinstance(event, ObjectEvent | RetiredEvent | GroundEvent):
+    if isinstance(event, ObjectEvent | RetiredEvent | InputEvent):
         return ()
     match event:
         case SessionStarted():

@@ -25,7 +25,7 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.ground_events import GroundEvent
+from mnemosyne.domain.session.input_events import InputEvent
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import RetiredEvent
 from mnemosyne.domain.session.round_events import (
@@ -96,7 +96,7 @@ LIMITS = Table(
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """The row of the attempt that an event begins or ends."""
     event = cast("Event", recorded.envelope.event)
-    if isinstance(event, ObjectEvent | RetiredEvent | GroundEvent):
+    if isinstance(event, ObjectEvent | RetiredEvent | InputEvent):
         return ()
     match event:
         case TurnBegan():

@@ -10,13 +10,14 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.actors.callers import KnownCallers
 from mnemosyne.actors.cleanup import CleanupTexts
+from mnemosyne.actors.deferred_work import DeferredWork
+from mnemosyne.actors.known_credentials import KnownCredentials
 from mnemosyne.actors.loaded import Loaded
+from mnemosyne.actors.managed_turn import ManagedTurn
 from mnemosyne.actors.messages import (
     AnswerCalls,
     ArrivedRequest,
-    AsItCame,
     Begin,
     Continuation,
     Fallback,
@@ -26,15 +27,14 @@ from mnemosyne.actors.messages import (
     Leaving,
     Message,
     NextRound,
-    NothingLeft,
+    NothingSent,
+    Passthrough,
     Prepare,
     Refused,
     RoundEnd,
     UpstreamPlan,
 )
-from mnemosyne.actors.owed import OwedWork
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.actors.under_way import TurnUnderWay
 from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.history import replay, time_travel
 from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
@@ -44,6 +44,7 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import ForgetSession, Gap, decide
+from mnemosyne.domain.session.decision_inputs import HelperAnswer, InputsSoFar, TakenSettings, after
 from mnemosyne.domain.session.events import (
     BranchKind,
     BranchOpened,
@@ -55,8 +56,7 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.ground_events import Awaited, GroundEvent, GroundsNoted, HelperAsked, SettingsTaken
-from mnemosyne.domain.session.grounds import GroundsSoFar, HelperAnswer, TakenSettings, after
+from mnemosyne.domain.session.input_events import Awaited, GroundsNoted, HelperAsked, InputEvent, SettingsTaken
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import RetiredEvent
 from mnemosyne.domain.session.round_events import (
@@ -81,7 +81,7 @@ from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ContentForgotten, LogFailed, NotFound, Outdated
 from mnemosyne.http.rewriters import rules_of
 from mnemosyne.http.splicing import end_of_round
-from mnemosyne.replay.hearing import AsNoted, Hearing
+from mnemosyne.replay.recorded_services import Hearing, RecordedServices
 from mnemosyne.services import contexts
 from mnemosyne.services.sessions import Archive, events_of
 
@@ -152,12 +152,12 @@ async def review(
 
 
 @attrs.define
-class _UnderWay:
+class _ReplayedTurn:
     """A turn under way: the client's request, and what an actor knows of the turn, if nothing is otherwise today."""
 
     request: bytes
     read: Transcript
-    turn: TurnUnderWay | None = None
+    turn: ManagedTurn | None = None
 
 
 class _Judge:
@@ -173,11 +173,11 @@ class _Judge:
         self._history: History = history_of(str(stream), events)
         self._speakers = replay.speakers(events)
         identity = Identity(stream=stream, tenant=started.tenant, external_id=started.external_id)
-        self._callers = KnownCallers()
+        self._callers = KnownCredentials()
         self._memory = Loaded(identity, archive.contents, archive.events, lambda: started.salt, self._callers)
-        texts = CleanupTexts(self._memory, AsNoted(GroundsSoFar()).patience)
-        self._owed = OwedWork(self._memory, texts, rounds.SETTINGS)
-        self._under_way: dict[Address, _UnderWay] = {}
+        texts = CleanupTexts(self._memory, RecordedServices(InputsSoFar()).patience)
+        self._deferred = DeferredWork(self._memory, texts, rounds.SETTINGS)
+        self._under_way: dict[Address, _ReplayedTurn] = {}
         self._begun: tuple[str, int] | None = None
         self.decisions = 0
         self.differences: list[DecisionDifference] = []
@@ -221,7 +221,7 @@ class _Judge:
                 return self._next_round_again
             case _ if any(isinstance(event, RoundFinished) for event in events):
                 return self._round_again
-            case _ if isinstance(decision.last, ObjectEvent | RoundEvent | RetiredEvent | GroundEvent):
+            case _ if isinstance(decision.last, ObjectEvent | RoundEvent | RetiredEvent | InputEvent):
                 return None
             case _:
                 return _orphan
@@ -240,14 +240,14 @@ class _Judge:
         _, reading = await self._memory.apart().read_turn(request, gap)
         read = reading.transcript
         address = Address(began.branch, began.turn, began.attempt)
-        self._under_way[address] = _UnderWay(request.raw, read)
+        self._under_way[address] = _ReplayedTurn(request.raw, read)
         self._begun = began.branch, began.turn
         if self._is_old(decision):
             return await self._open_alone(decision, request, gap)
         heard = Hearing()
         actor = self._actor(decision, heard)
-        leaving = await self._leaving(actor, decision, request, read)
-        await _say(actor, Begin(request=request, leaving=leaving, gap=gap))
+        outgoing = await self._outgoing(actor, decision, request, read)
+        await _say(actor, Begin(request=request, outgoing=outgoing, gap=gap))
         self._keep(decision, heard, address, actor)
         return heard.events
 
@@ -297,7 +297,7 @@ class _Judge:
             raise LogFailed("the log does not say who spoke: it is from before that was recorded.")
         return speaker
 
-    async def _leaving(
+    async def _outgoing(
         self, actor: SessionActor, decision: ReplayedDecision, request: ArrivedRequest, read: Transcript
     ) -> Leaving:
         """What leaves for a request: what the actor proposes, if it was asked and answered in time then."""
@@ -308,23 +308,23 @@ class _Judge:
         opened = evolve_all(self._memory.state, [event for event in events if isinstance(event, _OPENING)])
         mode = opened.branches[began.branch].mode
         decided = next((event for event in events if isinstance(event, BranchModeSet)), None)
-        late, left = _find_grounds(decision).late, sent or fallback
+        late, left = _find_inputs(decision).late, sent or fallback
         if Awaited.LEAVING in late:
-            return NothingLeft()
+            return NothingSent()
         if Awaited.ACTOR in late:
-            return AsItCame(late=True) if left is None else Continuation(body=await self._body(left.version))
+            return Passthrough(late=True) if left is None else Continuation(body=await self._body(left.version))
         if fallback is not None and isinstance(fallback.envelope.event, FallbackSent):
             return await self._fallback(fallback.version, fallback.envelope.event.why, read)
         if sent is not None and mode is Mode.OBSERVE and decided is not None and decided.mode is Mode.BYPASS:
             return await self._fallback(sent.version, decided.why, read)
         too_late = decided is not None and decided.why == rounds.TOO_LATE
         if sent is None and (too_late or mode is not Mode.OBSERVE):
-            return AsItCame()  # nothing was proposed in time
+            return Passthrough()  # nothing was proposed in time
         if sent is None and (request.wanted or request.default) is Mode.OBSERVE:
-            return AsItCame()  # nobody was asked
+            return Passthrough()  # nobody was asked
         answer = await actor.do(Prepare(request=request))
         assert isinstance(answer, UpstreamPlan)
-        return answer.proposal or AsItCame()
+        return answer.proposal or Passthrough()
 
     async def _fallback(self, version: int, why: str, read: Transcript) -> Fallback:
         """What left without the actor: made again where that is ours to make, else as it is on record."""
@@ -375,7 +375,7 @@ class _Judge:
 
     async def _find_substitutes(self, decision: ReplayedDecision, finished: RoundFinished) -> dict[str, bytes] | None:
         """What whoever waited told the model instead of the answers; None where it got these in time."""
-        if Awaited.ANSWERS not in _find_grounds(decision).late:
+        if Awaited.ANSWERS not in _find_inputs(decision).late:
             return None
         return {each.call: await self._read_stored(each.result) for each in finished.answers}
 
@@ -423,7 +423,7 @@ class _Judge:
         self._under_way.pop(address, None)
         return heard.events
 
-    def _turn(self, decision: ReplayedDecision, address: Address) -> _UnderWay:
+    def _turn(self, decision: ReplayedDecision, address: Address) -> _ReplayedTurn:
         if self._is_old(decision):
             raise _CannotBeDecided(OLD)
         found = self._under_way.get(address)
@@ -431,7 +431,7 @@ class _Judge:
             raise _CannotBeDecided("the request that it belongs to was not decided again.")
         return found
 
-    async def _end_of_round(self, finished: RoundFinished, under_way: _UnderWay) -> RoundEnd:
+    async def _end_of_round(self, finished: RoundFinished, under_way: _ReplayedTurn) -> RoundEnd:
         dialect = self._history.dialect_of(finished.branch)
         reply = dialect.read_reply(await self._read_stored(finished.reply))
         managed = self._memory.state.branches[finished.branch].mode is Mode.MANAGE
@@ -448,14 +448,14 @@ class _Judge:
             raise _CannotBeDecided("the words of its objects were forgotten.")
         if self._is_old(decision):
             raise _CannotBeDecided(OLD)
-        return await self._owed.remember(self._memory.state.branches[assessed.branch])
+        return await self._deferred.remember(self._memory.state.branches[assessed.branch])
 
     async def _account_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         event = decision.last
         assert isinstance(event, TurnAccounted)
         address = _address(event)
         exchange = self._memory.state.branches[address.branch].exchanges.get(address)
-        return await self._owed.account(address, exchange) if exchange is not None else ()
+        return await self._deferred.account(address, exchange) if exchange is not None else ()
 
     async def _forget_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         event = decision.last
@@ -479,7 +479,7 @@ class _Judge:
             journal=heard,
             new_salt=bytes,
             settings=settings,
-            outside=AsNoted(_find_grounds(decision), _find_told(decision)),
+            outside=RecordedServices(_find_inputs(decision), _find_knowledge(decision)),
             memory=memory,
         )
         for address, each in self._under_way.items():
@@ -515,7 +515,7 @@ class _Judge:
                 under_way = self._under_way.get(_address(event))
                 if under_way is not None:
                     self._memory.hold(event, under_way.read, None)
-                    self._owed.keep_sent(each.version, under_way.read)
+                    self._deferred.keep_sent(each.version, under_way.read)
             elif isinstance(event, RoundBegan | FallbackSent):
                 await self._note_sent(each.version, event.branch)
 
@@ -526,7 +526,7 @@ class _Judge:
         except (ContentForgotten, LogFailed):
             return
         lane = self._memory.state.branches[branch].lane
-        self._owed.keep_sent(version, transcript.read(raw, lane=lane).transcript)
+        self._deferred.keep_sent(version, transcript.read(raw, lane=lane).transcript)
 
 
 _Again = Callable[[ReplayedDecision], Any]
@@ -565,21 +565,21 @@ def _involves_removed_feature(decision: ReplayedDecision) -> bool:
     events = [*_events(decision)]
     if any(isinstance(event, RetiredEvent) for event in events):
         return True
-    grounds = _find_grounds(decision)
+    grounds = _find_inputs(decision)
     begins = any(isinstance(event, TurnBegan) for event in events)
     return begins and (bool(grounds.found) or Awaited.GOAL in grounds.late)
 
 
-def _find_told(decision: ReplayedDecision) -> KnowledgeTold | None:
+def _find_knowledge(decision: ReplayedDecision) -> KnowledgeTold | None:
     """What was told of what is known beyond sessions; what a session is told is nothing that it decides."""
     return next((event for event in _events(decision) if isinstance(event, KnowledgeTold)), None)
 
 
-def _find_grounds(decision: ReplayedDecision) -> GroundsSoFar:
+def _find_inputs(decision: ReplayedDecision) -> InputsSoFar:
     for event in _events(decision):
         if isinstance(event, GroundsNoted):
-            return GroundsSoFar(**{name: getattr(event, name) for name in attrs.fields_dict(GroundsSoFar)})
-    return GroundsSoFar()
+            return InputsSoFar(**{name: getattr(event, name) for name in attrs.fields_dict(InputsSoFar)})
+    return InputsSoFar()
 
 
 def _find_helped(decision: ReplayedDecision, calls: Sequence[HiddenCall]) -> dict[str, HelperAnswer]:

@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from mnemosyne import credentials
-from mnemosyne.actors.awake import AwakeSessions
+from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import TurnOpener
@@ -72,7 +72,7 @@ async def open_runtime(config: Config) -> AsyncIterator[Runtime]:
                     index=index,
                 )
                 sessions.start_soon(_follow, models.database, index)
-                sessions.start_soon(help_sessions, config, models.database, AwakeSessions(registry), now, new_id)
+                sessions.start_soon(help_sessions, config, models.database, LoadedSessions(registry), now, new_id)
                 async with trio.open_nursery() as turns:
                     finder = SessionFinder(registry, archive.directory, config.tenant)
                     opener = TurnOpener(registry, finder, turns, now, new_id)

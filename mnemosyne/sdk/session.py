@@ -12,9 +12,9 @@ from typing import Any, Self
 import attrs
 
 import mnemosyne
-from mnemosyne.actors.awake import AwakeSessions
-from mnemosyne.actors.beside import read_beside
+from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.messages import Identity
+from mnemosyne.actors.threads import read_in_thread
 from mnemosyne.actors.turn import Turn
 from mnemosyne.app.object_index import catch_up
 from mnemosyne.app.process import new_id, now
@@ -290,9 +290,9 @@ class AgentSession:
         if identity is None or address is None:
             raise BadTurn("Nothing was sent yet, so nothing is remembered: context_for comes first.")
         with suppress(ActorStopped, VersionConflict):  # then another process went on with the session
-            await AwakeSessions(self._runtime.registry).flush(identity)
+            await LoadedSessions(self._runtime.registry).flush(identity)
         return identity, address.branch
 
 
 async def _count(body: bytes) -> int:
-    return rounds.count_tokens((await read_beside(body)).transcript)
+    return rounds.count_tokens((await read_in_thread(body)).transcript)

@@ -22,7 +22,7 @@ class Moved:
     freed: int
 
 
-class Shelf(Protocol):
+class ArchivedContents(Protocol):
     """The contents of sessions that lie in files. Every call raises LogFailed."""
 
     async def files(self, stream: UUID) -> Sequence[str]:
@@ -61,19 +61,19 @@ def is_archive_of(file: str, stream: UUID) -> bool:
     return path.is_absolute() and re.fullmatch(rf"{stream}-[0-9]+\.jsonl", path.name) is not None
 
 
-async def find_archives(shelf: Shelf, streams: Iterable[UUID]) -> list[str]:
+async def find_archives(archived: ArchivedContents, streams: Iterable[UUID]) -> list[str]:
     """The files that hold contents of any of these sessions."""
-    return [file for stream in streams for file in await shelf.files(stream)]
+    return [file for stream in streams for file in await archived.files(stream)]
 
 
-async def shelve(archive: Archive, shelf: Shelf, stream: UUID, file: Path, codec: ExportCodec) -> Moved:
+async def shelve(archive: Archive, archived: ArchivedContents, stream: UUID, file: Path, codec: ExportCodec) -> Moved:
     """Let a session's contents lie in a file that was written and is durable, once all of it has been read back and
     every body was rebuilt from it. Files of this log that held them before are deleted.
 
     Raises BadConfiguration where the file is another log's, not the session's or not whole, OSError where an earlier
     one cannot be deleted, and what the shelf raises.
     """
-    before = await shelf.own_files(stream)
+    before = await archived.own_files(stream)
     try:
         reader = Reader(file, codec)
         check(reader, file)
@@ -84,9 +84,9 @@ async def shelve(archive: Archive, shelf: Shelf, stream: UUID, file: Path, codec
     if reader.header.session != stream or told != [each.envelope for each in held]:
         raise BadConfiguration(f"{file} tells of another session {stream}, so nothing left the database.")
     # A file of an earlier version names no log: it is ours where our rows refer to it already.
-    if reader.header.log != await shelf.log_id() and (reader.header.log is not None or str(file) not in before):
+    if reader.header.log != await archived.log_id() and (reader.header.log is not None or str(file) not in before):
         raise BadConfiguration(f"{file} was written by another log, so nothing left the database. Use another folder.")
-    moved = await shelf.put(stream, str(file), reader.packed)
+    moved = await archived.put(stream, str(file), reader.packed)
     _delete({*before} - {str(file)})
     return moved
 
@@ -96,13 +96,15 @@ def _delete(files: Iterable[str]) -> None:
         Path(each).unlink(missing_ok=True)
 
 
-async def bring_back(archive: Archive, shelf: Shelf, stream: UUID, progress: Callable[[int, int], None]) -> int:
-    """Put what lies in files into the database again; how many pieces. What a crash cuts short is gone on with by the
-    next call. The files stay. ``progress`` hears how many are back, of how many. Raises what the shelf raises.
+async def restore_files(
+    archive: Archive, archived: ArchivedContents, stream: UUID, progress: Callable[[int, int], None]
+) -> int:
+    """Read archived contents from their files back into the database; return how many pieces. The next call continues
+    after a crash. The files stay. ``progress`` gets the pieces restored so far and their total. Raises LogFailed.
     """
     sizes = await archive.events.sizes(stream)
-    archived, total = sizes[stream].archived, 0
-    while brought := await shelf.take(stream):
-        total += brought
-        progress(total, archived)
-    return total
+    restored = 0
+    while pieces := await archived.take(stream):
+        restored += pieces
+        progress(restored, sizes[stream].archived)
+    return restored

@@ -9,12 +9,12 @@ from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.recall.answering import answers
 from mnemosyne.domain.recall.candidates import list_texts, may_answer, parts_of_text
-from mnemosyne.domain.recall.composing import PASSAGE_TOKENS, HelperQuestion, question_for, tell_sentences
+from mnemosyne.domain.recall.composing import PASSAGE_TOKENS, HelperQuestion, question_for, quote_sentences
 from mnemosyne.domain.recall.memory_results import Quote
-from mnemosyne.domain.recall.object_search import Filter, ObjectIndex, count_outside
+from mnemosyne.domain.recall.object_search import Filter, ObjectIndex, count_unindexed
 from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Where
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.grounds import HelperAnswer, NoteAsked
+from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordQuestion
 from mnemosyne.domain.text.parts import TextPart
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools.memory_tools import LONGEST_REASON
@@ -80,7 +80,7 @@ async def ask(
         quotes = answers(question, texts, PASSAGE_TOKENS, _count_tokens)
         if quotes:
             helped = await compose(question_for(question, [quote for quote, _ in quotes], among))
-        told = tell_sentences(
+        told = quote_sentences(
             helped.sentences if helped else (), {each.id: each.text for each in texts}, most_tokens, _count_tokens
         )
         cited = [Cited(quote, among[quote.object_id], sentence.text) for sentence, quote, _ in told]
@@ -94,7 +94,7 @@ async def ask(
         missing=found.missing,
         unembedded=found.unembedded,
         skipped=found.skipped + len(asked) - len(said),
-        outside=count_outside(among.values()),
+        outside=count_unindexed(among.values()),
         helped=helped,
     )
 
@@ -103,7 +103,7 @@ async def record(
     archive: Archive, stream: UUID, question: str, helped: HelperAnswer, at: int, correlation_id: str
 ) -> None:
     """Put on record what a person had a helper model asked, and what that cost. ``at`` is in µs of UTC."""
-    asked = NoteAsked(at=at, question=sanitize.text(plain(question, LONGEST_REASON)), answered=helped)
+    asked = RecordQuestion(at=at, question=sanitize.text(plain(question, LONGEST_REASON)), answered=helped)
     await memories.decide(archive, stream, lambda _: asked, correlation_id)
 
 

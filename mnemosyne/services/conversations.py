@@ -42,7 +42,7 @@ def _conversation(reader: Reader, history: History, line: BranchTurns) -> dict[s
     contents = reader.fetch(list(time_travel.digests_in(made_of.pieces)))
     body = json_values.read(recipe.assemble(made_of.pieces, contents.__getitem__))
     dialect = history.dialect_of(line.name)
-    told = _Telling(dialect, {each.messages for each in attempts})
+    told = _Converted(dialect, {each.messages for each in attempts})
     elements = body.get(dialect.array)
     for element in elements if isinstance(elements, list) else ():
         told.add(element)
@@ -56,7 +56,7 @@ def _conversation(reader: Reader, history: History, line: BranchTurns) -> dict[s
 
 
 @attrs.define
-class _Telling:
+class _Converted:
     """A conversation in a ``dialect`` as one of the Messages API: what its operator says first is its system prompt,
     and neighbours of one role are one message, unless a request ``ends`` between them.
     """

@@ -7,7 +7,6 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.knowledge.block import MOST_RELEVANT, MOST_TOKENS, MemoryBlock, compose
-from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import (
     AdmitCredential,
     ConfirmEntry,
@@ -27,6 +26,7 @@ from mnemosyne.domain.knowledge.decide import (
 )
 from mnemosyne.domain.knowledge.events import CredentialAdmitted, Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, OwnerProof, Scope
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.knowledge.recalling import Nearness, PlacedEntry, RecalledEntry
 from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold_up_to
 from mnemosyne.errors import BadEntry, NotFound
@@ -37,7 +37,7 @@ Member = TypeVar("Member", EntryKind, Scope, EntrySource)
 
 
 @attrs.frozen
-class WriteMoment:
+class WriteStamp:
     """When something is done, and the id of what it belongs to."""
 
     at: int
@@ -69,12 +69,12 @@ class Meaning(Protocol):
 
 
 @attrs.frozen
-class KnowledgeDesk:
+class KnowledgeService:
     """What is known, as one project of a tenant sees it. ``folder`` is the sandbox; None where none is told of.
     ``meaning`` is what recalls by more than words, if there is any.
     """
 
-    book: KnowledgeBook
+    store: KnowledgeStore
     tenant: str
     project: str | None = None
     folder: str | None = None
@@ -95,15 +95,15 @@ class KnowledgeDesk:
 
     # Writing
 
-    async def remember(self, scope: Scope, draft: EntryDraft, moment: WriteMoment) -> WriteReport:
+    async def remember(self, scope: Scope, draft: EntryDraft, stamp: WriteStamp) -> WriteReport:
         """Have something known. Raises BadEntry, and what the log raises, as all of these do."""
-        return await self._write(self.place_of(scope), RememberEntry(at=moment.at, write=moment.id, draft=draft))
+        return await self._write(self.place_of(scope), RememberEntry(at=stamp.at, write=stamp.id, draft=draft))
 
     async def update(
         self,
         wanted: str,
         content: str,
-        moment: WriteMoment,
+        stamp: WriteStamp,
         *,
         detail: str | None = None,
         valid_from: int | None = None,
@@ -112,10 +112,10 @@ class KnowledgeDesk:
         """Have an entry say something else. Raises NotFound where none, or more than one, is meant, as all do that
         take a ``wanted``: an id, or words of one entry.
         """
-        place = await self._find_place(wanted, moment.at)
+        place = await self._find_place(wanted, stamp.at)
         command = UpdateEntry(
-            at=moment.at,
-            write=moment.id,
+            at=stamp.at,
+            write=stamp.id,
             wanted=wanted,
             content=content,
             source=self.source,
@@ -125,25 +125,25 @@ class KnowledgeDesk:
         )
         return await self._write(place, command)
 
-    async def forget(self, wanted: str, moment: WriteMoment) -> WriteReport:
+    async def forget(self, wanted: str, stamp: WriteStamp) -> WriteReport:
         """End an entry; it stays on record."""
-        place = await self._find_place(wanted, moment.at)
-        return await self._write(place, ForgetEntry(at=moment.at, write=moment.id, wanted=wanted))
+        place = await self._find_place(wanted, stamp.at)
+        return await self._write(place, ForgetEntry(at=stamp.at, write=stamp.id, wanted=wanted))
 
-    async def confirm(self, wanted: str, moment: WriteMoment) -> WriteReport:
+    async def confirm(self, wanted: str, stamp: WriteStamp) -> WriteReport:
         """Say that an entry is still true."""
-        place = await self._find_place(wanted, moment.at)
-        return await self._write(place, ConfirmEntry(at=moment.at, write=moment.id, wanted=wanted))
+        place = await self._find_place(wanted, stamp.at)
+        return await self._write(place, ConfirmEntry(at=stamp.at, write=stamp.id, wanted=wanted))
 
-    async def link(self, wanted: str, other: str, relation: str, moment: WriteMoment) -> WriteReport:
+    async def link(self, wanted: str, other: str, relation: str, stamp: WriteStamp) -> WriteReport:
         """Say that an entry has to do with another one of the same scope."""
-        place = await self._find_place(wanted, moment.at)
-        command = LinkEntries(at=moment.at, write=moment.id, wanted=wanted, other=other, relation=relation)
+        place = await self._find_place(wanted, stamp.at)
+        command = LinkEntries(at=stamp.at, write=stamp.id, wanted=wanted, other=other, relation=relation)
         return await self._write(place, command)
 
-    async def undo(self, write: str | None, moment: WriteMoment) -> WriteReport:
+    async def undo(self, write: str | None, stamp: WriteStamp) -> WriteReport:
         """Take a write back; None: the last one. Raises NotFound."""
-        known = await self.book.read_all(self.places)
+        known = await self.store.read_all(self.places)
         if write is None:
             last = [(record.at, record.id, place) for place, each in known for record in each.writes.values()]
             if not last:
@@ -154,9 +154,9 @@ class KnowledgeDesk:
             if found is None:
                 raise NotFound(f"There is no write {write!r} to be taken back; it may have been already.")
             place = found
-        return await self._write(place, UndoWrite(at=moment.at, write=moment.id, undone=write))
+        return await self._write(place, UndoWrite(at=stamp.at, write=stamp.id, undone=write))
 
-    async def erase(self, matching: str, moment: WriteMoment) -> int:
+    async def erase(self, matching: str, stamp: WriteStamp) -> int:
         """Take the words of every entry that has this id, or these words, out of the log for good, whether it holds or
         not; how many these were. Raises NotFound if there is none.
         """
@@ -164,36 +164,36 @@ class KnowledgeDesk:
         sought = matching.casefold().strip()
         if not sought:
             raise NotFound("Say what is to be erased: the id of an entry, or words in it.")
-        for place, known in await self.book.read_all(self.places):
+        for place, known in await self.store.read_all(self.places):
             found = frozenset(
                 each.id
                 for each in known.entries.values()
                 if each.id == matching or sought in f"{each.content}\n{each.summary}\n{each.detail}".casefold()
             )
-            erased += await _erase(self.book, place, found, moment)
+            erased += await _erase(self.store, place, found, stamp)
         if not erased:
             raise NotFound(f"No entry has the id {matching!r}, or these words.")
         return erased
 
     # Whose it is
 
-    async def admit(self, fingerprint: str, moment: WriteMoment) -> WriteReport:
+    async def admit(self, fingerprint: str, stamp: WriteStamp) -> WriteReport:
         """Count requests with the credential of this fingerprint as the owner's."""
-        command = AdmitCredential(at=moment.at, write=moment.id, fingerprint=fingerprint, how=OwnerProof.COMMAND)
+        command = AdmitCredential(at=stamp.at, write=stamp.id, fingerprint=fingerprint, how=OwnerProof.COMMAND)
         return await self._write(self.place_of(Scope.USER), command)
 
-    async def dismiss(self, wanted: str, moment: WriteMoment) -> WriteReport:
+    async def dismiss(self, wanted: str, stamp: WriteStamp) -> WriteReport:
         """Count them no longer. Raises NotFound unless one fingerprint begins so."""
-        command = DismissCredential(at=moment.at, write=moment.id, wanted=wanted)
+        command = DismissCredential(at=stamp.at, write=stamp.id, wanted=wanted)
         return await self._write(self.place_of(Scope.USER), command)
 
     async def list_admitted(self) -> list[CredentialAdmitted]:
         """The credentials whose requests are the owner's, the oldest first."""
-        return [*(await self.book.read(self.place_of(Scope.USER))).admitted.values()]
+        return [*(await self.store.read(self.place_of(Scope.USER))).admitted.values()]
 
     async def _find_place(self, wanted: str, at: int) -> Place:
         """Where the entry is that is meant: the nearest place that has it."""
-        known = await self.book.read_all(self.places)
+        known = await self.store.read_all(self.places)
         for place, each in known:
             if wanted in each.entries:
                 return place
@@ -208,8 +208,8 @@ class KnowledgeDesk:
         raise several or NotFound(f"No entry has the id {wanted!r}, or these words.")
 
     async def _write(self, place: Place, command: KnowledgeCommand) -> WriteReport:
-        outcome: WriteOutcome = await self.book.write(place, command, command.write)
-        known = await self.book.read(place)
+        outcome: WriteOutcome = await self.store.write(place, command, command.write)
+        known = await self.store.read(place)
         entry = known.entries.get(outcome.entry) if outcome.entry is not None else None
         return WriteReport(outcome.what, command.write, outcome.why, place, entry)
 
@@ -229,12 +229,12 @@ class KnowledgeDesk:
 
     async def _read_known(self, place: Place, known_at: int | None) -> Knowledge:
         if known_at is None:
-            return await self.book.read(place)
-        return fold_up_to(await self.book.read_events(place), known_at)
+            return await self.store.read(place)
+        return fold_up_to(await self.store.read_events(place), known_at)
 
     async def list_history(self, wanted: str | None = None) -> list[PlacedEntry]:
         """Every entry that ever was, the oldest first; of one that is ``wanted`` by id, what came before and after."""
-        known = await self.book.read_all(self.places)
+        known = await self.store.read_all(self.places)
         all_of_them = [PlacedEntry(place, each) for place, one in known for each in one.entries.values()]
         if wanted is not None:
             line = _find_line(wanted, {each.entry.id: each.entry for each in all_of_them})
@@ -247,7 +247,7 @@ class KnowledgeDesk:
         """The entries that answer a question best, also those that are believed too little to be told unasked."""
         if not question.strip():
             raise BadEntry("Say what you look for.")
-        index = await self.book.index(self.places)
+        index = await self.store.index(self.places)
         among = index.shortlist(question, at, kinds, ended=ended)
         near = None
         if self.meaning is not None:
@@ -258,8 +258,8 @@ class KnowledgeDesk:
         self, prompt: str, at: int, render_date: Callable[[int], str], *, most_tokens: int = MOST_TOKENS
     ) -> MemoryBlock | None:
         """What a session is told that begins now with this prompt; None for nothing."""
-        known = await self.book.read_all(self.places)
-        related = (await self.book.index(self.places)).relate(prompt, at, MOST_RELEVANT) if prompt.strip() else []
+        known = await self.store.read_all(self.places)
+        related = (await self.store.index(self.places)).relate(prompt, at, MOST_RELEVANT) if prompt.strip() else []
         return compose(known, related, at, render_date, most_tokens)
 
     # Files
@@ -270,7 +270,7 @@ class KnowledgeDesk:
             if not each.entry.erased:
                 yield describe(each)
 
-    async def import_lines(self, lines: Sequence[Mapping[str, Any]], moment: WriteMoment) -> Mapping[str, int]:
+    async def import_lines(self, lines: Sequence[Mapping[str, Any]], stamp: WriteStamp) -> Mapping[str, int]:
         """Take in what ``export`` wrote; what is known already is skipped. How many were added, updated, skipped.
         Entries that held once are left out. Raises BadEntry, naming the line, before anything is written.
         """
@@ -279,33 +279,33 @@ class KnowledgeDesk:
         for number, found in enumerate(drafts):
             if found is not None:
                 scope, draft = found
-                done = await self.remember(scope, draft, WriteMoment(moment.at, f"{moment.id}-{number}"))
+                done = await self.remember(scope, draft, WriteStamp(stamp.at, f"{stamp.id}-{number}"))
                 counts[done.what] = counts.get(done.what, 0) + 1
         return counts
 
 
-async def erase_all(archive: Archive, tenant: str, moment: WriteMoment) -> int:
+async def erase_all(archive: Archive, tenant: str, stamp: WriteStamp) -> int:
     """Take the words of every entry of a tenant out of the log for good; how many still had theirs."""
-    book, had = KnowledgeBook(archive.events, archive.journal), 0
-    for place, known in await book.read_all(await book.list_places(tenant)):
+    store, had = KnowledgeStore(archive.events, archive.journal), 0
+    for place, known in await store.read_all(await store.list_places(tenant)):
         had += sum(not each.erased for each in known.entries.values())
-        await _erase(book, place, frozenset(known.entries), moment)
+        await _erase(store, place, frozenset(known.entries), stamp)
     return had
 
 
 async def list_learned(archive: Archive, tenant: str, session: UUID) -> list[Entry]:
     """The entries that were found or said in a session, and still have their words: they outlive it."""
-    book = KnowledgeBook(archive.events, archive.journal)
-    known = await book.read_all(await book.list_places(tenant))
+    store = KnowledgeStore(archive.events, archive.journal)
+    known = await store.read_all(await store.list_places(tenant))
     entries = [each for _, one in known for each in one.entries.values() if not each.erased]
     return [each for each in entries if each.provenance is not None and each.provenance.session == session]
 
 
-async def _erase(book: KnowledgeBook, place: Place, entries: frozenset[str], moment: WriteMoment) -> int:
+async def _erase(store: KnowledgeStore, place: Place, entries: frozenset[str], stamp: WriteStamp) -> int:
     if entries:
-        command = EraseEntries(at=moment.at, write=moment.id, entries=tuple(sorted(entries)))
-        await book.write(place, command, moment.id)
-        await book.erase(place, entries)
+        command = EraseEntries(at=stamp.at, write=stamp.id, entries=tuple(sorted(entries)))
+        await store.write(place, command, stamp.id)
+        await store.erase(place, entries)
     return len(entries)
 
 

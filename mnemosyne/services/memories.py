@@ -20,11 +20,11 @@ from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session import decide as turns
-from mnemosyne.domain.session import grounds
+from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.counted_sizes import scales_in, size_object
 from mnemosyne.domain.session.decide import NameCheckpoint
+from mnemosyne.domain.session.decision_inputs import RecordQuestion
 from mnemosyne.domain.session.events import BranchOpened, Event
-from mnemosyne.domain.session.grounds import NoteAsked
 from mnemosyne.domain.session.state import REMEMBERED, Session, evolve, evolve_objects
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
@@ -32,7 +32,7 @@ from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound, Version
 from mnemosyne.services import sessions
 from mnemosyne.services.sessions import Archive
 
-Decided = Pin | Unpin | Release | Request | NoteAsked | NameCheckpoint
+Decided = Pin | Unpin | Release | Request | RecordQuestion | NameCheckpoint
 """What a person says of an object or a turn, and what a helper was asked."""
 
 ATTEMPTS = 32
@@ -141,8 +141,8 @@ async def decide(
 
 def _decide(asked: Decided, state: Session) -> tuple[Event, ...]:
     match asked:
-        case NoteAsked():
-            return grounds.decide(asked, state.taken)
+        case RecordQuestion():
+            return decision_inputs.decide(asked, state.taken)
         case NameCheckpoint():
             return turns.decide(asked, state)
         case _:

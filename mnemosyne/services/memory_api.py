@@ -10,7 +10,14 @@ from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, Scope
 from mnemosyne.errors import BadOption, NotFound
-from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, WriteReport, describe, describe_write, parse_member
+from mnemosyne.services.knowledge import (
+    KnowledgeService,
+    WriteReport,
+    WriteStamp,
+    describe,
+    describe_write,
+    parse_member,
+)
 from mnemosyne.services.provenance import find_provenance, find_words
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.unstructuring import members
@@ -30,10 +37,10 @@ NOTE = "New sessions know it; those under way do not."
 class ApiCall:
     """A call of an operation: what is known, as it is seen from the project that was named, and the arguments."""
 
-    desk: KnowledgeDesk
+    knowledge: KnowledgeService
     archive: Archive
     given: Arguments
-    moment: WriteMoment
+    stamp: WriteStamp
 
     def find_kind(self) -> EntryKind | None:
         """The kind that was named."""
@@ -68,8 +75,8 @@ async def list_preferences(call: ApiCall) -> Any:
 async def _list(call: ApiCall, kinds: frozenset[EntryKind]) -> Any:
     both = call.find_time("as_of")
     known_at = call.find_time("known_at") or both
-    found = await call.desk.list_entries(
-        call.find_time("true_at") or known_at or call.moment.at,
+    found = await call.knowledge.list_entries(
+        call.find_time("true_at") or known_at or call.stamp.at,
         scope=call.find_scope(),
         kind=call.find_kind(),
         known_at=known_at,
@@ -85,7 +92,7 @@ async def show_entry(call: ApiCall) -> Any:
     """
     wanted = call.given.get("id")
     told = []
-    for each in await call.desk.list_history(wanted):
+    for each in await call.knowledge.list_history(wanted):
         words = None if wanted is None else await find_words(call.archive, each.entry)
         told.append(describe(each) | ({} if words is None else {"words": members(words, "start end")}))
     return {"entries": told}
@@ -109,21 +116,21 @@ async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
     draft = EntryDraft(
         kind=kind,
         content=call.given["content"],
-        source=call.desk.source,
+        source=call.knowledge.source,
         summary=call.given.get("summary", ""),
         detail=call.given.get("detail", ""),
         valid_from=call.find_time("valid_from"),
         provenance=await call.find_provenance(),
     )
-    return _tell(await call.desk.remember(scope, draft, call.moment))
+    return _tell(await call.knowledge.remember(scope, draft, call.stamp))
 
 
 async def update_entry(call: ApiCall) -> Any:
     """Have an entry say something else from now on, or from a time on."""
-    done = await call.desk.update(
+    done = await call.knowledge.update(
         call.given["id"],
         call.given["content"],
-        call.moment,
+        call.stamp,
         detail=call.given.get("detail"),
         valid_from=call.find_time("valid_from"),
         provenance=await call.find_provenance(),
@@ -133,19 +140,19 @@ async def update_entry(call: ApiCall) -> Any:
 
 async def forget_entry(call: ApiCall) -> Any:
     """End an entry."""
-    return _tell(await call.desk.forget(call.given["id"], call.moment))
+    return _tell(await call.knowledge.forget(call.given["id"], call.stamp))
 
 
 async def confirm_entry(call: ApiCall) -> Any:
     """Say that an entry is still true."""
-    return _tell(await call.desk.confirm(call.given["id"], call.moment))
+    return _tell(await call.knowledge.confirm(call.given["id"], call.stamp))
 
 
 def of_preferences(answer: Callable[[ApiCall], Awaitable[Any]]) -> Callable[[ApiCall], Awaitable[Any]]:
     """The same, of an entry that is a preference. Raises NotFound for any other."""
 
     async def answer_preference(call: ApiCall) -> Any:
-        held = await call.desk.list_entries(call.moment.at)
+        held = await call.knowledge.list_entries(call.stamp.at)
         if call.given["id"] not in {each.entry.id for each in held if each.entry.kind in PREFERENCES}:
             raise NotFound(f"No preference that holds has the id {call.given['id']!r}.")
         return await answer(call)
@@ -156,15 +163,15 @@ def of_preferences(answer: Callable[[ApiCall], Awaitable[Any]]) -> Callable[[Api
 async def link_entries(call: ApiCall) -> Any:
     """Say that two entries belong together."""
     relation = call.given.get("relation", "relates-to")
-    return _tell(await call.desk.link(call.given["id"], call.given["other"], relation, call.moment))
+    return _tell(await call.knowledge.link(call.given["id"], call.given["other"], relation, call.stamp))
 
 
 async def recall_entries(call: ApiCall) -> Any:
     """What answers a question best."""
     kind = call.find_kind()
-    found = await call.desk.recall(
+    found = await call.knowledge.recall(
         call.given["query"],
-        call.moment.at,
+        call.stamp.at,
         limit=call.given.get("limit", 10),
         kinds=() if kind is None else (kind,),
         ended=call.given.get("ended", False),
@@ -174,18 +181,18 @@ async def recall_entries(call: ApiCall) -> Any:
 
 async def show_block(call: ApiCall) -> Any:
     """What a session is told that begins now."""
-    block = await call.desk.compose_block(call.given.get("prompt", ""), call.moment.at, render_day)
+    block = await call.knowledge.compose_block(call.given.get("prompt", ""), call.stamp.at, render_day)
     return {"text": None, "entries": [], "tokens": 0} if block is None else attrs.asdict(block)
 
 
 async def undo_write(call: ApiCall) -> Any:
     """Take a write back."""
-    return _tell(await call.desk.undo(call.given.get("write"), call.moment))
+    return _tell(await call.knowledge.undo(call.given.get("write"), call.stamp))
 
 
 async def erase_entries(call: ApiCall) -> Any:
     """Take the words of entries out of the log for good."""
-    return {"erased": await call.desk.erase(call.given["matching"], call.moment)}
+    return {"erased": await call.knowledge.erase(call.given["matching"], call.stamp)}
 
 
 def _tell(done: WriteReport) -> Any:

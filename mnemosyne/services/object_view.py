@@ -103,7 +103,7 @@ async def read_object_view(archive: Archive, session: str, object_id: str) -> Ob
         standings={
             branch: shown.fidelity_of(each.id) for branch, shown in memory.branches.items() if each.id in shown.objects
         },
-        release_from=[name for name in managed if pins.explain_stay(found.session, name, each) is None],
+        release_from=[name for name in managed if pins.explain_retention(found.session, name, each) is None],
         restore_to={
             name: granted.after
             for name in managed

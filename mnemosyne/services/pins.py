@@ -74,7 +74,7 @@ async def release(
 
     def command(state: Session) -> Release:
         each = living(state.memory, object_id)
-        if not each.released and (why := explain_stay(state, branch, each)) is not None:
+        if not each.released and (why := explain_retention(state, branch, each)) is not None:
             raise BadEntry(why)
         return Release(at=at, object=each.id, branch=branch, turn=_count_turns(state, branch), reason=reason)
 
@@ -103,7 +103,7 @@ async def restore(
     return Pinning(stream=found.stream, object=bare(object_id), recorded=bool(decided))
 
 
-def explain_stay(state: Session, branch: str, each: MemoryObject) -> str | None:
+def explain_retention(state: Session, branch: str, each: MemoryObject) -> str | None:
     """Why an object cannot be let go from a branch; None if it can. Raises NotFound where there is no such branch."""
     now = memory_calls.now_of(state, branch, _count_turns(state, branch))
     released = memory_calls.release(state.memory, branch, now, MemoryRelease((each.id,), ""))

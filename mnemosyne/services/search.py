@@ -14,7 +14,7 @@ from mnemosyne.domain.recall.object_search import (
     Filter,
     ObjectIndex,
     PassageHit,
-    count_outside,
+    count_unindexed,
     text_in_index,
 )
 from mnemosyne.domain.recall.quoting import Quotable, Where, quote
@@ -82,7 +82,7 @@ async def search(
         missing=result.missing,
         unembedded=result.unembedded,
         skipped=result.skipped + skipped,
-        outside=count_outside(fitting.values()),
+        outside=count_unindexed(fitting.values()),
     )
 
 
@@ -100,7 +100,7 @@ async def search_sessions(
     remembered = {stream: chosen.fitting((await memories.read_objects(archive, stream))[0]) for stream in found_in}
     hits = [(stream, hit) for stream, hit in result.hits if hit.object in remembered[stream]]
     found, skipped = await _quotes(archive, question, hits, remembered, limit)
-    outside = sum(count_outside(each.values()) for each in remembered.values())
+    outside = sum(count_unindexed(each.values()) for each in remembered.values())
     return Findings(embedder=result.embedder, found=found, skipped=skipped, outside=outside)
 
 

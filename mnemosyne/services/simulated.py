@@ -59,7 +59,7 @@ def write_branch(found: SimulatedBranch) -> bytes:
     return json.dumps(attrs.asdict(found)).encode() + b"\n"
 
 
-def read_told(line: bytes) -> SimulatedBranch | tuple[int, int]:
+def read_step(line: bytes) -> SimulatedBranch | tuple[int, int]:
     """What ``write_branch`` or ``write_step`` wrote."""
     told = json.loads(line)
     if "done" in told:

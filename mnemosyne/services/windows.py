@@ -11,10 +11,10 @@ import attrs
 
 from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.cost.tariffs import Tariff
-from mnemosyne.domain.history import foresight, time_travel
+from mnemosyne.domain.history import rewrite_preview, time_travel
 from mnemosyne.domain.history.excess import Excess, excesses
-from mnemosyne.domain.history.foresight import Foreseen
-from mnemosyne.domain.history.memory_travel import Moment, moment
+from mnemosyne.domain.history.memory_travel import MemorySnapshot, snapshot
+from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
 from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.history.working_set import WindowView, WorkingObject, standing_of
 from mnemosyne.domain.objects.events import ObjectEvent
@@ -23,14 +23,14 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.protection import Resident
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.counted_sizes import Scales, size_object
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.directory import mode_decisions
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import BranchModeSet
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs, rounds
 from mnemosyne.domain.window.epochs import Decision, Forms
-from mnemosyne.domain.window.planning import Stay
+from mnemosyne.domain.window.planning import NoRewrite
 from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialects import dialect_of
@@ -52,7 +52,7 @@ class Listing:
     window: WindowView
     standings: Sequence[Resident]
     is_managed: bool
-    planned: Foreseen | Stay | None = None
+    planned: PlannedRewrite | NoRewrite | None = None
 
 
 @attrs.frozen
@@ -64,8 +64,8 @@ class Explanation:
     """
 
     stream: UUID
-    moment: Moment
-    planned: Foreseen | Stay | None
+    snapshot: MemorySnapshot
+    planned: PlannedRewrite | NoRewrite | None
     decision: BranchModeSet | None
     excess: Excess | None
     tariff: Tariff
@@ -76,20 +76,20 @@ Wanted = Callable[[ObjectKind, bool], bool]
 """Whether an object is to be listed, by its kind and by whether it is stale."""
 
 
-async def read_moment(
+async def read_snapshot(
     archive: Archive, session: str, branch: str, turn: int | None
-) -> tuple[UUID, Sequence[Recorded[Event]], Moment]:
+) -> tuple[UUID, Sequence[Recorded[Event]], MemorySnapshot]:
     """A session with its events and its memory at a turn of a branch, or now. Raises NotFound."""
     stream, events = await sessions.events_of(archive, session)
-    return stream, events, moment(events, branch, turn)
+    return stream, events, snapshot(events, branch, turn)
 
 
 async def explain(
     archive: Archive, session: str, branch: str, turn: int | None, *, now: int, settings: ServerSettings
 ) -> Explanation:
-    """What memory was at a turn of a branch, or is now; ``now`` and ``settings`` as in ``foresee``. Raises NotFound."""
-    stream, events, found = await read_moment(archive, session, branch, turn)
-    planned = await foresee(archive, stream, events, found, now, settings)
+    """What memory was at a turn of a branch, or is now; ``now`` and ``settings`` as in ``preview``. Raises NotFound."""
+    stream, events, found = await read_snapshot(archive, session, branch, turn)
+    planned = await preview(archive, stream, events, found, now, settings)
     until = [each.envelope.event for each in events if each.envelope.event.at <= found.began.at]
     history = time_travel.history_of(str(stream), events)
     over = (
@@ -107,7 +107,7 @@ async def explain(
     )
 
 
-def _tariff(found: Moment, settings: ServerSettings) -> Tariff:
+def _tariff(found: MemorySnapshot, settings: ServerSettings) -> Tariff:
     taken, branch = found.session.taken, found.session.branches[found.branch]
     hour = found.account is not None and found.account.shadow.write_1h > 0
     credential = branch.speaker.credential if branch.speaker is not None else None
@@ -133,7 +133,7 @@ async def list_objects(
     live = await _from_working_set(archive, models, session, branch, wanted) if turn is None else None
     if live is not None:
         return live
-    stream, _, found = await read_moment(archive, session, branch, turn)
+    stream, _, found = await read_snapshot(archive, session, branch, turn)
     return _from_log(stream, found, wanted)
 
 
@@ -150,17 +150,17 @@ async def list_with_plan(
 ) -> Listing:
     """The same with what the planner would do, for which all of the session is read and folded.
 
-    ``now`` and ``settings`` as in ``foresee``. Raises NotFound, ContentForgotten.
+    ``now`` and ``settings`` as in ``preview``. Raises NotFound, ContentForgotten.
     """
     live = await _from_working_set(archive, models, session, branch, wanted) if turn is None else None
     if live is not None and live.is_managed:
         return live
-    stream, events, found = await read_moment(archive, session, branch, turn)
+    stream, events, found = await read_snapshot(archive, session, branch, turn)
     listing = live or _from_log(stream, found, wanted)
-    return attrs.evolve(listing, planned=await foresee(archive, stream, events, found, now, settings))
+    return attrs.evolve(listing, planned=await preview(archive, stream, events, found, now, settings))
 
 
-def _from_log(stream: UUID, found: Moment, wanted: Wanted) -> Listing:
+def _from_log(stream: UUID, found: MemorySnapshot, wanted: Wanted) -> Listing:
     refuse_forgotten(stream, found)
     return Listing(
         stream=stream,
@@ -172,7 +172,7 @@ def _from_log(stream: UUID, found: Moment, wanted: Wanted) -> Listing:
     )
 
 
-def refuse_forgotten(stream: UUID, found: Moment) -> None:
+def refuse_forgotten(stream: UUID, found: MemorySnapshot) -> None:
     """Raises ContentForgotten if nothing of what was said is remembered any more."""
     if not found.standings() and any(each.forgotten for each in found.memory.objects.values()):
         raise ContentForgotten(f"Session {stream} was forgotten: nothing of what was said is remembered any more.")
@@ -237,9 +237,14 @@ async def standings(archive: Archive, stream: UUID, known: Sequence[WorkingObjec
     return [standing_of(each, [events[version] for version in each.versions]) for each in known]
 
 
-async def foresee(
-    archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], found: Moment, now: int, settings: ServerSettings
-) -> Foreseen | Stay | None:
+async def preview(
+    archive: Archive,
+    stream: UUID,
+    events: Sequence[Recorded[Event]],
+    found: MemorySnapshot,
+    now: int,
+    settings: ServerSettings,
+) -> PlannedRewrite | NoRewrite | None:
     """What the planner would do before the request that follows a moment of a session with these events, if its branch
     were managed with this ``window``; None where it is, or was. ``now`` is the time of a request that has not come yet.
 
@@ -250,27 +255,32 @@ async def foresee(
     try:
         asked = await _next_request(archive, stream, events, found, now, settings)
         if why_not := rounds.obstacle(found.session.branches[found.branch].kind, asked.read):
-            return Stay(why_not)
-        session = foresight.assume_managed(found, asked)
+            return NoRewrite(why_not)
+        session = rewrite_preview.assume_managed(found, asked)
         sizes = Sizes()
         decision = epochs.consider(asked, session, sizes)
-        if isinstance(decision, Stay):
+        if isinstance(decision, NoRewrite):
             return decision
         forms = await _read_forms(archive, stream, decision, asked, session)
     except ContentForgotten:
-        return Stay("what was said is forgotten")
-    return foresight.foresee(decision, asked, session, forms, sizes)
+        return NoRewrite("what was said is forgotten")
+    return rewrite_preview.preview(decision, asked, session, forms, sizes)
 
 
 async def _next_request(
-    archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], found: Moment, now: int, settings: ServerSettings
+    archive: Archive,
+    stream: UUID,
+    events: Sequence[Recorded[Event]],
+    found: MemorySnapshot,
+    now: int,
+    settings: ServerSettings,
 ) -> PendingRequest:
     history = time_travel.history_of(str(stream), events)
     attempt = history.at(found.branch, TurnPlace(found.turn))
     rebuilt = await contexts.rebuild(archive, stream, history, attempt)
     read = transcript.read(rebuilt.body, lane=found.session.branches[found.branch].lane).transcript
     following = history.line(found.branch).turns.get(found.turn + 1)
-    return foresight.next_request(found, read, following[0].began.at if following else now, settings)
+    return rewrite_preview.next_request(found, read, following[0].began.at if following else now, settings)
 
 
 async def _read_forms(

@@ -61,7 +61,7 @@ def run_demo(options: Options) -> int:
         with suppress(OSError):  # a signal may say that the terminal is gone
             options.console.print(text)
 
-    code = trio.run(_until_told_to_end, lambda: _demo(options), say)
+    code = trio.run(_until_signal, lambda: _demo(options), say)
     if code > SIGNALLED:
         say("Nothing is left behind." if options.keep is None else f"What was recorded so far is in {options.keep}.")
     return code
@@ -76,7 +76,7 @@ def _refuse_used(folder: Path) -> None:
         raise BadConfiguration(f"--keep {folder} is not empty; name a directory that is, or that does not exist yet.")
 
 
-async def _until_told_to_end(work: Callable[[], Awaitable[int]], say: Callable[[str], None]) -> int:
+async def _until_signal(work: Callable[[], Awaitable[int]], say: Callable[[str], None]) -> int:
     """Do the work; on a signal leave it in good order. Further signals change nothing: the end is under way."""
     problem: Exception | None = None
     code = 0

@@ -96,7 +96,7 @@ def _of_reply(request: TraceRequest, reply: Mapping[str, Any], newest: str, held
         if old not in shown:
             yield from _demand(request, old, EXACT, held.with_text(old))
     present = {each.text for each in specifics(newest)}
-    taken = {each.text: each.kind.value for each in specifics("\n".join(_list_said(reply)))}
+    taken = {each.text: each.kind.value for each in specifics("\n".join(_list_demands(reply)))}
     for text in sorted(taken.keys() - present):
         if text not in newest:
             yield from _demand(request, text, taken[text], held.with_specific(text))
@@ -143,18 +143,18 @@ def outcome(demand: Demand, shown: Callable[[str], ShownObject], window: Callabl
     """Whether a demand was met by what a window showed of its sources, or by anything else in the ``window``, whose
     texts (``plain``) are asked for only if need be.
     """
-    sights = [shown(source) for source in demand.sources]
-    if any(sight.full for sight in sights) or any(demand.text in text for text in window()):
+    renderings = [shown(source) for source in demand.sources]
+    if any(rendering.full for rendering in renderings) or any(demand.text in text for text in window()):
         return Outcome.RESIDENT
-    return Outcome.DECLARED if any(_declares(sight, demand) for sight in sights) else Outcome.SILENT
+    return Outcome.DECLARED if any(_declares(rendering, demand) for rendering in renderings) else Outcome.SILENT
 
 
-def _declares(sight: ShownObject, demand: Demand) -> bool:
+def _declares(rendering: ShownObject, demand: Demand) -> bool:
     """Whether it names the very call that would bring it back, or says that such specifics are missing."""
-    if demand.kind in sight.lost:
+    if demand.kind in rendering.lost:
         return True
-    holding = (part for part in sight.parts if demand.text in plain(part.text))
-    return any(name in sight.text for part in holding for name in part.names)
+    holding = (part for part in rendering.parts if demand.text in plain(part.text))
+    return any(name in rendering.text for part in holding for name in part.names)
 
 
 # Reading messages
@@ -176,7 +176,7 @@ def _old_texts(arguments: Mapping[str, Any]) -> Iterator[str]:
                     yield from _old_texts(each)
 
 
-def _list_said(reply: Mapping[str, Any]) -> Iterator[str]:
+def _list_demands(reply: Mapping[str, Any]) -> Iterator[str]:
     """What the reply says and asks for; what it only thinks is no demand that can be checked."""
     for block in _blocks(reply):
         match block:

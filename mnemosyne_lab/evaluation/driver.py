@@ -27,7 +27,7 @@ from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window import assembly
-from mnemosyne.domain.window.assembly import Message, Sights
+from mnemosyne.domain.window.assembly import Message, Renderings
 from mnemosyne.domain.window.keeping import Candidate, Later, later_of
 from mnemosyne.domain.window.planning import CostSoFar, Plan, Situation
 from mnemosyne.domain.window.situation import find_limit
@@ -37,7 +37,7 @@ from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne_lab.evaluation.demand import Demand, Outcome, ShownObject, outcome
 from mnemosyne_lab.evaluation.policy import Policy
 from mnemosyne_lab.evaluation.results import Epoch, SessionResult, TurnPoint
-from mnemosyne_lab.evaluation.sizing import Sized, SizedItem, sight_of
+from mnemosyne_lab.evaluation.sizing import Sized, SizedItem, rendering_of
 from mnemosyne_lab.evaluation.tariffs import as_slot
 from mnemosyne_lab.evaluation.trace import Reset, Step, TraceRequest, pass_on
 from mnemosyne_lab.provider.rules import violations
@@ -244,9 +244,9 @@ class _Run:
                 fidelity = self._policy.at_birth(situation, self._candidate(each, request))
                 if fidelity is not Fidelity.FULL:
                     self._set(each, fidelity)
-        sights = self._sights(born)
+        renderings = self._render_objects(born)
         messages = self._sized.messages[self._sent : request.messages]
-        return [assembly.shape(message, number, sights) for number, message in enumerate(messages, self._sent)]
+        return [assembly.shape(message, number, renderings) for number, message in enumerate(messages, self._sent)]
 
     def _situation(self, request: TraceRequest, before: Prompt, appended: Prompt) -> Situation:
         return Situation(
@@ -341,7 +341,7 @@ class _Run:
         preface = self._preface()
         messages = [*preface, *self._sized.messages[self._since : request.messages]]
         rendered = self._policy.assemble(
-            messages, self._sights(self._visible), request.messages, self._since - len(preface)
+            messages, self._render_objects(self._visible), request.messages, self._since - len(preface)
         )
         self._begin(rendered)
         if not self._policy.free:  # what pays for its rewrites would be sent
@@ -363,9 +363,9 @@ class _Run:
         self._evictions += each.item.id not in self._fidelity
         self._fidelity[each.item.id] = fidelity
 
-    def _sights(self, objects: Sequence[SizedItem]) -> Sights:
+    def _render_objects(self, objects: Sequence[SizedItem]) -> Renderings:
         return {
-            place: sight_of(each.item, self._fidelity[each.item.id])
+            place: rendering_of(each.item, self._fidelity[each.item.id])
             for each in objects
             if each.item.id in self._fidelity
             for place in each.item.places

@@ -17,7 +17,7 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
-from mnemosyne.domain.window.assembly import Sights
+from mnemosyne.domain.window.assembly import Renderings
 from mnemosyne.domain.window.keeping import Candidate
 from mnemosyne.domain.window.planning import (
     Candidates,
@@ -48,9 +48,9 @@ def plan_of(situation: Situation, candidates: Candidates, chosen: Chosen, reason
     return Plan(fidelities=fidelities, reason=reason) if fidelities else None
 
 
-def is_said(candidate: Candidate) -> bool:
+def is_conversation(candidate: Candidate) -> bool:
     """Whether it is what user and assistant said, which is small and carries the thread."""
-    return KINDS[candidate.kind].is_said or "user" in candidate.tags
+    return KINDS[candidate.kind].is_conversation or "user" in candidate.tags
 
 
 def age(situation: Situation, candidate: Candidate) -> int:
@@ -71,7 +71,7 @@ def older_than(turns: int, fidelity: Fidelity = Fidelity.STUB) -> Chosen:
     """Everything but what was said goes to a fidelity once it is so old."""
 
     def choose(situation: Situation, candidate: Candidate) -> Fidelity:
-        if is_said(candidate) or age(situation, candidate) <= turns:
+        if is_conversation(candidate) or age(situation, candidate) <= turns:
             return candidate.fidelity
         return lower(candidate, fidelity)
 
@@ -88,7 +88,7 @@ def clearing(situation: Situation, candidates: Candidates) -> Plan | None:
     """The provider's own clearing of tool results, with its defaults."""
     if situation.prompt <= TRIGGER:
         return None
-    tools = [each for each in candidates() if not is_said(each)]
+    tools = [each for each in candidates() if not is_conversation(each)]
     fidelities = {
         each.key: Fidelity.STUB
         for each in tools[:-KEEP]
@@ -97,12 +97,14 @@ def clearing(situation: Situation, candidates: Candidates) -> Plan | None:
     return Plan(fidelities=fidelities, reason="more than 100,000 tokens") if fidelities else None
 
 
-def clear(messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int) -> list[dict[str, Any]]:
+def clear(
+    messages: Sequence[dict[str, Any]], renderings: Renderings, thinking_from: int, first: int
+) -> list[dict[str, Any]]:
     """What the provider makes of it: results replaced, calls and thinking left alone."""
     return [
         {
             **message,
-            "content": [_clear(block, BlockPlace(number, index) in sights) for index, block in enumerate(blocks)],
+            "content": [_clear(block, BlockPlace(number, index) in renderings) for index, block in enumerate(blocks)],
         }
         for number, message in enumerate(messages, first)
         for blocks in [message["content"]]
@@ -148,7 +150,7 @@ def clearing_after_idleness(situation: Situation, candidates: Candidates) -> Pla
     """Claude Code's clearing of old tool results once its user was away, which a flag of its server decides on."""
     if situation.idle is None or situation.idle < CLEARED_AFTER:
         return None
-    tools = [each for each in candidates() if not is_said(each)]
+    tools = [each for each in candidates() if not is_conversation(each)]
     gone = [
         each
         for each in tools[:-CLEARED_KEEPS]
@@ -161,12 +163,12 @@ def clearing_after_idleness(situation: Situation, candidates: Candidates) -> Pla
 
 
 def clear_without_thinking(
-    messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int
+    messages: Sequence[dict[str, Any]], renderings: Renderings, thinking_from: int, first: int
 ) -> list[dict[str, Any]]:
     """What that makes of a history: results replaced, thinking gone."""
     return [
         {**message, "content": [block for block in message["content"] if block.get("type") not in THINKING]}
-        for message in clear(messages, sights, thinking_from, first)
+        for message in clear(messages, renderings, thinking_from, first)
     ]
 
 
@@ -198,7 +200,7 @@ def batch(situation: Situation, candidates: Candidates) -> Plan | None:
 
 def compress(situation: Situation, candidate: Candidate) -> Fidelity:
     """At birth: a result of more than 2,000 tokens as its detailed summary."""
-    if is_said(candidate) or candidate.tokens[0] <= 2_000:
+    if is_conversation(candidate) or candidate.tokens[0] <= 2_000:
         return Fidelity.FULL
     return lower(candidate, Fidelity.DETAILED)
 
@@ -213,7 +215,7 @@ def ladder(situation: Situation, candidates: Candidates) -> Plan | None:
         return None
 
     def choose(situation: Situation, candidate: Candidate) -> Fidelity:
-        if is_said(candidate) or situation.turn - candidate.last_use <= 3:
+        if is_conversation(candidate) or situation.turn - candidate.last_use <= 3:
             return candidate.fidelity
         return _next_rung(candidate, percent)
 
@@ -252,7 +254,7 @@ def simple(situation: Situation, candidates: Candidates) -> Plan | None:
 
     def choose(situation: Situation, candidate: Candidate) -> Fidelity:
         old = age(situation, candidate)
-        if is_said(candidate) or old <= 10 or candidate.source_key in recent:
+        if is_conversation(candidate) or old <= 10 or candidate.source_key in recent:
             return candidate.fidelity
         return lower(candidate, Fidelity.EVICTED if old > 20 else Fidelity.STUB)
 
@@ -332,7 +334,7 @@ def last_uses(demands: Iterable[Demand]) -> dict[str, int]:
 
 def _knowing(uses: Mapping[str, int], *, free: bool) -> Policy:
     def choose(situation: Situation, candidate: Candidate) -> Fidelity:
-        if is_said(candidate) or uses.get(candidate.key, 0) >= situation.turn:
+        if is_conversation(candidate) or uses.get(candidate.key, 0) >= situation.turn:
             return candidate.fidelity
         return lower(candidate, Fidelity.EVICTED)
 

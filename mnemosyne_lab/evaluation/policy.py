@@ -9,14 +9,14 @@ from mnemosyne.domain.cost.catalogue import in_force, price_of
 from mnemosyne.domain.cost.prices import Price
 from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
-from mnemosyne.domain.window.assembly import Sights, assemble
+from mnemosyne.domain.window.assembly import Renderings, assemble
 from mnemosyne.domain.window.planning import AtBirth, Planner, Situation, in_full
 from mnemosyne.errors import BadOption
 from mnemosyne_lab.evaluation.demand import Demand
 from mnemosyne_lab.evaluation.tariffs import API_5M, JudgedTariff
 from mnemosyne_lab.evaluation.trace import Trace
 
-Assemble = Callable[[Sequence[dict[str, Any]], Sights, int, int], list[dict[str, Any]]]
+Assemble = Callable[[Sequence[dict[str, Any]], Renderings, int, int], list[dict[str, Any]]]
 """Renders a history: the messages, what is shown of the objects in it, the number of the message from which thinking
 stays, and that of the first message.
 """
@@ -59,9 +59,11 @@ class Settings:
         return price
 
 
-def render(messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int) -> list[dict[str, Any]]:
+def render(
+    messages: Sequence[dict[str, Any]], renderings: Renderings, thinking_from: int, first: int
+) -> list[dict[str, Any]]:
     """As the server renders it."""
-    return assemble(messages, sights, thinking_from=thinking_from, first=first)
+    return assemble(messages, renderings, thinking_from=thinking_from, first=first)
 
 
 def same_ttl(settings: Settings, situation: Situation, freed: int) -> Ttl:

@@ -19,7 +19,7 @@ from mnemosyne.domain.cost.tokens import (
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import keeps_prompt
 from mnemosyne.domain.text.stubs import with_amount
-from mnemosyne.domain.window.assembly import Message, Sight
+from mnemosyne.domain.window.assembly import Message, ObjectRendering
 from mnemosyne.domain.window.object_sizes import AROUND, alone, between
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne_lab.evaluation.demand import ShownObject, plain, texts_of
@@ -200,12 +200,12 @@ class Sized:
     def _alone(self, item: Item, fidelity: Fidelity) -> list[Message]:
         """The messages of an object with nothing else in them, at a fidelity."""
         own = alone(item.places, self.messages.__getitem__)
-        return between(own, None if fidelity is Fidelity.FULL else sight_of(item, fidelity))
+        return between(own, None if fidelity is Fidelity.FULL else rendering_of(item, fidelity))
 
 
-def sight_of(item: Item, fidelity: Fidelity) -> Sight:
+def rendering_of(item: Item, fidelity: Fidelity) -> ObjectRendering:
     """What is shown of an object below full fidelity."""
-    return Sight(
+    return ObjectRendering(
         id=item.id,
         fidelity=fidelity,
         text=item.texts[fidelity],

@@ -53,7 +53,7 @@ class TranscriptLine:
 
 
 @attrs.frozen
-class ToldReply:
+class TranscriptReply:
     """A reply that a transcript tells of: when its request was sent (ISO 8601), and what it used."""
 
     id: str
@@ -74,14 +74,14 @@ class ToldReply:
 
 
 @attrs.define
-class ToldConversation:
+class TranscriptConversation:
     """One conversation of a file: the session's own, or that of a sub-agent. ``replies`` are all that its lines tell
     of; ``session`` is its recording, as ``reading.recording`` takes it, of those that led to where it is now.
     ``uncounted`` has the times of replies whose token counts are missing or are not whole numbers.
     """
 
     name: str
-    replies: list[ToldReply]
+    replies: list[TranscriptReply]
     session: dict[str, Any] = attrs.field(repr=False)
     thinking_removed: int = 0
     images: int = 0
@@ -112,7 +112,7 @@ def lines_of(path: Path) -> Iterator[TranscriptLine | str]:
                 yield TranscriptLine(where, value) if isinstance(value, dict) else f"{where}: it is no JSON object."
 
 
-def conversations_of(name: str, lines: Iterable[TranscriptLine], seen: set[str]) -> list[ToldConversation]:
+def conversations_of(name: str, lines: Iterable[TranscriptLine], seen: set[str]) -> list[TranscriptConversation]:
     """The conversations of one file. ``seen`` holds the ids of replies that were read before, and gets these."""
     told: dict[str, list[TranscriptLine]] = {}
     for line in lines:
@@ -143,7 +143,7 @@ class _Made:
         self._places: dict[str, int] = {}
         self._at = ""
         self._reply = ""
-        self._replies: dict[str, ToldReply] = {}
+        self._replies: dict[str, TranscriptReply] = {}
         self._uncounted: dict[str, str] = {}
         self._thinking = self._images = 0
 
@@ -215,7 +215,7 @@ class _Made:
             self._replies[identity] = attrs.evolve(known, used=attrs.evolve(tokens, output=more), terms=terms)
         elif identity not in self._seen:
             self._seen.add(identity)
-            self._replies[identity] = ToldReply(identity, model, at, tokens, terms)
+            self._replies[identity] = TranscriptReply(identity, model, at, tokens, terms)
             self._turns.append({"msg": len(self._messages), "ts": at or None, "reply": identity})
 
     def _add(self, role: str, content: list[dict[str, Any]]) -> None:
@@ -228,11 +228,11 @@ class _Made:
     def _is_dropped_here(self) -> bool:
         return bool(self._resets) and self._resets[-1]["before_msg"] == len(self._messages)
 
-    def result(self, name: str) -> ToldConversation:
+    def result(self, name: str) -> TranscriptConversation:
         replies = list(self._replies.values())
         self._seen.update(self._uncounted)
         models = Counter(each.model for each in replies)
-        return ToldConversation(
+        return TranscriptConversation(
             name=name,
             replies=replies,
             session={

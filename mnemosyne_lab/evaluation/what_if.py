@@ -20,7 +20,13 @@ from mnemosyne_lab.evaluation.reading import RecordedSession, Unreadable, record
 from mnemosyne_lab.evaluation.results import Evaluation
 from mnemosyne_lab.evaluation.running import RunPlan, evaluate_recordings
 from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, QUOTA, JudgedTariff
-from mnemosyne_lab.evaluation.transcripts import ToldConversation, ToldReply, TranscriptLine, conversations_of, lines_of
+from mnemosyne_lab.evaluation.transcripts import (
+    TranscriptConversation,
+    TranscriptLine,
+    TranscriptReply,
+    conversations_of,
+    lines_of,
+)
 from mnemosyne_lab.evaluation.verdict import OURS
 
 
@@ -96,7 +102,7 @@ def what_if(
         tariff=tariff,
         evaluation=evaluation,
         unknown=(
-            *_name_left_out(read, used_since),
+            *_name_omissions(read, used_since),
             *_name_terms(judged),
             *_unknown(found, evaluation, len(replies) - len(judged)),
         ),
@@ -106,7 +112,7 @@ def what_if(
 
 def _conversations(
     paths: Sequence[Path], skip: Callable[[str], None], progress: Callable[[int, int], None]
-) -> Iterator[ToldConversation]:
+) -> Iterator[TranscriptConversation]:
     """Those of all files; of a reply that stands in several, the oldest file has it."""
     files = {file for path in paths for file in (path.rglob("*.jsonl") if path.is_dir() else [path])}
     seen: set[str] = set()
@@ -130,7 +136,7 @@ def _age(path: Path) -> tuple[float, str]:
         return 0.0, str(path)
 
 
-def _recordings(found: Sequence[ToldConversation], skip: Callable[[str], None]) -> Iterator[RecordedSession]:
+def _recordings(found: Sequence[TranscriptConversation], skip: Callable[[str], None]) -> Iterator[RecordedSession]:
     names: Counter[str] = Counter()
     for each in found:
         names[each.name] += 1
@@ -143,7 +149,9 @@ def _recordings(found: Sequence[ToldConversation], skip: Callable[[str], None]) 
                 skip(f"{each.name}: {error}.")
 
 
-def _name_left_out(read: Sequence[ToldConversation], used_since: Sequence[ToldConversation]) -> Iterator[str]:
+def _name_omissions(
+    read: Sequence[TranscriptConversation], used_since: Sequence[TranscriptConversation]
+) -> Iterator[str]:
     """What is in none of the sums, because a transcript lacks a number or a time."""
     if untimed := sum(not each.times for each in read):
         yield (
@@ -154,7 +162,7 @@ def _name_left_out(read: Sequence[ToldConversation], used_since: Sequence[ToldCo
         yield f"{plural(uncounted, 'reply')} left out: the token counts are missing or are not whole numbers."
 
 
-def _name_terms(replies: Sequence[ToldReply]) -> Iterator[str]:
+def _name_terms(replies: Sequence[TranscriptReply]) -> Iterator[str]:
     """What the money that was recorded holds and the simulation lacks."""
     count = sum(reply.nanodollars not in (None, reply.listed) for reply in replies)
     if count:
@@ -164,7 +172,7 @@ def _name_terms(replies: Sequence[ToldReply]) -> Iterator[str]:
         )
 
 
-def _unknown(found: Sequence[ToldConversation], evaluation: Evaluation | None, left: int) -> Iterator[str]:
+def _unknown(found: Sequence[TranscriptConversation], evaluation: Evaluation | None, left: int) -> Iterator[str]:
     sessions = evaluation.policies[0].sessions if evaluation is not None else ()
     heads = [session.points[0].fixed for session in sessions if session.points]
     if heads:

@@ -11,7 +11,7 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.librarian import Librarian
+from mnemosyne.actors.knowledge_source import KnowledgeSource
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Identity, Interrupt
 from mnemosyne.actors.owners import MemoryOwners
 from mnemosyne.actors.patience import Patience
@@ -25,14 +25,14 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.batches import Committed, Committer, EncodedAppend
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.app.storage import event_codec
-from mnemosyne.domain.knowledge.book import KnowledgeBook
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import ContentStore, EventLog, Recorded, Ticket
 from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session.address import Address
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import Event, TurnBegan
-from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import recipe
@@ -47,7 +47,7 @@ CODEC = event_codec()
 
 PATIENT = Patience(**dict.fromkeys(attrs.fields_dict(Patience), 60.0))
 """No request goes on without something because the machine is busy: what happens then has tests of its own."""
-SOON = JournalLimits(company=0.01, first_commit=0.0)
+SOON = JournalLimits(batch_delay=0.01, first_commit=0.0)
 """Nothing waits for company for long, and the database is known to be fast: what is written when is a matter of the
 journal's own tests.
 """
@@ -237,10 +237,10 @@ async def open_process(
     async with trio.open_nursery() as storage:
         await storage.start(journal.run)
         async with trio.open_nursery() as sessions:
-            librarian = None
+            knowledge_source = None
             if memory_tokens is not None:
-                librarian = librarian_of(log, journal, memory_tokens, clock)
-                sessions.start_soon(librarian.run)
+                knowledge_source = librarian_of(log, journal, memory_tokens, clock)
+                sessions.start_soon(knowledge_source.run)
             registry = SessionRegistry(
                 sessions,
                 event_log=log,
@@ -258,7 +258,7 @@ async def open_process(
                 ),
                 patience=patience,
                 questions=questions,
-                librarian=librarian,
+                knowledge_source=knowledge_source,
             )
             sessions.start_soon(registry.run)
             async with trio.open_nursery() as turns:
@@ -280,15 +280,17 @@ WRITES = itertools.count(1)
 """Names of writes: no two librarians of one log may share one."""
 
 
-def librarian_of(log: ProcessLog, journal: GroupJournal, tokens: int, clock: Iterator[int]) -> Librarian:
+def librarian_of(log: ProcessLog, journal: GroupJournal, tokens: int, clock: Iterator[int]) -> KnowledgeSource:
     """A librarian for whom every folder is the project that its name ends with."""
 
     async def find_project(folder: str) -> str:
         await trio.lowlevel.checkpoint()
         return folder.rpartition("/")[2]
 
-    book = KnowledgeBook(log, journal)
-    return Librarian(book, find_project, lambda: next(clock), lambda: f"w{next(WRITES)}", tokens=tokens, share=1.0)
+    store = KnowledgeStore(log, journal)
+    return KnowledgeSource(
+        store, find_project, lambda: next(clock), lambda: f"w{next(WRITES)}", tokens=tokens, share=1.0
+    )
 
 
 async def events_of(log: EventLog[Event], stream: UUID = STREAM) -> list[Event]:

@@ -12,7 +12,7 @@ from mnemosyne.actors.composing import AT_ONCE, Composer
 from mnemosyne.actors.helper_calls import FAILURES
 from mnemosyne.domain.recall.composing import HelperPassage, HelperQuestion
 from mnemosyne.domain.session.budget import DaySpending
-from mnemosyne.domain.session.grounds import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.errors import LogUnavailable
 from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY
@@ -40,7 +40,7 @@ class Asked:
         self.waiting -= 1
         return self.waiting, QUESTION
 
-    async def tell_answer(self, number: int, answer: HelperAnswer | None) -> bool:
+    async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
         self.told.append(answer)
         if not self.waiting:
             self.done.set()

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from mnemosyne.actors import owed
+from mnemosyne.actors import deferred_work
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.tools import FromMemory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
@@ -64,7 +64,7 @@ def with_a_stub(state: Session) -> Session:
 
 
 async def ask(log: PlainLog, state: Session, name: str, **given: object) -> str:
-    answers = await FromMemory(Bodies(STREAM, log, log), Outside()).answer(
+    answers = await FromMemory(Bodies(STREAM, log, log), ActorServices()).answer(
         with_a_stub(state), Address("main", len(BODIES), 1), [HiddenCall("c", name, json.dumps(given))], 5, Spent()
     )
     content = json.loads(answers.results["c"])["content"]
@@ -100,8 +100,8 @@ async def test_where_many_objects_are_remembered_other_sessions_do_not_wait_for_
         ran.append(threading.get_ident())
         return (yield from remember_in_steps(command, state))
 
-    monkeypatch.setattr(owed, "remember_in_steps", counted)
-    monkeypatch.setattr(owed, "MANY", 5)
+    monkeypatch.setattr(deferred_work, "remember_in_steps", counted)
+    monkeypatch.setattr(deferred_work, "MANY", 5)
     async with open_actor(PlainLog(CODEC)) as told:
         for body in BODIES[:12]:
             await told.begin(raw=body)

@@ -57,16 +57,16 @@ async def test_events_noted_together_are_events_noted_one_by_one(log: StoppableL
 
 async def test_what_was_foreseen_is_not_worked_out_again_and_what_was_not_is_none_of_it(log: StoppableLog) -> None:
     session, events = fresh(log), await events_of(log)
-    foreseen = session.foresee(events[:2])
+    planned_rewrite = session.preview(events[:2])
     assert session.state == Session()
-    assert session.foresee(events[:3]) == evolve_all(Session(), events[:3])
-    assert session.foresee(events[:2]) is foreseen
+    assert session.preview(events[:3]) == evolve_all(Session(), events[:3])
+    assert session.preview(events[:2]) is planned_rewrite
     await session.note_all(events[:2])
-    assert session.state is foreseen
+    assert session.state is planned_rewrite
     other = [attrs.evolve(each) for each in events[2:4]]
-    session.foresee(events[2:])
-    session.apart().foresee(other)
-    assert session.foresee(other) == evolve_all(foreseen, events[2:4])
+    session.preview(events[2:])
+    session.apart().preview(other)
+    assert session.preview(other) == evolve_all(planned_rewrite, events[2:4])
     await session.note_all(events[2:])
     assert session.state == evolve_all(Session(), events)
 
@@ -74,7 +74,7 @@ async def test_what_was_foreseen_is_not_worked_out_again_and_what_was_not_is_non
 async def test_looking_ahead_keeps_no_state_for_each_event(log: StoppableLog) -> None:
     session, events = fresh(log), await events_of(log)
     before = sum(isinstance(held, Session) for held in gc.get_objects())
-    session.foresee([*events, *events[-1:] * 200])
+    session.preview([*events, *events[-1:] * 200])
     gc.collect()
     assert sum(isinstance(held, Session) for held in gc.get_objects()) <= before + 2
 

@@ -86,7 +86,7 @@ async def begun(process: Process, asking: ArrivedRequest) -> Address:
     proposed = await told(process, Prepare(request=asking))
     assert isinstance(proposed, UpstreamPlan)
     assert proposed.proposal is not None
-    answer = await told(process, Begin(request=asking, leaving=proposed.proposal))
+    answer = await told(process, Begin(request=asking, outgoing=proposed.proposal))
     assert isinstance(answer, Begun)
     return answer.address
 

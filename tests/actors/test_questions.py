@@ -7,7 +7,7 @@ import trio.testing
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.domain.recall.composing import HelperQuestion
-from mnemosyne.domain.session.grounds import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from tests.actors.support import PATIENT
 
 ONE, TWO = (HelperQuestion(question=each, passages=()) for each in ("one?", "two?"))

@@ -19,7 +19,7 @@ from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.objects.work import OwedSummary
+from mnemosyne.domain.objects.work import DeferredSummary
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.summaries.forms import Written
 from mnemosyne.domain.text.entities import specifics
@@ -38,8 +38,8 @@ PRICE = in_force().prices["claude-haiku-5-5"]
 PAID = "0.1/0.5"
 
 
-def owed(text: str = SOURCE) -> OwedSummary:
-    return OwedSummary(
+def deferred(text: str = SOURCE) -> DeferredSummary:
+    return DeferredSummary(
         object="o",
         fidelity=Fidelity.DETAILED,
         kind=ObjectKind.CONVERSATION_PHASE,
@@ -82,7 +82,7 @@ async def open_summarizer(
 async def written(helper: str, text: str) -> tuple[Written | None, HelperBudget]:
     """The summary that comes of an answer of this text, and the budget then."""
     async with open_summarizer(helper, lambda path, _: says(path, text)) as (_, summarizer, budget):
-        return await summarizer.write(owed(), PARTS, None), budget
+        return await summarizer.write(deferred(), PARTS, None), budget
 
 
 @pytest.mark.parametrize("helper", HELPERS)
@@ -137,7 +137,7 @@ async def test_half_a_surrogate_pair_in_an_answer_does_no_harm(helper: str) -> N
 @pytest.mark.parametrize("helper", HELPERS)
 async def test_a_helper_that_is_down_is_tried_again_and_costs_nothing(helper: str) -> None:
     async with open_summarizer(helper, lambda *_: (503, b"{}")) as (endpoint, summarizer, budget):
-        assert await summarizer.write(owed(), PARTS, None) is None
+        assert await summarizer.write(deferred(), PARTS, None) is None
         assert len(endpoint.requests) == 3
         assert await budget.reserve(ENOUGH_MONEY.a_day)
 
@@ -146,7 +146,7 @@ async def test_a_helper_that_is_down_is_tried_again_and_costs_nothing(helper: st
 async def test_a_slow_helper_is_abandoned_and_counts_as_billed(helper: str) -> None:
     async with open_summarizer(helper, lambda *_: None, seconds=0.1) as (endpoint, summarizer, budget):
         endpoint.slow = True
-        assert await summarizer.write(owed(), PARTS, None) is None
+        assert await summarizer.write(deferred(), PARTS, None) is None
         spent = PRICE.nanodollars(Tokens(input=len(SOURCE) // 4))
         assert not await budget.reserve(ENOUGH_MONEY.a_day - spent)
 
@@ -154,20 +154,20 @@ async def test_a_slow_helper_is_abandoned_and_counts_as_billed(helper: str) -> N
 async def test_a_useless_helper_is_left_alone_for_a_while() -> None:
     async with open_summarizer("openai", lambda path, _: says(path, "garbage")) as (endpoint, summarizer, _):
         for _ in range(FAILURES + 3):
-            assert await summarizer.write(owed(), PARTS, None) is None
+            assert await summarizer.write(deferred(), PARTS, None) is None
         assert len(endpoint.requests) == FAILURES
 
 
 async def test_without_money_no_helper_is_asked() -> None:
     async with open_summarizer("openai", lambda path, _: says(path, summary(GOOD)), limits=Budget(1, 1.0)) as opened:
         endpoint, summarizer, _ = opened
-        assert await summarizer.write(owed(), PARTS, None) is None
+        assert await summarizer.write(deferred(), PARTS, None) is None
         assert endpoint.requests == []
 
 
 async def test_a_text_of_blanks_has_no_summary() -> None:
     async with open_summarizer("openai", lambda path, _: says(path, summary(GOOD))) as (endpoint, summarizer, _):
-        assert await summarizer.write(owed(" \n" * 2_000), (TextPart(Voice.RESULT, " \n" * 2_000),), None) is None
+        assert await summarizer.write(deferred(" \n" * 2_000), (TextPart(Voice.RESULT, " \n" * 2_000),), None) is None
         assert endpoint.requests == []
 
 
@@ -175,7 +175,7 @@ async def test_an_l2_has_lost_what_its_l1_lost_though_it_is_made_of_the_full_con
     """Measured and declared: a text that the L1 lacks is none that the ladder keeps, whatever the L2 holds."""
     text = "\n".join(SOURCE.splitlines()[:3])
     async with open_summarizer("openai", lambda path, _: says(path, summary(text))) as (_, summarizer, _budget):
-        l2 = attrs.evolve(owed(), fidelity=Fidelity.COMPACT, lost=Losses(dropped=("the middle",)))
+        l2 = attrs.evolve(deferred(), fidelity=Fidelity.COMPACT, lost=Losses(dropped=("the middle",)))
         alone = await summarizer.write(l2, PARTS, SOURCE)
         below = await summarizer.write(l2, PARTS, "an L1 that kept nothing")
     assert alone is not None

@@ -37,7 +37,7 @@ async def test_requests_are_taken_in_order_and_an_object_is_requested_once() -> 
     queue = SummaryQueue()
     for name in ("a", "b", "a"):
         queue.put(request(name), Settled())
-    assert [(await queue.take()).owed.object for _ in range(2)] == ["a", "b"]
+    assert [(await queue.take()).deferred.object for _ in range(2)] == ["a", "b"]
     with trio.move_on_after(0) as scope:
         await queue.take()
     assert scope.cancelled_caught
@@ -47,7 +47,7 @@ async def test_a_request_whose_contents_were_not_recorded_is_dropped() -> None:
     queue = SummaryQueue()
     queue.put(request("a"), Settled(LogUnavailable("away")))
     queue.put(request("b"), Settled())
-    assert (await queue.take()).owed.object == "b"
+    assert (await queue.take()).deferred.object == "b"
 
 
 async def test_beyond_its_length_the_queue_drops_the_oldest_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,4 +55,4 @@ async def test_beyond_its_length_the_queue_drops_the_oldest_request(monkeypatch:
     queue = SummaryQueue()
     for name in ("a", "b", "c"):
         queue.put(request(name), Settled())
-    assert [(await queue.take()).owed.object for _ in range(2)] == ["b", "c"]
+    assert [(await queue.take()).deferred.object for _ in range(2)] == ["b", "c"]

@@ -11,8 +11,8 @@ import trio
 import trio.testing
 
 from mnemosyne.actors import texts
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.texts import MOST_COMPARED
 from mnemosyne.actors.tools import Answers, FromMemory
@@ -63,7 +63,7 @@ class Asked:
     def __init__(self, log: PlainLog, state: Session) -> None:
         self.state = state
         self.log = log
-        self.answering = FromMemory(Bodies(STREAM, log, log), Outside())
+        self.answering = FromMemory(Bodies(STREAM, log, log), ActorServices())
         self.address = Address("main", 9, 1)
         self.spent = Spent()
         self.calls = 0
@@ -207,7 +207,7 @@ async def test_what_is_released_is_on_record() -> None:
 
 async def test_what_cannot_be_read_is_said_and_nothing_fails() -> None:
     ask = await asked()
-    ask.answering = FromMemory(Bodies(STREAM, PlainLog(CODEC), PlainLog(CODEC)), Outside())
+    ask.answering = FromMemory(Bodies(STREAM, PlainLog(CODEC), PlainLog(CODEC)), ActorServices())
     text, failed, events = await ask("memory_restore", object_id=ask.id_of("login.py"), reason="r")
     assert failed
     assert "cannot be read" in text
@@ -238,7 +238,7 @@ class Index:
 
 async def asked_with(index: Index) -> Asked:
     ask = await asked()
-    ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), Outside(index))
+    ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), ActorServices(index))
     return ask
 
 
@@ -346,7 +346,7 @@ async def test_a_call_that_cannot_be_answered_is_told_so_and_those_before_it_kee
     answer: SearchResult | Exception, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ask = await asked()
-    ask.answering = FromMemory(Bodies(STREAM, Standing(ask.log, 1), ask.log), Outside(Index(answer)))
+    ask.answering = FromMemory(Bodies(STREAM, Standing(ask.log, 1), ask.log), ActorServices(Index(answer)))
     calls = [
         HiddenCall("a", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"})),
         HiddenCall("b", "memory_query", json.dumps({"question": "which port?"})),
@@ -380,7 +380,7 @@ async def test_an_answer_comes_however_long_our_own_work_for_it_takes(
 async def test_what_is_compared_is_read_from_the_log_at_once_however_much_it_is() -> None:
     ask = await asked()
     counting = Counting(ask.log)
-    ask.answering = FromMemory(Bodies(STREAM, counting, ask.log), Outside())
+    ask.answering = FromMemory(Bodies(STREAM, counting, ask.log), ActorServices())
     text, failed, _ = await ask("memory_query", question="which port does the server listen on?")
     assert (failed, "port: 8443" in text) == (False, True)
     assert counting.fetched == 2, "once to compare, once to quote"
@@ -441,7 +441,7 @@ async def test_nothing_comes_back_that_the_window_has_no_room_for() -> None:
     ask = await asked()
     call = HiddenCall("c", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"}))
     for room, refused in ((10_000, False), (1_010, True), (-5, True)):
-        answering = FromMemory(Bodies(STREAM, ask.log, ask.log), Outside())
+        answering = FromMemory(Bodies(STREAM, ask.log, ask.log), ActorServices())
         answers = await answering.answer(ask.state, ask.address, [call], 5, ask.spent, room)
         assert json.loads(answers.results["c"]).get("is_error", False) is refused
         assert bool(answers.events) is not refused

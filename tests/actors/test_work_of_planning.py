@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.messages import (
     ArrivedRequest,
     Begin,
@@ -17,10 +18,9 @@ from mnemosyne.actors.messages import (
     Prepare,
     UpstreamPlan,
 )
-from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.domain.session.grounds import ServerSettings
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.window import epochs, situation
 from mnemosyne.domain.window.situation import candidates_of
@@ -80,7 +80,7 @@ async def played(turns: int, counted: Counted) -> PlainLog:
         journal=log,
         new_salt=salt,
         settings=ServerSettings(window=WINDOW),
-        outside=Outside(patience=PATIENT),
+        outside=ActorServices(patience=PATIENT),
     )
     messages = [dumps(SAID)]
     async with trio.open_nursery() as nursery:
@@ -100,7 +100,7 @@ async def _turn(actor: SessionActor, number: int, messages: list[bytes]) -> None
     plan = await actor.mailbox.post(Prepare(request=asking)).wait()
     assert isinstance(plan, UpstreamPlan)
     assert plan.proposal is not None
-    begun = await actor.mailbox.post(Begin(request=asking, leaving=plan.proposal)).wait()
+    begun = await actor.mailbox.post(Begin(request=asking, outgoing=plan.proposal)).wait()
     assert isinstance(begun, Begun)
     tokens = len(plan.proposal.body) * 3 // 10
     usage = {"input_tokens": 100, "cache_read_input_tokens": tokens - 100, "output_tokens": 50}

@@ -75,11 +75,11 @@ def test_files_come_back_and_nothing_of_the_user_s_in_git_changes(project: Path)
     (project / "later.txt").write_text("new since\n")
     (project / "x.log").write_text("left out, and longer\n")
     spoilt = files_of(project)
-    done = worktree.bring_back(ref, "before/7")
+    done = worktree.restore_files(ref, "before/7")
     assert (done.written, done.removed) == (2, 1)
     assert files_of(project) == before | {"x.log": b"left out, and longer\n"}
     assert mine(project) == seen
-    assert worktree.bring_back(done.ref, "before/8").written == 2
+    assert worktree.restore_files(done.ref, "before/8").written == 2
     assert files_of(project) == spoilt
 
 
@@ -108,13 +108,13 @@ def test_whatever_changed_all_that_is_not_left_out_is_what_it_was_and_can_be_had
     ref = worktree.keep("s/call_1", "why")
     write(folder, now | ({".gitignore": IGNORED.encode()} if ignored_now else {}))
     spoilt = files_of(folder)
-    done = worktree.bring_back(ref, "before/1")
+    done = worktree.restore_files(ref, "before/1")
 
     def seen(files: dict[str, bytes], *, but: bool) -> dict[str, bytes]:
         return {name: data for name, data in files.items() if not (but and name in hidden)}
 
     assert seen(files_of(folder), but=ignored_then or ignored_now) == seen(whole, but=ignored_then or ignored_now)
-    worktree.bring_back(done.ref, "before/2")
+    worktree.restore_files(done.ref, "before/2")
     again = files_of(folder)
     assert {name: data for name, data in spoilt.items() if again.get(name) != data} == {}
 
@@ -129,7 +129,7 @@ def test_a_repository_s_hooks_and_monitor_do_not_run(project: Path, tmp_path: Pa
     worktree = GitWorktree.around(project)
     ref = worktree.keep("s/call_1", "why")
     (project / "a.txt").write_text("spoilt\n")
-    worktree.bring_back(ref, "before/1")
+    worktree.restore_files(ref, "before/1")
     assert not (tmp_path / "ran").exists()
 
 

@@ -5,6 +5,7 @@ recorded is put into a database.
 import attrs
 import trio
 
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.messages import (
     ArrivedRequest,
     Begin,
@@ -15,7 +16,6 @@ from mnemosyne.actors.messages import (
     Prepare,
     UpstreamPlan,
 )
-from mnemosyne.actors.outside import Outside
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.batches import EncodedAppend
@@ -63,7 +63,7 @@ class Grown:
 
     async def grow(self, turns: int) -> None:
         """Until there are so many."""
-        outside = Outside(patience=PATIENT)
+        outside = ActorServices(patience=PATIENT)
         actor = SessionActor(
             IDENTITY,
             event_log=self._log,
@@ -91,7 +91,7 @@ class Grown:
             plan = await actor.mailbox.post(Prepare(request=request)).wait()
             assert isinstance(plan, UpstreamPlan)
             assert plan.proposal is not None
-            begin = Begin(request=request, leaving=plan.proposal)
+            begin = Begin(request=request, outgoing=plan.proposal)
         begun = await actor.mailbox.post(begin).wait()
         assert isinstance(begun, Begun)
         call = {**look(), "id": f"toolu_{self.turns}"}

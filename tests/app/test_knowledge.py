@@ -6,29 +6,31 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.app import knowledge
-from mnemosyne.app.knowledge import limit_folders, open_desk
-from mnemosyne.domain.knowledge.book import KnowledgeBook
+from mnemosyne.app.knowledge import limit_folders, open_knowledge
 from mnemosyne.domain.knowledge.kinds import EntrySource, Scope
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.errors import FolderSilent
 from tests.adapters.test_git_folder import repository
 from tests.services.talking import plain
 
 
-def open_book() -> KnowledgeBook:
+def open_book() -> KnowledgeStore:
     archive = plain()
-    return KnowledgeBook(archive.events, archive.journal)
+    return KnowledgeStore(archive.events, archive.journal)
 
 
 def test_two_clones_share_a_project_and_each_is_a_sandbox(tmp_path: Path) -> None:
-    book = open_book()
-    one, other = (open_desk(book, "local", repository(tmp_path / name), EntrySource.AGENT) for name in ("one", "other"))
+    store = open_book()
+    one, other = (
+        open_knowledge(store, "local", repository(tmp_path / name), EntrySource.AGENT) for name in ("one", "other")
+    )
     assert one.place_of(Scope.PROJECT) == other.place_of(Scope.PROJECT)
     assert one.place_of(Scope.SANDBOX) != other.place_of(Scope.SANDBOX)
     assert one.source is EntrySource.AGENT
 
 
 def test_without_a_folder_only_what_holds_everywhere_is_seen() -> None:
-    assert [each.scope for each in open_desk(open_book(), "local", None).places] == [Scope.USER, Scope.GLOBAL]
+    assert [each.scope for each in open_knowledge(open_book(), "local", None).places] == [Scope.USER, Scope.GLOBAL]
 
 
 async def test_folders_that_do_not_answer_do_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mnemosyne.app.pages import OpenHoldings, PagesAlone
+from mnemosyne.app.pages import OpenPageContext, PagesAlone
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.errors import LogUnavailable
-from mnemosyne.http.browsers import Callers
+from mnemosyne.http.browsers import AllowedHosts
 from tests.http.inspector.shown import NOW, settings
 
 Message = MutableMapping[str, Any]
@@ -33,7 +33,7 @@ def alone(seconds: float) -> PagesAlone:
         await trio.sleep(seconds)
 
     pages: Any = answer
-    return PagesAlone(pages, Callers(), trio.current_time())
+    return PagesAlone(pages, AllowedHosts(), trio.current_time())
 
 
 async def test_it_ends_when_nobody_asked_for_so_long(autojump_clock: MockClock) -> None:
@@ -60,10 +60,10 @@ async def test_a_page_of_another_site_is_refused_before_anything_is_shown() -> N
 
 
 async def test_without_a_database_it_says_why(tmp_path: Path) -> None:
-    holdings = OpenHoldings(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
+    page_context = OpenPageContext(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(holdings.keep_open)
-        await holdings.wait_until_tried()
+        nursery.start_soon(page_context.keep_open)
+        await page_context.wait_until_tried()
         with pytest.raises(LogUnavailable, match=r"The database is away: .*nowhere"):
-            _ = holdings.models
+            _ = page_context.models
         nursery.cancel_scope.cancel()

@@ -12,7 +12,7 @@ from mnemosyne.services.simulated import (
     SimulatedBranch,
     SimulatedTurn,
     SimulationProgress,
-    read_told,
+    read_step,
     write_branch,
     write_step,
 )
@@ -94,5 +94,5 @@ print(open({str(answer)!r}).read(), end='')
 
 
 def test_what_one_process_writes_another_reads() -> None:
-    assert read_told(write_branch(FOUND)) == FOUND
-    assert read_told(write_step(3, 250)) == (3, 250)
+    assert read_step(write_branch(FOUND)) == FOUND
+    assert read_step(write_step(3, 250)) == (3, 250)

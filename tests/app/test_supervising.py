@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from mnemosyne.actors.awake import AwakeSessions
+from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.adapters.embedding.embedder import HashedLexical
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
@@ -43,7 +43,7 @@ async def supervised(dsn: str, tmp_path: Path, script: str) -> AsyncIterator[Sup
             PostgresDirectory(database, CODEC, open_views(database)),
         )
         command = (sys.executable, "-I", str(program))
-        supervisor = Supervisor(reconnecting, AwakeSessions(process.registry), {}, command)
+        supervisor = Supervisor(reconnecting, LoadedSessions(process.registry), {}, command)
         nursery.start_soon(supervisor.run)
         with reconnecting.holding(opened):
             yield supervisor

@@ -17,7 +17,7 @@ import trio
 from mnemosyne.adapters.postgres.leading import LOCK
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import open_database, open_views
-from mnemosyne.domain.session.ground_events import HelperAsked
+from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.projections.catalog import ALL
 from tests.adapters.endpoint import open_endpoint
 from tests.adapters.log_support import query, until

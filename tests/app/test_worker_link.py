@@ -11,20 +11,20 @@ import trio.testing
 
 from mnemosyne.actors.messages import Identity, SummaryMade
 from mnemosyne.actors.summary_queue import SummaryRequest
-from mnemosyne.app.worker_link import Heard, Line, RemoteSessions, answer_worker
+from mnemosyne.app.worker_link import Line, RemoteSessions, WorkerStatus, answer_worker
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
-from mnemosyne.domain.objects.work import OwedSummary
+from mnemosyne.domain.objects.work import DeferredSummary
 from mnemosyne.domain.recall.composing import HelperPassage, HelperQuestion
-from mnemosyne.domain.session.ground_events import GroundedSentence
-from mnemosyne.domain.session.grounds import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import HelperAnswer
+from mnemosyne.domain.session.input_events import GroundedSentence
 from mnemosyne.errors import LogUnavailable, MnemosyneError, NotFound, VersionConflict
 
 WHO = Identity(stream=UUID(int=1), tenant="local", external_id="s\u2028\n1")
-OWED = OwedSummary(
+OWED = DeferredSummary(
     object="o1",
     fidelity=Fidelity.COMPACT,
     kind=next(iter(KINDS)),
@@ -86,7 +86,7 @@ class Sessions:
     async def wait_for_question(self) -> tuple[int, HelperQuestion]:
         return 7, QUESTION
 
-    async def tell_answer(self, number: int, answer: HelperAnswer | None) -> bool:
+    async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
         self.asked.append((number, answer))
         return answer is not None
 
@@ -95,7 +95,7 @@ class Sessions:
 class Linked:
     sessions: Sessions
     remote: RemoteSessions
-    heard: Heard
+    heard: WorkerStatus
     out: trio.abc.SendStream
     """The worker's, to be written by hand."""
     ended: trio.Event
@@ -105,7 +105,7 @@ class Linked:
 async def linked() -> AsyncIterator[Linked]:
     server, worker = trio.testing.memory_stream_pair()
     sessions, ended = Sessions(), trio.Event()
-    remote, heard = RemoteSessions(Line(worker, worker)), Heard()
+    remote, heard = RemoteSessions(Line(worker, worker)), WorkerStatus()
 
     async def answer() -> None:
         await answer_worker(Line(server, server), sessions, heard)
@@ -129,8 +129,8 @@ async def test_what_is_asked_and_answered_arrives_as_it_was() -> None:
 async def test_what_turns_ask_a_helper_arrives_with_its_passages_and_its_answer_with_its_places() -> None:
     async with linked() as link:
         assert await link.remote.wait_for_question() == (7, QUESTION)
-        assert await link.remote.tell_answer(7, ANSWER)
-        assert not await link.remote.tell_answer(8, None)
+        assert await link.remote.deliver_answer(7, ANSWER)
+        assert not await link.remote.deliver_answer(8, None)
         assert link.sessions.asked == [(7, ANSWER), (8, None)]
 
 

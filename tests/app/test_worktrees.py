@@ -27,7 +27,7 @@ def test_the_first_call_behind_a_turn_that_was_kept_has_its_files(project: Path)
     (project / "a.txt").write_text("spoilt\n")
     found = find_files(project, "s", ["toolu_0", "toolu_2", "toolu_1"])
     assert found is not None
-    done = found.bring_back(7)
+    done = found.restore_files(7)
     assert (done.written, done.removed, done.ref) == (1, 0, "refs/mnemosyne/before/7")
     assert (project / "a.txt").read_text() == "2\n"
 

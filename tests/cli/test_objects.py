@@ -28,15 +28,15 @@ from mnemosyne.cli.objects import (
 from mnemosyne.cli.windows import WIDTH, bar, decision_as_json, decision_text
 from mnemosyne.domain.cost.tokens import Features, MeasuredPrompt
 from mnemosyne.domain.history import memory_travel
-from mnemosyne.domain.history.memory_travel import Moment, moment
+from mnemosyne.domain.history.memory_travel import MemorySnapshot, snapshot
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, ObjectEvent
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.segmentation.episodes import topics_of
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from mnemosyne.domain.session.state import Session
-from mnemosyne.domain.window.planning import Stay
-from mnemosyne.http.inspector.happenings import tell_object
+from mnemosyne.domain.window.planning import NoRewrite
+from mnemosyne.http.inspector.happenings import describe_object
 from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services import windows
 from mnemosyne.services.memories import FoundObject
@@ -48,10 +48,10 @@ from tests.projections.support import POSTGRES, open_world
 from tests.replay.recordings import played, session, streams
 
 
-def at(turn: int) -> Moment:
+def at(turn: int) -> MemorySnapshot:
     log, _ = played(tape_of(session(turns=8)))
     (stream,) = streams(log)
-    return moment(trio.run(log.read, stream), "main", turn)
+    return snapshot(trio.run(log.read, stream), "main", turn)
 
 
 def test_every_object_has_a_row_of_one_cell_for_each_column() -> None:
@@ -66,10 +66,10 @@ def test_explain_tells_each_event_of_the_turn_in_the_words_of_the_other_lists() 
     found = next(
         each for each in map(at, range(2, 9)) if any(isinstance(event, ObjectCreated) for event in each.happened)
     )
-    paragraphs = list(_paragraphs(found, Stay("nothing is old enough")))
+    paragraphs = list(_paragraphs(found, NoRewrite("nothing is old enough")))
     told = "\n".join("\n".join((sentence, *lines)) for sentence, lines in paragraphs)
     for event in found.happened:
-        what, why = tell_object(event, sized=False)
+        what, why = describe_object(event, sized=False)
         assert any(event.object in line and why in line and what in line for _, lines in paragraphs for line in lines)
     assert f"zone {found.assessed.zone}" in told
     assert "If this conversation were managed, its next request would begin no epoch: nothing is old enough." in told
@@ -116,7 +116,7 @@ def test_an_estimate_says_that_it_is_one_after_a_rewrite(rewritten: bool, said: 
 def test_topics_have_a_row_for_each_episode_and_say_the_same_in_json() -> None:
     log, _ = played(tape_of(on_topics("parser", "billing", "parser", "search")))
     (stream,) = streams(log)
-    topics = topics_of(moment(trio.run(log.read, stream), "main").memory, "main")
+    topics = topics_of(snapshot(trio.run(log.read, stream), "main").memory, "main")
     rows, told = topic_rows(topics), topics_as_json(topics)
     assert [len(row) for row in rows] == [len(TOPIC_HEADERS)] * 4
     assert [row[0] for row in rows] == [each["id"] or "(goes on)" for each in told["episodes"]]
@@ -174,13 +174,13 @@ def test_objects_are_listed_from_the_working_set_as_from_the_log(
     session = str(logs(name))
     folds = 0
 
-    def counted(*given: Any) -> Moment:
+    def counted(*given: Any) -> MemorySnapshot:
         nonlocal folds
         folds += 1
-        return moment(*given)
+        return snapshot(*given)
 
-    monkeypatch.setattr(memory_travel, "moment", counted)
-    monkeypatch.setattr(windows, "moment", counted)
+    monkeypatch.setattr(memory_travel, "snapshot", counted)
+    monkeypatch.setattr(windows, "snapshot", counted)
     listed = run("objects", session, "--json"), run("objects", session), run("objects", session, "--stale")
     assert folds == (3 if name == "observed" else 0)
 

@@ -12,7 +12,7 @@ import pytest
 from mnemosyne.domain.knowledge.events import KNOWLEDGE_EVENT_NAMES
 from mnemosyne.domain.objects.events import OBJECT_EVENT_NAMES, TurnAssessed
 from mnemosyne.domain.session.events import EVENT_NAMES, EventLost
-from mnemosyne.domain.session.ground_events import GROUND_EVENT_NAMES
+from mnemosyne.domain.session.input_events import GROUND_EVENT_NAMES
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import RETIRED_EVENT_NAMES
 
@@ -24,7 +24,7 @@ MAKERS: Mapping[type, str] = {
     **dict.fromkeys(EVENT_NAMES.values(), "mnemosyne/domain/session/decide.py"),
     **dict.fromkeys(OBJECT_EVENT_NAMES.values(), "mnemosyne/domain/objects/decide.py"),
     **dict.fromkeys(RETIRED_EVENT_NAMES.values(), NOWHERE),
-    **dict.fromkeys(GROUND_EVENT_NAMES.values(), "mnemosyne/domain/session/grounds.py"),
+    **dict.fromkeys(GROUND_EVENT_NAMES.values(), "mnemosyne/domain/session/decision_inputs.py"),
     **dict.fromkeys(KNOWLEDGE_EVENT_NAMES.values(), "mnemosyne/domain/knowledge/decide.py"),
     EventLost: "mnemosyne/domain/session/redaction.py",
     TurnAssessed: "mnemosyne/domain/segmentation/ingest.py",

@@ -7,15 +7,15 @@ from typing import Any
 import attrs
 import trio
 
-from mnemosyne.actors.awake import AwakeSessions
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.composing import Composer
+from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.messages import CompleteDeferred
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
-from mnemosyne.domain.knowledge.book import KnowledgeBook
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.objects.decide import Pin
 from mnemosyne.domain.objects.events import (
     ObjectCreated,
@@ -24,7 +24,7 @@ from mnemosyne.domain.objects.events import (
 )
 from mnemosyne.domain.session.decide import NoteImport, SwitchManaging
 from mnemosyne.domain.session.events import TurnInterrupted
-from mnemosyne.domain.session.ground_events import HelperAsked
+from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.domain.session.round_events import FallbackSent, Mode
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.services import memories, switching
@@ -329,7 +329,7 @@ async def helped_stage(log: DatabaseLog, clock: Clock) -> AsyncIterator[Stage]:
     ):
         assert model is not None
         composer = Composer(model, HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1), seconds=20.0)
-        nursery.start_soon(composer.run, AwakeSessions(stage.process.registry))
+        nursery.start_soon(composer.run, LoadedSessions(stage.process.registry))
         yield stage
         nursery.cancel_scope.cancel()
 
@@ -357,7 +357,7 @@ async def told_of_before(log: DatabaseLog) -> None:
         await client.turn(text("I prefer short answers over long explanations."))
         await client.turn(text("Go on."))
         position = 0
-        while not (await KnowledgeBook(log, stage.process.journal).read(USER)).entries:
+        while not (await KnowledgeStore(log, stage.process.journal).read(USER)).entries:
             position = await stage.process.journal.committed.beyond(position)
         await reads(same(client, session="s2"), stage, {"content": []}, 9)
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 import trio
 
-from mnemosyne.http.app import Application, callers_of
-from mnemosyne.http.browsers import Callers
+from mnemosyne.http.app import Application, hosts_of
+from mnemosyne.http.browsers import AllowedHosts
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.inspector.status import StatusPages
 from mnemosyne_lab.provider.server import open_standin
@@ -75,14 +75,14 @@ HOSTS = [
 
 @pytest.mark.parametrize(("host", "is_ours"), HOSTS)
 def test_only_names_that_no_page_can_have_or_that_were_listed_mean_this_server(host: str, is_ours: bool) -> None:
-    callers = Callers(hosts=frozenset({"gate.example.com", "server"}))
+    callers = AllowedHosts(hosts=frozenset({"gate.example.com", "server"}))
     assert (callers.refusal(((b"host", host.encode()),)) is None) is is_ours
 
 
 def test_what_sends_no_header_of_a_browser_is_answered() -> None:
-    assert Callers().refusal(()) is None
-    assert Callers().refusal(((b"host", b"127.0.0.1"), (b"sec-fetch-mode", b"cors"))) is None
-    assert Callers().refusal(((b"host", b"127.0.0.1"), (b"sec-fetch-site", b"none"))) is None
+    assert AllowedHosts().refusal(()) is None
+    assert AllowedHosts().refusal(((b"host", b"127.0.0.1"), (b"sec-fetch-mode", b"cors"))) is None
+    assert AllowedHosts().refusal(((b"host", b"127.0.0.1"), (b"sec-fetch-site", b"none"))) is None
 
 
 @pytest.mark.parametrize("headers", FOREIGN, ids=lambda each: str(each[-1]))
@@ -166,14 +166,14 @@ def test_a_tenant_is_taken_from_a_proxy_that_is_believed_and_from_nobody_else(
     address: str | None, tenant: str, is_taken: bool
 ) -> None:
     named = ((b"X-Mnemosyne-Tenant", tenant.encode("latin-1")),)
-    assert (Callers(proxies=PROXIES).refusal_of_tenant(named, address) is None) is is_taken
-    assert Callers().refusal_of_tenant(named, address) is not None
-    assert Callers().refusal_of_tenant((), address) is None
+    assert (AllowedHosts(proxies=PROXIES).refusal_of_tenant(named, address) is None) is is_taken
+    assert AllowedHosts().refusal_of_tenant(named, address) is not None
+    assert AllowedHosts().refusal_of_tenant((), address) is None
 
 
 def test_two_tenants_are_none() -> None:
     named = ((b"x-mnemosyne-tenant", b"red"), (b"x-mnemosyne-tenant", b"blue"))
-    assert Callers(proxies=PROXIES).refusal_of_tenant(named, "10.1.2.3") is not None
+    assert AllowedHosts(proxies=PROXIES).refusal_of_tenant(named, "10.1.2.3") is not None
 
 
 SCRIPT = b"<script>parent.document.cookie</script>"
@@ -205,7 +205,7 @@ async def ask(
     async def receive() -> Any:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    app = Application(cast("Gateway", gateway), cast("StatusPages", None), Callers())
+    app = Application(cast("Gateway", gateway), cast("StatusPages", None), AllowedHosts())
     scope = {"type": "http", "method": "GET", "raw_path": path, "query_string": b"", "headers": headers}
     await app(scope, receive, send)
     first, *bodies = sent
@@ -246,6 +246,6 @@ async def test_a_client_that_is_no_browser_gets_the_provider_s_headers_as_they_c
 
 def test_the_machine_s_own_name_counts_where_others_can_reach_it() -> None:
     own = socket.gethostname().lower()
-    remote = callers_of(settings("https://h", host="0.0.0.0", allow_remote=True))
+    remote = hosts_of(settings("https://h", host="0.0.0.0", allow_remote=True))
     assert own in remote.hosts
-    assert own not in callers_of(settings("https://h")).hosts
+    assert own not in hosts_of(settings("https://h")).hosts

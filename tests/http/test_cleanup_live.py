@@ -265,7 +265,7 @@ async def test_what_a_reply_releases_is_on_record_with_it_even_if_nothing_is_don
         """The actor ended between the reply and this."""
         return False
 
-    monkeypatch.setattr(cleanup.CleanupTexts, "obey", stopped)
+    monkeypatch.setattr(cleanup.CleanupTexts, "apply_tags", stopped)
     async with open_stage() as stage:
         client = client_of(stage)
         (first, *_), message = await things_read(stage, client)

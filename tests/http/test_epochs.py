@@ -483,8 +483,8 @@ async def test_a_turn_is_explained_by_its_epoch() -> None:
         (stream,) = await stage.log.streams()
         recorded = await stage.log.read(stream)
         for began in await epochs_of(stage):
-            assert memory_travel.moment(recorded, "main", began.turn).epoch == began
-        assert memory_travel.moment(recorded, "main", 1).epoch is None
+            assert memory_travel.snapshot(recorded, "main", began.turn).epoch == began
+        assert memory_travel.snapshot(recorded, "main", 1).epoch is None
 
 
 async def test_a_planner_that_fails_costs_nothing_but_its_epoch(

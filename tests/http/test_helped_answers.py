@@ -10,9 +10,9 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.actors.awake import AwakeSessions
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.composing import Composer
+from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.messages import CompleteDeferred
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.adapters.helpers.opening import open_helper
@@ -21,7 +21,7 @@ from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
 from mnemosyne.domain.recall.composing import PASSAGE_TOKENS
 from mnemosyne.domain.session.budget import Budget
-from mnemosyne.domain.session.ground_events import HelperAsked
+from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.replay.deciding import review
 from mnemosyne.replay.running import MemoryArchive
@@ -109,7 +109,7 @@ async def helped(
         await read_and_gone(client, stage, holds=holds)
         if is_listening:
             composer = Composer(model, budget, seconds=seconds)
-            nursery.start_soon(composer.run, AwakeSessions(stage.process.registry))
+            nursery.start_soon(composer.run, LoadedSessions(stage.process.registry))
         yield Helped(stage, endpoint, budget, client)
         nursery.cancel_scope.cancel()
 
@@ -134,7 +134,7 @@ async def test_a_sentence_is_told_with_the_bytes_of_the_object_that_hold_its_wor
         spent = await LoggedSpending(found.stage.log).on_day(0)
         assert spent.helpers == event.nanodollars > 0
         assert found.budget.reserved == 0
-        moment = memory_travel.moment(await found.stage.log.read(stream), "main")
+        moment = memory_travel.snapshot(await found.stage.log.read(stream), "main")
         assert moment.helped == [event]
         ((said, lines),) = _render_helped(moment)
         assert QUESTION in said

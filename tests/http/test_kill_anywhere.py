@@ -53,7 +53,7 @@ class Killer:
 
 @asynccontextmanager
 async def killing(is_lost_at: Callable[[Point], bool]) -> AsyncIterator[Killer]:
-    killer, do_owed = Killer(is_lost_at), SessionActor._do_owed
+    killer, do_owed = Killer(is_lost_at), SessionActor._do_deferred_work
 
     async def with_points(actor: SessionActor) -> None:
         await killer.point(actor)
@@ -61,7 +61,7 @@ async def killing(is_lost_at: Callable[[Point], bool]) -> AsyncIterator[Killer]:
         await killer.point(actor)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SessionActor, "_do_owed", with_points)
+        patch.setattr(SessionActor, "_do_deferred_work", with_points)
         yield killer
 
 

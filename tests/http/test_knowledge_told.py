@@ -9,12 +9,12 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.actors.librarian import Librarian
+from mnemosyne.actors.knowledge_source import KnowledgeSource
 from mnemosyne.actors.owners import OWNER
 from mnemosyne.domain.history import memory_travel
-from mnemosyne.domain.knowledge.book import KnowledgeBook, knowledge_stream
 from mnemosyne.domain.knowledge.decide import Place, RememberEntry, UpdateEntry
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore, knowledge_stream
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.retired import find_retired
 from mnemosyne.domain.ports import Recorded
@@ -45,11 +45,11 @@ class Working(Client):
 
 async def know(log: StoppableLog, place: Place, content: str, **fields: Any) -> None:
     command = RememberEntry(at=1, write=content, draft=draft(content, **fields))
-    await KnowledgeBook(log, log).write(place, command, "c")
+    await KnowledgeStore(log, log).write(place, command, "c")
 
 
 async def contents(log: StoppableLog, place: Place) -> list[str]:
-    return [each.content for each in (await KnowledgeBook(log, log).read(place)).valid(10**9)]
+    return [each.content for each in (await KnowledgeStore(log, log).read(place)).valid(10**9)]
 
 
 def blocks(body: Json) -> list[str]:
@@ -93,7 +93,7 @@ async def test_what_was_told_stands_there_after_a_rewrite_and_what_came_since_do
         client = Working(stage.url, tools=TOOLS)
         message = await reads(client, stage, {"content": []}, 3)
         command = UpdateEntry(at=2, write="u", wanted="briefly", content="Answer at length", source=EntrySource.USER)
-        await KnowledgeBook(log, log).write(USER, command, "c")
+        await KnowledgeStore(log, log).write(USER, command, "c")
         await reads(client, stage, message, 9, first=3)
         assert len(await epochs_of(stage)) >= 2
         told = {block for body in stage.upstream for block in blocks(body)}
@@ -134,10 +134,10 @@ async def test_a_session_is_told_no_more_than_a_small_part_of_its_first_request(
     log = StoppableLog()
     for number in range(30):
         await know(log, USER, f"Rule {number} of the style of all answers", kind=EntryKind.RESPONSE_STYLE)
-    book = KnowledgeBook(log, log)
-    one = Librarian(book, find_project, lambda: 1, lambda: "w", tokens=600)
+    store = KnowledgeStore(log, log)
+    one = KnowledgeSource(store, find_project, lambda: 1, lambda: "w", tokens=600)
     small, large, huge = [
-        await one.recollect("t", OWNER, None, "Begin.", size, 1) for size in (10_000, 72_000, 10_000_000)
+        await one.select_knowledge("t", OWNER, None, "Begin.", size, 1) for size in (10_000, 72_000, 10_000_000)
     ]
     assert small is None  # 2,500 tokens: a line would cost more than 1.5 %
     assert large is not None
@@ -254,4 +254,4 @@ async def test_a_moment_says_what_its_branch_was_told() -> None:
         (told,) = await told_events(stage)
         recorded = await log.read(await stage.stream())
         for turn in (1, 2):
-            assert memory_travel.moment(recorded, "main", turn).told == told
+            assert memory_travel.snapshot(recorded, "main", turn).told == told

@@ -10,9 +10,9 @@ import attrs
 import pytest
 import trio
 
+from mnemosyne.actors.managed_turn import MOST_ROUNDS
 from mnemosyne.actors.rounds import MOST_ANSWERED, NOTHING, ManagedRounds, RoundOver
 from mnemosyne.actors.tools import FromMemory
-from mnemosyne.actors.under_way import MOST_ROUNDS
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.objects.events import ObjectFaulted
 from mnemosyne.domain.recall.memory_results import ALL_SHOWN, NO_MORE, NOT_NOW

@@ -10,9 +10,9 @@ import pytest
 import trio
 
 from mnemosyne.actors.owners import MemoryOwners
-from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import AdmitCredential, DismissCredential
 from mnemosyne.domain.knowledge.kinds import EntryKind, OwnerProof
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.memory_key import MemoryKey
 from tests.actors.support import StoppableLog, events_of
@@ -55,7 +55,7 @@ async def is_told(stage: Stage, session: str, **headers: str) -> bool:
 async def until_admitted(stage: Stage, fingerprint: str) -> None:
     with trio.fail_after(DEADLINE):
         position = 0
-        while fingerprint not in (await KnowledgeBook(stage.log, stage.log).read(USER)).admitted:
+        while fingerprint not in (await KnowledgeStore(stage.log, stage.log).read(USER)).admitted:
             position = await stage.process.journal.committed.beyond(position)
 
 
@@ -67,7 +67,7 @@ async def save_rule_of(stage: Stage, credential: str) -> None:
 
 async def admit(log: StoppableLog, credential: str) -> None:
     command = AdmitCredential(at=1, write="w", fingerprint=KEY.fingerprint(credential), how=OwnerProof.COMMAND)
-    await KnowledgeBook(log, log).write(USER, command, "c")
+    await KnowledgeStore(log, log).write(USER, command, "c")
 
 
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
@@ -117,7 +117,7 @@ async def test_a_new_key_counts_once_its_owner_admits_it_and_one_that_was_remove
         assert await is_told(stage, "u", x_api_key="new")
         assert await is_told(stage, "v", x_api_key="old")
         command = DismissCredential(at=2, write="w", wanted=KEY.fingerprint("old"))
-        await KnowledgeBook(log, log).write(USER, command, "c")
+        await KnowledgeStore(log, log).write(USER, command, "c")
         assert not await is_told(stage, "w", x_api_key="old")
         assert await is_told(stage, "x", x_api_key="new")
 

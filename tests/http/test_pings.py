@@ -21,7 +21,7 @@ QUIET: Json = {"ping": False}
 
 
 @attrs.define
-class Heard:
+class WorkerStatus:
     """A reply, and when each piece of it came, in seconds from the request on."""
 
     reply: RawReply
@@ -37,7 +37,7 @@ class Heard:
         return max(after - before for before, after in itertools.pairwise(times))
 
 
-async def listen(*rounds: Json, stream: bool = True) -> Heard:
+async def listen(*rounds: Json, stream: bool = True) -> WorkerStatus:
     """One turn of so many rounds."""
     async with open_stage({"replies": list(rounds)}) as stage:
         client = Client(stage.url, stream=stream)
@@ -45,7 +45,7 @@ async def listen(*rounds: Json, stream: bool = True) -> Heard:
         async with connect(stage.url) as connection:
             started = trio.current_time()
             await connection.send("POST", "/v1/messages", client.body(), client.raw_headers())
-            heard = Heard(RawReply(), [])
+            heard = WorkerStatus(RawReply(), [])
             async for piece in connection.pieces(heard.reply):
                 heard.pieces.append((trio.current_time() - started, piece))
         assert stage.standin.violations == []

@@ -107,7 +107,7 @@ async def test_evicted_content_goes_where_the_client_refers_to_it_and_stays_ther
         (ledger,) = await ledger_objects(stage)
         (fault,) = await faults_of(stage, ledger.object)
         assert (fault.kind, fault.turn) == (FaultKind.IMPLICIT, sent)
-        moment = memory_travel.moment(await stage.log.read(await stage.stream()), "main", sent)
+        moment = memory_travel.snapshot(await stage.log.read(await stage.stream()), "main", sent)
         assert moment.faults == [fault]
         restored = [each for each in await stage.events() if isinstance(each, ObjectRestored)]
         assert [(each.object, each.after) for each in restored] == [(ledger.object, Fidelity.FULL)]

@@ -208,7 +208,7 @@ def test_what_the_client_sees_can_be_told_at_any_time() -> None:
     told = rewriter.visible()
     assert told.complete
     assert (told.stop_reason, told.usage["output_tokens"] > 0) == ("completed", True)
-    assert [used.prompt for used in rewriter.list_untold()] == [100]
+    assert [used.prompt for used in rewriter.list_hidden_usage()] == [100]
 
 
 @pytest.mark.parametrize("line", [b"\n", b"\r\n"])

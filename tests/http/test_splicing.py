@@ -244,7 +244,7 @@ def test_a_client_that_reads_iterations_is_told_the_sum_of_all_rounds_and_its_wi
         {"type": "message", **{key: value for key, value in LAST.items() if key != "service_tier"}},
     ]
     assert window_of(shown) == WINDOW
-    assert rewriter.list_untold() == []
+    assert rewriter.list_hidden_usage() == []
 
 
 @pytest.mark.parametrize("way", [streamed, whole])
@@ -256,7 +256,7 @@ def test_the_usage_of_a_single_round_keeps_its_bytes(way: Any, itemized: bool) -
     assert rewriter.visible().usage == LAST
     _, rewriter = way([Round([LOOK, RECALL, READ], "tool_use", LAST)], itemized=itemized)
     assert rewriter.visible().usage == LAST
-    assert rewriter.list_untold() == []
+    assert rewriter.list_hidden_usage() == []
 
 
 @pytest.mark.parametrize("way", [streamed, whole])
@@ -265,7 +265,7 @@ def test_what_the_other_clients_are_not_told_is_the_input_of_all_rounds_but_the_
     rounds = [Round([RECALL], "tool_use", FIRST), Round([RECALL], "tool_use", middle), Round([FOUND], usage=LAST)]
     _, rewriter = way(rounds)
     assert "iterations" not in rewriter.visible().usage
-    assert rewriter.list_untold() == [Tokens(input=3, write_5m=500), Tokens(input=4, write_5m=500)]
+    assert rewriter.list_hidden_usage() == [Tokens(input=3, write_5m=500), Tokens(input=4, write_5m=500)]
 
 
 def test_entries_of_the_providers_own_stay_among_ours() -> None:
@@ -350,8 +350,8 @@ def test_whatever_the_rounds_hold_the_stream_is_well_formed_and_keeps_its_secret
         assert (final == "tool_use") == any(map(called, shown))
     assert [json.loads(end.reply.body) for end in played.ends] == [round_.message() for round_ in rounds]
     content = json.loads(rewriter.visible().body)["content"]
-    says_nothing = all(block["type"] == "thinking" for block in shown)
-    assert content == shown or (says_nothing and content == [*shown, text(NO_CONTENT)])
+    is_announcement = all(block["type"] == "thinking" for block in shown)
+    assert content == shown or (is_announcement and content == [*shown, text(NO_CONTENT)])
 
 
 @given(turns())

@@ -31,8 +31,8 @@ def merged(frames: list[Frame]) -> list[Frame]:
     """The frames, neighbours that say nothing as one."""
     made: list[Frame] = []
     for frame in frames:
-        says_nothing = frame.event is None and frame.data is None
-        if says_nothing and made and made[-1].event is None and made[-1].data is None:
+        is_announcement = frame.event is None and frame.data is None
+        if is_announcement and made and made[-1].event is None and made[-1].data is None:
             made[-1] = Frame(made[-1].raw + frame.raw, None, None)
         else:
             made.append(frame)

@@ -10,7 +10,7 @@ import pytest
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, ObjectRequested, TurnAssessed
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.ground_events import SettingsTaken
+from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.replay.running import MemoryArchive
 from mnemosyne.services import pins, windows
 from mnemosyne.services.read_models import ReadModels

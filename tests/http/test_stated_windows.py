@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mnemosyne.actors.epochs import Epochs
+from mnemosyne.actors.managed_turn import ManagedTurn
 from mnemosyne.actors.rounds import ManagedRounds
-from mnemosyne.actors.under_way import TurnUnderWay
 from mnemosyne.cli.explain import _paragraphs
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.session.address import Address
@@ -91,7 +91,7 @@ async def test_a_window_that_the_provider_states_is_learned_and_the_turn_goes_on
             assert sent.epoch == refused.epoch + 1
             assert {reply.status for reply in client.replies} == {200}
             assert_nothing_of_ours(client)
-            found = memory_travel.moment(await log.read(await stage.stream()), "main")
+            found = memory_travel.snapshot(await log.read(await stage.stream()), "main")
         lines = [line for _, paragraph in _paragraphs(found, None) for line in paragraph]
         assert f"Its model takes 24.0k tokens, as the provider stated at main {stated.turn}." in lines
     await check_replay(log)
@@ -155,7 +155,7 @@ async def test_an_actor_that_is_lost_before_the_rewrite_leaves_has_it_planned_ag
 ) -> None:
     find, lost = ManagedRounds.turn_of, []
 
-    async def find_in_log(self: ManagedRounds, address: Address, request: bytes) -> TurnUnderWay | None:
+    async def find_in_log(self: ManagedRounds, address: Address, request: bytes) -> ManagedTurn | None:
         known = self.under_way(address)
         if known is not None and known.happens:
             lost.append(self._turns.pop(address))

@@ -14,7 +14,7 @@ from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import Event, TurnFinished
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode, RoundFinished
-from mnemosyne.http.client_reply import Untold
+from mnemosyne.http.client_reply import HiddenUsage
 from mnemosyne.projections.budget import BUDGET
 from mnemosyne.projections.projection import fold
 from mnemosyne.projections.timeline import TIMELINE
@@ -66,7 +66,7 @@ async def test_claude_code_is_told_what_was_billed_and_its_window_as_the_last_it
         assert counts(usage) == sum(rounds, Tokens())
         assert [counts(each) for each in usage["iterations"]] == rounds
         assert {each["type"] for each in usage["iterations"]} == {"message"}
-        assert stage.proxy.progress.untold == Untold()
+        assert stage.proxy.progress.untold == HiddenUsage()
 
 
 @STREAMED
@@ -80,7 +80,7 @@ async def test_a_client_that_reads_no_iterations_is_told_its_window_and_what_it_
         assert counts(usage).output == sum(each.output for each in (first, second, last))
         assert "iterations" not in usage
         lacking = [Tokens(0, 0, each.read, each.write_5m) + Tokens(each.input) for each in (first, second)]
-        assert stage.proxy.progress.untold == Untold(rounds=2, tokens=sum(each.prompt for each in lacking))
+        assert stage.proxy.progress.untold == HiddenUsage(rounds=2, tokens=sum(each.prompt for each in lacking))
 
 
 @CLIENTS

@@ -188,7 +188,7 @@ async def test_the_user_is_told_what_the_conversation_would_be_without_the_proxy
     async with open_stage(window=SMALL) as stage:
         await reads(client_of(stage), stage, {"content": []}, files)
         await stage.events_until(TurnAssessed, files)
-        found = memory_travel.moment(await stage.log.read(await stage.stream()), "main")
+        found = memory_travel.snapshot(await stage.log.read(await stage.stream()), "main")
     told = _as_json(found, None)["without_us"]
     sentences = [sentence for sentence, _ in _paragraphs(found, None)]
     assert (told["outcome"], told["model_window"]) == (outcome, MODEL_WINDOW)
@@ -199,6 +199,6 @@ async def test_of_what_is_only_observed_that_is_not_said() -> None:
     async with open_stage(mode=Mode.OBSERVE) as stage:
         await reads(client_of(stage), stage, {"content": []}, 2)
         await stage.events_until(TurnAssessed, 2)
-        found = memory_travel.moment(await stage.log.read(await stage.stream()), "main")
+        found = memory_travel.snapshot(await stage.log.read(await stage.stream()), "main")
     assert _as_json(found, None)["without_us"] is None
     assert not any("without the proxy" in sentence for sentence, _ in _paragraphs(found, None))

@@ -46,7 +46,7 @@ def test_several_rounds_are_one_response() -> None:
     assert b"memory_" not in played.raw
     assert [end.next for end in played.ends] == [Next.CONTINUE, Next.END]
     assert rewriter.visible().complete
-    assert [used.prompt for used in rewriter.list_untold()] == [100]
+    assert [used.prompt for used in rewriter.list_hidden_usage()] == [100]
 
 
 def test_a_later_round_that_is_no_response_is_a_plain_error() -> None:

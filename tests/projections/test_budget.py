@@ -3,9 +3,9 @@
 import attrs
 
 from mnemosyne.domain.ports import Envelope, Recorded
-from mnemosyne.domain.session import grounds
+from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.budget import DAY
-from mnemosyne.domain.session.grounds import HelperAnswer, NoteAsked
+from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordQuestion
 from mnemosyne.projections.budget import BUDGET
 from mnemosyne.projections.projection import fold
 from tests.actors.test_budget import TODAY, summary, turn
@@ -25,7 +25,7 @@ def test_turns_at_list_price_and_helpers_as_recorded_stand_under_their_day() -> 
 
 def test_a_question_to_a_helper_counts_as_its_summaries_do() -> None:
     answered = HelperAnswer(helper="h", nanodollars=7)
-    (asked,) = grounds.decide(NoteAsked(at=TODAY, question="why?", answered=answered), None)
+    (asked,) = decision_inputs.decide(RecordQuestion(at=TODAY, question="why?", answered=answered), None)
     rows = fold(BUDGET, [Recorded(stream(1), 1, 1, Envelope(asked, "c"))]).rows["spent"]
     assert rows == {(TODAY // DAY, stream(1), 1): {"helpers": 7}}
 

@@ -15,7 +15,7 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec
-from mnemosyne.domain.history.memory_travel import moment
+from mnemosyne.domain.history.memory_travel import snapshot
 from mnemosyne.domain.history.working_set import WindowView
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import (
@@ -60,7 +60,7 @@ async def check(archive: Archive, database: Database) -> dict[str, Shown]:
             where = {"stream": stream, "branch": branch}
             rows, views = await store.select((WORKING_SETS,), ((WORKING_SET, where), (WINDOW_NOW, where)))
             try:
-                folded = moment(events, branch)
+                folded = snapshot(events, branch)
             except NotFound:
                 assert views == []
                 continue

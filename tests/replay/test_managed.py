@@ -20,13 +20,13 @@ from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.session.decide import NoteFilled
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished
-from mnemosyne.domain.session.ground_events import Awaited, GroundsNoted, SettingsTaken
+from mnemosyne.domain.session.input_events import Awaited, GroundsNoted, SettingsTaken
 from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, FallbackSent, RoundBegan, RoundFinished
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.epochs import Rewritten
 from mnemosyne.domain.window.keeping import AGES, Age
-from mnemosyne.domain.window.planning import RULE, Rule, weigh
+from mnemosyne.domain.window.planning import RULE, Rule, plan_epoch
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire.limits import window_use
 from mnemosyne.replay.deciding import OLD, REMOVED, Review, review
@@ -141,7 +141,7 @@ def ruled(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> Callable[[Begins], Beg
     def otherwise(begins: Begins) -> Begins:
         async def begin(self: Epochs, asked: PendingRequest, session: Session) -> Begun:
             with monkeypatch.context() as patch:
-                patch.setattr(epochs, "weigh", partial(weigh, rule=rule))
+                patch.setattr(epochs, "plan_epoch", partial(plan_epoch, rule=rule))
                 return await begins(self, asked, session)
 
         return begin
@@ -163,7 +163,7 @@ async def test_under_another_rule_exactly_the_turns_are_named_that_it_changes(
     with monkeypatch.context() as patch:
         changed = foretold(patch, ruled(monkeypatch, rule))
         log = await stories.play(3, turns=24)
-    monkeypatch.setattr(epochs, "weigh", partial(weigh, rule=rule))
+    monkeypatch.setattr(epochs, "plan_epoch", partial(plan_epoch, rule=rule))
     found = await reviewed(log)
     assert found.turns == [turn for turn, differs in changed.items() if differs]
     assert 0 < len(found.turns) < len(changed)

@@ -14,9 +14,9 @@ import attrs
 
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
-from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode, RoundBegan
 from mnemosyne.services import contexts, verifying, windows
 from mnemosyne_lab.provider.cache import PromptCache
@@ -61,7 +61,7 @@ WEIGHTS = {
 
 
 @attrs.frozen(kw_only=True)
-class Heard:
+class WorkerStatus:
     """A request of a client, how it ended for it, and the provider's part in that."""
 
     spoken: Spoken
@@ -76,13 +76,15 @@ class Heard:
     """The messages, without markers."""
 
     @classmethod
-    def of(cls, spoken: Spoken, body: bytes, reply: ReadReply | None, rounds: tuple[HttpExchange, ...]) -> "Heard":
+    def of(
+        cls, spoken: Spoken, body: bytes, reply: ReadReply | None, rounds: tuple[HttpExchange, ...]
+    ) -> "WorkerStatus":
         asked = spoken.asked(json.loads(body))
         frame = json.dumps(frame_of(asked))
         history = tuple(map(_normal, messages_of(asked)))
         return cls(spoken=spoken, body=asked, reply=reply, rounds=rounds, frame=frame, history=history)
 
-    def goes_on_from(self, before: "Heard") -> bool:
+    def goes_on_from(self, before: "WorkerStatus") -> bool:
         """Whether the history goes on from an earlier request, without a word changed by its client."""
         length = len(before.history)
         if self.frame != before.frame or self.history[:length] != before.history:
@@ -103,7 +105,7 @@ class Judge:
 
     standin: Standin
     faults: list[str] = attrs.field(factory=list)
-    _heard: list[Heard] = attrs.field(factory=list)
+    _heard: list[WorkerStatus] = attrs.field(factory=list)
     _breaks: list[tuple[bytes, bytes]] = attrs.field(factory=list)
     _said: wire.SaidByProvider = attrs.field(factory=wire.SaidByProvider)
     _first: int = 0
@@ -130,7 +132,7 @@ class Judge:
         for each in rounds:
             each.rule = f"{each.rule}; judged"
             self._said.add([bare(block) for block in _read(each).content])
-        heard = Heard.of(spoken, body, reply, rounds)
+        heard = WorkerStatus.of(spoken, body, reply, rounds)
         for fault in (*self._upstream(heard), *self._prefixes(heard), *self._shown(heard, raw, headers)):
             self.faults.append(f"request {self._requests}: {fault}")
         changed = self._changes_frame(heard)
@@ -150,7 +152,7 @@ class Judge:
         """How many of the provider's exchanges belong to no request that was judged."""
         return len(list(self._new()))
 
-    def _changes_frame(self, heard: Heard) -> bool:
+    def _changes_frame(self, heard: WorkerStatus) -> bool:
         """Whether the client goes on with another system prompt or other tools."""
         before = [each for each in self._heard if heard.history[: len(each.history)] == each.history]
         return bool(before) and max(before, key=lambda each: len(each.history)).frame != heard.frame
@@ -160,14 +162,14 @@ class Judge:
             if spoken_at(each.target) is not None and each.body and not each.rule.endswith("judged"):
                 yield each
 
-    def _upstream(self, heard: Heard) -> Iterator[str]:
+    def _upstream(self, heard: WorkerStatus) -> Iterator[str]:
         if not heard.rounds:
             yield "nothing left for the provider"
         for number, each in enumerate(heard.rounds, 1):
             for fault in wire.faults_of(_asked(each), heard.body, self._said, has_order=heard.spoken.has_order):
                 yield f"round {number}: {fault}"
 
-    def _prefixes(self, heard: Heard) -> Iterator[str]:
+    def _prefixes(self, heard: WorkerStatus) -> Iterator[str]:
         if not heard.rounds:
             return
         bodies = [_asked(each) for each in heard.rounds]
@@ -186,7 +188,7 @@ class Judge:
         if not _begins_with(bodies[0], _asked(before)):
             self._breaks.append((before.body, heard.rounds[0].body))
 
-    def _shown(self, heard: Heard, raw: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[str]:
+    def _shown(self, heard: WorkerStatus, raw: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[str]:
         ours = heard.reply is not None and heard.reply.status in OUR_ERRORS
         for trace in TRACES[ours:]:
             if trace in raw:
@@ -400,7 +402,7 @@ def _billed(exchange: HttpExchange) -> float:
     return sum(weight * int(counts.get(kind, 0)) for kind, weight in WEIGHTS.items())
 
 
-def _output(heard: Heard, rounds: Sequence[HttpExchange]) -> float:
+def _output(heard: WorkerStatus, rounds: Sequence[HttpExchange]) -> float:
     """What the model would have written without memory tools: its rounds, but for the calls of those."""
     found = 0.0
     for each in map(_read, rounds):

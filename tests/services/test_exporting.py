@@ -15,9 +15,9 @@ import trio
 
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.cost.tariffs import FOREVER
-from mnemosyne.domain.knowledge.book import knowledge_stream
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import Scope
+from mnemosyne.domain.knowledge.knowledge_store import knowledge_stream
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.session.directory import operator_stream, stream_of

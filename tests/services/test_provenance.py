@@ -12,7 +12,7 @@ from mnemosyne.services import contexts
 from mnemosyne.services.provenance import find_provenance, find_words
 from tests.domain.knowledge.support import FIRST, draft
 from tests.services.talking import Plain, assistant, body, plain, talking, user
-from tests.services.test_knowledge import desk, moment
+from tests.services.test_knowledge import knowledge, stamp
 
 SAID = 'Keep it short. Never log the "raw" header, not even in prod.'
 RULE = 'Never log the "raw" header, not even in prod.'
@@ -28,10 +28,10 @@ async def learned(archive: Plain, *said: str) -> list[Entry]:
             messages += [user(each)]
             await talk.ask(body(messages))
             messages += [assistant("Noted.")]
-        here = desk(archive.log)
+        here = knowledge(archive.log)
         for turn, content in ((1, RULE), (2, FACT)):
             source = Provenance(session=talk.stream, branch="main", turn=turn)
-            await here.remember(Scope.PROJECT, draft(content, provenance=source), moment(turn))
+            await here.remember(Scope.PROJECT, draft(content, provenance=source), stamp(turn))
         return [each.entry for each in await here.list_entries(FIRST * 2)]
 
 

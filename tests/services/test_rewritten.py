@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from mnemosyne.domain.cost.tokens import Features
-from mnemosyne.domain.history.memory_travel import Moment, moment
+from mnemosyne.domain.history.memory_travel import MemorySnapshot, snapshot
 from mnemosyne.domain.history.time_travel import history_of, place_of
 from mnemosyne.domain.objects.ids import NOTE
 from mnemosyne.domain.ports import Recorded
@@ -32,10 +32,10 @@ class Rewritten:
     epochs: Sequence[int]
     fork: str
 
-    def moments(self, branch: str, first: int) -> list[Moment]:
+    def moments(self, branch: str, first: int) -> list[MemorySnapshot]:
         """The branch at each of its turns from the first one on."""
-        last = moment(self.recorded, branch).turn
-        return [moment(self.recorded, branch, turn) for turn in range(first, last + 1)]
+        last = snapshot(self.recorded, branch).turn
+        return [snapshot(self.recorded, branch, turn) for turn in range(first, last + 1)]
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ async def test_a_block_that_stands_for_an_object_is_from_the_turn_that_the_objec
     history = history_of(str(rewritten.stream), rewritten.recorded)
     attempt = history.at("main", place_of(f"{TURNS}/1"))
     found = await contexts.context_of(rewritten.archive, rewritten.stream, history, attempt)
-    objects = moment(rewritten.recorded, "main").memory.objects
+    objects = snapshot(rewritten.recorded, "main").memory.objects
     told = []
     for block in found.view.blocks:
         said = json.loads(found.rebuilt.body[slice(*block.span)])

@@ -80,8 +80,8 @@ async def list_now(models: OpenReadModels, held: Held) -> windows.Listing:
 async def test_an_object_takes_the_same_wherever_it_is_shown(models: OpenReadModels, held: Held) -> None:
     """On the map, in the list, in its turn, by itself and in what made it: of what its turn's prompt grew."""
     listed = {each.object.id: each.object.tokens for each in (await list_now(models, held)).standings}
-    _, _, moment = await windows.read_moment(models.archive, str(held.stream), "main", None)
-    assert {each.object.id: moment.object(each.object.id).tokens for each in moment.standings()} == listed
+    _, _, snapshot = await windows.read_snapshot(models.archive, str(held.stream), "main", None)
+    assert {each.object.id: snapshot.object(each.object.id).tokens for each in snapshot.standings()} == listed
     spans = (await context_map.read_map(models, held.stream, "main")).spans
     assert {each.object.id: each.object.tokens for each in spans}.items() <= listed.items()
     for number in (5, 31):
@@ -99,13 +99,13 @@ async def test_an_object_takes_the_same_wherever_it_is_shown(models: OpenReadMod
     found = await object_view.read_object_view(models.archive, str(held.stream), one.id)
     (made,) = (each.event for each in found.history if isinstance(each.event, ObjectCreated))
     assert found.object.tokens == found.texts[0].tokens == made.tokens == one.tokens
-    assert one.tokens != moment.memory.objects[one.id].tokens
+    assert one.tokens != snapshot.memory.objects[one.id].tokens
 
 
 async def test_the_map_at_every_turn_is_what_memory_was_then(models: OpenReadModels, held: Held) -> None:
     found = await context_map.read_map(models, held.stream, "main")
     for turn in (1, 5, 11, 20, 21, 30):
-        _, _, then = await windows.read_moment(models.archive, str(held.stream), "main", turn)
+        _, _, then = await windows.read_snapshot(models.archive, str(held.stream), "main", turn)
         known = {each.object.id: each.fidelity for each in then.standings() if each.object.places}
         standing = {each.object.id: each.fidelity for each in found.standing_at(turn)}
         # What is made an object only later stood in the window all the same.

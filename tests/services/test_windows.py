@@ -6,14 +6,14 @@ from uuid import UUID
 import attrs
 import pytest
 
-from mnemosyne.domain.history.foresight import Foreseen
-from mnemosyne.domain.history.memory_travel import Moment, moment
+from mnemosyne.domain.history.memory_travel import MemorySnapshot, snapshot
+from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
 from mnemosyne.domain.objects.events import ObjectDegraded
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
-from mnemosyne.domain.window.planning import Stay
+from mnemosyne.domain.window.planning import NoRewrite
 from mnemosyne.services import windows
 from mnemosyne.services.forgetting import forget
 from tests.http.managing import open_stage
@@ -29,12 +29,14 @@ class Session:
     stream: UUID
     recorded: Sequence[Recorded[Event]]
 
-    def moment(self, turn: int | None = None) -> Moment:
-        return moment(self.recorded, "main", turn)
+    def snapshot(self, turn: int | None = None) -> MemorySnapshot:
+        return snapshot(self.recorded, "main", turn)
 
-    async def foreseen(self, now: int, turn: int | None = None, window: int | None = None) -> Foreseen | Stay | None:
-        return await windows.foresee(
-            self.archive, self.stream, self.recorded, self.moment(turn), now, ServerSettings(window=window)
+    async def planned_rewrite(
+        self, now: int, turn: int | None = None, window: int | None = None
+    ) -> PlannedRewrite | NoRewrite | None:
+        return await windows.preview(
+            self.archive, self.stream, self.recorded, self.snapshot(turn), now, ServerSettings(window=window)
         )
 
     def epochs(self) -> list[EpochBegan]:
@@ -46,7 +48,7 @@ class Session:
 
     def sources(self, changes: Sequence[ObjectDegraded]) -> set[tuple[str | None, str]]:
         """What was, or would be, shown at less."""
-        objects = self.moment().memory.objects
+        objects = self.snapshot().memory.objects
         return {(objects[each.object].source_key, each.after.label) for each in changes}
 
 
@@ -68,45 +70,45 @@ async def test_after_a_break_the_epoch_is_foreseen_that_a_managed_session_begins
     observed = await told(Mode.OBSERVE, 12, size=600)
     managed = await told(Mode.MANAGE, 12, idle=60 * MINUTES, more=1, size=600)
     (began,) = managed.epochs()
-    foreseen = await observed.foreseen(observed.moment().began.at + 60 * MINUTES)
-    assert isinstance(foreseen, Foreseen)
-    assert (foreseen.began.reason, foreseen.began.turn) == (began.reason, began.turn)
-    assert (foreseen.began.price, foreseen.began.hour) == (began.price, began.hour)
+    planned_rewrite = await observed.planned_rewrite(observed.snapshot().began.at + 60 * MINUTES)
+    assert isinstance(planned_rewrite, PlannedRewrite)
+    assert (planned_rewrite.began.reason, planned_rewrite.began.turn) == (began.reason, began.turn)
+    assert (planned_rewrite.began.price, planned_rewrite.began.hour) == (began.price, began.hour)
     # What the next request will hold is not known: its last round keeps one object more from leaving.
-    expected = observed.sources(foreseen.changes)
-    assert len(expected) == len(foreseen.changes) > 2
+    expected = observed.sources(planned_rewrite.changes)
+    assert len(expected) == len(planned_rewrite.changes) > 2
     assert expected <= managed.sources(managed.lowered(began))
-    assert all(foreseen.freed[each.object] > 0 for each in foreseen.changes)
-    assert sum(foreseen.freed.values()) <= foreseen.began.freed
+    assert all(planned_rewrite.freed[each.object] > 0 for each in planned_rewrite.changes)
+    assert sum(planned_rewrite.freed.values()) <= planned_rewrite.began.freed
 
 
 async def test_an_overflow_is_foreseen_at_the_turn_at_which_a_managed_session_rewrites() -> None:
     observed, managed = await told(Mode.OBSERVE, 12), await told(Mode.MANAGE, 12, window=SMALL)
     began = managed.epochs()[0]
-    found = [await observed.foreseen(0, turn, SMALL) for turn in range(1, 12)]
-    first = next(each for each in found if isinstance(each, Foreseen))
+    found = [await observed.planned_rewrite(0, turn, SMALL) for turn in range(1, 12)]
+    first = next(each for each in found if isinstance(each, PlannedRewrite))
     assert first.began.turn in (began.turn, began.turn + 1)  # it is foreseen without what the next request adds
     assert first.began.reason == began.reason == "the window overflows"
 
 
 async def test_a_past_turn_is_asked_at_the_time_of_the_request_that_followed() -> None:
     observed = await told(Mode.OBSERVE, 8, idle=60 * MINUTES, more=2, size=LARGE)
-    found = [await observed.foreseen(0, turn) for turn in (7, 8)]
-    assert isinstance(found[0], Stay)
-    assert isinstance(found[1], Foreseen)
+    found = [await observed.planned_rewrite(0, turn) for turn in (7, 8)]
+    assert isinstance(found[0], NoRewrite)
+    assert isinstance(found[1], PlannedRewrite)
     assert found[1].began.reason == "the provider's cache has forgotten the session"
 
 
 async def test_to_ask_records_nothing_and_leaves_the_moment_as_it_is() -> None:
     observed = await told(Mode.OBSERVE, 8)
-    at = observed.moment().began.at + 60 * MINUTES
-    assert await observed.foreseen(at) == await observed.foreseen(at)
+    at = observed.snapshot().began.at + 60 * MINUTES
+    assert await observed.planned_rewrite(at) == await observed.planned_rewrite(at)
     assert await observed.archive.log.read(observed.stream) == observed.recorded
-    assert observed.moment().session.branches["main"].wire is None
+    assert observed.snapshot().session.branches["main"].wire is None
 
 
 async def test_a_managed_branch_is_not_asked_about() -> None:
-    assert await (await told(Mode.MANAGE, 3)).foreseen(0) is None
+    assert await (await told(Mode.MANAGE, 3)).planned_rewrite(0) is None
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
@@ -116,13 +118,13 @@ async def test_where_nothing_would_be_done_the_reason_is_told(forgotten: bool) -
     recorded = await talk.archive.log.read(talk.stream)
     if forgotten:
         await forget(talk.archive, talk.stream, lambda: 7, "c")
-    found = await Session(talk.archive, talk.stream, recorded).foreseen(10**15)
-    assert found == Stay("what was said is forgotten" if forgotten else "nothing is old enough")
+    found = await Session(talk.archive, talk.stream, recorded).planned_rewrite(10**15)
+    assert found == NoRewrite("what was said is forgotten" if forgotten else "nothing is old enough")
 
 
 async def test_what_stands_in_the_way_of_managing_it_is_told() -> None:
     async with talking() as talk:
         await talk.ask(body([user("Where is the bug? " * 30)], container="container_1"))
     recorded = await talk.archive.log.read(talk.stream)
-    found = await Session(talk.archive, talk.stream, recorded).foreseen(10**15)
-    assert found == Stay("the provider holds a part of it")
+    found = await Session(talk.archive, talk.stream, recorded).planned_rewrite(10**15)
+    assert found == NoRewrite("the provider holds a part of it")

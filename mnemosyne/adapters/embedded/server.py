@@ -217,13 +217,13 @@ class EmbeddedServer:
                 pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
             log.warning("The database server (process %d) died; it is being started again.", self._pid)
             for pause in pauses:
-                back = await self._bring_back()
+                back = await self._restart()
                 self.restarts += back
                 await trio.sleep(pause)  # one that dies at once must not be restarted without end at full speed
                 if back:
                     break
 
-    async def _bring_back(self) -> bool:
+    async def _restart(self) -> bool:
         try:
             async with exclusive(self._cluster):
                 await self.ensure_running()

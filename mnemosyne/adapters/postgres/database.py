@@ -321,7 +321,7 @@ def set_password(connection: Connection, role: str, password: str) -> None:
 
 
 @contextmanager
-def tell_refusals() -> Iterator[None]:
+def reword_refusals() -> Iterator[None]:
     """Within, what the server refuses of a query that a person wrote is told in its own words. Raises BadOption."""
     try:
         yield

@@ -47,7 +47,7 @@ class JournalLimits:
     """How long a commit is assumed to take before one has ended, in seconds: a database may be slow from the start."""
     longest_commit: float = 10.0
     """After how long a commit under way means that the database hangs, in seconds."""
-    company: float = 0.25
+    batch_delay: float = 0.25
     """How long an append that may wait does so for others to commit with, in seconds: a turn in which that much happens
     commits twice instead of four times.
     """
@@ -197,7 +197,7 @@ class GroupJournal:
                 f"the database is away or too slow: {self._pending_bytes} bytes wait to be written already, "
                 f"and {self._limits.pending_bytes} are allowed to"
             )
-        due = trio.current_time() + (self._limits.company if append.may_wait else 0.0)
+        due = trio.current_time() + (self._limits.batch_delay if append.may_wait else 0.0)
         ticket = JournalTicket(prepared, partial(self._tell, append, prepared.size, due), due)
         self._pending.append(ticket)
         self._pending_bytes += weight

@@ -106,7 +106,7 @@ def _hear(connection: Connection, advance: Callable[[int], None]) -> bool:
     return True
 
 
-async def tell_progress(database: Database, progress: LogProgress) -> Never:
+async def publish_progress(database: Database, progress: LogProgress) -> Never:
     """Tell where the log is as often as it moves, whoever leads. ``database`` is as in ``Leader``. Raises LogFailed
     where it is away.
     """

@@ -108,7 +108,7 @@ class ObjectIndexer:
         self._report = report
         self._threads = threads
         self._thread = trio.CapacityLimiter(1)
-        self._said: Mapping[IndexedObject, _Said | Exception] = {}
+        self._said: Mapping[IndexedObject, _ObjectText | Exception] = {}
 
     async def run(self, progress: Progress) -> None:
         """Fill it for as long as this runs, woken by ``progress``."""
@@ -217,7 +217,7 @@ class ObjectIndexer:
         texts: dict[tuple[UUID, bytes], str] = {}
         for each, some in chosen.items():
             if some:
-                said = _check_said(self._said[each])
+                said = _check_text(self._said[each])
                 texts |= {(each.stream, hash_): said[passage.start : passage.end] for hash_, passage in some.items()}
         if texts:
             vectors = await embedder.embed(list(texts.values()))
@@ -233,7 +233,7 @@ class ObjectIndexer:
             self._said = await self._read(wanted)
         return dict(itertools.takewhile(lambda item: not item[1] or item[0] in self._said, chosen.items()))
 
-    async def _read(self, made: Sequence[IndexedObject]) -> "dict[IndexedObject, _Said | Exception]":
+    async def _read(self, made: Sequence[IndexedObject]) -> "dict[IndexedObject, _ObjectText | Exception]":
         """What objects say, or why that cannot be read: of the first of them, if all together are too large."""
         created = await self._read_by_session(made, self._pick)
         portion: list[IndexedObject] = []
@@ -245,7 +245,7 @@ class ObjectIndexer:
                 break
             portion.append(each)
 
-        async def read(stream: UUID, some: Sequence[IndexedObject]) -> Mapping[IndexedObject, _Said]:
+        async def read(stream: UUID, some: Sequence[IndexedObject]) -> Mapping[IndexedObject, _ObjectText]:
             return await self._assemble(stream, {each: _check_event(created[each]) for each in some})
 
         return await self._read_by_session(portion, read)
@@ -285,14 +285,16 @@ class ObjectIndexer:
 
     async def _assemble(
         self, stream: UUID, created: Mapping[IndexedObject, ObjectCreated]
-    ) -> Mapping[IndexedObject, "_Said"]:
+    ) -> Mapping[IndexedObject, "_ObjectText"]:
         pieces = {each: recipe.apply(Recipe(), recipe.decode(event.content)).pieces for each, event in created.items()}
         digests = sorted({digest for each in pieces.values() for digest in digests_in(each)})
         found = await self._contents.fetch(stream, digests)
         contents = {each: recipe.assemble(pieces[each], found.__getitem__) for each in created}
         return await self._in_thread(
             lambda: {
-                each: _Said(event, text_in_index(event, contents[each]), min(digests_in(pieces[each]), default=None))
+                each: _ObjectText(
+                    event, text_in_index(event, contents[each]), min(digests_in(pieces[each]), default=None)
+                )
                 for each, event in created.items()
             }
         )
@@ -302,7 +304,7 @@ class ObjectIndexer:
 
 
 @attrs.frozen
-class _Said:
+class _ObjectText:
     """An object's event, what it says, and the digest of one of the contents that it says it with."""
 
     created: ObjectCreated
@@ -331,7 +333,7 @@ def _check_event(created: ObjectCreated | Exception) -> ObjectCreated:
     return created
 
 
-def _check_said(said: _Said | Exception) -> str:
+def _check_text(said: _ObjectText | Exception) -> str:
     if isinstance(said, Exception):
         raise said
     return said.text
@@ -343,7 +345,7 @@ def _check_created(made: IndexedObject, event: object) -> ObjectCreated:
     return event
 
 
-def _entry(made: IndexedObject, said: "_Said | Exception | None") -> IndexEntry | SkippedObject | None:
+def _entry(made: IndexedObject, said: "_ObjectText | Exception | None") -> IndexEntry | SkippedObject | None:
     """An object for the index; None if it was forgotten, and then nothing is said."""
     if said is None:
         return None

@@ -13,8 +13,8 @@ from mnemosyne.adapters.postgres.database import (
     Database,
     LoginRefused,
     log_in,
+    reword_refusals,
     set_password,
-    tell_refusals,
 )
 from mnemosyne.adapters.postgres.projection_store import reading
 from mnemosyne.errors import BadConfiguration, BadOption
@@ -88,7 +88,7 @@ def _ask(connection: Connection, role: str, password: str | None, query: str, se
             (f"{int(seconds * 1000)}", VIEWS),
         )
         try:
-            with tell_refusals():
+            with reword_refusals():
                 # A prepared statement is a single one, so that nothing ends the transaction and goes on behind it.
                 cursor = reader.execute(query.encode(), prepare=True)
                 if cursor.description is None:

@@ -123,7 +123,7 @@ def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
     )
 
 
-def tells_cache(usage: Mapping[str, Any]) -> bool:
+def reports_cache(usage: Mapping[str, Any]) -> bool:
     """Return whether a reply's ``usage`` reports reads from the provider's cache or writes to it, even a count of 0."""
     return any(
         _count(usage.get(name)) is not None for name in ("cache_read_input_tokens", "cache_creation_input_tokens")

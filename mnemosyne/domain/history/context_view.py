@@ -108,7 +108,7 @@ def view(body: bytes, origins: Sequence[int], dialect: Dialect, known: KnownBloc
 
 
 _STANDS_FOR = re.compile(rf"(?:\[|{re.escape(NOTE)}\n){MARK}(\w+) ")
-"""What a text begins with that stands for an object, or a note that tells of several (``assembly.Sight``)."""
+"""What a text begins with that stands for an object, or a note that tells of several (``assembly.ObjectRendering``)."""
 
 
 def with_origins_of(wire: View, client: View, body: bytes, objects: Mapping[str, int]) -> View:

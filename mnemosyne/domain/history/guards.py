@@ -70,7 +70,7 @@ LOOKED_AT = 2 * (RUNAWAY * (BETWEEN + 1) + 1)
 """Messages at the end of a history in which a call shows that has just run away."""
 
 
-def tell_repetition(read: Transcript, history: UpstreamHistory) -> UpstreamHistory:
+def note_repetition(read: Transcript, history: UpstreamHistory) -> UpstreamHistory:
     """The history of a request with a line behind its last message, if that brings the third, sixth, … same answer to
     the same call. In dialects where an answer is an element of its own there is no place for a line.
     """

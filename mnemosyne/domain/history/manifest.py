@@ -19,8 +19,8 @@ from mnemosyne.domain.objects.memory import Memory, proven, show_in_full
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.counted_sizes import scales_in, size_object
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, KnowledgeTold, Mode
 from mnemosyne.domain.session.state import Session, evolve
 

@@ -27,7 +27,7 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session import counted_sizes
 from mnemosyne.domain.session.counted_sizes import Scales
 from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, TurnFinished, TurnInterrupted
-from mnemosyne.domain.session.ground_events import HelperAsked
+from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, KnowledgeTold, Mode
 from mnemosyne.domain.session.state import Session, evolve
@@ -37,7 +37,7 @@ Moved = ObjectDegraded | ObjectRestored
 
 
 @attrs.frozen(kw_only=True)
-class Moment:
+class MemorySnapshot:
     """A branch's memory at one turn.
 
     ``session`` is what it was once the turn was assessed (of the last turn: what it is now), ``before`` the memory
@@ -123,7 +123,7 @@ class Moment:
         return [(each, why) for each, why in found if why is not None]
 
 
-def moment(events: Sequence[Recorded[Event]], branch: str, turn: int | None = None) -> Moment:
+def snapshot(events: Sequence[Recorded[Event]], branch: str, turn: int | None = None) -> MemorySnapshot:
     """A branch's memory at a turn, or now. Raises NotFound if there is none."""
     owner = branch if turn is None else _owner(events, branch, turn)
     index = _find_assessment(events, branch, owner, turn)
@@ -133,7 +133,7 @@ def moment(events: Sequence[Recorded[Event]], branch: str, turn: int | None = No
     before = _fold(Session(), events[:start])
     state = _fold(before, events[start : index + 1] if turn is not None else events[start:])
     shown = before.memory.view_of(owner)
-    return Moment(
+    return MemorySnapshot(
         branch=owner,
         turn=assessed.turn,
         began=_find_turn(events, assessed),

@@ -245,7 +245,7 @@ def _use_of(block: ContextBlock) -> BlockUse:
 
 
 _STANDING = re.compile(rf"\[{MARK}(\w+)[ \]]")
-"""How a text begins that stands in the place of an object (``assembly.Sight``)."""
+"""How a text begins that stands in the place of an object (``assembly.ObjectRendering``)."""
 
 _TOLD = re.compile(rf"^{MARK}(\w+) ", re.MULTILINE)
 """How a line of a note begins."""

@@ -15,7 +15,7 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.segmentation.ingest import Remember
 from mnemosyne.domain.session.decide import BeginTurn, FinishTurn
 from mnemosyne.domain.session.events import BranchOpened, Event, GapRecorded, SessionStarted, TurnBegan
-from mnemosyne.domain.session.ground_events import SettingsTaken
+from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.domain.session.round_events import FallbackSent, RoundBegan, RoundFinished
 from mnemosyne.domain.wire.identity import (
     AGENT_HEADER,

@@ -90,7 +90,9 @@ def utility(candidate: AdmissionCandidate) -> float:
         return _ROUTINE_UTILITY
     if candidate.role is not Role.TRANSCRIPT or traits.prior >= _TELLING:
         return _TELLING_UTILITY
-    if candidate.tokens < _MUCH and (is_chatter(candidate.text) if traits.is_said else is_routine(candidate.request)):
+    if candidate.tokens < _MUCH and (
+        is_chatter(candidate.text) if traits.is_conversation else is_routine(candidate.request)
+    ):
         return _ROUTINE_UTILITY
     return _SMALL_UTILITY if candidate.tokens < _SMALL else _UTILITY
 

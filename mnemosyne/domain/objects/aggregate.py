@@ -125,7 +125,7 @@ class MemoryObject:
 
 def is_episode(each: "MemoryObject | ObjectCreated") -> bool:
     """Whether it is a stretch about one topic (``segmentation/episodes.py``), whose parts its links name."""
-    return each.role is Role.DERIVED and KINDS[each.kind].is_said
+    return each.role is Role.DERIVED and KINDS[each.kind].is_conversation
 
 
 def is_searched(each: "MemoryObject | ObjectCreated") -> bool:

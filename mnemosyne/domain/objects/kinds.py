@@ -40,7 +40,7 @@ class Traits:
 
     prior: float = attrs.field(validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)])
     allowed_loss: float = attrs.field(validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)])
-    is_said: bool = False
+    is_conversation: bool = False
     """Text of user and assistant: small, and it carries the thread."""
     is_settled: bool = False
     """It states steps or decisions, and stays for long."""
@@ -57,7 +57,7 @@ class Traits:
 
 
 KINDS: Mapping[ObjectKind, Traits] = {
-    ObjectKind.CONVERSATION_PHASE: Traits(prior=0.5, allowed_loss=0.8, is_said=True, holds_statements=True),
+    ObjectKind.CONVERSATION_PHASE: Traits(prior=0.5, allowed_loss=0.8, is_conversation=True, holds_statements=True),
     ObjectKind.DESIGN_DECISION: Traits(prior=1.0, allowed_loss=0.7, is_settled=True, holds_statements=True),
     ObjectKind.DEBUGGING_SESSION: Traits(prior=0.8, allowed_loss=0.85),
     ObjectKind.FILE_CONTEXT: Traits(prior=0.6, allowed_loss=0.85, is_fetched=True, is_file=True),

@@ -18,7 +18,7 @@ SHORTEST_COMPACT = 240
 
 
 @attrs.frozen(kw_only=True)
-class OwedSummary:
+class DeferredSummary:
     """One rendition that is owed. ``content`` and ``by_user`` are the object's (``ObjectCreated``); ``detailed`` is the
     digest of its L1 and ``lost`` what that says it lacks, which an L2 lacks too; None where the L1 itself is owed.
     ``estimator`` counts the branch's tokens.
@@ -44,13 +44,13 @@ class OwedSummary:
         return int(SHARE * self.size)
 
 
-def missing_of(each: MemoryObject, memory: Memory) -> OwedSummary | None:
+def missing_of(each: MemoryObject, memory: Memory) -> DeferredSummary | None:
     """What an object is owed, however small it is: the fullest rendition that it lacks; None if it is owed nothing."""
     missing = missing_rendition(each)
     if missing is None:
         return None
     detailed = each.renditions.get(Fidelity.DETAILED)
-    return OwedSummary(
+    return DeferredSummary(
         object=each.id,
         fidelity=missing,
         kind=each.kind,

@@ -17,7 +17,7 @@ import attrs
 from mnemosyne import credentials
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.recall.memory_results import Quote, record_name
-from mnemosyne.domain.session.ground_events import GroundedSentence
+from mnemosyne.domain.session.input_events import GroundedSentence
 from mnemosyne.domain.summaries.grounding import LEAST_GROUNDED, find_invented, measure_grounding
 from mnemosyne.domain.summaries.helper_model import HelperPrompt
 from mnemosyne.domain.text.stubs import plain
@@ -168,7 +168,7 @@ def _ground(asked: HelperQuestion, member: object) -> GroundedSentence | None:
         return None
     sentence, passage = plain(text.encode("utf-8", "replace").decode(), LONGEST_SENTENCE), asked.passages[number - 1]
     span = _find_quote(passage.text, quote)
-    if span is None or not _says_no_more(sentence, passage, passage.text[slice(*span)], asked.question):
+    if span is None or not _adds_nothing(sentence, passage, passage.text[slice(*span)], asked.question):
         return None
     before, end = (len(passage.text[:at].encode()) for at in span)
     return GroundedSentence(text=sentence, object=passage.object, start=passage.start + before, end=passage.start + end)
@@ -183,7 +183,7 @@ def _find_quote(text: str, quote: str) -> tuple[int, int] | None:
     return found.span() if found else None
 
 
-def _says_no_more(sentence: str, passage: HelperPassage, quoted: str, question: str) -> bool:
+def _adds_nothing(sentence: str, passage: HelperPassage, quoted: str, question: str) -> bool:
     """Whether a sentence says something of its quote, and names nothing, and uses few words, that its quote, its
     record's name and the question lack. Figures must be the quote's: what the question assumes is no answer.
     """
@@ -204,7 +204,7 @@ def _figures(text: str, known: str = "") -> frozenset[str]:
     return frozenset(each.replace(",", "") for each in _FIGURE.findall(rest))
 
 
-def tell_sentences(
+def quote_sentences(
     sentences: Iterable[GroundedSentence], texts: Mapping[str, str], most: int, tokens_of: Callable[[str], int]
 ) -> list[tuple[GroundedSentence, Quote, int]]:
     """The sentences that there is room for in ``most`` tokens, each with the quote of its bytes and its tokens together

@@ -98,12 +98,12 @@ def render_restored(
     said = [
         f"{MARK}{each.id} is restored here at {after.label}, at the end; nothing before this changed.",
         _cost(restore.tokens, spent, limits),
-        _tell_images(attached),
+        _describe_images(attached),
         f"It stays for at least {protected - turn} turns." if protected is not None else "",
         _OUTDATED[each.superseded] if each.superseded else "",
         f"Related: {'; '.join(f'{MARK}{other.id} {other.relation.value}' for other in related)}." if related else "",
     ]
-    return _render_told(said, [(record_name(each, after), content)])
+    return _render_knowledge(said, [(record_name(each, after), content)])
 
 
 def _render_part(restore: GrantedRestore, name: str, attached: str, spent: Spent, limits: FaultLimits) -> str:
@@ -114,10 +114,10 @@ def _render_part(restore: GrantedRestore, name: str, attached: str, spent: Spent
         _cost(restore.tokens, spent, limits),
         _OUTDATED[each.superseded] if each.superseded else "",
     ]
-    return _render_told(said, [(f"{part} {attached} of a {each.kind.value}, turn {each.last_turn}", name)])
+    return _render_knowledge(said, [(f"{part} {attached} of a {each.kind.value}, turn {each.last_turn}", name)])
 
 
-def _tell_images(types: Sequence[str]) -> str:
+def _describe_images(types: Sequence[str]) -> str:
     if not types:
         return ""
     return f"Its {render_types(types)}, as they were, are behind this text, and recorded content like it."
@@ -150,35 +150,35 @@ def answer_text(
     It says of which kind each object is and who said it: a file may say anything of what was decided.
     """
     if not quotes:
-        return f"{NOT_IN_MEMORY} Ask with other words, or look at the source. {outside_text(outside)}".rstrip()
+        return f"{NOT_IN_MEMORY} Ask with other words, or look at the source. {describe_unindexed(outside)}".rstrip()
     said = [
         _COMPOSED.format(render_count(len(sentences), "sentence"))
         if sentences
         else f"{render_count(len(quotes), 'passage')}, quoted word for word.",
         f"The objects stay as they are; {RESTORE} shows a whole one.",
         _cost(tokens, spent, limits),
-        outside_text(outside),
+        describe_unindexed(outside),
     ]
     data = []
     for number, each in enumerate(quotes):
         text = f"{sentences[number]}\n{each.text}" if sentences else each.text
         data.append((record_name(memory.objects[each.object_id], each), text))
-    return _render_told(said, data)
+    return _render_knowledge(said, data)
 
 
 def search_text(found: Sequence[MemoryHit], outside: int) -> str:
     """The result of a search, best first; so many objects are ``outside`` of the index."""
     if not found:
-        return f"No object has to do with these words. {outside_text(outside)}".rstrip()
+        return f"No object has to do with these words. {describe_unindexed(outside)}".rstrip()
     said = [
         f"{render_count(len(found), 'object')}, best first. Nothing changed."
         f" {QUERY} asks about one, {RESTORE} shows it.",
-        outside_text(outside),
+        describe_unindexed(outside),
     ]
-    return _render_told(said, [(_describe(each), _render_name(each.object)) for each in found])
+    return _render_knowledge(said, [(_describe(each), _render_name(each.object)) for each in found])
 
 
-def outside_text(outside: int) -> str:
+def describe_unindexed(outside: int) -> str:
     """The sentence for objects that the index does not hold; empty where there are none."""
     if not outside:
         return ""
@@ -219,7 +219,7 @@ def render_brought(data: Sequence[tuple[str, str]]) -> str:
     """The text behind the last message in which objects are shown again: the name of each (``record_name``) and its
     words.
     """
-    return _render_told([_BROUGHT], data)
+    return _render_knowledge([_BROUGHT], data)
 
 
 def records_in(text: str) -> Sequence[tuple[str, Fidelity | None]]:
@@ -262,7 +262,7 @@ def definition_text(definition: Definition, spent: Spent, limits: FaultLimits = 
         f"Call {definition.tool} itself with an input that fits the input_schema below; this stays valid.",
         _cost(definition.tokens, spent, limits),
     ]
-    return _render_told(said, [(f"definition of {definition.tool}", definition.text)])
+    return _render_knowledge(said, [(f"definition of {definition.tool}", definition.text)])
 
 
 def render_released(release: GrantedRelease, scales: Scales = ESTIMATED) -> str:
@@ -288,7 +288,7 @@ def _cost(tokens: int, spent: Spent, limits: FaultLimits) -> str:
     )
 
 
-def _render_told(said: Sequence[str], data: Sequence[tuple[str, str]]) -> str:
+def _render_knowledge(said: Sequence[str], data: Sequence[tuple[str, str]]) -> str:
     """Our words, then each content below a line that names it."""
     texts = [text.encode("utf-8", "replace").decode() for _, text in data]  # JSON can hold half a character
     word = _word_in_none(texts)

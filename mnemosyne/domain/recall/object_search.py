@@ -115,7 +115,7 @@ class Filter:
         )
 
 
-def count_outside(objects: Iterable[MemoryObject]) -> int:
+def count_unindexed(objects: Iterable[MemoryObject]) -> int:
     """How many objects say something that the index does not hold."""
     return sum(bool(each.places) and not each.forgotten and not is_searched(each) for each in objects)
 

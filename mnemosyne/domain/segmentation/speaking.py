@@ -1,4 +1,4 @@
-"""Who wrote each block of a message: the user's role covers much that no person typed."""
+"""Who says each block of a message: the role that it came under covers much that nobody typed."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,16 +11,16 @@ from mnemosyne.domain.wire.transcript import Transcript
 
 
 class Speaker(Enum):
-    """The author of a text, from most to least trusted."""
+    """Whose words they are, from who is trusted most to who is trusted least."""
 
     USER = "user"
-    """The person at the agent, in their own words."""
+    """The person in front of the agent, in words of their own."""
     ASSISTANT = "assistant"
     """The model."""
     CLIENT = "client"
-    """The agent program and its settings: reminders, notes, summaries, reports."""
+    """The agent's program and its settings: reminders, notes, summaries, reports."""
     OTHER = "other"
-    """Anyone else: tool output, and text that was pasted, quoted or shown."""
+    """Anybody else: what a tool brought, what was pasted, quoted or shown."""
 
 
 _INVISIBLE = "".join(
@@ -33,16 +33,16 @@ _ATTACHES = re.compile(
     r"to\b|contents? of \S+:?[^\S\n]*$|file: \S+\]?[^\S\n]*$)",
     re.MULTILINE | re.IGNORECASE,
 )
-"""How clients introduce attachments."""
+"""How clients introduce what they attach."""
 
 
 def speakers(role: str | None, content: Sequence[Mapping[str, Any]]) -> tuple[Speaker, ...]:
-    """Return the author of each block of a message, in order.
+    """Who says each block of a message, in order.
 
-    A client puts attachments after a note about them (``Called the Read tool with …``), in blocks that look like the
-    user's: no block after such a note is the user's.
+    What a client attached stands behind the note that it did (``Called the Read tool with …``), in blocks that look
+    like the user's: from such a note on nothing is.
     """
-    authors: list[Speaker] = []
+    found: list[Speaker] = []
     attached = False
     for block in content:
         speaker = _speaker(role, block)
@@ -50,12 +50,12 @@ def speakers(role: str | None, content: Sequence[Mapping[str, Any]]) -> tuple[Sp
             note = _ATTACHES.search(str(block["text"]))
             speaker = Speaker.OTHER if attached or (note is not None and note.start() == 0) else speaker
             attached = attached or note is not None
-        authors.append(speaker)
-    return tuple(authors)
+        found.append(speaker)
+    return tuple(found)
 
 
 def read_typed(role: str | None, content: Sequence[Mapping[str, Any]]) -> str:
-    """Return the text that the user typed in a message; empty if it has another role or contains tool results."""
+    """The text that the user typed in a message; empty if it has another role or holds results of tools."""
     if not blocks.is_prompt(role, content):
         return ""
     typed = zip(content, speakers(role, content), strict=True)
@@ -63,7 +63,7 @@ def read_typed(role: str | None, content: Sequence[Mapping[str, Any]]) -> str:
 
 
 def find_prompt(read: Transcript) -> tuple[int, str] | None:
-    """Return the last message with text that the user typed: its index and that text; None if no message has any."""
+    """The last message that the user typed text in: its number and that text. None if there is none."""
     for number in reversed(range(len(read.messages))):
         typed = read_typed(read.messages[number].role, read.blocks(number))
         if typed:

@@ -172,7 +172,7 @@ class SetMode:
 
 
 @attrs.frozen(kw_only=True)
-class TellKnowledge:
+class RecordKnowledge:
     """What is known beyond sessions is told as a branch begins. The fields are those of KnowledgeTold."""
 
     at: int
@@ -282,7 +282,7 @@ Command = (
     | NoteImport
     | NameCheckpoint
     | SetMode
-    | TellKnowledge
+    | RecordKnowledge
     | BeginEpoch
     | NoteFilled
     | NoteStated
@@ -316,7 +316,7 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             return () if is_so else (CheckpointNamed(**_fields(command)),)
         case SetMode():
             return (BranchModeSet(**_fields(command)),)
-        case TellKnowledge():
+        case RecordKnowledge():
             return (KnowledgeTold(**_fields(command)),)
         case BeginEpoch():
             return (EpochBegan(**_fields(command)),)
@@ -335,7 +335,7 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
 
 
 def _fields(
-    command: SwitchManaging | NoteImport | NameCheckpoint | SetMode | TellKnowledge | BeginEpoch | NoteFilled,
+    command: SwitchManaging | NoteImport | NameCheckpoint | SetMode | RecordKnowledge | BeginEpoch | NoteFilled,
 ) -> dict[str, Any]:
     return attrs.asdict(command, recurse=False)
 
@@ -566,10 +566,10 @@ def nearest_branch(
                 own = branch, kept
     if best is not None and own is not None and is_another(speaker, best[0]):
         return own
-    return best and _find_before_leaving(*best, session)
+    return best and _find_before_dispatch(*best, session)
 
 
-def _find_before_leaving(branch: Branch, kept: int, session: Session) -> tuple[Branch, int]:
+def _find_before_dispatch(branch: Branch, kept: int, session: Session) -> tuple[Branch, int]:
     """Who left a branch at its end shares the reply to its last turn, which it has only in a later request: a history
     that shares no more than that goes on with the branch itself.
     """

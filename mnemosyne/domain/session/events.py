@@ -13,7 +13,7 @@ import attrs
 
 from mnemosyne.domain.cost.tariffs import API
 from mnemosyne.domain.objects.events import OBJECT_EVENT_NAMES, ObjectEvent, TurnAssessed
-from mnemosyne.domain.session.ground_events import GROUND_EVENT_NAMES, GroundEvent
+from mnemosyne.domain.session.input_events import GROUND_EVENT_NAMES, InputEvent
 from mnemosyne.domain.session.ledger_events import LEDGER_EVENT_NAMES, TurnAccounted
 from mnemosyne.domain.session.retired import RETIRED_EVENT_NAMES, RetiredEvent
 from mnemosyne.domain.session.round_events import ROUND_EVENT_NAMES, RoundEvent
@@ -222,7 +222,7 @@ SessionEvent = (
     | CheckpointNamed
     | EventLost
     | RoundEvent
-    | GroundEvent
+    | InputEvent
     | RetiredEvent
 )
 

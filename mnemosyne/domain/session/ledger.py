@@ -212,13 +212,13 @@ def weighing_price(model: str | None) -> Price:
 @attrs.frozen(kw_only=True)
 class Sent:
     """A request that left at ``at``, and what the provider said that its reply used; None if it did not say.
-    ``tells_cache`` is whether it said what of that came from its cache.
+    ``reports_cache`` is whether it said what of that came from its cache.
     """
 
     at: int
     layout: PromptLayout
     usage: Tokens | None
-    tells_cache: bool = True
+    reports_cache: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -312,7 +312,7 @@ def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, To
             _scale(tokens, size, _find_scales(now, command, sent), _head_of(sent.layout)), output=output
         )
         expected += wanted
-        if sent.usage and sent.tells_cache and _credible(sent) and _tells_reads(sent.usage, wanted, command.cache):
+        if sent.usage and sent.reports_cache and _credible(sent) and _tells_reads(sent.usage, wanted, command.cache):
             actual += sent.usage
         else:
             actual, assumed = actual + wanted, True

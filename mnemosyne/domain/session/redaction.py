@@ -38,7 +38,7 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.ground_events import GroundsNoted, HelperAsked, SettingsTaken
+from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, SettingsTaken
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought
 from mnemosyne.domain.session.round_events import (

@@ -7,15 +7,16 @@ from typing import assert_never, get_args
 
 import attrs
 
-from mnemosyne.domain.cost.prices import Tokens, tells_cache, tokens_of, window_of
+from mnemosyne.domain.cost.prices import Tokens, reports_cache, tokens_of, window_of
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectEvent, ObjectRestored, TurnAssessed
 from mnemosyne.domain.objects.faults import EvictionTurns, Spent
 from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.session import grounds, ledger
+from mnemosyne.domain.session import decision_inputs, ledger
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.counted_sizes import ESTIMATED, CountedTurns, Scales
+from mnemosyne.domain.session.decision_inputs import TakenSettings
 from mnemosyne.domain.session.events import (
     BranchKind,
     BranchOpened,
@@ -30,8 +31,7 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.ground_events import GroundsNoted, HelperAsked, SettingsTaken
-from mnemosyne.domain.session.grounds import TakenSettings
+from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, SettingsTaken
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought
@@ -120,13 +120,13 @@ class Rounds:
 @attrs.frozen(kw_only=True)
 class SentRequest:
     """A request that left for the provider at ``at``: the event of this ``version`` recorded its body. ``usage`` is
-    what its reply used, None as long as it is not known; ``tells_cache`` is whether that says what came from the cache.
+    what its reply used, None until it is known; ``reports_cache`` says whether that names what the cache gave or took.
     """
 
     at: int
     version: int
     usage: Tokens | None = None
-    tells_cache: bool = True
+    reports_cache: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -301,7 +301,7 @@ def evolve(session: Session, event: Event) -> Session:
             named = {**session.checkpoints, event.name: (event.branch, event.turn)}
             return attrs.evolve(session, checkpoints=named)
         case SettingsTaken() | GroundsNoted() | HelperAsked():
-            return attrs.evolve(session, taken=grounds.after(session.taken, event))
+            return attrs.evolve(session, taken=decision_inputs.after(session.taken, event))
         case ManagingSwitched():
             return attrs.evolve(session, off=not event.on)
         case WindowStated():
@@ -450,7 +450,7 @@ def _use_round(session: Session, event: RoundFinished) -> Session:
     if exchange is None or not exchange.rounds:
         return session
     *before, last = exchange.rounds
-    used = attrs.evolve(last, usage=tokens_of(event.usage), tells_cache=tells_cache(event.usage))
+    used = attrs.evolve(last, usage=tokens_of(event.usage), reports_cache=reports_cache(event.usage))
     return _with_exchange(session, address, attrs.evolve(exchange, rounds=(*before, used)))
 
 

@@ -11,7 +11,7 @@ from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.full_text import full_parts
 from mnemosyne.domain.objects.losses import NOT_CHECKED, SpotCheck, measure
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.work import OwedSummary, losses_of, missing_of
+from mnemosyne.domain.objects.work import DeferredSummary, losses_of, missing_of
 from mnemosyne.domain.summaries import extractive
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest
 from mnemosyne.domain.text.parts import TextPart, join
@@ -27,12 +27,12 @@ class Written:
     losses: Losses
     nanodollars: int
 
-    def command(self, owed: OwedSummary, at: int) -> Summarize:
+    def command(self, deferred: DeferredSummary, at: int) -> Summarize:
         """The command to record it as the missing form."""
         return Summarize(
             at=at,
-            object=owed.object,
-            fidelity=owed.fidelity,
+            object=deferred.object,
+            fidelity=deferred.fidelity,
             text=sha256(self.text.encode()).digest(),
             size=len(self.text),
             tokens=self.tokens,
@@ -57,36 +57,36 @@ class Extract:
 
 def extract(each: MemoryObject, memory: Memory, content: bytes, at: int) -> Extract | None:
     """The L1 of an object with this content; None if it has one, or cannot have one."""
-    owed = missing_of(each, memory) if may_be_extracted(each) else None
-    if owed is None:
+    deferred = missing_of(each, memory) if may_be_extracted(each) else None
+    if deferred is None:
         return None
     try:
-        parts = full_parts(content, owed.by_user)
+        parts = full_parts(content, deferred.by_user)
     except ValueError:
         return None
     full = join(parts)
     if not full.strip():
         return None
-    candidate = extractive.summarize(request_of(owed, full, parts))
-    written = measure_losses(owed, full, None, candidate, helper=extractive.NAME, nanodollars=0)
-    return Extract(written.command(owed, at), written.text)
+    candidate = extractive.summarize(request_of(deferred, full, parts))
+    written = measure_losses(deferred, full, None, candidate, helper=extractive.NAME, nanodollars=0)
+    return Extract(written.command(deferred, at), written.text)
 
 
-def request_of(owed: OwedSummary, full: str, parts: tuple[TextPart, ...] = ()) -> RenditionRequest:
+def request_of(deferred: DeferredSummary, full: str, parts: tuple[TextPart, ...] = ()) -> RenditionRequest:
     """What a summary is made from and checked against: the full content, whichever it is, with the parts it has."""
     return RenditionRequest(
-        kind=owed.kind,
-        source_tool=owed.source_tool,
-        source_key=owed.source_key,
+        kind=deferred.kind,
+        source_tool=deferred.source_tool,
+        source_key=deferred.source_key,
         text=full,
         parts=parts,
-        fidelity=owed.fidelity,
-        target_chars=owed.target_chars,
+        fidelity=deferred.fidelity,
+        target_chars=deferred.target_chars,
     )
 
 
 def measure_losses(
-    owed: OwedSummary,
+    deferred: DeferredSummary,
     full: str,
     detailed: str | None,
     candidate: ProposedRendition,
@@ -99,8 +99,8 @@ def measure_losses(
     chain = (candidate.text,) if detailed is None else (detailed, candidate.text)
     return Written(
         text=candidate.text,
-        tokens=owed.estimator.tokens(features_of_text(candidate.text)),
+        tokens=deferred.estimator.tokens(features_of_text(candidate.text)),
         helper=helper,
-        losses=losses_of(candidate.declared, measure(full, *chain), owed.lost, checked),
+        losses=losses_of(candidate.declared, measure(full, *chain), deferred.lost, checked),
         nanodollars=nanodollars,
     )

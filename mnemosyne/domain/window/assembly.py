@@ -1,7 +1,7 @@
 """How objects below full fidelity look on the wire: stubs and summaries in place, evicted ones as lines of a note.
 
-What is shown of an object depends on that object alone (``Sight``), and where it stands on its neighbours alone; so
-what stands in front of a change, up to the last thing that the user says there, is rendered to the same bytes again.
+The text shown for an object depends on that object alone (``ObjectRendering``), its place on its neighbours alone. So
+everything before a change, up to the last user text there, is rendered to the same bytes again.
 
 The wire's rules hold whatever is degraded: a call keeps its result or both go, results come first in their message,
 roles alternate, no text and no message is empty. What the assistant did and is not there any more is told in a *note*
@@ -56,7 +56,7 @@ HERE = "(What was said here is shown above.)"
 
 
 @attrs.frozen(kw_only=True)
-class Sight:
+class ObjectRendering:
     """What a window shows of one object. ``text`` is its rendition or stub, ``lost`` a few words on what that lacks and
     ``ask`` on what it is not enough for (both may be empty), ``line`` what the index says of it. ``keeps_prompt``: what
     the user said in it stays as it was said. ``long_gone``: a note counts it, and has no line for it any more.
@@ -107,7 +107,7 @@ class Sight:
         return "; ".join(filter(None, facts))
 
 
-Sights = Mapping[BlockPlace, Sight]
+Renderings = Mapping[BlockPlace, ObjectRendering]
 """What is shown of the object that owns a place; places of objects in full need none."""
 
 
@@ -145,14 +145,16 @@ class Joined:
     made_of: tuple[int, ...] = ()
 
 
-def assemble(messages: Sequence[Message], sights: Sights, *, thinking_from: int = 0, first: int = 0) -> list[Message]:
+def assemble(
+    messages: Sequence[Message], renderings: Renderings, *, thinking_from: int = 0, first: int = 0
+) -> list[Message]:
     """The messages of ``join``."""
-    return [each.message for each in join(messages, sights, thinking_from=thinking_from, first=first)]
+    return [each.message for each in join(messages, renderings, thinking_from=thinking_from, first=first)]
 
 
 def join(
     messages: Sequence[Message],
-    sights: Sights,
+    renderings: Renderings,
     *,
     thinking_from: int = 0,
     first: int = 0,
@@ -166,7 +168,7 @@ def join(
     it was said, and then its signatures hold no longer. That is the number of the first message after all that the
     sights change.
     """
-    rendering = _Rendering(sights, _find_gone(messages, sights, first), omitted)
+    rendering = _MessageRenderer(renderings, _find_gone(messages, renderings, first), omitted)
     made: list[_Making] = []
     for number, message in enumerate(messages, first):
         role = message.get("role")
@@ -269,15 +271,18 @@ def _words_of(content: Sequence[Block]) -> list[Block]:
     return [block for block in content if block.get("type") not in THINKING and not is_blank(block)]
 
 
-def shape(message: Message, number: int, sights: Sights) -> Message:
+def shape(message: Message, number: int, renderings: Renderings) -> Message:
     """A message that is sent for the first time. Only results can be shaped then: the assistant's own words come back
     as it said them, and so a call's result stays.
     """
     blocks = content_blocks(message.get("content"))
-    if message.get("role") != "user" or not any(BlockPlace(number, index) in sights for index in range(len(blocks))):
+    if message.get("role") != "user" or not any(
+        BlockPlace(number, index) in renderings for index in range(len(blocks))
+    ):
         return message
-    rendering = _Rendering(
-        {place: sight for place, sight in sights.items() if _is_result(blocks, place, number)}, gone=frozenset()
+    rendering = _MessageRenderer(
+        {place: rendering for place, rendering in renderings.items() if _is_result(blocks, place, number)},
+        gone=frozenset(),
     )
     return {**message, "content": _content(list(rendering.message(message, number, thinking=True)))}
 
@@ -286,7 +291,7 @@ def _is_result(blocks: Sequence[Block], place: BlockPlace, message: int) -> bool
     return place.message == message and is_result(blocks[place.block])
 
 
-def _find_gone(messages: Sequence[Message], sights: Sights, first: int) -> frozenset[BlockPlace]:
+def _find_gone(messages: Sequence[Message], renderings: Renderings, first: int) -> frozenset[BlockPlace]:
     """The places of calls that leave with their results, all of which are evicted. A result answers the last call of
     its id: some servers give every call the same one.
     """
@@ -301,17 +306,19 @@ def _find_gone(messages: Sequence[Message], sights: Sights, first: int) -> froze
                 answered.setdefault(calls[str(call_id_of(block))], []).append(place)
 
     def is_evicted(place: BlockPlace) -> bool:
-        return place in sights and sights[place].fidelity is Fidelity.EVICTED
+        return place in renderings and renderings[place].fidelity is Fidelity.EVICTED
 
     pairs = ((call, *results) for call, results in answered.items())
     return frozenset(place for pair in pairs if all(map(is_evicted, pair)) for place in pair)
 
 
-class _Rendering:
+class _MessageRenderer:
     """Renders messages in their order: an object is told of in the first of its places."""
 
-    def __init__(self, sights: Sights, gone: frozenset[BlockPlace], omitted: Collection[BlockPlace] = ()) -> None:
-        self._sights = sights
+    def __init__(
+        self, renderings: Renderings, gone: frozenset[BlockPlace], omitted: Collection[BlockPlace] = ()
+    ) -> None:
+        self._render_objects = renderings
         self._omitted = omitted
         self._gone = gone
         self._told: set[str] = set()
@@ -321,46 +328,48 @@ class _Rendering:
         """What stands in the places of a message's blocks."""
         for index, block in enumerate(content_blocks(message.get("content"))):
             place = BlockPlace(number, index)
-            sight = self._sights.get(place)
+            rendering = self._render_objects.get(place)
             if block.get("type") in THINKING:
                 if thinking:
                     yield block
             elif (is_blank(block) and message.get("role") == "assistant") or place in self._omitted:
                 pass
-            elif sight is None or sight.fidelity is Fidelity.FULL:
+            elif rendering is None or rendering.fidelity is Fidelity.FULL:
                 yield block
-            elif _is_prompt(message, block, sight):
+            elif _is_prompt(message, block, rendering):
                 lines = map(str.strip, str(block.get("text")).splitlines())
-                self._prompts.setdefault(sight.id, set()).update(lines)
+                self._prompts.setdefault(rendering.id, set()).update(lines)
                 yield block
             else:
                 yield from self._degrade(
-                    block, BlockPlace(number, index), sight, by_assistant=message.get("role") == "assistant"
+                    block, BlockPlace(number, index), rendering, by_assistant=message.get("role") == "assistant"
                 )
 
-    def _degrade(self, block: Block, place: BlockPlace, sight: Sight, *, by_assistant: bool) -> Iterator[_Rendered]:
+    def _degrade(
+        self, block: Block, place: BlockPlace, rendering: ObjectRendering, *, by_assistant: bool
+    ) -> Iterator[_Rendered]:
         if is_call(block):  # the result, which follows, is where the object is told of
             if place not in self._gone:
-                yield {**block, "input": shorten(block.get("input"), sight)}
+                yield {**block, "input": shorten(block.get("input"), rendering)}
             return
-        first = sight.id not in self._told
-        self._told.add(sight.id)
+        first = rendering.id not in self._told
+        self._told.add(rendering.id)
         if is_result(block) and place not in self._gone:
-            yield {**without_marker(block), "content": sight.shown if first else sight.again}
-        elif first and by_assistant and sight.is_part and block.get("type") == "text":
-            yield _Line(sight.told)
-            words = self._of_assistant(sight)
+            yield {**without_marker(block), "content": rendering.shown if first else rendering.again}
+        elif first and by_assistant and rendering.is_part and block.get("type") == "text":
+            yield _Line(rendering.told)
+            words = self._of_assistant(rendering)
             if words:
                 yield {"type": "text", "text": words}
-        elif first and not by_assistant and sight.fidelity is not Fidelity.EVICTED:
-            yield {"type": "text", "text": sight.shown}
+        elif first and not by_assistant and rendering.fidelity is not Fidelity.EVICTED:
+            yield {"type": "text", "text": rendering.shown}
         elif first:
-            yield _Line(sight.shown if sight.is_part else sight.told)
+            yield _Line(rendering.shown if rendering.is_part else rendering.told)
 
-    def _of_assistant(self, sight: Sight) -> str:
+    def _of_assistant(self, rendering: ObjectRendering) -> str:
         """A rendition without what the user said in the object, which stands in full where it was said."""
-        prompts = self._prompts.get(sight.id, ())
-        lines = [line for line in _not_by_user(sight.text.splitlines()) if not _is_said_in(line, prompts)]
+        prompts = self._prompts.get(rendering.id, ())
+        lines = [line for line in _not_by_user(rendering.text.splitlines()) if not _is_quoted_in(line, prompts)]
         return "\n".join(lines).strip()
 
 
@@ -374,25 +383,25 @@ def _not_by_user(lines: Sequence[str]) -> Iterator[str]:
             yield line
 
 
-def _is_said_in(line: str, said: Collection[str]) -> bool:
+def _is_quoted_in(line: str, said: Collection[str]) -> bool:
     """Whether what an extract kept of a line (it marks what it cut) was said by somebody."""
     kept = [part.strip() for part in line.split(CUT) if part.strip()]
     return bool(kept) and all(any(part in each for each in said) for part in kept)
 
 
-def _is_prompt(message: Message, block: Block, sight: Sight) -> bool:
-    return sight.keeps_prompt and message.get("role") == "user" and not is_result(block)
+def _is_prompt(message: Message, block: Block, rendering: ObjectRendering) -> bool:
+    return rendering.keeps_prompt and message.get("role") == "user" and not is_result(block)
 
 
-def shorten(value: Any, sight: Sight, name: str = "") -> Any:
+def shorten(value: Any, rendering: ObjectRendering, name: str = "") -> Any:
     """A call's input, or its member of a ``name``, with its long strings cut, so that it still says what was asked."""
     match value:
-        case str() if len(value) > KEPT_INPUT and (sight.fidelity is not Fidelity.DETAILED or name in REPLACED):
-            return f"{value[: KEPT_INPUT // 2]} [{MARK}{sight.id}: {len(value) - KEPT_INPUT // 2} more characters]"
+        case str() if len(value) > KEPT_INPUT and (rendering.fidelity is not Fidelity.DETAILED or name in REPLACED):
+            return f"{value[: KEPT_INPUT // 2]} [{MARK}{rendering.id}: {len(value) - KEPT_INPUT // 2} more characters]"
         case dict():
-            return {key: shorten(each, sight, key) for key, each in value.items()}
+            return {key: shorten(each, rendering, key) for key, each in value.items()}
         case list():
-            return [shorten(each, sight, name) for each in value]
+            return [shorten(each, rendering, name) for each in value]
         case _:
             return value
 

@@ -27,9 +27,9 @@ from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.summaries.forms import extract
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import assembly, upstream_history
-from mnemosyne.domain.window.assembly import Joined, Message, Sight, Sights
+from mnemosyne.domain.window.assembly import Joined, Message, ObjectRendering, Renderings
 from mnemosyne.domain.window.object_sizes import line_of
-from mnemosyne.domain.window.planning import RULE, Situation, Stay, head_lasts_an_hour, weigh
+from mnemosyne.domain.window.planning import RULE, NoRewrite, Situation, head_lasts_an_hour, plan_epoch
 from mnemosyne.domain.window.situation import (
     PendingRequest,
     Sizes,
@@ -71,10 +71,10 @@ class Decision:
     client: Sequence[Message] = attrs.field(default=(), repr=False)
 
 
-def consider(asked: PendingRequest, session: Session, sizes: Sizes) -> Decision | Stay:
+def consider(asked: PendingRequest, session: Session, sizes: Sizes) -> Decision | NoRewrite:
     """The epoch that the request begins, or why it begins none."""
     situation = situate(asked, session, sizes)
-    return Stay(NOTHING_SENT) if situation is None else decide_epoch(asked, session, situation, sizes)
+    return NoRewrite(NOTHING_SENT) if situation is None else decide_epoch(asked, session, situation, sizes)
 
 
 def situate(asked: PendingRequest, session: Session, sizes: Sizes) -> Situation | None:
@@ -83,16 +83,16 @@ def situate(asked: PendingRequest, session: Session, sizes: Sizes) -> Situation 
     return None if wire is None else situation_of(asked, session, wire, sizes)
 
 
-def decide_epoch(asked: PendingRequest, session: Session, situation: Situation, sizes: Sizes) -> Decision | Stay:
+def decide_epoch(asked: PendingRequest, session: Session, situation: Situation, sizes: Sizes) -> Decision | NoRewrite:
     """The epoch that a request in this situation begins, or why it begins none."""
     if not may_begin(asked):
-        return Stay("the request goes on in the midst of a reply")
-    planned = weigh(situation, lambda: candidates_of(asked, session, sizes))
-    if isinstance(planned, Stay):
+        return NoRewrite("the request goes on in the midst of a reply")
+    planned = plan_epoch(situation, lambda: candidates_of(asked, session, sizes))
+    if isinstance(planned, NoRewrite):
         return planned
     client = parse_client(asked)
-    if not _are_told_apart(client):
-        return Stay(SHARED_ID)
+    if not _have_distinct_ids(client):
+        return NoRewrite(SHARED_ID)
     pressed = planned.payback is None and not situation.cold
     return Decision(
         fidelities=planned.fidelities,
@@ -232,8 +232,8 @@ def rewrite(
     estimator = shown.estimator(asked.model)
     long_gone = _find_long_gone(asked, shown_at, estimator, session.find_stated_window(asked.model))
     client = decision.client or parse_client(asked)
-    rendered, ends = render(asked, client, _sights(shown_at, texts, long_gone))
-    messages = _tell_again(rendered, ends, asked, session)
+    rendered, ends = render(asked, client, _render_objects(shown_at, texts, long_gone))
+    messages = _repeat_notices(rendered, ends, asked, session)
     was, becomes = (sizes.of(each, asked.dialect) for each in (asked.history.messages, messages))
     freed = estimator.tokens(was) - estimator.tokens(becomes)
     if not messages or (freed <= 0 and decision.situation is not None):
@@ -271,7 +271,7 @@ def rewrite(
     )
 
 
-def _tell_again(
+def _repeat_notices(
     messages: Sequence[bytes], ends: Sequence[int], asked: PendingRequest, session: Session
 ) -> Sequence[bytes]:
     """With what the branch was told as it began, where it was told it."""
@@ -315,18 +315,18 @@ def _find_long_gone(
     return frozenset(each.id for each in gone)
 
 
-def _sights(
+def _render_objects(
     shown_at: Sequence[tuple[MemoryObject, Fidelity]], texts: Mapping[str, str], long_gone: Collection[str]
-) -> Sights:
+) -> Renderings:
     return {
-        place: attrs.evolve(sight, long_gone=True) if each.id in long_gone else sight
+        place: attrs.evolve(rendering, long_gone=True) if each.id in long_gone else rendering
         for each, fidelity in shown_at
-        for sight in [_sight(each, fidelity, texts)]
+        for rendering in [_render_object(each, fidelity, texts)]
         for place in each.places
     }
 
 
-def _sight(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> Sight:
+def _render_object(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> ObjectRendering:
     line, lost, ask = line_of(each), "", ""
     if _is_own_text(each, fidelity):
         lost = REPLACED_TEXT
@@ -336,7 +336,7 @@ def _sight(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> 
     text = each.stub
     if fidelity < Fidelity.STUB and not _is_own_text(each, fidelity):
         text = texts[each.id]
-    return Sight(
+    return ObjectRendering(
         id=each.id,
         fidelity=fidelity,
         text=text,
@@ -352,16 +352,16 @@ def parse_client(asked: PendingRequest) -> list[Message]:
     return [asked.message(number) for number in range(len(asked.read.messages))]
 
 
-def render(asked: PendingRequest, client: Sequence[Message], sights: Sights) -> tuple[list[bytes], list[int]]:
+def render(asked: PendingRequest, client: Sequence[Message], renderings: Renderings) -> tuple[list[bytes], list[int]]:
     """The ``client``'s messages with these sights in them, and how many messages stand for the first ones of these.
 
     What nothing changes keeps the client's bytes. Nothing where calls cannot be told apart.
     """
-    if not _are_told_apart(client):
+    if not _have_distinct_ids(client):
         return [], []
     made = assembly.join(
         client,
-        sights,
+        renderings,
         thinking_from=len(client),
         joins=asked.dialect.joins,
         omitted=find_repeated(client),
@@ -391,7 +391,7 @@ def find_repeated(messages: Sequence[Message]) -> frozenset[BlockPlace]:
     return frozenset(repeated)
 
 
-def _are_told_apart(messages: Sequence[Message]) -> bool:
+def _have_distinct_ids(messages: Sequence[Message]) -> bool:
     """Whether each result answers one call alone: an id is used again only once it was answered. Some servers behind
     Chat Completions give all calls the same one, or none.
     """

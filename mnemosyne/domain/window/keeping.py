@@ -141,7 +141,7 @@ class Ages:
     def of(self, each: Candidate) -> Age:
         """The age of an object by its kind and by what was done to its file."""
         traits = KINDS[each.kind]
-        if traits.is_said:
+        if traits.is_conversation:
             return self.said
         if "write" in each.tags:
             return self.write
@@ -218,4 +218,4 @@ class WindowAges:
 def _may_be_quoted(each: Candidate) -> bool:
     """Whether an edit may take its old text from it, or a plan is followed: what was answered or said is no such."""
     traits = KINDS[each.kind]
-    return not traits.is_said and (traits.is_file or traits.is_settled or bool(WRITTEN & set(each.tags)))
+    return not traits.is_conversation and (traits.is_file or traits.is_settled or bool(WRITTEN & set(each.tags)))

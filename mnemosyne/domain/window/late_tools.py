@@ -1,15 +1,15 @@
 """Whether the memory tools come into a conversation that was observed so far, because they would have cost too much.
 
 They stand in front of all that the provider's cache holds of it. So they come where that holds nothing, as is the case
-after a break, or without cache markers; or with an epoch that pays for them (``planning.weigh``). The thinking of
+after a break, or without cache markers; or with an epoch that pays for them (``planning.plan_epoch``). The thinking of
 before is left out then: it was signed against a prompt without them.
 """
 
 import attrs
 
 from mnemosyne.domain.session.decide import SetMode, decide
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import BranchKind
-from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Session, evolve_all
 from mnemosyne.domain.window import rounds, upstream_history

@@ -11,7 +11,7 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_its_own_detail, keeps_prompt
 from mnemosyne.domain.text.stubs import with_amount
-from mnemosyne.domain.window.assembly import Message, Sight, assemble
+from mnemosyne.domain.window.assembly import Message, ObjectRendering, assemble
 from mnemosyne.domain.wire.normal_form import THINKING
 
 AROUND: Message = {"role": "user", "content": [{"type": "text", "text": "."}]}
@@ -26,17 +26,17 @@ def alone(places: Iterable[BlockPlace], message: Callable[[int], Message]) -> li
     return [{"role": message(number)["role"], "content": own} for number, own in sorted(blocks.items())]
 
 
-def between(own: Sequence[Message], sight: Sight | None) -> list[Message]:
+def between(own: Sequence[Message], rendering: ObjectRendering | None) -> list[Message]:
     """An object's messages at a fidelity, None for in full, and what stands around them."""
     whole = [AROUND, *own, AROUND]
-    if sight is None:
+    if rendering is None:
         return whole
-    sights = {
-        BlockPlace(number, block): sight
+    renderings = {
+        BlockPlace(number, block): rendering
         for number, message in enumerate(own, 1)
         for block in range(len(message["content"]))
     }
-    return assemble(whole, sights, thinking_from=len(whole))
+    return assemble(whole, renderings, thinking_from=len(whole))
 
 
 @attrs.frozen
@@ -75,8 +75,8 @@ def size_of(
     ``before`` is what it was with fewer renditions: what that tells is not measured again.
     """
 
-    def sight(fidelity: Fidelity, text: str = "") -> Sight:
-        return Sight(
+    def rendering(fidelity: Fidelity, text: str = "") -> ObjectRendering:
+        return ObjectRendering(
             id=each.id,
             fidelity=fidelity,
             text=text,
@@ -88,9 +88,9 @@ def size_of(
         if before is not None and before.at[fidelity] is not None:
             return before.at[fidelity]
         if fidelity is Fidelity.DETAILED and is_its_own_detail(each.tags):
-            return _measure(between(own, sight(fidelity, each.stub)))
+            return _measure(between(own, rendering(fidelity, each.stub)))
         text = text_size(fidelity)
-        return None if text is None else _measure(between(own, sight(fidelity))) + text
+        return None if text is None else _measure(between(own, rendering(fidelity))) + text
 
     detailed, compact = measure_rendered(Fidelity.DETAILED), measure_rendered(Fidelity.COMPACT)
     if before is not None:
@@ -105,8 +105,8 @@ def size_of(
             _measure(between(own, None)) - thinking,
             detailed,
             compact,
-            _measure(between(own, sight(Fidelity.STUB, each.stub))),
-            _measure(between(own, sight(Fidelity.EVICTED))),
+            _measure(between(own, rendering(Fidelity.STUB, each.stub))),
+            _measure(between(own, rendering(Fidelity.EVICTED))),
         ),
         thinking,
     )

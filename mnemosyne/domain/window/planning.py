@@ -90,7 +90,7 @@ class Plan:
 
 
 @attrs.frozen
-class Stay:
+class NoRewrite:
     """No epoch before this request, and why not."""
 
     reason: str
@@ -179,12 +179,12 @@ HOUR = Fraction(2)
 
 
 def planner(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Plan | None:
-    """The epoch before a request, if it pays (``weigh``)."""
-    found = weigh(situation, candidates, rule)
+    """The epoch before a request, if it pays (``plan_epoch``)."""
+    found = plan_epoch(situation, candidates, rule)
     return found if isinstance(found, Plan) else None
 
 
-def weigh(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Plan | Stay:
+def plan_epoch(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Plan | NoRewrite:
     """The epoch before a request if it pays, else why it does not. Whatever the situation, a plan takes only legal
     steps down the ladder, to renditions that exist and are smaller, and never touches what is kept.
     """
@@ -196,7 +196,7 @@ def weigh(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Pl
         return slow_down(candidates(), situation.turn, rule.waiting.changes)
 
     if situation.idle is None:
-        return Stay("nothing was sent yet")
+        return NoRewrite("nothing was sent yet")
     if situation.prompt > rule.overflow * (situation.window if situation.cold else situation.limit):
         return _overflow(situation, there(), rule)
     if situation.cold:
@@ -204,29 +204,29 @@ def weigh(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Pl
     return _warm(situation, there(), rule)
 
 
-def _overflow(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | Stay:
+def _overflow(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:
     """The epoch without which the next prompt might be refused, or compacted by the client."""
     fidelities = _want_to_fit(situation, objects, rule)
     freed = _sum_freed(objects, fidelities)
     saves_the_turn = situation.prompt - freed <= situation.limit < situation.prompt
     if not (situation.cold or saves_the_turn or freed >= _gain(situation, rule)):
         # The next turn would be as near to the end, and pay for the next rewrite.
-        return Stay(f"the window overflows, but a rewrite would free only {freed} tokens")
+        return NoRewrite(f"the window overflows, but a rewrite would free only {freed} tokens")
     price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
     return _plan(fidelities, "the window overflows", price)
 
 
-def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | Stay:
+def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:
     """The epoch that breaks what the provider still holds, if that pays and can be paid."""
     full = situation.prompt > rule.full * situation.window
     fidelities = (_want_in_a_hurry if full else want)(situation, objects, rule)
     freed = _sum_freed(objects, fidelities)
     if freed < _gain(situation, rule):
-        return Stay(f"a rewrite would free {freed} tokens, and pays from {_gain(situation, rule)} on")
+        return NoRewrite(f"a rewrite would free {freed} tokens, and pays from {_gain(situation, rule)} on")
     price = price_of_rewrite(situation, objects, fidelities)
     saved = freed * situation.read
     if not saved:
-        return Stay("what is read again costs nothing, so a rewrite saves nothing before the window is full")
+        return NoRewrite("what is read again costs nothing, so a rewrite saves nothing before the window is full")
     payback = max(1, ceil(price / saved))
     refused = _find_refusal(situation, objects, fidelities, rule)
     if refused is not None:
@@ -236,7 +236,9 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
         return _plan(fidelities, "the window is nearly full", price, payback)
     wasted = regret(situation, objects, fidelities, rule)
     if wasted < rule.regret * price:
-        return Stay(f"keeping what may leave has cost {round(wasted)} tokens of input, a rewrite costs {ceil(price)}")
+        return NoRewrite(
+            f"keeping what may leave has cost {round(wasted)} tokens of input, a rewrite costs {ceil(price)}"
+        )
     return _plan(fidelities, "keeping it has cost more than the rewrite does", price, payback)
 
 
@@ -247,18 +249,20 @@ def _is_behind(situation: Situation, rule: Rule) -> bool:
 
 def _find_refusal(
     situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity], rule: Rule
-) -> Stay | None:
+) -> NoRewrite | None:
     """Why a warm rewrite cannot be paid, in one of the units; None if it can."""
     freed = _sum_freed(objects, fidelities)
     for each in situation.in_each_unit():
         price = price_of_rewrite(each, objects, fidelities)
         if _is_behind(each, rule):
             if price > rule.soon * freed * each.read:
-                return Stay(
+                return NoRewrite(
                     f"the session is dearer than unmanaged, and a rewrite would not pay within {rule.soon} requests"
                 )
         elif price > rule.margin * each.shadow - each.billed:
-            return Stay(f"a rewrite costs {ceil(price)} tokens of input: the session could end dearer than unmanaged")
+            return NoRewrite(
+                f"a rewrite costs {ceil(price)} tokens of input: the session could end dearer than unmanaged"
+            )
     return None
 
 
@@ -302,7 +306,7 @@ def _want_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule)
     if left <= limit:
         return found
     free = [each for each in objects if not _stays(situation, each, rule)]
-    for each in sorted(free, key=lambda each: (KINDS[each.kind].is_said, each.last_use, each.born)):
+    for each in sorted(free, key=lambda each: (KINDS[each.kind].is_conversation, each.last_use, each.born)):
         if left <= room:
             break
         before = found.get(each.key, each.fidelity)
@@ -343,9 +347,9 @@ def _thinking(situation: Situation, objects: Sequence[Candidate]) -> int:
 
 def _plan(
     fidelities: Mapping[str, Fidelity], reason: str, price: Fraction = Fraction(0), payback: int | None = None
-) -> Plan | Stay:
+) -> Plan | NoRewrite:
     if not fidelities:
-        return Stay("nothing is old enough")
+        return NoRewrite("nothing is old enough")
     return Plan(fidelities=fidelities, reason=reason, price=price, payback=payback)
 
 
@@ -390,7 +394,7 @@ def _goal(situation: Situation, each: Candidate, rule: Rule, keeping: WindowAges
     """The fidelity at which an object belongs by its age. What the user said stays."""
     unused = situation.turn - each.last_use
     if unused > keeping.turns(each):
-        if KINDS[each.kind].is_said:
+        if KINDS[each.kind].is_conversation:
             return Fidelity.DETAILED if each.at(Fidelity.COMPACT) is None else Fidelity.COMPACT
         return Fidelity.EVICTED
     if EDITED in each.tags and situation.turn - each.born > rule.waiting.replaced:

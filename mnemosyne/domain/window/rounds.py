@@ -14,8 +14,8 @@ from mnemosyne.domain.cost.tariffs import Caching, Tariff
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.segmentation.ingest import head_of
 from mnemosyne.domain.session.decide import SetMode
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
-from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.ledger import count_observed, why_to_stop
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session

@@ -13,7 +13,7 @@ import attrs
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.wire import json_spans, message_bytes
-from mnemosyne.domain.wire.billing import leave_out_billing
+from mnemosyne.domain.wire.billing import drop_billing_line
 from mnemosyne.domain.wire.blocks import MARKER, call_id_of, is_result
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.fragments import name_of_tool
@@ -175,7 +175,7 @@ def body(
         if member.key in HEAD and hour:
             value = changes[member.key] = message_bytes.replace_marker(value, AN_HOUR)
         if member.key == "system" and by_prefix:
-            changes[member.key] = leave_out_billing(value)
+            changes[member.key] = drop_billing_line(value)
         if member.key == "tools" and tools and json_spans.elements(value, 0):
             sent = value if tool_budget is None else tool_paging.page_tools(value, tool_budget)
             own = tools if sent == value else (*tools, memory_tools.TOOL_JSON)

@@ -20,7 +20,7 @@ def begins_with_billing(read: Transcript) -> bool:
     return any(BILLING.encode() in read.raw[start : start + FRONT] for start in starts)
 
 
-def leave_out_billing(system: bytes) -> bytes:
+def drop_billing_line(system: bytes) -> bytes:
     """Return the JSON of a system prompt without the billing line, so that the beginning of the prompt stays the same.
     Anthropic's API removes the line itself; other providers do not. A prompt that holds nothing else is returned
     unchanged.

@@ -12,9 +12,9 @@ from quart_trio import QuartTrio
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.errors import BadOption
 from mnemosyne.http.inspector.access import may_decide
-from mnemosyne.http.inspector.holdings import Holdings
 from mnemosyne.http.inspector.openapi import describe_api
-from mnemosyne.services.knowledge import KnowledgeDesk, WriteMoment, parse_member
+from mnemosyne.http.inspector.page_context import PageContext
+from mnemosyne.services.knowledge import KnowledgeService, WriteStamp, parse_member
 from mnemosyne.services.memory_api import ApiCall
 from mnemosyne.services.memory_operations import OPERATIONS, PLACE, KnowledgeOperation, check_arguments
 
@@ -30,12 +30,12 @@ def is_of_api(path: str) -> bool:
     return path.startswith(f"{ROOT}/")
 
 
-def add_api(app: QuartTrio, holdings: Holdings) -> None:
+def add_api(app: QuartTrio, page_context: PageContext) -> None:
     """Have the pages' application answer the API, too."""
     for operation in OPERATIONS:
-        _add(app, operation.method, operation.path, operation.name, _answer(holdings, operation))
-    _add(app, "GET", "/export", "exportMemories", partial(_export, holdings))
-    _add(app, "POST", "/import", "importMemories", partial(_import, holdings))
+        _add(app, operation.method, operation.path, operation.name, _answer(page_context, operation))
+    _add(app, "GET", "/export", "exportMemories", partial(_export, page_context))
+    _add(app, "POST", "/import", "importMemories", partial(_import, page_context))
     _add(app, "GET", "/openapi.json", "openapi", _describe)
 
 
@@ -44,14 +44,14 @@ def _add(app: QuartTrio, method: str, path: str, name: str, answer: Callable[...
     app.add_url_rule(rule, name, answer, methods=[method])
 
 
-def _answer(holdings: Holdings, operation: KnowledgeOperation) -> Callable[..., Awaitable[Any]]:
+def _answer(page_context: PageContext, operation: KnowledgeOperation) -> Callable[..., Awaitable[Any]]:
     async def answer(**of_path: str) -> Any:
-        if operation.writes and not _brings_token():
+        if operation.writes and not _has_token():
             return jsonify({"error": NEEDS_TOKEN}), 403
         given = {**await _read_arguments(operation), **of_path}
         check_arguments(operation, given)
-        desk = await _open_desk(holdings, given)
-        told = await operation.answer(ApiCall(desk, holdings.archive, given, _moment(holdings)))
+        knowledge = await _open_knowledge(page_context, given)
+        told = await operation.answer(ApiCall(knowledge, page_context.archive, given, _stamp(page_context)))
         return jsonify(told), 201 if told.get("what") == "added" else 200
 
     return answer
@@ -98,30 +98,30 @@ def _without_nul(given: Mapping[str, Any]) -> dict[str, Any]:
     return dict(given)
 
 
-async def _open_desk(holdings: Holdings, given: Mapping[str, Any]) -> KnowledgeDesk:
+async def _open_knowledge(page_context: PageContext, given: Mapping[str, Any]) -> KnowledgeService:
     folder = given.get("project")
     if folder is not None and not Path(folder).is_absolute():
         raise BadOption(f"project: {folder!r} is no absolute path of a folder.")
     source = parse_member(EntrySource, given.get("source", EntrySource.USER.value), "source")
-    return await holdings.desk(None if folder is None else Path(folder), source)
+    return await page_context.knowledge(None if folder is None else Path(folder), source)
 
 
-async def _export(holdings: Holdings) -> Response:
-    desk = await _open_desk(holdings, _read_place())
-    lines = [json.dumps(each, ensure_ascii=False) + "\n" async for each in desk.export()]
+async def _export(page_context: PageContext) -> Response:
+    knowledge = await _open_knowledge(page_context, _read_place())
+    lines = [json.dumps(each, ensure_ascii=False) + "\n" async for each in knowledge.export()]
     return Response("".join(lines), content_type=LINES)
 
 
-async def _import(holdings: Holdings) -> Any:
-    if not _brings_token():
+async def _import(page_context: PageContext) -> Any:
+    if not _has_token():
         return jsonify({"error": NEEDS_TOKEN}), 403
-    desk = await _open_desk(holdings, _read_place())
+    knowledge = await _open_knowledge(page_context, _read_place())
     lines = [
         _parse_object(line, f"Line {number}")
         for number, line in enumerate((await _read_body()).split(b"\n"), start=1)
         if line.strip()
     ]
-    return jsonify(await desk.import_lines(lines, _moment(holdings)))
+    return jsonify(await knowledge.import_lines(lines, _stamp(page_context)))
 
 
 def _read_place() -> Mapping[str, str]:
@@ -135,10 +135,10 @@ async def _describe() -> Response:
     return jsonify(describe_api(ROOT))
 
 
-def _moment(holdings: Holdings) -> WriteMoment:
-    return WriteMoment(holdings.now(), holdings.new_id())
+def _stamp(page_context: PageContext) -> WriteStamp:
+    return WriteStamp(page_context.now(), page_context.new_id())
 
 
-def _brings_token() -> bool:
+def _has_token() -> bool:
     """Whether the token came: a cookie comes by itself, and without a word it shows nothing."""
     return may_decide(g.visitor, None)

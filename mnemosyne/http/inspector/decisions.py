@@ -5,7 +5,7 @@ and is on record before the page shows it.
 from collections.abc import Mapping
 from typing import Any
 
-from mnemosyne.http.inspector.holdings import Decide, Holdings
+from mnemosyne.http.inspector.page_context import Decide, PageContext
 from mnemosyne.services import pins, read_models
 
 REASON = "on the page"
@@ -15,16 +15,16 @@ LONGEST_REASON = 200
 def _deciding(say: Any, *, in_branch: bool) -> Decide:
     """What a form does that has something said of an object; ``in_branch`` says that it names a branch."""
 
-    async def decide(holdings: Holdings, form: Mapping[str, str], session: str, object_id: str) -> str:
-        stream = str(await read_models.find(holdings.models, session))
+    async def decide(page_context: PageContext, form: Mapping[str, str], session: str, object_id: str) -> str:
+        stream = str(await read_models.find(page_context.models, session))
         where = {"branch": form.get("branch", "main")} if in_branch else {}
         await say(
-            holdings.archive,
+            page_context.archive,
             object_id,
             session=stream,
             reason=form.get("reason", "").strip()[:LONGEST_REASON] or REASON,
-            at=holdings.now(),
-            correlation_id=holdings.new_id(),
+            at=page_context.now(),
+            correlation_id=page_context.new_id(),
             **where,
         )
         return f"/-/session/{stream}/object/{object_id}"

@@ -11,9 +11,9 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session import events as turns
 from mnemosyne.domain.session import round_events as rounds
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.ground_events import HelperAsked
+from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.figures import plural
-from mnemosyne.http.inspector.telling import because, level_text, tell_miss, tokens_text
+from mnemosyne.http.inspector.formatting import because, describe_miss, level_text, tokens_text
 
 SHOWN = 40
 """So many are listed."""
@@ -37,7 +37,7 @@ def list_happenings(recorded: Sequence[Recorded[Event]]) -> Sequence[Happening]:
     found = []
     for each in reversed(recorded):
         event = each.envelope.event
-        told = tell_object(event, sized=False) if isinstance(event, ObjectEvent) else tell_event(event)
+        told = describe_object(event, sized=False) if isinstance(event, ObjectEvent) else describe_event(event)
         if told is not None:
             found.append(
                 Happening(
@@ -53,7 +53,7 @@ def list_happenings(recorded: Sequence[Recorded[Event]]) -> Sequence[Happening]:
     return found[:SHOWN]
 
 
-def tell_event(event: Event) -> tuple[str, str] | None:
+def describe_event(event: Event) -> tuple[str, str] | None:
     """What happened, and why; None of what says nothing to people."""
     match event:
         case turns.TurnBegan():
@@ -92,7 +92,7 @@ def tell_event(event: Event) -> tuple[str, str] | None:
             return None
 
 
-def tell_object(event: ObjectEvent, *, sized: bool) -> tuple[str, str]:
+def describe_object(event: ObjectEvent, *, sized: bool) -> tuple[str, str]:
     """What happened to an object, and why. ``sized`` with what it takes, where that is what people are told elsewhere
     (``counted_sizes.size_event``): an event alone holds an estimate.
     """
@@ -110,7 +110,7 @@ def tell_object(event: ObjectEvent, *, sized: bool) -> tuple[str, str]:
         case happened.ObjectRestored():
             return f"brought back from {level_text(event.before)} to {level_text(event.after)}", because(event.cause)
         case happened.ObjectFaulted():
-            return f"missed: {tell_miss(event.kind.value)}, {tokens_text(event.tokens)} tokens", event.reason
+            return f"missed: {describe_miss(event.kind.value)}, {tokens_text(event.tokens)} tokens", event.reason
         case happened.ObjectPinned():
             until = "" if event.until_turn is None else f" through turn {event.until_turn}"
             return f"pinned{until}", event.reason

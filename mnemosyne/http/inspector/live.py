@@ -8,7 +8,7 @@ import trio
 from quart import Response, request
 
 from mnemosyne.errors import LogUnavailable
-from mnemosyne.http.inspector.holdings import Holdings
+from mnemosyne.http.inspector.page_context import PageContext
 from mnemosyne.services import read_models
 
 QUIET_SECONDS = 15.0
@@ -18,28 +18,28 @@ PAUSE_SECONDS = 0.2
 """What happens within so short a time is told together."""
 
 
-async def follow(holdings: Holdings) -> Response:
+async def follow(page_context: PageContext) -> Response:
     """A stream of ``changed`` events, each with the sessions in which something happened; of ``?session=`` alone, or of
     all.
     """
     named = request.args.get("session")
-    only = None if named is None else await read_models.find(holdings.models, named)
-    response = Response(tell_changes(holdings, only), content_type="text/event-stream")
+    only = None if named is None else await read_models.find(page_context.models, named)
+    response = Response(stream_changes(page_context, only), content_type="text/event-stream")
     response.timeout = None
     return response
 
 
-async def tell_changes(holdings: Holdings, only: UUID | None) -> AsyncGenerator[bytes, None]:
+async def stream_changes(page_context: PageContext, only: UUID | None) -> AsyncGenerator[bytes, None]:
     """The stream: what happened in any session, or in that one, and now and then that nothing did. It ends when the
     database goes away: whoever follows asks again, and is told why.
     """
-    position = holdings.position
+    position = page_context.position
     yield b"retry: 1000\n\n"
     while True:
         found: frozenset[UUID] = frozenset()
         with trio.move_on_after(QUIET_SECONDS):
             try:
-                position, found = await holdings.beyond(position)
+                position, found = await page_context.beyond(position)
             except LogUnavailable:
                 return
         if not found:

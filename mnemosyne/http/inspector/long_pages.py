@@ -11,7 +11,7 @@ from quart import Response, g, jsonify, render_template, request, stream_with_co
 
 from mnemosyne.bounded import Lru
 from mnemosyne.errors import MnemosyneError
-from mnemosyne.http.inspector.holdings import Holdings, LongView
+from mnemosyne.http.inspector.page_context import LongView, PageContext
 from mnemosyne.services.unstructuring import as_json
 
 REST = "<!--rest-->"
@@ -31,13 +31,13 @@ class LongPages:
     def show(self, view: LongView) -> Callable[..., Awaitable[Response]]:
         """What answers with such a page."""
 
-        async def answer(holdings: Holdings, **about: Any) -> Response:
-            page = await view(holdings, **about)
+        async def answer(page_context: PageContext, **about: Any) -> Response:
+            page = await view(page_context, **about)
             if request.path.endswith(".json"):
                 return jsonify(as_json({**page.told, **await page.read()}))
             told = {**page.told, "visitor": g.visitor, "here": request.path}
             head, foot = (await render_template(page.template, **told)).split(REST)
-            version = await holdings.version_of(page.stream)
+            version = await page_context.version_of(page.stream)
             key = (request.full_path, page.rest, g.visitor.role.value, g.visitor.word)
             held, rest = self._kept.get(key) or (0, "")
             if held == version:

@@ -8,15 +8,15 @@ from quart import Response
 
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.errors import NotFound
-from mnemosyne.http.inspector.happenings import tell_object
-from mnemosyne.http.inspector.holdings import Holdings, LongPage, LongView
+from mnemosyne.http.inspector.happenings import describe_object
+from mnemosyne.http.inspector.page_context import LongPage, LongView, PageContext
 from mnemosyne.services import object_view, read_models
 
 
-async def show_object(holdings: Holdings, session: str, object_id: str) -> LongPage:
+async def show_object(page_context: PageContext, session: str, object_id: str) -> LongPage:
     """One object of a session."""
-    stream = await read_models.find(holdings.models, session)
-    made = await object_view.read_birth(holdings.archive, holdings.models, stream, object_id)
+    stream = await read_models.find(page_context.models, session)
+    made = await object_view.read_birth(page_context.archive, page_context.models, stream, object_id)
     return LongPage(
         stream=stream,
         template="object.html",
@@ -27,20 +27,23 @@ async def show_object(holdings: Holdings, session: str, object_id: str) -> LongP
             "title": made.source_key or made.stub or made.object,
         },
         rest="object_body.html",
-        read=partial(_read_life, holdings, str(stream), made.object),
+        read=partial(_read_life, page_context, str(stream), made.object),
     )
 
 
-async def _read_life(holdings: Holdings, session: str, object_id: str) -> Mapping[str, Any]:
-    view = await object_view.read_object_view(holdings.archive, session, object_id)
-    return {"view": view, "biography": [(change, *tell_object(change.event, sized=True)) for change in view.history]}
+async def _read_life(page_context: PageContext, session: str, object_id: str) -> Mapping[str, Any]:
+    view = await object_view.read_object_view(page_context.archive, session, object_id)
+    return {
+        "view": view,
+        "biography": [(change, *describe_object(change.event, sized=True)) for change in view.history],
+    }
 
 
-async def download_text(holdings: Holdings, session: str, object_id: str, level: str) -> Response:
+async def download_text(page_context: PageContext, session: str, object_id: str, level: str) -> Response:
     """All that an object holds at a fidelity, as plain text."""
-    stream = await read_models.find(holdings.models, session)
+    stream = await read_models.find(page_context.models, session)
     fidelity = next((each for each in Fidelity if each.label == level), Fidelity.EVICTED)
-    text = await object_view.read_text(holdings.archive, str(stream), object_id, fidelity)
+    text = await object_view.read_text(page_context.archive, str(stream), object_id, fidelity)
     if text is None:
         raise NotFound(f"There is no text of {object_id} at {level}.")
     response = Response(text, content_type="text/plain; charset=utf-8")

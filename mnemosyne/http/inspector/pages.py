@@ -37,9 +37,9 @@ from mnemosyne.http.inspector import (
 )
 from mnemosyne.http.inspector.access import COOKIE, VALID_SECONDS, Access, Visitor, may_decide
 from mnemosyne.http.inspector.api import NEEDS_TOKEN, add_api, is_of_api
-from mnemosyne.http.inspector.holdings import Holdings, View
+from mnemosyne.http.inspector.formatting import FILTERS
 from mnemosyne.http.inspector.long_pages import LongPages
-from mnemosyne.http.inspector.telling import FILTERS
+from mnemosyne.http.inspector.page_context import PageContext, View
 from mnemosyne.page_links import PARAMETER
 from mnemosyne.services.unstructuring import as_json
 
@@ -72,7 +72,7 @@ _STATUS: tuple[tuple[type[MnemosyneError], int], ...] = (
 )
 
 
-def create_pages(holdings: Holdings, access: Access) -> QuartTrio:
+def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
     """The application that shows a log."""
     app = QuartTrio(__name__, static_folder="static", static_url_path="/-/static", template_folder="templates")
     app.jinja_env.filters.update(FILTERS)
@@ -85,7 +85,7 @@ def create_pages(holdings: Holdings, access: Access) -> QuartTrio:
         await request.get_data()  # an answer before the end of the body can leave the connection behind it stuck
         refused = await _admit(access)
         if refused is None and not request.path.startswith(STATIC):
-            await holdings.wait_until_tried()
+            await page_context.wait_until_tried()
         return refused
 
     @app.after_request
@@ -106,7 +106,7 @@ def create_pages(holdings: Holdings, access: Access) -> QuartTrio:
 
     def show(rule: str, view: View) -> None:
         async def answer(**about: Any) -> Response | str:
-            template, told = await view(holdings, **about)
+            template, told = await view(page_context, **about)
             if _wants_json():
                 return jsonify(as_json(told))
             return await render_template(template, visitor=g.visitor, here=request.path, **told)
@@ -124,14 +124,14 @@ def create_pages(holdings: Holdings, access: Access) -> QuartTrio:
         **what_if_pages.LONG_VIEWS,
     }.items():
         for each in (rule, f"{rule}.json"):
-            app.add_url_rule(each, each, _with(holdings, long_pages.show(long_view)))
+            app.add_url_rule(each, each, _with(page_context, long_pages.show(long_view)))
     downloads: dict[str, Callable[..., Awaitable[Any]]] = {**session_pages.DOWNLOADS, **object_pages.DOWNLOADS}
     for rule, give in downloads.items():
-        app.add_url_rule(rule, rule, _with(holdings, give))
+        app.add_url_rule(rule, rule, _with(page_context, give))
     for rule, decide in {**decisions.DECISIONS, **known_pages.DECISIONS}.items():
-        app.add_url_rule(rule, rule, _with(holdings, _deciding(decide)), methods=["POST"])
-    add_api(app, holdings)
-    app.add_url_rule("/-/events", "events", _with(holdings, live.follow))
+        app.add_url_rule(rule, rule, _with(page_context, _deciding(decide)), methods=["POST"])
+    add_api(app, page_context)
+    app.add_url_rule("/-/events", "events", _with(page_context, live.follow))
     return app
 
 
@@ -169,9 +169,9 @@ _GZIP = 31
 """What zlib calls the format."""
 
 
-def _with(holdings: Holdings, answer: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+def _with(page_context: PageContext, answer: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     async def answering(**about: Any) -> Any:
-        return await answer(holdings, **about)
+        return await answer(page_context, **about)
 
     return answering
 
@@ -179,11 +179,11 @@ def _with(holdings: Holdings, answer: Callable[..., Awaitable[Any]]) -> Callable
 def _deciding(decide: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[Any]]:
     """A decision, if whoever asks may take it; then the page that shows it."""
 
-    async def deciding(holdings: Holdings, **about: Any) -> Any:
+    async def deciding(page_context: PageContext, **about: Any) -> Any:
         form = await request.form
         if not may_decide(g.visitor, form.get("word")):
             return await _refuse(403, "This page may only be looked at, or it is too old: load it again.")
-        shown = await decide(holdings, form, **about)
+        shown = await decide(page_context, form, **about)
         return jsonify({"ok": True}) if _wants_json() else redirect(shown, 303)
 
     return deciding

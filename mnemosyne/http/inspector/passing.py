@@ -12,7 +12,7 @@ from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.http.errors import error_body
-from mnemosyne.http.gateway import Receive, Scope, Send, cancel_when_the_client_leaves, send_error, target_of
+from mnemosyne.http.gateway import Receive, Scope, Send, cancel_on_disconnect, send_error, target_of
 from mnemosyne.http.headers import for_client, for_upstream
 from mnemosyne.http.inspector.status import bears
 from mnemosyne.http.unfinished import STALLED_SECONDS
@@ -58,7 +58,7 @@ class PagePasser:
         async with trio.open_nursery() as nursery:
             self.open.add(nursery.cancel_scope)
             try:
-                nursery.start_soon(cancel_when_the_client_leaves, receive, nursery.cancel_scope)
+                nursery.start_soon(cancel_on_disconnect, receive, nursery.cancel_scope)
                 await self._pass(request, send)
                 nursery.cancel_scope.cancel()
             finally:

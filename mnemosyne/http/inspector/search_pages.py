@@ -6,25 +6,25 @@ from typing import Any
 from quart import request
 
 from mnemosyne.domain.recall.object_search import Filter
-from mnemosyne.http.inspector.holdings import Holdings, View
+from mnemosyne.http.inspector.page_context import PageContext, View
 from mnemosyne.services import read_models, search
 
 RESULTS = 20
 
 
-async def show_search(holdings: Holdings) -> tuple[str, Mapping[str, Any]]:
+async def show_search(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
     """What is remembered about ``?q=``: in all sessions, in ``?session=``, or in those of ``?project=``."""
     question, session, project = (request.args.get(name, "").strip() for name in ("q", "session", "project"))
     shown: dict[str, Any] = {"question": question, "session": session, "project": project, "found": None}
     if not question:
         return "search.html", shown
-    index = await holdings.index()
+    index = await page_context.index()
     if session:
-        stream = await read_models.find(holdings.models, session)
-        found = await search.search(holdings.archive, index, stream, question, Filter(), RESULTS)
+        stream = await read_models.find(page_context.models, session)
+        found = await search.search(page_context.archive, index, stream, question, Filter(), RESULTS)
     else:
         found = await search.search_sessions(
-            holdings.archive, index, question, Filter(), RESULTS, folder=project or None
+            page_context.archive, index, question, Filter(), RESULTS, folder=project or None
         )
     return "search.html", {**shown, "found": found}
 

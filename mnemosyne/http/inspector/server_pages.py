@@ -5,19 +5,21 @@ from typing import Any
 
 from quart import request
 
-from mnemosyne.http.inspector.holdings import Holdings, View
+from mnemosyne.http.inspector.page_context import PageContext, View
 from mnemosyne.http.inspector.session_pages import SHOWN_SESSIONS
 from mnemosyne.services import overviews
 from mnemosyne.services.savings import list_caveats, read_savings
 
 
-async def show_savings(holdings: Holdings) -> tuple[str, Mapping[str, Any]]:
+async def show_savings(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
     """What each session used and would have used without us, the last active first; ``?all`` shows more than the
     first.
     """
-    found = await read_savings(holdings.models)
+    found = await read_savings(page_context.models)
     limit = None if "all" in request.args else SHOWN_SESSIONS
-    listed = await overviews.list_overviews(holdings.archive, holdings.models, openings=holdings.openings, limit=limit)
+    listed = await overviews.list_overviews(
+        page_context.archive, page_context.models, openings=page_context.openings, limit=limit
+    )
     return "savings.html", {
         "found": found,
         "total": found.total,
@@ -26,9 +28,9 @@ async def show_savings(holdings: Holdings) -> tuple[str, Mapping[str, Any]]:
     }
 
 
-async def show_server(holdings: Holdings) -> tuple[str, Mapping[str, Any]]:
+async def show_server(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
     """Database, index, disk, versions and settings."""
-    return "server.html", {"health": await holdings.health(), "settings": holdings.shown}
+    return "server.html", {"health": await page_context.health(), "settings": page_context.shown}
 
 
 VIEWS: Mapping[str, View] = {"/-/savings": show_savings, "/-/server": show_server}

@@ -11,7 +11,7 @@ from quart import Response, jsonify, request
 from mnemosyne.domain.history.context_view import compare
 from mnemosyne.domain.history.time_travel import TurnPlace, place_of
 from mnemosyne.errors import LogFailed
-from mnemosyne.http.inspector.holdings import Holdings, LongPage, LongView, View
+from mnemosyne.http.inspector.page_context import LongPage, LongView, PageContext, View
 from mnemosyne.http.inspector.session_report import read_happenings, read_shown
 from mnemosyne.services import contexts, manifests, overviews, read_models, session_view, turn_view, windows
 from mnemosyne.services.observing import observe, plan_as_json
@@ -24,95 +24,99 @@ MAIN = "main"
 """The branch that is meant where an address names none."""
 
 
-async def show_sessions(holdings: Holdings) -> tuple[str, Mapping[str, Any]]:
+async def show_sessions(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
     """All sessions, the last active first; ``?q=`` chooses, ``?all`` shows more than the first."""
     wanted = request.args.get("q", "").strip()
     limit = None if "all" in request.args else SHOWN_SESSIONS
     found = await overviews.list_overviews(
-        holdings.archive, holdings.models, openings=holdings.openings, limit=limit, matching=wanted or None
+        page_context.archive, page_context.models, openings=page_context.openings, limit=limit, matching=wanted or None
     )
     return "sessions.html", {"sessions": found, "wanted": wanted, "limit": limit}
 
 
-async def show_session(holdings: Holdings, session: str) -> LongPage:
+async def show_session(page_context: PageContext, session: str) -> LongPage:
     """One session; ``?branch=`` chooses which of its windows is drawn."""
-    stream = await read_models.find(holdings.models, session)
+    stream = await read_models.find(page_context.models, session)
     branch = request.args.get("branch")
     if branch is not None:
-        await session_view.require_session_branch(holdings.models, stream, branch)
-    overview = await overviews.read_overview(holdings.archive, holdings.models, stream, openings=holdings.openings)
+        await session_view.require_session_branch(page_context.models, stream, branch)
+    overview = await overviews.read_overview(
+        page_context.archive, page_context.models, stream, openings=page_context.openings
+    )
     return LongPage(
         stream=stream,
         template="session.html",
         told={"overview": overview},
         rest="session_body.html",
-        read=partial(_read_session_as_json, holdings, stream, branch)
+        read=partial(_read_session_as_json, page_context, stream, branch)
         if request.path.endswith(".json")
         else partial(
             read_shown,
-            holdings.archive,
-            holdings.models,
+            page_context.archive,
+            page_context.models,
             overview,
             branch,
-            seen=holdings.observations,
-            budget=holdings.session_budget,
+            seen=page_context.observations,
+            budget=page_context.session_budget,
             every_turn="all" in request.args,
         ),
     )
 
 
-async def _read_session_as_json(holdings: Holdings, stream: UUID, branch: str | None) -> Mapping[str, Any]:
-    view = await session_view.read_session_view(holdings.models, stream, branch, holdings.session_budget)
-    observed = await observe(holdings.archive, stream, view.branch, view.total.turns, holdings.observations)
+async def _read_session_as_json(page_context: PageContext, stream: UUID, branch: str | None) -> Mapping[str, Any]:
+    view = await session_view.read_session_view(page_context.models, stream, branch, page_context.session_budget)
+    observed = await observe(page_context.archive, stream, view.branch, view.total.turns, page_context.observations)
     return {
         "verdict": view.verdict,
         "view": view,
-        "happenings": await read_happenings(holdings.archive, view),
+        "happenings": await read_happenings(page_context.archive, view),
         "plan": plan_as_json(observed.plan),
         "repetitions": observed.repetitions,
         "checkpoints": observed.checkpoints,
     }
 
 
-async def show_objects(holdings: Holdings, session: str) -> LongPage:
+async def show_objects(page_context: PageContext, session: str) -> LongPage:
     """What a branch of a session remembers now."""
     branch = request.args.get("branch", MAIN)
-    stream = await read_models.find(holdings.models, session)
-    await session_view.require_session_branch(holdings.models, stream, branch)
+    stream = await read_models.find(page_context.models, session)
+    await session_view.require_session_branch(page_context.models, stream, branch)
     return LongPage(
         stream=stream,
         template="objects.html",
         told={"stream": stream, "branch": branch},
         rest="objects_body.html",
-        read=partial(_list_objects, holdings, str(stream), branch),
+        read=partial(_list_objects, page_context, str(stream), branch),
     )
 
 
-async def _list_objects(holdings: Holdings, session: str, branch: str) -> Mapping[str, Any]:
+async def _list_objects(page_context: PageContext, session: str, branch: str) -> Mapping[str, Any]:
     listing = await windows.list_objects(
-        holdings.archive, holdings.models, session, branch, None, wanted=lambda kind, stale: True
+        page_context.archive, page_context.models, session, branch, None, wanted=lambda kind, stale: True
     )
     return {"window": listing.window, "standings": listing.standings}
 
 
-async def show_turn(holdings: Holdings, session: str, turn: str) -> LongPage:
+async def show_turn(page_context: PageContext, session: str, turn: str) -> LongPage:
     """A turn: what went upstream; with ``?sent=client``, what the client sent."""
-    stream, branch, place = await _place(holdings, session, turn)
-    found = await find_position(holdings.archive, holdings.models, stream, branch, place)
+    stream, branch, place = await _place(page_context, session, turn)
+    found = await find_position(page_context.archive, page_context.models, stream, branch, place)
     whole = "all" in request.args or request.path.endswith(".json")
     return LongPage(
         stream=stream,
         template="turn.html",
         told={"found": found, "branch": branch, "place": turn, "by_client": place.round is None},
         rest="turn_body.html",
-        read=partial(_read_turn, holdings, stream, branch, place, None if whole else SHOWN_BLOCKS),
+        read=partial(_read_turn, page_context, stream, branch, place, None if whole else SHOWN_BLOCKS),
     )
 
 
 async def _read_turn(
-    holdings: Holdings, stream: UUID, branch: str, place: TurnPlace, most: int | None
+    page_context: PageContext, stream: UUID, branch: str, place: TurnPlace, most: int | None
 ) -> Mapping[str, Any]:
-    view = await turn_view.read_turn_view(holdings.archive, holdings.models, stream, branch, place, holdings.turns)
+    view = await turn_view.read_turn_view(
+        page_context.archive, page_context.models, stream, branch, place, page_context.turns
+    )
     return {"view": view, "left_out": 0 if most is None else max(0, len(view.blocks) - most)}
 
 
@@ -120,16 +124,16 @@ ReadBlock = Callable[..., Awaitable[bytes]]
 """Reads a block's JSON: ``read_block`` or ``read_reply_block``."""
 
 
-async def _read_block(read: ReadBlock, holdings: Holdings, session: str, turn: str, number: int) -> bytes:
-    stream, branch, place = await _place(holdings, session, turn)
-    return await read(holdings.archive, stream, branch, place, number, holdings.turns)
+async def _read_block(read: ReadBlock, page_context: PageContext, session: str, turn: str, number: int) -> bytes:
+    stream, branch, place = await _place(page_context, session, turn)
+    return await read(page_context.archive, stream, branch, place, number, page_context.turns)
 
 
 async def show_block(
-    read: ReadBlock, holdings: Holdings, session: str, turn: str, number: int
+    read: ReadBlock, page_context: PageContext, session: str, turn: str, number: int
 ) -> tuple[str, Mapping[str, Any]]:
     """One block of a turn's request, or of its reply, as JSON text; of a long one the beginning."""
-    data = await _read_block(read, holdings, session, turn, number)
+    data = await _read_block(read, page_context, session, turn, number)
     return "block.html", {
         "text": data[:SHOWN_BYTES].decode("utf-8", "replace"),
         "size": len(data),
@@ -138,9 +142,9 @@ async def show_block(
     }
 
 
-async def download_block(read: ReadBlock, holdings: Holdings, session: str, turn: str, number: int) -> Response:
+async def download_block(read: ReadBlock, page_context: PageContext, session: str, turn: str, number: int) -> Response:
     """All of such a block."""
-    response = Response(await _read_block(read, holdings, session, turn, number), content_type="application/json")
+    response = Response(await _read_block(read, page_context, session, turn, number), content_type="application/json")
     name = f"{session[:8]}-{turn.replace('/', '-')}-block-{number}.json"
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
@@ -153,15 +157,15 @@ SHOWN_BYTES = 64 * 1024
 """So much of a block is shown; the rest can be downloaded."""
 
 
-async def show_difference(holdings: Holdings, session: str, turn: str, other: str) -> LongPage:
+async def show_difference(page_context: PageContext, session: str, turn: str, other: str) -> LongPage:
     """What changed in the window from one turn to another, as both went upstream; with ``?sent=client``, as the client
     sent them.
     """
-    stream = await read_models.find(holdings.models, session)
+    stream = await read_models.find(page_context.models, session)
     branch = request.args.get("branch", MAIN)
     places = [_place_in(each) for each in (turn, other)]
     for place in places:
-        await find_position(holdings.archive, holdings.models, stream, branch, place)
+        await find_position(page_context.archive, page_context.models, stream, branch, place)
     return LongPage(
         stream=stream,
         template="difference.html",
@@ -173,27 +177,27 @@ async def show_difference(holdings: Holdings, session: str, turn: str, other: st
             "by_client": request.args.get("sent") == "client",
         },
         rest="difference_body.html",
-        read=partial(_read_difference, holdings, stream, branch, places),
+        read=partial(_read_difference, page_context, stream, branch, places),
     )
 
 
 async def _read_difference(
-    holdings: Holdings, stream: UUID, branch: str, places: Sequence[TurnPlace]
+    page_context: PageContext, stream: UUID, branch: str, places: Sequence[TurnPlace]
 ) -> Mapping[str, Any]:
-    _, history = await holdings.turns.read(holdings.archive, stream)
+    _, history = await page_context.turns.read(page_context.archive, stream)
     views = []
     for place in places:
-        rebuilt = await contexts.rebuild(holdings.archive, stream, history, history.at(branch, place))
-        views.append(await contexts.view_of(holdings.archive, stream, history, rebuilt, holdings.turns.blocks))
+        rebuilt = await contexts.rebuild(page_context.archive, stream, history, history.at(branch, place))
+        views.append(await contexts.view_of(page_context.archive, stream, history, rebuilt, page_context.turns.blocks))
     before, after = views
     return {"found": compare(before, after)}
 
 
-async def download_body(holdings: Holdings, session: str, turn: str) -> Response:
+async def download_body(page_context: PageContext, session: str, turn: str) -> Response:
     """The bytes of a request, with their hash in the header ``Repr-Digest`` (RFC 9530)."""
-    stream, branch, place = await _place(holdings, session, turn)
-    _, history = await holdings.turns.read(holdings.archive, stream)
-    rebuilt = await contexts.rebuild(holdings.archive, stream, history, history.at(branch, place))
+    stream, branch, place = await _place(page_context, session, turn)
+    _, history = await page_context.turns.read(page_context.archive, stream)
+    rebuilt = await contexts.rebuild(page_context.archive, stream, history, history.at(branch, place))
     if not rebuilt.proven:
         raise LogFailed(f"Nothing is given out, because it would not be what was sent: {rebuilt.difference}.")
     response = Response(rebuilt.body, content_type="application/json")
@@ -203,22 +207,22 @@ async def download_body(holdings: Holdings, session: str, turn: str) -> Response
     return response
 
 
-async def give_manifest(holdings: Holdings, session: str, turn: str) -> Response:
+async def give_manifest(page_context: PageContext, session: str, turn: str) -> Response:
     """What the model could see in a request, as JSON."""
-    stream, branch, place = await _place(holdings, session, turn)
-    events, history = await holdings.turns.read(holdings.archive, stream)
-    found = await manifests.manifest_of(holdings.archive, stream, events, history, history.at(branch, place))
+    stream, branch, place = await _place(page_context, session, turn)
+    events, history = await page_context.turns.read(page_context.archive, stream)
+    found = await manifests.manifest_of(page_context.archive, stream, events, history, history.at(branch, place))
     return jsonify(manifests.manifest_as_json(found))
 
 
-async def _place(holdings: Holdings, session: str, turn: str) -> tuple[UUID, str, TurnPlace]:
+async def _place(page_context: PageContext, session: str, turn: str) -> tuple[UUID, str, TurnPlace]:
     """Which request is meant: ``TURN[.ATTEMPT][-ROUND]`` of ``?branch=``; without a round the first that went upstream,
     unless what the client sent is asked for. Without a branch the first one is meant, whatever was talked to since: an
     address that somebody kept goes on leading to the same turn. A checkpoint's name says its branch itself.
     """
-    stream = await read_models.find(holdings.models, session)
+    stream = await read_models.find(page_context.models, session)
     if not turn[:1].isdecimal():
-        point = await find_checkpoint(holdings.archive, stream, turn)
+        point = await find_checkpoint(page_context.archive, stream, turn)
         return stream, point.branch, TurnPlace(point.turn, round=1)
     return stream, request.args.get("branch", MAIN), _place_in(turn)
 
@@ -230,11 +234,11 @@ def _place_in(turn: str) -> TurnPlace:
     return place
 
 
-async def show_line(holdings: Holdings, session: str) -> tuple[str, Mapping[str, Any]]:
+async def show_line(page_context: PageContext, session: str) -> tuple[str, Mapping[str, Any]]:
     """How a session stands, for its client's status line."""
-    stream = await read_models.find(holdings.models, session)
-    seen, budget = holdings.observations, holdings.session_budget
-    line = await read_status_line(holdings.archive, holdings.models, stream, seen, budget)
+    stream = await read_models.find(page_context.models, session)
+    seen, budget = page_context.observations, page_context.session_budget
+    line = await read_status_line(page_context.archive, page_context.models, stream, seen, budget)
     return "line.html", attrs.asdict(line, recurse=False)
 
 

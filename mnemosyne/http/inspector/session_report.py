@@ -10,9 +10,9 @@ from jinja2 import Environment, PackageLoader
 
 from mnemosyne import __version__
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.http.inspector.formatting import FILTERS
 from mnemosyne.http.inspector.happenings import Happening, list_happenings
 from mnemosyne.http.inspector.styles import read_styles
-from mnemosyne.http.inspector.telling import FILTERS
 from mnemosyne.services.context_map import Span
 from mnemosyne.services.map_chart import map_chart
 from mnemosyne.services.money_curve import money_chart
@@ -48,7 +48,7 @@ async def read_shown(
     """
     stream = overview.stream
     view = await read_session_view(models, stream, branch, budget)
-    left = _list_left(view)
+    left = _list_evicted(view)
     missed = {each.object for each in view.misses}
     named = {
         each.object for each in (*left[:SHOWN_LEFT], *(span for span in view.map.spans if span.object.id in missed))
@@ -76,7 +76,7 @@ async def read_happenings(archive: Archive, view: SessionView) -> Sequence[Happe
     return () if first is None else list_happenings(await archive.events.read(view.stream, after=first - 1))
 
 
-def _list_left(view: SessionView) -> list[Span]:
+def _list_evicted(view: SessionView) -> list[Span]:
     """What stands in the window no more as it came, the largest first."""
     last = view.map.turns[-1].turn if view.map.turns else 0
     spans = [each for each in view.map.standing_at(last) if each.fidelity is not Fidelity.FULL]

@@ -8,24 +8,24 @@ from uuid import UUID
 from quart import request
 
 from mnemosyne.errors import NotFound
-from mnemosyne.http.inspector.holdings import Holdings, LongPage, LongView
+from mnemosyne.http.inspector.page_context import LongPage, LongView, PageContext
 from mnemosyne.services import read_models
 from mnemosyne.services.map_chart import map_chart
 from mnemosyne.services.session_view import read_branch_bill, read_session_view
 from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress, draw_branch
 
 
-async def show_what_if(holdings: Holdings, session: str) -> LongPage:
+async def show_what_if(page_context: PageContext, session: str) -> LongPage:
     """A branch as it was recorded, and under ``?policy=``. What is simulated still is not waited for: its page says how
     far that is.
     """
-    stream = await read_models.find(holdings.models, session)
-    bill = await read_branch_bill(holdings.models, stream, request.args.get("branch"))
+    stream = await read_models.find(page_context.models, session)
+    bill = await read_branch_bill(page_context.models, stream, request.args.get("branch"))
     policy = request.args.get("policy", "")
-    if policy and policy not in holdings.simulations.policies:
-        raise NotFound(f"There is no policy {policy!r}; there are {', '.join(holdings.simulations.policies)}.")
+    if policy and policy not in page_context.simulations.policies:
+        raise NotFound(f"There is no policy {policy!r}; there are {', '.join(page_context.simulations.policies)}.")
     asked = (stream, bill.branch, policy, bill.turns)
-    answer = holdings.simulations.ask(holdings.archive, asked) if policy else None
+    answer = page_context.simulations.ask(page_context.archive, asked) if policy else None
     found = answer if isinstance(answer, SimulatedBranch) else None
     return LongPage(
         stream=stream,
@@ -34,21 +34,23 @@ async def show_what_if(holdings: Holdings, session: str) -> LongPage:
             "stream": stream,
             "branch": bill.branch,
             "policy": policy,
-            "policies": holdings.simulations.policies,
+            "policies": page_context.simulations.policies,
             "recorded": bill.nanodollars,
             "found": found,
             "problem": answer if isinstance(answer, str) else None,
             "working": answer if isinstance(answer, SimulationProgress) else None,
         },
         rest="what_if_recorded.html" if found is None else "what_if_beside.html",
-        read=partial(_draw_maps, holdings, stream, bill.branch, found),
+        read=partial(_draw_maps, page_context, stream, bill.branch, found),
     )
 
 
-async def _draw_maps(holdings: Holdings, stream: UUID, branch: str, found: SimulatedBranch | None) -> Mapping[str, Any]:
+async def _draw_maps(
+    page_context: PageContext, stream: UUID, branch: str, found: SimulatedBranch | None
+) -> Mapping[str, Any]:
     if request.path.endswith(".json"):  # a picture is nothing for a program
         return {}
-    view = await read_session_view(holdings.models, stream, branch)
+    view = await read_session_view(page_context.models, stream, branch)
     if found is None:
         return {"map_svg": map_chart([view.map])}
     simulated = draw_branch(found, branch)

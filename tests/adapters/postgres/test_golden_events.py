@@ -50,7 +50,7 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
     TurnRelation,
 )
-from mnemosyne.domain.session.ground_events import (
+from mnemosyne.domain.session.input_events import (
     Awaited,
     FoundPassage,
     GroundedSentence,

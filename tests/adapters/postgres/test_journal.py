@@ -185,7 +185,7 @@ class TestQueue:
             assert trio.current_time() == began
             alone = journal.submit(attrs.evolve(said(stream(1), 1, "c"), may_wait=True))
             await alone.durable()
-            assert trio.current_time() == began + JournalLimits().company
+            assert trio.current_time() == began + JournalLimits().batch_delay
         assert moody.batches == [2, 1]
 
     async def test_what_may_wait_is_written_at_once_when_the_journal_closes(

@@ -11,7 +11,7 @@ import trio
 from mnemosyne.adapters.postgres import leading
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.journal import LogProgress
-from mnemosyne.adapters.postgres.leading import LOCK, Leader, lag, tell_progress
+from mnemosyne.adapters.postgres.leading import LOCK, Leader, lag, publish_progress
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope, Progress
 from mnemosyne.domain.session.events import SessionForgotten
@@ -64,7 +64,7 @@ async def test_whoever_only_looks_where_the_log_is_keeps_no_transaction_open(dsn
     async with open_world(POSTGRES, dsn) as world:
         await world.say(1, "a")
         ear, progress = Database(dsn, name="ear", connections=1), LogProgress()
-        nursery.start_soon(tell_progress, ear, progress)
+        nursery.start_soon(publish_progress, ear, progress)
         await progress.beyond(0)
         idle = "select count(*) from pg_stat_activity where state = 'idle in transaction' and application_name = 'ear'"
         assert query(dsn, idle) == [(0,)]

@@ -17,7 +17,7 @@ from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.adapters.postgres.sql_views import TEMPORARY, VIEWS, QueryAnswer, admit_reader, ask_views
 from mnemosyne.domain.knowledge.state import fold
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectFaulted, ObjectForgotten, ObjectSummarized
-from mnemosyne.domain.session.ground_events import HelperAsked
+from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.rebuilding import rebuild

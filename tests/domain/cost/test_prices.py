@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne.domain.cost.prices import Price, Tokens, tells_cache, tokens_of, window_of
+from mnemosyne.domain.cost.prices import Price, Tokens, reports_cache, tokens_of, window_of
 
 
 def test_cache_writes_are_split_by_lifetime() -> None:
@@ -42,7 +42,7 @@ def test_written_tokens_that_a_split_omits_are_counted(split: dict[str, int], wr
     ],
 )
 def test_a_zero_count_reports_the_cache_and_a_missing_one_does_not(usage: dict[str, object], tells: bool) -> None:
-    assert tells_cache(usage) is tells
+    assert reports_cache(usage) is tells
 
 
 def test_writes_without_a_split_live_five_minutes() -> None:

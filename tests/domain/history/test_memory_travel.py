@@ -6,7 +6,7 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.domain.history.memory_travel import history_of, moment
+from mnemosyne.domain.history.memory_travel import history_of, snapshot
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned, TurnAssessed
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import Event
@@ -26,7 +26,7 @@ def test_a_turn_is_the_same_whatever_was_recorded_after_it() -> None:
     events = recorded()
     ends = [number for number, each in enumerate(events, 1) if isinstance(each.envelope.event, TurnAssessed)]
     for turn, end in enumerate(ends, 1):
-        then, later = moment(events[:end], "main", turn), moment(events, "main", turn)
+        then, later = snapshot(events[:end], "main", turn), snapshot(events, "main", turn)
         assert (then.session, then.happened) == (later.session, later.happened)
         assert then.window == attrs.evolve(later.window, counted=None)  # it is counted once its reply has come
         assert then.turn == turn
@@ -34,18 +34,18 @@ def test_a_turn_is_the_same_whatever_was_recorded_after_it() -> None:
 
 def test_what_a_turn_made_is_what_was_not_there_before() -> None:
     events = recorded()
-    for turn in range(1, moment(events, "main").turn + 1):
-        found = moment(events, "main", turn)
+    for turn in range(1, snapshot(events, "main").turn + 1):
+        found = snapshot(events, "main", turn)
         made = {event.object for event in found.happened if isinstance(event, ObjectCreated)}
         assert made == found.memory.objects.keys() - found.before.objects.keys()
 
 
 def test_now_is_after_everything_and_a_turn_is_not() -> None:
     events = list(recorded())
-    (pinned, *_) = moment(events, "main").memory.objects
+    (pinned, *_) = snapshot(events, "main").memory.objects
     event = ObjectPinned(at=1, object=pinned, reason="r", until_turn=None)
     events.append(Recorded(events[0].stream, len(events) + 1, len(events) + 1, Envelope(event, "c", "Pin")))
-    now, then = moment(events, "main"), moment(events, "main", moment(events, "main").turn)
+    now, then = snapshot(events, "main"), snapshot(events, "main", snapshot(events, "main").turn)
     assert now.memory.objects[pinned].pin is not None
     assert then.memory.objects[pinned].pin is None
     assert [type(change.event) for change in history_of(events, pinned)][-1] is ObjectPinned
@@ -56,8 +56,8 @@ async def test_an_inherited_turn_is_the_parents() -> None:
     async with talking() as talk:
         await rich_session(talk)
     events = await talk.archive.log.read(talk.stream)
-    assert moment(events, "fork-1", 1).branch == "main"
-    assert moment(events, "fork-1").branch == "fork-1"
+    assert snapshot(events, "fork-1", 1).branch == "main"
+    assert snapshot(events, "fork-1").branch == "fork-1"
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ async def test_an_inherited_turn_is_the_parents() -> None:
 )
 def test_where_nothing_was_remembered_is_said_with_where_there_is(branch: str, turn: int | None, said: str) -> None:
     with pytest.raises(NotFound, match=said):
-        moment(recorded(), branch, turn)
+        snapshot(recorded(), branch, turn)

@@ -12,7 +12,7 @@ from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
 from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.ground_events import SettingsTaken
+from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode, RoundBegan
 from mnemosyne.domain.wire import identity
 from mnemosyne.domain.wire.identity import ClientHeaders

@@ -37,7 +37,7 @@ def extracted(content: str, **fields: Any) -> EntryDraft:
     return draft(content, source=EntrySource.EXTRACTED, **{"confidence": 0.8, **fields})
 
 
-class Shelf:
+class ArchivedContents:
     """What is known of a place, command by command."""
 
     def __init__(self, name: str = "w") -> None:
@@ -86,23 +86,23 @@ def steps() -> st.SearchStrategy[list[Step]]:
     return st.lists(st.tuples(verbs, st.integers(0, 9), st.integers(0, 9), st.integers(-2 * DAY, 5 * DAY)), max_size=25)
 
 
-def follow(done: Sequence[Step]) -> list[tuple[int, Shelf]]:
+def follow(done: Sequence[Step]) -> list[tuple[int, ArchivedContents]]:
     """The shelf after each step that could be done, with the time at which that was recorded."""
-    shelf, at, found = Shelf(), FIRST, []
+    archived, at, found = ArchivedContents(), FIRST, []
     for verb, one, other, later in done:
         at += later
         try:
-            shelf.take(_command(shelf, verb, one, other, at))
+            archived.take(_command(archived, verb, one, other, at))
         except NotFound:
             continue
-        kept = Shelf()
-        kept.events, kept.known = list(shelf.events), shelf.known
-        found.append((shelf.known.last_at, kept))
+        kept = ArchivedContents()
+        kept.events, kept.known = list(archived.events), archived.known
+        found.append((archived.known.last_at, kept))
     return found
 
 
-def _command(shelf: Shelf, verb: str, one: int, other: int, at: int) -> KnowledgeCommand:
-    write, ids = shelf.write(), list(shelf.known.entries)
+def _command(archived: ArchivedContents, verb: str, one: int, other: int, at: int) -> KnowledgeCommand:
+    write, ids = archived.write(), list(archived.known.entries)
     wanted = ids[one % len(ids)] if ids else "nothing"
     match verb:
         case "remember":

@@ -23,29 +23,29 @@ from mnemosyne.domain.knowledge.events import EntryEnded, EntryWritten, Knowledg
 from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, OwnerProof
 from mnemosyne.domain.knowledge.state import MOST_PRESENTED
 from mnemosyne.errors import BadEntry, NotFound
-from tests.domain.knowledge.support import DAY, FIRST, Shelf, Step, draft, follow, held, steps
+from tests.domain.knowledge.support import DAY, FIRST, ArchivedContents, Step, draft, follow, held, steps
 
 SESSION = UUID(int=7)
 
 
 def test_a_place_is_opened_once_with_the_first_entry() -> None:
-    shelf = Shelf()
-    shelf.remember("one")
-    shelf.remember("two")
-    assert [isinstance(each, KnowledgeOpened) for each in shelf.events] == [True, False, False]
+    archived = ArchivedContents()
+    archived.remember("one")
+    archived.remember("two")
+    assert [isinstance(each, KnowledgeOpened) for each in archived.events] == [True, False, False]
 
 
 def test_an_update_ends_the_old_entry_and_writes_another_in_one_append() -> None:
-    shelf = Shelf()
-    old = shelf.remember("we use npm")
-    before = list(shelf.events)
-    new = shelf.update("npm", "we use pnpm", at=FIRST + DAY)
-    ended, written = shelf.events[len(before) :]
+    archived = ArchivedContents()
+    old = archived.remember("we use npm")
+    before = list(archived.events)
+    new = archived.update("npm", "we use pnpm", at=FIRST + DAY)
+    ended, written = archived.events[len(before) :]
     assert isinstance(ended, EntryEnded)
     assert isinstance(written, EntryWritten)
     assert (ended.entry, ended.valid_until, ended.reason) == (old, FIRST + DAY, EndReason.REPLACED)
     assert (written.entry, written.replaces, written.valid_from) == (new, old, FIRST + DAY)
-    assert shelf.events[: len(before)] == before
+    assert archived.events[: len(before)] == before
 
 
 @given(steps())
@@ -53,109 +53,109 @@ def test_no_event_is_ever_changed_and_recorded_times_never_go_back(done: list[St
     found = follow(done)
     for (_, one), (_, next_one) in pairwise(found):
         assert next_one.events[: len(one.events)] == one.events
-    for _, shelf in found[-1:]:
-        times = [each.at for each in shelf.events]
+    for _, archived in found[-1:]:
+        times = [each.at for each in archived.events]
         assert times == sorted(times)
 
 
 @given(steps())
 def test_of_an_entry_and_what_took_its_place_never_two_hold_at_once(done: list[Step]) -> None:
-    for at, shelf in follow(done):
-        valid = {each.id: each for each in shelf.known.valid(at)}
+    for at, archived in follow(done):
+        valid = {each.id: each for each in archived.known.valid(at)}
         assert not any(each.replaced_by in valid for each in valid.values())
 
 
 @given(steps())
 def test_taking_a_write_back_leaves_what_held_before_it(done: list[Step]) -> None:
-    for at, shelf in follow(done):
-        before = held(shelf.known, at)
-        trial = Shelf()
-        trial.events, trial.known = list(shelf.events), shelf.known
+    for at, archived in follow(done):
+        before = held(archived.known, at)
+        trial = ArchivedContents()
+        trial.events, trial.known = list(archived.events), archived.known
         trial.take(RememberEntry(at=at, write="trial", draft=draft("something that nobody said")))
         trial.take(UndoWrite(at=at, write="back", undone="trial"))
         assert held(trial.known, at) == before
 
 
 def test_an_update_is_taken_back_whole() -> None:
-    shelf = Shelf()
-    shelf.remember("we use npm")
-    new = shelf.update("npm", "we use pnpm", at=FIRST + DAY)
-    shelf.take(UndoWrite(at=FIRST + 2 * DAY, write="u", undone=shelf.known.entries[new].write))
-    assert shelf.lines(FIRST + 3 * DAY) == ["we use npm"]
+    archived = ArchivedContents()
+    archived.remember("we use npm")
+    new = archived.update("npm", "we use pnpm", at=FIRST + DAY)
+    archived.take(UndoWrite(at=FIRST + 2 * DAY, write="u", undone=archived.known.entries[new].write))
+    assert archived.lines(FIRST + 3 * DAY) == ["we use npm"]
     with pytest.raises(NotFound, match="may have been already"):
-        shelf.take(UndoWrite(at=FIRST + 2 * DAY, write="v", undone="w2"))
+        archived.take(UndoWrite(at=FIRST + 2 * DAY, write="v", undone="w2"))
 
 
 def test_what_others_built_on_is_not_taken_back() -> None:
-    shelf = Shelf()
-    shelf.remember("we use npm")
-    shelf.update("npm", "we use pnpm", at=FIRST + DAY)
-    shelf.update("pnpm", "we use bun", at=FIRST + 2 * DAY)
+    archived = ArchivedContents()
+    archived.remember("we use npm")
+    archived.update("npm", "we use pnpm", at=FIRST + DAY)
+    archived.update("pnpm", "we use bun", at=FIRST + 2 * DAY)
     with pytest.raises(NotFound, match="was changed since, by w3"):
-        shelf.take(UndoWrite(at=FIRST + 3 * DAY, write="u", undone="w2"))
+        archived.take(UndoWrite(at=FIRST + 3 * DAY, write="u", undone="w2"))
 
 
 @pytest.mark.parametrize("again", ["we use npm", "  We use   NPM "])
 def test_what_is_known_already_is_not_written_twice(again: str) -> None:
-    shelf = Shelf()
-    first = shelf.remember("we use npm")
-    count = len(shelf.events)
-    assert shelf.remember(again, at=FIRST + DAY) == first
-    assert len(shelf.events) == count
+    archived = ArchivedContents()
+    first = archived.remember("we use npm")
+    count = len(archived.events)
+    assert archived.remember(again, at=FIRST + DAY) == first
+    assert len(archived.events) == count
 
 
 def test_a_clock_that_goes_back_does_not_rewrite_what_was_known_when() -> None:
-    shelf = Shelf()
-    shelf.remember("one", at=FIRST)
-    shelf.remember("two", at=FIRST - 10 * DAY)
-    assert [each.at for each in shelf.events] == [FIRST] * 3
+    archived = ArchivedContents()
+    archived.remember("one", at=FIRST)
+    archived.remember("two", at=FIRST - 10 * DAY)
+    assert [each.at for each in archived.events] == [FIRST] * 3
 
 
 def test_words_of_several_entries_name_none_and_the_error_names_them_all() -> None:
-    shelf = Shelf()
-    one, other = shelf.remember("port 80 is taken"), shelf.remember("port 81 is free")
+    archived = ArchivedContents()
+    one, other = archived.remember("port 80 is taken"), archived.remember("port 81 is free")
     with pytest.raises(NotFound, match=f"2 entries have these words: {one} .*; {other} "):
-        find_entry(shelf.known, "port", FIRST)
-    assert find_entry(shelf.known, "FREE", FIRST).id == other
-    assert find_entry(shelf.known, one, FIRST).id == one
+        find_entry(archived.known, "port", FIRST)
+    assert find_entry(archived.known, "FREE", FIRST).id == other
+    assert find_entry(archived.known, one, FIRST).id == one
 
 
 def test_an_entry_that_ended_is_not_ended_again_and_its_successor_is_named() -> None:
-    shelf = Shelf()
-    old = shelf.remember("port 80")
-    new = shelf.update(old, "port 81", at=FIRST + 1)
+    archived = ArchivedContents()
+    old = archived.remember("port 80")
+    new = archived.update(old, "port 81", at=FIRST + 1)
     with pytest.raises(NotFound, match=f"does not hold any more; {new} took its place"):
-        shelf.take(ForgetEntry(at=FIRST + 2, write="f", wanted=old))
+        archived.take(ForgetEntry(at=FIRST + 2, write="f", wanted=old))
 
 
 def test_what_will_be_true_is_changed_and_forgotten_before_it_is_and_not_written_twice() -> None:
-    shelf = Shelf()
-    later = shelf.remember("the office moves to Basel", valid_from=FIRST + 10 * DAY)
-    assert shelf.lines(FIRST) == []
-    assert shelf.remember("the office moves to Basel", valid_from=FIRST + 10 * DAY) == later
-    changed = shelf.update("Basel", "the office moves to Bern", at=FIRST + DAY, valid_from=FIRST + 20 * DAY)
-    assert shelf.lines(FIRST + 15 * DAY) == ["the office moves to Basel"]
-    assert shelf.lines(FIRST + 25 * DAY) == ["the office moves to Bern"]
-    shelf.take(ForgetEntry(at=FIRST + 2 * DAY, write="f", wanted=changed))
-    assert shelf.lines(FIRST + 25 * DAY) == []
+    archived = ArchivedContents()
+    later = archived.remember("the office moves to Basel", valid_from=FIRST + 10 * DAY)
+    assert archived.lines(FIRST) == []
+    assert archived.remember("the office moves to Basel", valid_from=FIRST + 10 * DAY) == later
+    changed = archived.update("Basel", "the office moves to Bern", at=FIRST + DAY, valid_from=FIRST + 20 * DAY)
+    assert archived.lines(FIRST + 15 * DAY) == ["the office moves to Basel"]
+    assert archived.lines(FIRST + 25 * DAY) == ["the office moves to Bern"]
+    archived.take(ForgetEntry(at=FIRST + 2 * DAY, write="f", wanted=changed))
+    assert archived.lines(FIRST + 25 * DAY) == []
 
 
 def test_links_go_on_with_what_takes_an_entrys_place_and_back() -> None:
-    shelf = Shelf()
-    one, other = shelf.remember("use trio"), shelf.remember("asyncio was too hard to test")
-    shelf.take(LinkEntries(at=FIRST, write="l", wanted=one, other=other, relation="because of"))
-    new = shelf.update(other, "asyncio was too hard to cancel", at=FIRST + 1)
-    assert shelf.known.entries[one].links == (("because of", new),)
-    shelf.take(UndoWrite(at=FIRST + 2, write="u", undone=shelf.known.entries[new].write))
-    assert shelf.known.entries[one].links == (("because of", other),)
+    archived = ArchivedContents()
+    one, other = archived.remember("use trio"), archived.remember("asyncio was too hard to test")
+    archived.take(LinkEntries(at=FIRST, write="l", wanted=one, other=other, relation="because of"))
+    new = archived.update(other, "asyncio was too hard to cancel", at=FIRST + 1)
+    assert archived.known.entries[one].links == (("because of", new),)
+    archived.take(UndoWrite(at=FIRST + 2, write="u", undone=archived.known.entries[new].write))
+    assert archived.known.entries[one].links == (("because of", other),)
 
 
 def test_erased_words_are_gone_and_the_entry_is_told_no_more() -> None:
-    shelf = Shelf()
-    id_ = shelf.remember("Ada lives in Zürich", detail="Bahnhofstrasse")
-    shelf.take(EraseEntries(at=FIRST, write="e", entries=(id_,)))
-    assert shelf.lines(FIRST) == []
-    assert (shelf.known.entries[id_].content, shelf.known.entries[id_].detail) == ("", "")
+    archived = ArchivedContents()
+    id_ = archived.remember("Ada lives in Zürich", detail="Bahnhofstrasse")
+    archived.take(EraseEntries(at=FIRST, write="e", entries=(id_,)))
+    assert archived.lines(FIRST) == []
+    assert (archived.known.entries[id_].content, archived.known.entries[id_].detail) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -172,27 +172,27 @@ def test_erased_words_are_gone_and_the_entry_is_told_no_more() -> None:
 def test_what_cannot_be_kept_is_refused_with_the_reason(fields: dict[str, Any], why: str) -> None:
     bad = attrs.evolve(draft("fine", kind=EntryKind.FACT), **fields)
     with pytest.raises(BadEntry, match=why):
-        Shelf().take(RememberEntry(at=FIRST, write="w", draft=bad))
+        ArchivedContents().take(RememberEntry(at=FIRST, write="w", draft=bad))
 
 
 def test_a_place_holds_so_many_entries_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deciding, "MOST_ENTRIES", 2)
-    shelf = Shelf()
-    shelf.remember("one")
-    shelf.remember("two")
+    archived = ArchivedContents()
+    archived.remember("one")
+    archived.remember("two")
     with pytest.raises(BadEntry, match="2 entries hold here"):
-        shelf.remember("three")
+        archived.remember("three")
 
 
-def admit(shelf: Shelf, fingerprint: str, how: OwnerProof) -> str:
-    return shelf.take(AdmitCredential(at=FIRST, write=shelf.write(), fingerprint=fingerprint, how=how)).what
+def admit(archived: ArchivedContents, fingerprint: str, how: OwnerProof) -> str:
+    return archived.take(AdmitCredential(at=FIRST, write=archived.write(), fingerprint=fingerprint, how=how)).what
 
 
 def test_the_first_credential_counts_only_where_nothing_was_ever_recorded() -> None:
-    known = Shelf()
+    known = ArchivedContents()
     known.remember("we use pnpm")
     assert admit(known, "a", OwnerProof.FIRST) == "skipped"
-    empty = Shelf()
+    empty = ArchivedContents()
     assert admit(empty, "a", OwnerProof.FIRST) == "admitted"
     assert admit(empty, "b", OwnerProof.FIRST) == "skipped"
     empty.take(DismissCredential(at=FIRST, write=empty.write(), wanted="a"))
@@ -201,35 +201,35 @@ def test_the_first_credential_counts_only_where_nothing_was_ever_recorded() -> N
 
 
 def test_a_credential_is_admitted_once_and_a_command_says_more_than_its_being_presented() -> None:
-    shelf = Shelf()
-    assert admit(shelf, "a", OwnerProof.PRESENTED) == "admitted"
-    assert admit(shelf, "a", OwnerProof.PRESENTED) == "skipped"
-    assert admit(shelf, "a", OwnerProof.COMMAND) == "admitted"
-    assert admit(shelf, "a", OwnerProof.PRESENTED) == "skipped"
-    assert shelf.known.admitted["a"].how is OwnerProof.COMMAND
+    archived = ArchivedContents()
+    assert admit(archived, "a", OwnerProof.PRESENTED) == "admitted"
+    assert admit(archived, "a", OwnerProof.PRESENTED) == "skipped"
+    assert admit(archived, "a", OwnerProof.COMMAND) == "admitted"
+    assert admit(archived, "a", OwnerProof.PRESENTED) == "skipped"
+    assert archived.known.admitted["a"].how is OwnerProof.COMMAND
 
 
 def test_of_credentials_that_were_only_presented_the_oldest_go_first() -> None:
-    shelf = Shelf()
-    admit(shelf, "mine", OwnerProof.COMMAND)
+    archived = ArchivedContents()
+    admit(archived, "mine", OwnerProof.COMMAND)
     for number in range(MOST_PRESENTED + 2):
-        admit(shelf, f"token {number}", OwnerProof.PRESENTED)
-    assert {"mine", f"token {MOST_PRESENTED + 1}", "token 2"} <= shelf.known.admitted.keys()
-    assert not {"token 0", "token 1"} & shelf.known.admitted.keys()
+        admit(archived, f"token {number}", OwnerProof.PRESENTED)
+    assert {"mine", f"token {MOST_PRESENTED + 1}", "token 2"} <= archived.known.admitted.keys()
+    assert not {"token 0", "token 1"} & archived.known.admitted.keys()
 
 
 @pytest.mark.parametrize("wanted", ["", "a", "c"])
 def test_a_credential_is_dismissed_by_the_beginning_of_its_fingerprint_if_that_is_the_only_one(wanted: str) -> None:
-    shelf = Shelf()
+    archived = ArchivedContents()
     for each in ("ab", "ac", "d"):
-        admit(shelf, each, OwnerProof.COMMAND)
+        admit(archived, each, OwnerProof.COMMAND)
     with pytest.raises(NotFound):
-        shelf.take(DismissCredential(at=FIRST, write=shelf.write(), wanted=wanted))
-    shelf.take(DismissCredential(at=FIRST, write=shelf.write(), wanted="ab"))
-    assert [*shelf.known.admitted] == ["ac", "d"]
+        archived.take(DismissCredential(at=FIRST, write=archived.write(), wanted=wanted))
+    archived.take(DismissCredential(at=FIRST, write=archived.write(), wanted="ab"))
+    assert [*archived.known.admitted] == ["ac", "d"]
 
 
 def test_an_admission_is_no_write_that_is_taken_back_by_undo() -> None:
-    shelf = Shelf()
-    admit(shelf, "a", OwnerProof.COMMAND)
-    assert not shelf.known.writes
+    archived = ArchivedContents()
+    admit(archived, "a", OwnerProof.COMMAND)
+    assert not archived.known.writes

@@ -4,19 +4,19 @@ from mnemosyne.domain.knowledge.decide import ForgetEntry
 from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.knowledge.recalling import EntryIndex, Nearness
 from mnemosyne.domain.recall.retrieval import Calibration
-from tests.domain.knowledge.support import FIRST, HERE, Shelf
+from tests.domain.knowledge.support import FIRST, HERE, ArchivedContents
 
 CALIBRATION = Calibration(nearness=16.0, coverage=10.8, base=-10.2)
 """Of the model."""
 
 
-def filled() -> Shelf:
-    shelf = Shelf()
-    shelf.remember("The billing service listens on port 8443", kind=EntryKind.TECH_CONTEXT)
-    shelf.remember("Passwords are hashed with Argon2, never with MD5", kind=EntryKind.DECISION)
-    shelf.remember("The nightly export failed because the volume was full", kind=EntryKind.ERROR_SOLUTION)
-    shelf.remember("The volume of the nightly export was 20 GB in 2024", kind=EntryKind.FACT)
-    return shelf
+def filled() -> ArchivedContents:
+    archived = ArchivedContents()
+    archived.remember("The billing service listens on port 8443", kind=EntryKind.TECH_CONTEXT)
+    archived.remember("Passwords are hashed with Argon2, never with MD5", kind=EntryKind.DECISION)
+    archived.remember("The nightly export failed because the volume was full", kind=EntryKind.ERROR_SOLUTION)
+    archived.remember("The volume of the nightly export was 20 GB in 2024", kind=EntryKind.FACT)
+    return archived
 
 
 def test_the_entry_that_answers_comes_first_and_the_others_only_where_they_have_a_word() -> None:
@@ -39,9 +39,9 @@ def test_a_long_prompt_is_about_what_it_says_the_words_of() -> None:
 
 
 def test_what_ended_is_found_only_on_request_and_behind_what_holds() -> None:
-    shelf = filled()
-    shelf.take(ForgetEntry(at=FIRST + 1, write="f", wanted="20 GB"))
-    index = EntryIndex([(HERE, shelf.known)])
+    archived = filled()
+    archived.take(ForgetEntry(at=FIRST + 1, write="f", wanted="20 GB"))
+    index = EntryIndex([(HERE, archived.known)])
     now = [each.entry.content for each in index.recall("nightly export volume", FIRST + 2, 5)]
     among = index.shortlist("nightly export volume", FIRST + 2, ended=True)
     ever = [each.entry.content for each in index.recall("nightly export volume", FIRST + 2, 5, among)]
@@ -67,9 +67,9 @@ def test_what_is_near_in_meaning_is_found_without_a_word_in_common_and_what_is_n
 
 
 def test_of_very_many_the_best_by_words_and_the_newest_are_looked_at() -> None:
-    shelf = Shelf()
+    archived = ArchivedContents()
     for number in range(400):
-        shelf.remember(f"service {number} listens on port {8000 + number}", at=FIRST + number)
-    index = EntryIndex([(HERE, shelf.known)])
+        archived.remember(f"service {number} listens on port {8000 + number}", at=FIRST + number)
+    index = EntryIndex([(HERE, archived.known)])
     assert len(index.shortlist("port 8003", FIRST + 400)) <= 300
     assert index.recall("which service has port 8003?", FIRST + 400, 1)[0].entry.content.startswith("service 3 ")

@@ -4,16 +4,16 @@ from hypothesis import given
 
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.knowledge.state import FLOOR, HALF_LIFE, Knowledge, evolve, fold, fold_up_to
-from tests.domain.knowledge.support import DAY, FIRST, Shelf, entry, follow, held, steps
+from tests.domain.knowledge.support import DAY, FIRST, ArchivedContents, entry, follow, held, steps
 
 
 @given(steps())
 def test_events_one_by_one_lead_to_what_they_lead_to_together(done: list[tuple[str, int, int, int]]) -> None:
-    for _, shelf in follow(done):
+    for _, archived in follow(done):
         one_by_one = Knowledge()
-        for event in shelf.events:
+        for event in archived.events:
             one_by_one = evolve(one_by_one, event)
-        assert one_by_one == fold(shelf.events) == shelf.known
+        assert one_by_one == fold(archived.events) == archived.known
 
 
 @given(steps())
@@ -21,45 +21,45 @@ def test_what_was_believed_at_a_time_is_what_was_known_live_at_that_time(
     done: list[tuple[str, int, int, int]],
 ) -> None:
     live = dict(follow(done))  # of several at one time, the last
-    for at, shelf in live.items():
+    for at, archived in live.items():
         (*_, (_, last)) = follow(done)
         then = fold_up_to(last.events, at)
-        assert held(then, at) == held(shelf.known, at)
+        assert held(then, at) == held(archived.known, at)
 
 
 def test_a_preference_that_changed_twice_answers_as_of_three_times() -> None:
-    shelf = Shelf()
-    first = shelf.remember("tabs of 2", at=FIRST)
-    second = shelf.update(first, "tabs of 4", at=FIRST + DAY)
-    shelf.update(second, "tabs of 8", at=FIRST + 2 * DAY)
-    assert [shelf.lines(FIRST + days * DAY) for days in (0, 1, 2)] == [["tabs of 2"], ["tabs of 4"], ["tabs of 8"]]
-    assert shelf.lines(FIRST - 1) == []
+    archived = ArchivedContents()
+    first = archived.remember("tabs of 2", at=FIRST)
+    second = archived.update(first, "tabs of 4", at=FIRST + DAY)
+    archived.update(second, "tabs of 8", at=FIRST + 2 * DAY)
+    assert [archived.lines(FIRST + days * DAY) for days in (0, 1, 2)] == [["tabs of 2"], ["tabs of 4"], ["tabs of 8"]]
+    assert archived.lines(FIRST - 1) == []
 
 
 def test_what_was_true_and_what_was_believed_then_are_two_answers() -> None:
-    shelf = Shelf()
-    first = shelf.remember("CI runs on amd64", at=FIRST)
-    shelf.update(first, "CI runs on arm64", at=FIRST + 10 * DAY, valid_from=FIRST + 3 * DAY)
+    archived = ArchivedContents()
+    first = archived.remember("CI runs on amd64", at=FIRST)
+    archived.update(first, "CI runs on arm64", at=FIRST + 10 * DAY, valid_from=FIRST + 3 * DAY)
     at = FIRST + 5 * DAY
-    assert [each.content for each in shelf.known.valid(at)] == ["CI runs on arm64"]
-    assert [each.content for each in fold_up_to(shelf.events, at).valid(at)] == ["CI runs on amd64"]
+    assert [each.content for each in archived.known.valid(at)] == ["CI runs on arm64"]
+    assert [each.content for each in fold_up_to(archived.events, at).valid(at)] == ["CI runs on amd64"]
 
 
 def test_what_was_found_is_believed_less_with_time_until_somebody_confirms_it() -> None:
-    shelf = Shelf()
-    shelf.remember("the tests need docker", source=EntrySource.EXTRACTED, confidence=0.8)
-    found = entry(shelf.known, "the tests need docker")
+    archived = ArchivedContents()
+    archived.remember("the tests need docker", source=EntrySource.EXTRACTED, confidence=0.8)
+    found = entry(archived.known, "the tests need docker")
     assert found.belief(FIRST) == 0.8
     assert found.belief(FIRST + HALF_LIFE) == 0.4
     assert found.belief(FIRST + 60 * DAY) < FLOOR
-    shelf.remember("the tests need a database")
-    assert entry(shelf.known, "the tests need a database").belief(FIRST + 10 * HALF_LIFE) == 1.0
+    archived.remember("the tests need a database")
+    assert entry(archived.known, "the tests need a database").belief(FIRST + 10 * HALF_LIFE) == 1.0
 
 
 def test_confirming_starts_the_time_anew_and_reading_does_not() -> None:
     from mnemosyne.domain.knowledge.decide import ConfirmEntry
 
-    shelf = Shelf()
-    id_ = shelf.remember("the tests need docker", source=EntrySource.EXTRACTED, confidence=0.8)
-    shelf.take(ConfirmEntry(at=FIRST + HALF_LIFE, write="c", wanted=id_))
-    assert shelf.known.entries[id_].belief(FIRST + HALF_LIFE) == 0.8
+    archived = ArchivedContents()
+    id_ = archived.remember("the tests need docker", source=EntrySource.EXTRACTED, confidence=0.8)
+    archived.take(ConfirmEntry(at=FIRST + HALF_LIFE, write="c", wanted=id_))
+    assert archived.known.entries[id_].belief(FIRST + HALF_LIFE) == 0.8

@@ -144,11 +144,11 @@ _FIRST = remembered(made("a", 0), made("gone", 4), ObjectForgotten(at=1, object=
 START = remembered(made("c", 0, branch=LATER), before=memory.succeed(_FIRST, LATER, BRANCH))
 """Two windows, the second of which succeeds the first."""
 
-Moment = tuple[Memory, Command, tuple[ObjectEvent, ...], Memory]
+MemorySnapshot = tuple[Memory, Command, tuple[ObjectEvent, ...], Memory]
 """The memory before a command, what was decided, and the memory after that."""
 
 
-def moments(commands: Sequence[Command]) -> Iterator[Moment]:
+def moments(commands: Sequence[Command]) -> Iterator[MemorySnapshot]:
     before = START
     for command in commands:
         events = decide(command, before)

@@ -13,7 +13,7 @@ def test_each_kind_has_its_row() -> None:
 def test_a_kind_is_made_in_one_way(kind: ObjectKind) -> None:
     """Said, settled, fetched, or derived from others: what is settled may be said, too, but not in the same object."""
     traits = KINDS[kind]
-    assert traits.is_said + traits.is_settled + traits.is_fetched <= 1
+    assert traits.is_conversation + traits.is_settled + traits.is_fetched <= 1
     assert traits.is_fetched or not (traits.is_file or traits.is_failure)
 
 

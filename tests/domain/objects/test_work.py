@@ -23,7 +23,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.losses import Declared, Loss, Measured, SpotCheck
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.work import SHORTEST_COMPACT, OwedSummary, losses_of, missing_of
+from mnemosyne.domain.objects.work import SHORTEST_COMPACT, DeferredSummary, losses_of, missing_of
 from mnemosyne.domain.text.entities import SpecificKind
 
 L1, L2 = Fidelity.DETAILED, Fidelity.COMPACT
@@ -73,7 +73,7 @@ def fold(*events: ObjectEvent) -> Memory:
     return reduce(memory.evolve, events, Memory())
 
 
-def lacked(state: Memory, name: str = "a") -> OwedSummary | None:
+def lacked(state: Memory, name: str = "a") -> DeferredSummary | None:
     return missing_of(state.objects[name], state)
 
 

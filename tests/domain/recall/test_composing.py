@@ -16,11 +16,11 @@ from mnemosyne.domain.recall.composing import (
     HelperQuestion,
     prompt_for,
     question_for,
+    quote_sentences,
     read_answer,
-    tell_sentences,
 )
 from mnemosyne.domain.recall.memory_results import Quote
-from mnemosyne.domain.session.ground_events import GroundedSentence
+from mnemosyne.domain.session.input_events import GroundedSentence
 from tests.domain.remembered import created, remembered
 
 POOL = "größe\nmax_connections = 20  # the smallest\n    plan allows 25\n"
@@ -156,13 +156,13 @@ def sentence(start: int, end: int, text: str = "Said.", object_id: str = "a") ->
 def test_sentences_are_told_with_their_bytes_as_long_as_there_is_room() -> None:
     texts = {"a": "größer noch"}
     one, two, gone = sentence(0, 8), sentence(9, 13), sentence(0, 3, object_id="b")
-    told = tell_sentences([gone, one, two], texts, 100, len)
+    told = quote_sentences([gone, one, two], texts, 100, len)
     assert told == [
         (one, Quote("a", 0, 8, "größer"), len("Said.\ngrößer")),
         (two, Quote("a", 9, 13, "noch"), len("Said.\nnoch")),
     ]
-    assert [each for each, _, _ in tell_sentences([one, two], texts, 14, len)] == [one]
+    assert [each for each, _, _ in quote_sentences([one, two], texts, 14, len)] == [one]
 
 
 def test_bytes_that_are_no_characters_or_not_there_are_not_told() -> None:
-    assert tell_sentences([sentence(0, 3), sentence(90, 95), sentence(4, 4)], {"a": "größer"}, 100, len) == []
+    assert quote_sentences([sentence(0, 3), sentence(90, 95), sentence(4, 4)], {"a": "größer"}, 100, len) == []

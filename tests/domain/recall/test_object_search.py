@@ -13,7 +13,7 @@ from mnemosyne.domain.recall.object_search import (
     Filter,
     PassageHit,
     combine,
-    count_outside,
+    count_unindexed,
     text_in_index,
 )
 from mnemosyne.domain.recall.ranking import WORDS
@@ -144,7 +144,7 @@ def test_what_was_not_admitted_is_counted_as_outside_of_the_index_and_nothing_el
         created("gone", 9, admission=low),
         ObjectForgotten(at=1, object="gone", reason="r"),
     )
-    assert count_outside(memory.objects.values()) == 1
+    assert count_unindexed(memory.objects.values()) == 1
     assert list(Filter().fitting(memory)) == ["file", "low", "claim", "derived"]
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.knowledge.book import knowledge_stream
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import Scope
+from mnemosyne.domain.knowledge.knowledge_store import knowledge_stream
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.directory import (
     lane_modes,

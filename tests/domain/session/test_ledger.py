@@ -263,7 +263,7 @@ def test_of_one_slot_whose_reads_nobody_tells_they_are_assumed_and_no_reason_to_
 def test_a_provider_that_never_tells_of_its_cache_is_no_reason_to_stop() -> None:
     """All of a prompt would seem to be billed as plain input each time."""
     silent = [
-        attrs.evolve(each, rounds=[attrs.evolve(sent, tells_cache=False) for sent in each.rounds])
+        attrs.evolve(each, rounds=[attrs.evolve(sent, reports_cache=False) for sent in each.rounds])
         for each in uncached(8)
     ]
     events, held = told(silent)

@@ -18,8 +18,8 @@ from mnemosyne.domain.window.assembly import (
     KEPT_INPUT,
     LONG_GONE,
     Message,
-    Sight,
-    Sights,
+    ObjectRendering,
+    Renderings,
     assemble,
     join,
     shape,
@@ -35,8 +35,8 @@ def _body(messages: Sequence[Message]) -> dict[str, Any]:
     return {"model": "claude-opus-5-5", "max_tokens": 1, "messages": list(messages)}
 
 
-def _sight(name: str, fidelity: Fidelity) -> Sight:
-    return Sight(id=name, fidelity=fidelity, text=f"what {name} said", lost="3 paths", line=f"Read {name}.py")
+def _render_object(name: str, fidelity: Fidelity) -> ObjectRendering:
+    return ObjectRendering(id=name, fidelity=fidelity, text=f"what {name} said", lost="3 paths", line=f"Read {name}.py")
 
 
 @st.composite
@@ -64,7 +64,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
 
 
 @st.composite
-def shown(draw: st.DrawFn) -> tuple[list[Message], list[list[BlockPlace]], Sights]:
+def shown(draw: st.DrawFn) -> tuple[list[Message], list[list[BlockPlace]], Renderings]:
     """A history, its objects (a call is never in another than its result), and what is shown of them."""
     messages = draw(histories())
     units: dict[str, list[BlockPlace]] = {}
@@ -79,12 +79,12 @@ def shown(draw: st.DrawFn) -> tuple[list[Message], list[list[BlockPlace]], Sight
             objects[-1] += places
         else:
             objects.append(list(places))
-    return messages, objects, _sights(objects, [draw(FIDELITIES) for _ in objects])
+    return messages, objects, _render_objects(objects, [draw(FIDELITIES) for _ in objects])
 
 
-def _sights(objects: Sequence[Sequence[BlockPlace]], fidelities: Sequence[Fidelity]) -> Sights:
+def _render_objects(objects: Sequence[Sequence[BlockPlace]], fidelities: Sequence[Fidelity]) -> Renderings:
     return {
-        place: _sight(f"id{number}", fidelity)
+        place: _render_object(f"id{number}", fidelity)
         for number, (places, fidelity) in enumerate(zip(objects, fidelities, strict=True))
         for place in places
         if fidelity is not Fidelity.FULL
@@ -102,10 +102,10 @@ def _flat(messages: Sequence[Message], *, notes: bool = True) -> list[tuple[str,
 
 @examples(300)
 @given(shown())
-def test_any_fidelities_leave_a_lawful_history(case: tuple[list[Message], list[list[BlockPlace]], Sights]) -> None:
-    messages, _, sights = case
+def test_any_fidelities_leave_a_lawful_history(case: tuple[list[Message], list[list[BlockPlace]], Renderings]) -> None:
+    messages, _, renderings = case
     assert violations(_body(messages), ()) == []
-    rendered = assemble(messages, sights, thinking_from=len(messages))
+    rendered = assemble(messages, renderings, thinking_from=len(messages))
     assert violations(_body(rendered), ()) == []
     roles = [message["role"] for message in rendered]
     assert roles[0] == "user"
@@ -116,27 +116,27 @@ def test_any_fidelities_leave_a_lawful_history(case: tuple[list[Message], list[l
 @examples(200)
 @given(shown())
 def test_every_object_below_full_is_told_of_exactly_once(
-    case: tuple[list[Message], list[list[BlockPlace]], Sights],
+    case: tuple[list[Message], list[list[BlockPlace]], Renderings],
 ) -> None:
-    messages, _, sights = case
-    text = repr(assemble(messages, sights, thinking_from=len(messages)))
+    messages, _, renderings = case
+    text = repr(assemble(messages, renderings, thinking_from=len(messages)))
     blocks = {
         place: block
         for number, message in enumerate(messages)
         if not isinstance(message["content"], str)
         for place, block in ((BlockPlace(number, index), block) for index, block in enumerate(message["content"]))
     }
-    for sight in set(sights.values()):
-        places = [place for place, each in sights.items() if each.id == sight.id]
+    for rendering in set(renderings.values()):
+        places = [place for place, each in renderings.items() if each.id == rendering.id]
         if any(blocks.get(place, {}).get("type") != "thinking" for place in places):
-            told = sight.line if sight.fidelity is Fidelity.EVICTED else sight.text
-            assert text.count(f"{told}'") + text.count(f"{told}\\n") == 1, (sight, text)
+            told = rendering.line if rendering.fidelity is Fidelity.EVICTED else rendering.text
+            assert text.count(f"{told}'") + text.count(f"{told}\\n") == 1, (rendering, text)
 
 
 @examples(200)
 @given(shown(), st.data())
 def test_what_stands_before_a_change_is_rendered_to_the_same_bytes_up_to_the_note_that_may_tell_of_it(
-    case: tuple[list[Message], list[list[BlockPlace]], Sights], data: st.DataObject
+    case: tuple[list[Message], list[list[BlockPlace]], Renderings], data: st.DataObject
 ) -> None:
     messages, objects, before = case
     cut = 2 * data.draw(st.integers(0, len(messages) // 2)) + 1  # after what the user said
@@ -148,13 +148,13 @@ def test_what_stands_before_a_change_is_rendered_to_the_same_bytes_up_to_the_not
         else Fidelity.FULL
         for places in objects
     ]
-    after = _sights(objects, fidelities)
+    after = _render_objects(objects, fidelities)
     untouched = assemble(messages[:cut], before, thinking_from=len(messages))
     if HERE in repr(untouched[-1]):
         untouched.pop()
     last = max(number for number, message in enumerate(untouched) if message["role"] == "user")
-    for sights in (before, after):
-        rendered = assemble(messages, sights, thinking_from=len(messages))
+    for renderings in (before, after):
+        rendered = assemble(messages, renderings, thinking_from=len(messages))
         assert rendered[:last] == untouched[:last]
         beyond = _flat(untouched[last:], notes=False)  # the note there may tell of more
         assert _flat(rendered[last:], notes=False)[: len(beyond)] == beyond
@@ -163,7 +163,7 @@ def test_what_stands_before_a_change_is_rendered_to_the_same_bytes_up_to_the_not
 @examples(200)
 @given(shown())
 def test_without_sights_nothing_is_changed_but_the_thinking(
-    case: tuple[list[Message], list[list[BlockPlace]], Sights],
+    case: tuple[list[Message], list[list[BlockPlace]], Renderings],
 ) -> None:
     messages, _, _ = case
     assert assemble(messages[1:], {}, first=1)[1:] == messages[1:]
@@ -172,10 +172,10 @@ def test_without_sights_nothing_is_changed_but_the_thinking(
 
 @given(shown())
 def test_shaped_messages_are_lawful_whatever_is_asked_of_them(
-    case: tuple[list[Message], list[list[BlockPlace]], Sights],
+    case: tuple[list[Message], list[list[BlockPlace]], Renderings],
 ) -> None:
-    messages, _, sights = case
-    sent = [shape(message, number, sights) for number, message in enumerate(messages)]
+    messages, _, renderings = case
+    sent = [shape(message, number, renderings) for number, message in enumerate(messages)]
     assert violations(_body(sent), ()) == []
     assert [message for message in sent if message["role"] == "assistant"] == messages[1::2]
 
@@ -190,8 +190,8 @@ PAIR: list[Message] = [
 
 
 def test_a_stubbed_call_still_says_what_was_asked_and_no_more() -> None:
-    sight = _sight("abc", Fidelity.STUB)
-    _, call, result = assemble(PAIR, {BlockPlace(1, 0): sight, BlockPlace(2, 0): sight})
+    rendering = _render_object("abc", Fidelity.STUB)
+    _, call, result = assemble(PAIR, {BlockPlace(1, 0): rendering, BlockPlace(2, 0): rendering})
     given_to = call["content"][0]["input"]
     assert given_to["file_path"] == "x.py"
     assert len(given_to["content"]) <= KEPT_INPUT
@@ -199,24 +199,24 @@ def test_a_stubbed_call_still_says_what_was_asked_and_no_more() -> None:
 
 
 def test_an_evicted_pair_leaves_one_line_in_a_note_behind_what_the_user_said_before() -> None:
-    sight = _sight("abc", Fidelity.EVICTED)
-    (only,) = assemble(PAIR, {BlockPlace(1, 0): sight, BlockPlace(2, 0): sight})
+    rendering = _render_object("abc", Fidelity.EVICTED)
+    (only,) = assemble(PAIR, {BlockPlace(1, 0): rendering, BlockPlace(2, 0): rendering})
     assert [block["text"] for block in only["content"]] == ["Begin.", f"{NOTE}\n#abc Read abc.py"]
 
 
 def test_a_run_of_rounds_that_left_is_one_note_and_no_message_of_the_user_answers_for_it() -> None:
     rounds, last = 36, "toolu_36"
     messages: list[Message] = [{"role": "user", "content": "Review all of these."}]
-    sights: dict[BlockPlace, Sight] = {}
+    renderings: dict[BlockPlace, ObjectRendering] = {}
     for number in range(rounds + 1):
         call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Read", "input": {"file_path": f"/{number}.py"}}
         result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": f"text {number}"}
         said = {"type": "text", "text": f"Step {number}."}
         messages += [{"role": "assistant", "content": [said, call]}, {"role": "user", "content": [result]}]
         if number < rounds:
-            sight = _sight(f"id{number}", Fidelity.EVICTED)
-            sights |= {BlockPlace(2 * number + 1, 1): sight, BlockPlace(2 * number + 2, 0): sight}
-    asked, done, answered = assemble(messages, sights)
+            rendering = _render_object(f"id{number}", Fidelity.EVICTED)
+            renderings |= {BlockPlace(2 * number + 1, 1): rendering, BlockPlace(2 * number + 2, 0): rendering}
+    asked, done, answered = assemble(messages, renderings)
     lines = [f"#id{number} Read id{number}.py" for number in range(rounds)]
     assert [block["text"] for block in asked["content"]] == ["Review all of these.", "\n".join((NOTE, *lines))]
     assert [block["type"] for block in done["content"]] == ["text"] * (rounds + 1) + ["tool_use"]
@@ -238,13 +238,15 @@ def test_a_run_of_rounds_that_left_is_one_note_and_no_message_of_the_user_answer
     ],
 )
 def test_a_mark_says_what_is_missing_and_when_to_ask(fidelity: Fidelity, fields: dict[str, Any], shown: str) -> None:
-    assert Sight(id="a", fidelity=fidelity, text="its gist", line="Read a.py (9.0 KB)", **fields).shown == shown
+    assert (
+        ObjectRendering(id="a", fidelity=fidelity, text="its gist", line="Read a.py (9.0 KB)", **fields).shown == shown
+    )
 
 
 def test_half_a_pair_is_never_evicted() -> None:
-    sight = _sight("abc", Fidelity.EVICTED)
+    rendering = _render_object("abc", Fidelity.EVICTED)
     for half in (BlockPlace(1, 0), BlockPlace(2, 0)):
-        rendered = assemble(PAIR, {half: sight})
+        rendered = assemble(PAIR, {half: rendering})
         assert violations(_body(rendered), ()) == []
         assert len(rendered) == 3
 
@@ -255,8 +257,8 @@ def test_ids_that_are_no_text_make_a_pair_as_any_other(name: object) -> None:
     result = {"role": "user", "content": [RESULT | {"tool_use_id": name}]}
     pair: list[Message] = [PAIR[0], call, result]
     for fidelity, left in ((Fidelity.STUB, 3), (Fidelity.EVICTED, 1)):
-        sight = _sight("abc", fidelity)
-        assert len(assemble(pair, {BlockPlace(1, 0): sight, BlockPlace(2, 0): sight})) == left
+        rendering = _render_object("abc", fidelity)
+        assert len(assemble(pair, {BlockPlace(1, 0): rendering, BlockPlace(2, 0): rendering})) == left
 
 
 def test_a_history_that_would_begin_with_the_assistant_is_begun_by_the_user() -> None:
@@ -266,7 +268,7 @@ def test_a_history_that_would_begin_with_the_assistant_is_begun_by_the_user() ->
 
 def test_at_l1_a_call_loses_the_text_that_it_replaced_and_keeps_what_the_agent_wrote() -> None:
     asked = {"file_path": "/a.py", "edits": [{"old_string": "x" * 500, "new_string": "y" * 500}], "content": "z" * 500}
-    detailed, stub = (shorten(asked, _sight("id", each)) for each in (Fidelity.DETAILED, Fidelity.STUB))
+    detailed, stub = (shorten(asked, _render_object("id", each)) for each in (Fidelity.DETAILED, Fidelity.STUB))
     assert detailed["edits"][0]["new_string"] == "y" * 500
     assert detailed["content"] == "z" * 500
     assert detailed["edits"][0]["old_string"].startswith("x" * 80 + " [#id: 420 more characters]")
@@ -285,7 +287,7 @@ def test_a_system_message_stands_before_what_the_assistant_says_whatever_leaves(
         {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
         {"role": "user", "content": "And now?"},
     ]
-    gone = _sight("a", Fidelity.EVICTED)
+    gone = _render_object("a", Fidelity.EVICTED)
     rendered = assemble(messages, {BlockPlace(2, 0): gone, BlockPlace(3, 0): gone})
     assert [each["role"] for each in rendered] == ["user", "system", "system", "assistant", "user"]
     told = {"type": "text", "text": f"{NOTE}\n{gone.told}"}
@@ -302,9 +304,9 @@ def test_what_left_long_ago_is_counted_and_has_no_line() -> None:
         result = {"type": "tool_result", "tool_use_id": name, "content": "text"}
         messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
     messages += [{"role": "assistant", "content": [{"type": "text", "text": "Done."}]}]
-    gone = {name: attrs.evolve(_sight(name, Fidelity.EVICTED), long_gone=name != "c") for name in "abc"}
-    sights = {BlockPlace(1 + 2 * at + part, 0): gone[name] for at, name in enumerate("abc") for part in (0, 1)}
-    rendered = assemble(messages, sights)
+    gone = {name: attrs.evolve(_render_object(name, Fidelity.EVICTED), long_gone=name != "c") for name in "abc"}
+    renderings = {BlockPlace(1 + 2 * at + part, 0): gone[name] for at, name in enumerate("abc") for part in (0, 1)}
+    rendered = assemble(messages, renderings)
     note = "\n".join((NOTE, LONG_GONE.format(2), gone["c"].told))
     assert rendered[0]["content"] == [{"type": "text", "text": "Begin."}, {"type": "text", "text": note}]
     assert len(rendered) == 2
@@ -315,8 +317,8 @@ def test_no_system_message_is_left_empty_where_what_it_said_leaves() -> None:
     answer = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
     messages: list[Message] = [{"role": "user", "content": "Begin."}, note, answer, {"role": "user", "content": "Go."}]
     for fidelity in Fidelity:
-        sight = _sight("a", fidelity)
-        rendered = assemble(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight})
+        rendering = _render_object("a", fidelity)
+        rendered = assemble(messages, {BlockPlace(0, 0): rendering, BlockPlace(1, 0): rendering})
         assert violations(_body(rendered), ()) == [], fidelity
 
 
@@ -327,8 +329,10 @@ def test_what_the_user_said_in_a_phase_stays_when_the_answer_leaves() -> None:
         {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
     ]
     for fidelity in list(Fidelity)[1:]:
-        sight = Sight(id="a", fidelity=fidelity, text="its gist", line="Why it is slow", keeps_prompt=True)
-        text = str(assemble(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight}))
+        rendering = ObjectRendering(
+            id="a", fidelity=fidelity, text="its gist", line="Why it is slow", keeps_prompt=True
+        )
+        text = str(assemble(messages, {BlockPlace(0, 0): rendering, BlockPlace(1, 0): rendering}))
         assert "Why is it slow?" in text
         assert "Because" not in text
         assert "#a" in text
@@ -345,8 +349,10 @@ def test_words_of_the_user_and_of_ours_never_stand_among_the_assistants() -> Non
         {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
     ]
     extract = "Why is it slow?\n⋯ should this be split?\n⋯ 1 line\nIt reads all. ⋯"
-    sight = Sight(id="a", fidelity=Fidelity.COMPACT, text=extract, ask="the wording", line="", keeps_prompt=True)
-    asked, said, _ = assemble(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight})
+    rendering = ObjectRendering(
+        id="a", fidelity=Fidelity.COMPACT, text=extract, ask="the wording", line="", keeps_prompt=True
+    )
+    asked, said, _ = assemble(messages, {BlockPlace(0, 0): rendering, BlockPlace(1, 0): rendering})
     assert [block["text"] for block in said["content"]] == ["⋯ 1 line\nIt reads all. ⋯"]
     note = f"{NOTE}\n#a in part; ask for: the wording: what you said"
     assert [block["text"] for block in asked["content"]] == [prompt, note]
@@ -360,6 +366,6 @@ def test_of_a_short_form_that_names_its_speakers_only_what_the_assistant_said_is
         {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
     ]
     extract = "[user]\nThe user asks about speed\n[assistant]\nIt reads all."
-    sight = Sight(id="a", fidelity=Fidelity.COMPACT, text=extract, line="", keeps_prompt=True)
-    _, said, _ = assemble(messages, {BlockPlace(0, 0): sight, BlockPlace(1, 0): sight})
+    rendering = ObjectRendering(id="a", fidelity=Fidelity.COMPACT, text=extract, line="", keeps_prompt=True)
+    _, said, _ = assemble(messages, {BlockPlace(0, 0): rendering, BlockPlace(1, 0): rendering})
     assert [block["text"] for block in said["content"]] == ["It reads all."]

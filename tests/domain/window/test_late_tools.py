@@ -6,10 +6,10 @@ import attrs
 import pytest
 
 from mnemosyne.domain.session.decide import SetMode
-from mnemosyne.domain.session.grounds import ServerSettings
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window import epochs, late_tools
-from mnemosyne.domain.window.planning import Stay, price_of_rewrite
+from mnemosyne.domain.window.planning import NoRewrite, price_of_rewrite
 from mnemosyne.domain.window.rounds import TOO_SMALL, Opening, choose_mode, mode_without_us, opening_of
 from mnemosyne.domain.window.situation import Sizes, situation_of
 from mnemosyne.domain.window.window_size import WINDOW
@@ -152,4 +152,4 @@ def test_with_the_tools_all_of_the_prompt_is_written_again() -> None:
     assert price_of_rewrite(situation, (), {}) == held * dearer + situation.joining * situation.write
     managed = attrs.evolve(situation, joining=0)
     assert price_of_rewrite(managed, (), {}) == (situation.prompt - situation.fixed - situation.new) * dearer
-    assert isinstance(epochs.consider(found.asked, found.session, Sizes()), Stay)
+    assert isinstance(epochs.consider(found.asked, found.session, Sizes()), NoRewrite)

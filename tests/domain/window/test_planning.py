@@ -16,15 +16,15 @@ from mnemosyne.domain.window.keeping import AGES, Candidate, Later, WindowAges
 from mnemosyne.domain.window.planning import (
     RULE,
     CostSoFar,
+    NoRewrite,
     Plan,
     Situation,
-    Stay,
     head_lasts_an_hour,
+    plan_epoch,
     planner,
     price_of_rewrite,
     regret,
     want,
-    weigh,
 )
 from tests.profiles import examples
 
@@ -161,7 +161,7 @@ def test_a_plan_takes_legal_steps_down_to_smaller_renditions_of_objects_that_may
 
 @given(SITUATIONS | st.just(situation()), candidates())
 def test_where_nothing_is_planned_the_reason_is_told(now: Situation, objects: Sequence[Candidate]) -> None:
-    found = weigh(now, lambda: objects)
+    found = plan_epoch(now, lambda: objects)
     assert planner(now, lambda: objects) == (found if isinstance(found, Plan) else None)
     assert found.reason
 
@@ -346,7 +346,7 @@ def test_in_a_window_that_nobody_wanted_a_rewrite_waits_for_its_money_until_the_
     objects = [*(candidate(number, last_use=30) for number in range(1, 12)), large]
     poor = {"billed": Fraction(500_000), "limit": 967_000}
     reason = "a rewrite costs 94975 tokens of input: the session could end dearer than unmanaged"
-    assert weigh(holding(objects, **poor), lambda: objects) == Stay(reason)
+    assert plan_epoch(holding(objects, **poor), lambda: objects) == NoRewrite(reason)
     for changes in ({"shadow": Fraction(600_000)}, {"limit": 160_000}, {"idle": 5 * MINUTE}):
         assert planned(holding(objects, **{**poor, **changes}), *objects) is not None, changes
 
@@ -402,7 +402,7 @@ def test_where_only_reading_anew_costs_an_overflow_leaves_little_longest_unused_
 
 def test_where_all_that_may_go_does_not_save_the_turn_nothing_is_said_to() -> None:
     kept = [candidate(number, kept=True, tokens=(60_000, None, None, 40, 20)) for number in range(3)]
-    assert weigh(situation(prompt=200_000), lambda: kept) == Stay(
+    assert plan_epoch(situation(prompt=200_000), lambda: kept) == NoRewrite(
         "the window overflows, but a rewrite would free only 0 tokens"
     )
 
@@ -556,7 +556,7 @@ def test_in_a_small_window_a_smaller_gain_is_worth_a_rewrite() -> None:
     ],
 )
 def test_why_nothing_is_planned(now: Situation, objects: Sequence[Candidate], reason: str) -> None:
-    assert weigh(now, lambda: objects) == Stay(reason)
+    assert plan_epoch(now, lambda: objects) == NoRewrite(reason)
 
 
 def test_where_what_is_read_again_costs_nothing_only_a_full_window_is_rewritten() -> None:

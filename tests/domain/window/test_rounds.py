@@ -7,8 +7,8 @@ import attrs
 import pytest
 
 from mnemosyne.domain.session.decide import SetMode
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import BranchKind
-from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.ledger import LEAST
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import QUERY

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.wire.billing import BILLING, leave_out_billing
+from mnemosyne.domain.wire.billing import BILLING, drop_billing_line
 from tests.profiles import examples
 
 texts = st.lists(st.text(max_size=9), max_size=3)
@@ -21,11 +21,11 @@ def as_json(*texts: str, **layout: Any) -> bytes:
 def test_only_the_billing_line_is_removed(prompts: list[str], indent: int) -> None:
     line = f"{BILLING} cc_version=2.1.329; cch=0a1b2;"
     own = as_json(*prompts, indent=indent)
-    assert leave_out_billing(own) == own
-    sent = leave_out_billing(as_json(line, *prompts, indent=indent))
+    assert drop_billing_line(own) == own
+    sent = drop_billing_line(as_json(line, *prompts, indent=indent))
     assert json.loads(sent) == (json.loads(own) if prompts else json.loads(as_json(line)))
 
 
 def test_only_a_first_block_that_begins_with_the_prefix_is_the_billing_line() -> None:
     for system in (as_json("You pay.", f"{BILLING} x"), as_json(f"Never write {BILLING}.", "b"), b'"text"'):
-        assert leave_out_billing(system) == system
+        assert drop_billing_line(system) == system

@@ -15,7 +15,7 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.tools.memory_tools import NAMES, QUERY
 from mnemosyne.domain.window import upstream_history
-from mnemosyne.domain.window.assembly import Sight, Sights
+from mnemosyne.domain.window.assembly import ObjectRendering, Renderings
 from mnemosyne.domain.window.epochs import parse_client, render
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire import transcript
@@ -49,17 +49,17 @@ def asked(messages: list[Json]) -> PendingRequest:
     )
 
 
-def rendered(messages: list[Json], sights: Sights) -> list[Json]:
+def rendered(messages: list[Json], renderings: Renderings) -> list[Json]:
     request = asked(messages)
-    return [json.loads(element) for element in render(request, parse_client(request), sights)[0]]
+    return [json.loads(element) for element in render(request, parse_client(request), renderings)[0]]
 
 
-def evicted(*places: tuple[int, int]) -> Sights:
-    return {BlockPlace(*place): sight(f"id{place}", Fidelity.EVICTED) for place in places}
+def evicted(*places: tuple[int, int]) -> Renderings:
+    return {BlockPlace(*place): rendering(f"id{place}", Fidelity.EVICTED) for place in places}
 
 
-def sight(name: str, fidelity: Fidelity) -> Sight:
-    return Sight(id=name, fidelity=fidelity, text=f"what {name} said", line=f"Read {name}")
+def rendering(name: str, fidelity: Fidelity) -> ObjectRendering:
+    return ObjectRendering(id=name, fidelity=fidelity, text=f"what {name} said", line=f"Read {name}")
 
 
 def reply_with(text: str, *calls: Json) -> Json:
@@ -156,7 +156,7 @@ def test_results_are_rewritten_even_if_call_ids_are_numbers_or_missing(numbers: 
             message_of(reply_with("", call(number))),
             {"role": "tool", "tool_call_id": number, "content": "A file."},
         ]
-    made = rendered(messages, {BlockPlace(2, 0): sight("a", Fidelity.STUB)})
+    made = rendered(messages, {BlockPlace(2, 0): rendering("a", Fidelity.STUB)})
     assert "what a said" in made[2]["content"]
     assert [made[0], made[1], *made[3:]] == [messages[0], messages[1], *messages[3:]]
 
@@ -199,7 +199,7 @@ def histories(draw: st.DrawFn) -> list[Json]:
 
 
 @st.composite
-def shown(draw: st.DrawFn) -> tuple[list[Json], Sights]:
+def shown(draw: st.DrawFn) -> tuple[list[Json], Renderings]:
     messages = draw(histories())
     units: dict[str, list[BlockPlace]] = {}
     for number, message in enumerate(map(CHAT.read_message, messages)):
@@ -207,19 +207,19 @@ def shown(draw: st.DrawFn) -> tuple[list[Json], Sights]:
             if block["type"] != "thinking":
                 key = block.get("id") or block.get("tool_use_id") or f"text {number} {index}"
                 units.setdefault(key, []).append(BlockPlace(number, index))
-    sights: dict[BlockPlace, Sight] = {}
+    renderings: dict[BlockPlace, ObjectRendering] = {}
     for key, places in units.items():
         fidelity = draw(FIDELITIES)
         if fidelity is not Fidelity.FULL:
-            sights |= dict.fromkeys(places, sight(key, fidelity))
-    return messages, sights
+            renderings |= dict.fromkeys(places, rendering(key, fidelity))
+    return messages, renderings
 
 
 @examples(300)
 @given(shown())
-def test_histories_with_any_fidelities_satisfy_strict_templates(case: tuple[list[Json], Sights]) -> None:
-    messages, sights = case
-    made = rendered(messages, sights)
+def test_histories_with_any_fidelities_satisfy_strict_templates(case: tuple[list[Json], Renderings]) -> None:
+    messages, renderings = case
+    made = rendered(messages, renderings)
     roles = [message["role"] for message in made]
     assert roles[0] == "user"
     assert all(not (one == other and one in STRICT) for one, other in pairwise(roles))
@@ -231,4 +231,4 @@ def test_histories_with_any_fidelities_satisfy_strict_templates(case: tuple[list
             answer = following.pop(0)
             assert (answer["role"], answer["tool_call_id"]) == ("tool", asked_for["id"])
         assert message["role"] != "assistant" or message.get("content") or message.get("tool_calls")
-    assert made == rendered(messages, sights)
+    assert made == rendered(messages, renderings)

@@ -11,7 +11,7 @@ import trio
 
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.journal import JournalTicket
-from mnemosyne.app.pages import OpenHoldings
+from mnemosyne.app.pages import OpenPageContext
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.storage import event_codec, open_storage
 from mnemosyne.config import Config, load
@@ -123,7 +123,7 @@ class Pages:
     """An open log's pages, and a client that was let in."""
 
     app: Any
-    holdings: OpenHoldings
+    page_context: OpenPageContext
     access: Access
     client: Any
 
@@ -144,14 +144,16 @@ async def open_pages(dsn: str, folder: Path, role: PageRole = PageRole.OWNER, **
     """The pages of a database."""
     numbers: Iterator[int] = iter(range(1_000_000))
     simulations = Simulations(list_policies(), COMMAND)
-    holdings = OpenHoldings(settings(dsn, folder, **more), lambda: NOW, lambda: f"id-{next(numbers)}", simulations)
+    page_context = OpenPageContext(
+        settings(dsn, folder, **more), lambda: NOW, lambda: f"id-{next(numbers)}", simulations
+    )
     access = Access(TOKEN, PageLinks(folder), lambda: NOW)
-    app = create_pages(holdings, access)
+    app = create_pages(page_context, access)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(holdings.keep_open)
+        nursery.start_soon(page_context.keep_open)
         nursery.start_soon(simulations.run)
-        await until(lambda: holdings.is_open)
+        await until(lambda: page_context.is_open)
         client = app.test_client()
         await client.get(f"/-/?token={access.links.make(role, NOW)}")
-        yield Pages(app, holdings, access, client)
+        yield Pages(app, page_context, access, client)
         nursery.cancel_scope.cancel()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
 from mnemosyne.page_links import PageRole
-from mnemosyne.services.knowledge import WriteMoment
+from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.times import render_day
 from tests.domain.knowledge.support import DAY, draft
 from tests.http.inspector.shown import NASTY, NOW, Pages, open_pages
@@ -15,8 +15,8 @@ PROJECT = "/-/known?project=github.com%2Fada%2Fapp"
 
 async def know(pages: Pages, content: str, at: int = NOW, write: str = "w", **fields: object) -> str:
     """An entry of the project; its id."""
-    desk = pages.holdings.desk_of("github.com/ada/app")
-    done = await desk.remember(Scope.PROJECT, draft(content, **fields), WriteMoment(at, write))
+    knowledge = pages.page_context.knowledge_of("github.com/ada/app")
+    done = await knowledge.remember(Scope.PROJECT, draft(content, **fields), WriteStamp(at, write))
     assert done.entry is not None
     return done.entry.id
 
@@ -59,7 +59,9 @@ async def test_a_person_has_something_remembered_changed_confirmed_forgotten_and
 async def test_a_day_shows_what_was_known_then_and_offers_no_change(dsn: str, tmp_path: Path) -> None:
     async with open_pages(dsn, tmp_path) as pages:
         await know(pages, "tabs of 2", at=NOW - 10 * DAY, write="a")
-        await pages.holdings.desk_of("github.com/ada/app").update("tabs", "tabs of 4", WriteMoment(NOW - DAY, "b"))
+        await pages.page_context.knowledge_of("github.com/ada/app").update(
+            "tabs", "tabs of 4", WriteStamp(NOW - DAY, "b")
+        )
         today = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
         assert today["entries"][0][1][0]["entry"]["content"] == "tabs of 4"
         then = f"{PROJECT}&day={render_day(NOW - 5 * DAY)}"

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import trio
 
-from mnemosyne.http.inspector.live import tell_changes
+from mnemosyne.http.inspector.live import stream_changes
 from mnemosyne.services import pins
 from tests.http.inspector.conftest import ShownLog
 from tests.http.inspector.shown import NOW, Pages
@@ -15,7 +15,7 @@ from tests.waiting import DEADLINE
 
 
 async def test_whoever_follows_hears_in_which_session_something_happened(pages: Pages, shown: ShownLog) -> None:
-    async with aclosing(tell_changes(pages.holdings, None)) as said:
+    async with aclosing(stream_changes(pages.page_context, None)) as said:
         assert (await anext(said)).startswith(b"retry:")
         await _pin(pages, shown.other)
         assert await _next_change(said) == [shown.other]
@@ -24,7 +24,7 @@ async def test_whoever_follows_hears_in_which_session_something_happened(pages: 
 async def test_what_happens_in_another_session_is_not_heard_by_whoever_follows_one(
     pages: Pages, shown: ShownLog
 ) -> None:
-    async with aclosing(tell_changes(pages.holdings, UUID(shown.session))) as said:
+    async with aclosing(stream_changes(pages.page_context, UUID(shown.session))) as said:
         await anext(said)
         await _pin(pages, shown.other)
         await _pin(pages, shown.session)
@@ -42,6 +42,6 @@ async def _next_change(said: AsyncIterator[bytes]) -> list[str]:
 async def _pin(pages: Pages, session: str) -> None:
     told = await pages.json(f"/-/session/{session}.json")
     found = told["view"]["map"]["spans"][0]["object"]["id"]
-    archive = pages.holdings.archive
+    archive = pages.page_context.archive
     await pins.pin(archive, found, session=session, reason="a test", at=NOW, correlation_id="a")
     await pins.unpin(archive, found, session=session, reason="a test", at=NOW, correlation_id="b")

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from mnemosyne.adapters.postgres.event_log import CachedEventLog
-from mnemosyne.app.pages import OpenHoldings
+from mnemosyne.app.pages import OpenPageContext
 from mnemosyne.errors import LogFailed
 from mnemosyne.services.overviews import SessionOpening
 from tests.http.inspector.conftest import ShownLog
@@ -21,17 +21,17 @@ async def test_a_page_s_top_is_sent_before_the_rest_is_read_and_both_are_kept_un
     page = f"/-/session/{shown.other if not path else shown.session}{path}"
     page = page.format(object=await an_object(pages, shown.session) if "{" in path else "")
     read = CachedEventLog.read
-    versions = OpenHoldings.version_of
+    versions = OpenPageContext.version_of
     happened = 0
 
     async def broken(*_: object, **__: object) -> Any:
         raise LogFailed("nothing is read behind the top")
 
-    async def later(self: OpenHoldings, stream: UUID) -> int:
+    async def later(self: OpenPageContext, stream: UUID) -> int:
         return await versions(self, stream) + happened
 
-    monkeypatch.setattr(OpenHoldings, "version_of", later)
-    pages.holdings.openings[UUID(shown.other)] = SessionOpening("kept", None)
+    monkeypatch.setattr(OpenPageContext, "version_of", later)
+    pages.page_context.openings[UUID(shown.other)] = SessionOpening("kept", None)
     monkeypatch.setattr(CachedEventLog, "read", broken)
     status, late = await pages.get(page)
     assert (status, "<h1>" in late, "nothing is read behind the top" in late) == (200, True, True)

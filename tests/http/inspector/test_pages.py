@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mnemosyne.app.pages import OpenHoldings
+from mnemosyne.app.pages import OpenPageContext
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.storage import open_storage
 from mnemosyne.http.inspector.access import Access
@@ -354,16 +354,16 @@ async def test_the_pages_of_a_tenant_show_no_other_tenant_s_sessions(shown: Show
         for path in ("", "/turn/3", "/turn/3/body", "/objects", "/turn/2/to/3"):
             assert (await pages.get(f"/-/session/{shown.session}{path}"))[0] == 404
         assert (await pages.client.get(f"/-/events?session={shown.session}")).status_code == 404
-        _, streams = await pages.holdings.beyond(0)
+        _, streams = await pages.page_context.beyond(0)
         assert streams == frozenset()  # whoever follows all hears of none of them either
 
 
 async def test_while_the_database_is_away_the_page_says_so_and_comes_back_by_itself(
     nursery: trio.Nursery, tmp_path: Path
 ) -> None:
-    holdings = OpenHoldings(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
-    nursery.start_soon(holdings.keep_open)
-    app = create_pages(holdings, Access(TOKEN, PageLinks(tmp_path), lambda: NOW))
+    page_context = OpenPageContext(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
+    nursery.start_soon(page_context.keep_open)
+    app = create_pages(page_context, Access(TOKEN, PageLinks(tmp_path), lambda: NOW))
     response = await app.test_client().get("/-/", headers={"Authorization": f"Bearer {TOKEN}", "Accept": "text/html"})
     text = await response.get_data(as_text=True)
     assert response.status_code == 503
@@ -376,8 +376,8 @@ async def test_while_the_database_is_away_the_page_says_so_and_comes_back_by_its
 )
 async def test_no_answer_leaves_before_the_whole_body_has_come(tmp_path: Path, method: str, path: str) -> None:
     """The connection is used again, and an answer in the middle of a body could leave it stuck."""
-    holdings = OpenHoldings(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
-    client: Any = create_pages(holdings, Access(TOKEN, PageLinks(tmp_path), lambda: NOW)).test_client()
+    page_context = OpenPageContext(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
+    client: Any = create_pages(page_context, Access(TOKEN, PageLinks(tmp_path), lambda: NOW)).test_client()
     async with client.request(path, method=method) as connection:
         await connection.send(b"{}")
         await wait_all_tasks_blocked()
@@ -391,7 +391,7 @@ async def test_a_forgotten_session_is_listed_without_its_words_and_its_turns_say
     (stream,) = await trio.to_thread.run_sync(fill, dsn, tmp_path, session(turns=3))
     async with open_pages(dsn, tmp_path) as pages:
         assert (await pages.json("/-/sessions.json"))["sessions"][0]["title"] == f"{TITLE}, please."
-        await forget(pages.holdings.archive, stream, lambda: NOW, "a")
+        await forget(pages.page_context.archive, stream, lambda: NOW, "a")
         listed = (await pages.json("/-/sessions.json"))["sessions"][0]
         assert (listed["forgotten"], listed["title"], listed["project"]) == (True, None, None)
         assert (await pages.get(f"/-/session/{stream}"))[0] == 200

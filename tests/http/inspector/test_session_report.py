@@ -18,10 +18,10 @@ from tests.http.inspector.test_pages import Elements
 
 
 async def read_everything(pages: Pages, shown: ShownLog) -> Mapping[str, Any]:
-    holdings = pages.holdings
-    stream = await read_models.find(holdings.models, shown.session)
-    overview = await read_overview(holdings.archive, holdings.models, stream, openings={})
-    return await read_shown(holdings.archive, holdings.models, overview, None, seen=no_observations(), budget=1)
+    page_context = pages.page_context
+    stream = await read_models.find(page_context.models, shown.session)
+    overview = await read_overview(page_context.archive, page_context.models, stream, openings={})
+    return await read_shown(page_context.archive, page_context.models, overview, None, seen=no_observations(), budget=1)
 
 
 async def report(pages: Pages, shown: ShownLog, *, redacted: bool) -> str:
@@ -64,15 +64,15 @@ async def test_what_the_calls_show_is_told_and_redacted_with_the_words(pages: Pa
 async def test_a_checkpoint_of_another_branch_is_listed_too_and_stands_at_no_turn_of_the_one_that_is_drawn(
     pages: Pages, shown: ShownLog
 ) -> None:
-    holdings, seen = pages.holdings, no_observations()
-    stream = await read_models.find(holdings.models, shown.session)
+    page_context, seen = pages.page_context, no_observations()
+    stream = await read_models.find(page_context.models, shown.session)
     turns = (await read_everything(pages, shown))["view"].total.turns
-    version = len(await holdings.archive.events.read(stream))
+    version = len(await page_context.archive.events.read(stream))
     places = (("there", "successor-1", 20), ("here", "main", 20), ("before", "main", 12))
     named = [CheckpointNamed(at=9, name=name, branch=branch, turn=turn) for name, branch, turn in places]
     seen.put((stream, "main"), Seen(turns, version, Observed(checkpoints=named)))
-    overview = await read_overview(holdings.archive, holdings.models, stream, openings={})
-    told = await read_shown(holdings.archive, holdings.models, overview, None, seen=seen)
+    overview = await read_overview(page_context.archive, page_context.models, stream, openings={})
+    told = await read_shown(page_context.archive, page_context.models, overview, None, seen=seen)
     page = session_report(told, redacted=False)
     listed = re.findall(r"<li>(\w+) <small>([^,]+), turn (\d+)", page)
     assert listed == [("before", "main", "12"), ("here", "main", "20"), ("there", "successor-1", "20")]

@@ -43,12 +43,12 @@ DEMAND = Demand(turn=9, text="parse_all", kind="identifier", sources=("one",), d
 PART = TracePart(("parser.py",), "def parse_all(): ...")
 
 
-def _shows(sight: ShownObject) -> Callable[[str], ShownObject]:
-    return lambda key: sight
+def _shows(rendering: ShownObject) -> Callable[[str], ShownObject]:
+    return lambda key: rendering
 
 
-def _judged(sight: ShownObject, window: str = "") -> Outcome:
-    return outcome(DEMAND, _shows(sight), lambda: [window])
+def _judged(rendering: ShownObject, window: str = "") -> Outcome:
+    return outcome(DEMAND, _shows(rendering), lambda: [window])
 
 
 def test_it_is_resident_if_its_source_or_anything_in_the_window_shows_it() -> None:

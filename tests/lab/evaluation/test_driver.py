@@ -13,7 +13,7 @@ from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.tools.memory_tools import TOOLS
-from mnemosyne.domain.window.assembly import Message, Sights
+from mnemosyne.domain.window.assembly import Message, Renderings
 from mnemosyne.domain.window.keeping import Candidate
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Situation, price_of_rewrite
 from mnemosyne_lab.evaluation.comparing import ends_of
@@ -103,7 +103,7 @@ def test_no_policy_breaks_a_rule_of_the_wire(steps: list[Step], name: str) -> No
 
 def test_a_policy_that_breaks_a_rule_of_the_wire_is_found_out() -> None:
     def without_results(
-        messages: Sequence[dict[str, Any]], sights: Sights, thinking_from: int, first: int
+        messages: Sequence[dict[str, Any]], renderings: Renderings, thinking_from: int, first: int
     ) -> list[dict[str, Any]]:
         return [message for message in messages if "tool_result" not in str(message)]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.window.assembly import Sight
+from mnemosyne.domain.window.assembly import ObjectRendering
 from mnemosyne_lab.evaluation.demand import demands
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import CLEARED, POLICIES, UNMANAGED, clear
@@ -77,9 +77,9 @@ def test_clearing_replaces_results_and_leaves_calls_and_thinking_alone() -> None
         {"role": "assistant", "content": [thought, call]},
         {"role": "user", "content": [result]},
     ]
-    sight = Sight(id="i", fidelity=Fidelity.STUB, text="t", line="l")
-    sights = {BlockPlace(5, 1): sight, BlockPlace(6, 0): sight}
-    assert clear(messages, sights, 9, 5) == [
+    rendering = ObjectRendering(id="i", fidelity=Fidelity.STUB, text="t", line="l")
+    renderings = {BlockPlace(5, 1): rendering, BlockPlace(6, 0): rendering}
+    assert clear(messages, renderings, 9, 5) == [
         messages[0],
         {"role": "user", "content": [{**result, "content": CLEARED}]},
     ]

@@ -7,7 +7,7 @@ import pytest
 from mnemosyne.app.storage import event_codec
 from mnemosyne.errors import NotFound
 from mnemosyne.services.exporting import write_session
-from mnemosyne.services.simulated import SimulatedBranch, read_told
+from mnemosyne.services.simulated import SimulatedBranch, read_step
 from mnemosyne_lab.evaluation.simulating import list_policies, main, simulate_branch
 from tests.services.talking import rich_session, talking
 
@@ -40,7 +40,7 @@ async def test_what_is_no_conversation_is_said(file: Path) -> None:
 
 async def test_a_process_prints_what_it_found_or_why_not(file: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main([str(file), "main", "cold"]) == 0
-    *steps, answer = map(read_told, capfdbinary.readouterr().out.splitlines())
+    *steps, answer = map(read_step, capfdbinary.readouterr().out.splitlines())
     assert isinstance(answer, SimulatedBranch)
     assert answer.policy == "cold"
     assert steps[-1] == (len(answer.turns), len(answer.turns))

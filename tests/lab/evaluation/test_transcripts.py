@@ -7,13 +7,13 @@ import pytest
 
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne_lab.evaluation.reading import recording
-from mnemosyne_lab.evaluation.transcripts import ToldConversation, TranscriptLine, conversations_of, lines_of
+from mnemosyne_lab.evaluation.transcripts import TranscriptConversation, TranscriptLine, conversations_of, lines_of
 from tests.lab.evaluation.transcripts_made import Transcript
 
 TEXT = {"type": "text", "text": "Done."}
 
 
-def read(*transcripts: Transcript) -> list[ToldConversation]:
+def read(*transcripts: Transcript) -> list[TranscriptConversation]:
     seen: set[str] = set()
     found = []
     for number, each in enumerate(transcripts):

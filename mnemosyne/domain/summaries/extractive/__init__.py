@@ -167,7 +167,7 @@ def _weigh_spoken(sections: Sections, spoken: Sequence[Section]) -> list[Facet]:
     """What was said is weighed as one text, whoever said it."""
     users = {number for section in spoken if section.voice is Voice.USER for number in section.within}
     within = [number for section in spoken for number in section.within]
-    return prose.list_said(sections.units, within, sections.labels, users)
+    return prose.list_prose_facets(sections.units, within, sections.labels, users)
 
 
 def _find_protected(protected: Sequence[str], units: Sequence[TextUnit]) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 from mnemosyne.domain.summaries.extractive.facets import Entry, Facet, begins_line, each, ends_line, head_of
 from mnemosyne.domain.summaries.extractive.units import TextUnit
 from mnemosyne.domain.text import entities
-from mnemosyne.domain.text.announcements import says_nothing
+from mnemosyne.domain.text.announcements import is_announcement
 
 _SECTION = r"\s{0,3}#{1,6}\s{1,4}\S|\s{0,8}(?:\d{1,2}\.\s)?\*\*[^*]{1,120}\*\*:?\s{0,4}$"
 _LEADS = re.compile(r".*[:\uff1a][*_]{0,3}\s{0,4}$")
@@ -95,7 +95,7 @@ def _says(heading: str, times: Mapping[str, int]) -> bool:
     return times[heading.strip()] == 1 and not _LEADS.match(heading)
 
 
-def list_said(
+def list_prose_facets(
     units: Sequence[TextUnit], within: Sequence[int], labels: dict[int, int], by_user: Collection[int]
 ) -> list[Facet]:
     """The facets of what was said. ``labels`` gives units the one that names their speaker, ``by_user`` are the units
@@ -218,7 +218,7 @@ class _Scored:
         )
         score += 0.4 * min(4, len(_telling(text)))
         score += 1.0 * (_PLACE.match(text) is not None)
-        if says_nothing(text):
+        if is_announcement(text):
             score -= 3.0
         if _TABLE.match(text):
             score -= 0.7

@@ -53,9 +53,9 @@ def role_of(kind: ObjectKind, tool: str | None, about: str, lines: Sequence[str]
     traits, name = KINDS[kind], (tool or "").lower()
     if name in _PLAN_TOOLS or (traits.is_settled and tool is None):
         return TextRole.PLAN if not traits.holds_statements else TextRole.PROSE
-    if traits.is_said or name in _REPORTS:
+    if traits.is_conversation or name in _REPORTS:
         return TextRole.PROSE
-    some = [line for line in _outside_fences(lines)[:: len(lines) // _SAMPLE_LINES + 1] if line.strip()]
+    some = [line for line in _without_fences(lines)[:: len(lines) // _SAMPLE_LINES + 1] if line.strip()]
     if _is_diff(lines, some):
         return TextRole.DIFF
     if traits.is_failure:
@@ -67,7 +67,7 @@ def role_of(kind: ObjectKind, tool: str | None, about: str, lines: Sequence[str]
     return _role_of_output(some, lines)
 
 
-def _outside_fences(lines: Sequence[str]) -> Sequence[str]:
+def _without_fences(lines: Sequence[str]) -> Sequence[str]:
     """The lines of a text in Markdown without what it quotes; all of them where no heading says that it is one."""
     if not any(_HEADS.match(line) for line in lines):
         return lines

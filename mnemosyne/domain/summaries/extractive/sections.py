@@ -199,7 +199,7 @@ def _with_lead(source: Sequence[SourceLine], asked: Asked) -> SourceLine:
 
 def _guess(request: RenditionRequest) -> tuple[TextPart, ...]:
     """The parts of a text of which they are not known: calls are told by the names of their inputs."""
-    if KINDS[request.kind].is_said or (KINDS[request.kind].is_settled and request.source_tool is None):
+    if KINDS[request.kind].is_conversation or (KINDS[request.kind].is_settled and request.source_tool is None):
         return (TextPart(Voice.ASSISTANT, request.text),)
     lines = request.text.split("\n")
     starts = [0, *(n for n, line in enumerate(lines) if n and _BEGINS_CALL.match(line[:200]) and _is_call(lines, n))]

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from mnemosyne.actors.under_way import TurnUnderWay
+from mnemosyne.actors.managed_turn import ManagedTurn
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import QUERY, TOOLS
 from mnemosyne.domain.window import upstream_history
@@ -24,10 +24,10 @@ RESULTS = {"h1": write_result("h1", "There.", False)}
 
 
 @pytest.fixture
-def turn() -> TurnUnderWay:
+def turn() -> ManagedTurn:
     read = transcript.read(request(LONG)).transcript
     history = upstream_history.first([read.message_bytes(0)], dialect=MESSAGES)
-    return TurnUnderWay(
+    return ManagedTurn(
         read=read, history=history, mode=Mode.MANAGE, hour=True, tool_budget=7, by_prefix=False, prior=None
     )
 
@@ -40,11 +40,11 @@ def said(body: bytes) -> list[Any]:
     return [json.loads(each) for each in map(dumps, json.loads(body)["messages"])]
 
 
-def test_a_managed_turn_has_the_clients_tools_and_ours(turn: TurnUnderWay) -> None:
+def test_a_managed_turn_has_the_clients_tools_and_ours(turn: ManagedTurn) -> None:
     assert tools(turn.body(1)) == ["n", *(each["name"] for each in TOOLS)]
 
 
-def test_a_round_has_all_that_the_rounds_of_its_own_attempt_said_and_got(turn: TurnUnderWay) -> None:
+def test_a_round_has_all_that_the_rounds_of_its_own_attempt_said_and_got(turn: ManagedTurn) -> None:
     replied = turn.add_reply(1, REPLY, RESULTS)
     assert replied.results(1) == RESULTS
     assert [each["role"] for each in said(replied.next.body(1))] == ["user", "assistant", "user"]
@@ -52,7 +52,7 @@ def test_a_round_has_all_that_the_rounds_of_its_own_attempt_said_and_got(turn: T
     assert said(replied.body(2)) == said(turn.body(2)), "another attempt had no such round"
 
 
-def test_without_thinking_the_next_round_is_of_the_same_words(turn: TurnUnderWay) -> None:
+def test_without_thinking_the_next_round_is_of_the_same_words(turn: ManagedTurn) -> None:
     messages = ({"role": "user", "content": LONG}, {"role": "assistant", "content": [THOUGHT, CALL]})
     held = attrs.evolve(turn, history=upstream_history.verbatim([dumps(each) for each in messages], MESSAGES))
     assert "signed" in str(said(held.body(1)))
@@ -62,7 +62,7 @@ def test_without_thinking_the_next_round_is_of_the_same_words(turn: TurnUnderWay
     assert said(stripped.body(1))[-1]["content"] == [CALL]
 
 
-def test_without_tools_the_client_speaks_alone_in_an_epoch_of_its_own(turn: TurnUnderWay) -> None:
+def test_without_tools_the_client_speaks_alone_in_an_epoch_of_its_own(turn: ManagedTurn) -> None:
     bare = turn.add_reply(1, REPLY, RESULTS).without(Refusal.TOOLS)
     assert tools(bare.body(1)) == ["n"]
     assert said(bare.body(1)) == said(request(LONG))

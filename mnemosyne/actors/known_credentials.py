@@ -19,7 +19,7 @@ HELD = 16_384
 
 
 @attrs.frozen
-class KnownCallers:
+class KnownCredentials:
     """Those that this process has heard."""
 
     _key: bytes = attrs.field(factory=lambda: secrets.token_bytes(32), repr=False)

@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import trio
 
-from mnemosyne.domain.history import foresight
-from mnemosyne.domain.history.memory_travel import Moment, moment
+from mnemosyne.domain.history import rewrite_preview
+from mnemosyne.domain.history.memory_travel import MemorySnapshot, snapshot
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.grounds import ServerSettings
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.window.situation import PendingRequest
@@ -18,15 +18,15 @@ from mnemosyne.replay.session_tapes import requests, tape_of
 from tests.replay.recordings import played, session, streams
 
 
-def told(turn: int | None = None) -> tuple[Sequence[Recorded[Event]], Moment, PendingRequest]:
+def told(turn: int | None = None) -> tuple[Sequence[Recorded[Event]], MemorySnapshot, PendingRequest]:
     """A session, a moment of it, and the request that follows."""
     recording = session(turns=6)
     log, _ = played(tape_of(recording))
     (stream,) = streams(log)
     events = trio.run(log.read, stream)
-    found = moment(events, "main", turn)
+    found = snapshot(events, "main", turn)
     read = transcript.read(list(requests(recording))[found.turn - 1]).transcript
-    return events, found, foresight.next_request(found, read, 10**9, ServerSettings(window=50_000))
+    return events, found, rewrite_preview.next_request(found, read, 10**9, ServerSettings(window=50_000))
 
 
 def test_the_history_is_what_the_client_sent_and_nothing_is_new() -> None:
@@ -46,14 +46,14 @@ def test_the_session_has_cost_what_it_would_have_cost_unmanaged() -> None:
         assert 0 < len(before) < len(turns) or turn is None
         spent = sum((equivalents(each.actual, each.model) for each in before), Fraction(0))
         assert spent > 0
-        managed = foresight.assume_managed(found, asked)
+        managed = rewrite_preview.assume_managed(found, asked)
         assert managed.ledger.billed == managed.ledger.unmanaged == spent
         assert found.session.ledger.billed == found.session.ledger.unmanaged == 0
 
 
 def test_the_branch_was_sent_when_its_last_turn_began_and_nothing_else_of_the_session_changes() -> None:
     _, found, asked = told()
-    managed = foresight.assume_managed(found, asked)
+    managed = rewrite_preview.assume_managed(found, asked)
     wire = managed.branches["main"].wire
     assert wire is not None
     assert (wire.at, wire.epoch, wire.rewritten, wire.since) == (found.began.at, 1, 0, None)

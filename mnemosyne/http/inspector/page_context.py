@@ -9,7 +9,7 @@ import attrs
 
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
-from mnemosyne.services.knowledge import KnowledgeDesk
+from mnemosyne.services.knowledge import KnowledgeService
 from mnemosyne.services.observing import Observations
 from mnemosyne.services.overviews import Openings
 from mnemosyne.services.read_models import ReadModels
@@ -42,7 +42,7 @@ Decide = Callable[..., Awaitable[str]]
 """What a form of a page does: asked of the holdings with its fields, it gives the address of what is shown then."""
 
 
-class SimulationDesk(Protocol):
+class SimulationService(Protocol):
     """Where it is asked what another policy would have done."""
 
     policies: Mapping[str, str]
@@ -55,7 +55,7 @@ class SimulationDesk(Protocol):
         ...
 
 
-class Holdings(Protocol):
+class PageContext(Protocol):
     """The open log of one tenant. Each member raises LogUnavailable, with the reason, while the database is away."""
 
     @property
@@ -77,7 +77,7 @@ class Holdings(Protocol):
     """What was read of those that were shown."""
 
     @property
-    def simulations(self) -> "SimulationDesk": ...
+    def simulations(self) -> "SimulationService": ...
 
     async def wait_until_tried(self) -> None:
         """Wait until it is known whether the database answers, but not for long."""
@@ -95,11 +95,11 @@ class Holdings(Protocol):
         """The index of objects, with all that the log holds."""
         ...
 
-    async def desk(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeDesk:
+    async def knowledge(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeService:
         """What is known beyond sessions, as it is seen from a folder; without one, what holds everywhere."""
         ...
 
-    def desk_of(self, project: str | None) -> KnowledgeDesk:
+    def knowledge_of(self, project: str | None) -> KnowledgeService:
         """The same as it is seen from a project, by its name."""
         ...
 

@@ -9,20 +9,20 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 import attrs
 
-from mnemosyne.actors.beside import LARGE, make_beside, make_in_slices
 from mnemosyne.actors.cleanup import Append, CleanupTexts
 from mnemosyne.actors.loaded import Loaded
+from mnemosyne.actors.threads import LARGE, make_in_slices, run_in_thread
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.catalogue import tariff_of
-from mnemosyne.domain.cost.prices import Tokens, tells_cache, tokens_of, window_of
+from mnemosyne.domain.cost.prices import Tokens, reports_cache, tokens_of, window_of
 from mnemosyne.domain.cost.prompt_cache import rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.cost.tariffs import API, Tariff
 from mnemosyne.domain.cost.tokens import Features
-from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_pending, remember_in_steps, remember_of
+from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_owed, remember_in_steps, remember_of
 from mnemosyne.domain.session.address import Address
+from mnemosyne.domain.session.decision_inputs import ServerSettings, in_force
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.grounds import ServerSettings, in_force
 from mnemosyne.domain.session.ledger import AccountTurn, Sent, account, why_to_stop
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, OpenAttempt, SentRequest, Session
@@ -50,7 +50,7 @@ LAYOUTS_HELD = 12
 """Of how many branches the last layouts are kept."""
 
 
-class OwedWork:
+class DeferredWork:
     """Does what one session owes."""
 
     def __init__(self, loaded: Loaded, texts: CleanupTexts, settings: ServerSettings) -> None:
@@ -80,9 +80,9 @@ class OwedWork:
     async def do(self, append: Append) -> bool:
         """Do all that is owed, recorded by ``append``; whether objects changed."""
         changed = self.is_late = False
-        for branch in [each for each in self._state.branches.values() if is_pending(each, self._state.memory)]:
+        for branch in [each for each in self._state.branches.values() if is_owed(each, self._state.memory)]:
             changed |= await self._once(("objects", branch.name, branch.turns), lambda: self._remember(branch, append))  # noqa: B023
-        changed |= await self._texts.obey(append)
+        changed |= await self._texts.apply_tags(append)
         for address, exchange in self._over():
             await self._once(("account", address), lambda: self._account(address, exchange, append))  # noqa: B023
         self._let_go_of_reads()
@@ -91,8 +91,8 @@ class OwedWork:
     def _let_go_of_reads(self) -> None:
         """Keep the readings that an account still needs: each is as long as its conversation."""
         exchanges = (each for branch in self._state.branches.values() for each in branch.exchanges.items())
-        owed = (each for address, each in exchanges if ("account", address) not in self._given_up)
-        needed = {sent.version for each in owed for sent in (each.request, *each.rounds)}
+        deferred = (each for address, each in exchanges if ("account", address) not in self._given_up)
+        needed = {sent.version for each in deferred for sent in (each.request, *each.rounds)}
         self._reads = {version: read for version, read in self._reads.items() if version in needed}
 
     def _over(self) -> list[tuple[Address, OpenAttempt]]:
@@ -148,7 +148,7 @@ class OwedWork:
         in_thread = many or new >= LARGE
         if new >= MUCH and not in_thread and branch.mode is Mode.OBSERVE:
             return await make_in_slices(decide())
-        return await make_beside(lambda: finish(decide()), in_thread=in_thread)
+        return await run_in_thread(lambda: finish(decide()), in_thread=in_thread)
 
     def _command(self, branch: Branch, read: Transcript) -> Remember | None:
         assert branch.began is not None
@@ -197,14 +197,14 @@ class OwedWork:
         for each in exchange.rounds:
             layout = await self._lay_out(branch, each, upstream=True)
             if layout is not None:
-                rounds.append(Sent(at=each.at, layout=layout, usage=each.usage, tells_cache=each.tells_cache))
+                rounds.append(Sent(at=each.at, layout=layout, usage=each.usage, reports_cache=each.reports_cache))
         if not rounds:
             # The client's own bytes went, in a managed branch, too, where we could not say better.
-            told = tells_cache(usage)
-            sent = [Sent(at=exchange.request.at, layout=client, usage=tokens_of(usage), tells_cache=told)]
+            told = reports_cache(usage)
+            sent = [Sent(at=exchange.request.at, layout=client, usage=tokens_of(usage), reports_cache=told)]
         elif rounds[-1].usage is None:
             used = _of_last_round(window_of(usage), rounds[:-1])
-            sent = [*rounds[:-1], attrs.evolve(rounds[-1], usage=used, tells_cache=tells_cache(usage))]
+            sent = [*rounds[:-1], attrs.evolve(rounds[-1], usage=used, reports_cache=reports_cache(usage))]
         else:
             sent = rounds
         return AccountTurn(
@@ -231,7 +231,7 @@ class OwedWork:
         read = self._reads[request.version]
         parent = branch.parent or ""
         before = self._layouts.get((branch.name, upstream)) or self._layouts.get((parent, upstream))
-        layout = await make_beside(lambda: lay_out(read, before), in_thread=before is None and len(read.raw) >= LARGE)
+        layout = await run_in_thread(lambda: lay_out(read, before), in_thread=before is None and len(read.raw) >= LARGE)
         return layout and self._layouts.put((branch.name, upstream), layout)
 
 

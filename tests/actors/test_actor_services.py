@@ -7,10 +7,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mnemosyne.actors.outside import Outside
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult
-from mnemosyne.domain.session.ground_events import Awaited, FoundPassage, IndexFound
-from mnemosyne.domain.session.grounds import GroundsSoFar, question_of
+from mnemosyne.domain.session.decision_inputs import InputsSoFar, question_of
+from mnemosyne.domain.session.input_events import Awaited, FoundPassage, IndexFound
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import LogUnavailable
 
@@ -47,21 +47,21 @@ async def unreadable() -> str:
 
 
 async def test_what_comes_in_time_is_had_and_nothing_is_noted_of_it(autojump_clock: MockClock) -> None:
-    outside = Outside()
+    outside = ActorServices()
     assert await outside.in_time(Awaited.SUMMARIES, 11.0, slowly) == "done"
     assert await outside.call_in_time("a", slowly) == "done"
-    assert outside.noted == GroundsSoFar()
+    assert outside.noted == InputsSoFar()
 
 
 async def test_what_comes_too_late_is_noted_until_another_decision_begins(autojump_clock: MockClock) -> None:
-    outside = Outside()
+    outside = ActorServices()
     assert await outside.in_time(Awaited.SUMMARIES, 5.0, slowly) is None
     assert await outside.call_in_time("a\ud800", too_slowly) is None
     with pytest.raises(LogUnavailable):
         await outside.call_in_time("b", unreadable)
-    assert outside.noted == GroundsSoFar(late=(Awaited.SUMMARIES,), late_calls=("a?",), unread_calls=("b",))
+    assert outside.noted == InputsSoFar(late=(Awaited.SUMMARIES,), late_calls=("a?",), unread_calls=("b",))
     outside.begin()
-    assert outside.noted == GroundsSoFar()
+    assert outside.noted == InputsSoFar()
 
 
 @pytest.mark.parametrize("last", [too_slowly, unreadable])
@@ -69,7 +69,7 @@ async def test_what_the_index_found_for_a_call_without_an_answer_is_not_noted(
     autojump_clock: MockClock, last: Callable[[], Awaitable[str]]
 ) -> None:
     """A call that has no answer in a replay asks nothing there, either."""
-    outside = Outside(finds)
+    outside = ActorServices(finds)
 
     async def answer() -> str:
         await outside.search("what?", ["abc2345"], 5, 0.5)
@@ -85,13 +85,13 @@ async def test_what_the_index_found_for_a_call_without_an_answer_is_not_noted(
 async def test_what_the_index_answers_is_noted_and_that_it_does_not(
     autojump_clock: MockClock, find: object, told: IndexFound
 ) -> None:
-    outside = Outside(find)  # type: ignore[arg-type]
+    outside = ActorServices(find)  # type: ignore[arg-type]
     found = await outside.search("what?", ["abc2345"], 5, 0.5)
     assert found == (FOUND if told is TOLD else None)
-    assert outside.noted == GroundsSoFar(found=(told,))
+    assert outside.noted == InputsSoFar(found=(told,))
 
 
 async def test_without_an_index_there_is_nothing_to_note() -> None:
-    outside = Outside()
+    outside = ActorServices()
     assert await outside.search("what?", [], 5, 0.5) is None
-    assert outside.noted == GroundsSoFar()
+    assert outside.noted == InputsSoFar()

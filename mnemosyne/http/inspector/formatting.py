@@ -69,7 +69,7 @@ _HOW_MISSED = {
 }
 
 
-def tell_miss(kind: str) -> str:
+def describe_miss(kind: str) -> str:
     """How it showed that something was missing."""
     return _HOW_MISSED[FaultKind(kind)]
 
@@ -82,7 +82,7 @@ FILTERS = {
     "words": words,
     "plural": plural,
     "because": because,
-    "missed": tell_miss,
+    "missed": describe_miss,
     "level": level_text,
     "harmless": harmless,
 }

@@ -15,8 +15,8 @@ from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.domain.knowledge.block import MemoryBlock
 from mnemosyne.domain.recall.object_search import SearchResult
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.ground_events import Awaited, FoundPassage, IndexFound
-from mnemosyne.domain.session.grounds import GroundsSoFar, question_of
+from mnemosyne.domain.session.decision_inputs import InputsSoFar, question_of
+from mnemosyne.domain.session.input_events import Awaited, FoundPassage, IndexFound
 from mnemosyne.errors import ContentForgotten, LogFailed
 
 log = logging.getLogger(__name__)
@@ -27,27 +27,27 @@ Find = Callable[[str, Collection[str], int], Awaitable[SearchResult]]
 """``ObjectIndex.search`` in one session."""
 
 
-Recollect = Callable[[MemoryClient, str | None, str, int, int], Awaitable[MemoryBlock | None]]
-"""``Librarian.recollect`` for one tenant: of a client, its folder, a prompt and the size of its request, at a time."""
+SelectKnowledge = Callable[[MemoryClient, str | None, str, int, int], Awaitable[MemoryBlock | None]]
+"""``KnowledgeSource.select_knowledge`` for one tenant: client, folder, prompt, request bytes and time."""
 
 
-class Outside:
+class ActorServices:
     """Asks for one session. ``find`` asks its index of objects, if there is one; ``recollect`` what is known beyond
     sessions.
     """
 
     def __init__(
-        self, find: Find | None = None, patience: Patience = USUAL, recollect: Recollect | None = None
+        self, find: Find | None = None, patience: Patience = USUAL, select_knowledge: SelectKnowledge | None = None
     ) -> None:
         self.patience = patience
-        self._recollect = recollect
-        self.noted = GroundsSoFar()
+        self._select_knowledge = select_knowledge
+        self.noted = InputsSoFar()
         """What came of it since ``begin``."""
         self._find = find
 
     def begin(self) -> None:
         """Another decision begins: nothing is noted for it yet."""
-        self.noted = GroundsSoFar()
+        self.noted = InputsSoFar()
 
     async def in_time(self, wait: Awaited, until: float, do: Callable[[], Awaitable[T]]) -> T | None:
         """What doing something gives; None where it is not done ``until`` then, on trio's clock."""
@@ -70,18 +70,18 @@ class Outside:
             self.noted = attrs.evolve(before, unread_calls=(*before.unread_calls, name))
             raise
 
-    async def recollect(
+    async def select_knowledge(
         self, client: MemoryClient, folder: str | None, prompt: str, size: int, at: int
     ) -> MemoryBlock | None:
         """What a session is told that begins with a prompt, in a request of so many bytes; None for nothing, or where
         that is not known in time.
         """
-        if self._recollect is None:
+        if self._select_knowledge is None:
             return None
         block: MemoryBlock | None = None
         with trio.move_on_after(self.patience.knowledge) as scope:
             try:
-                block = await self._recollect(client, folder, prompt, size, at)
+                block = await self._select_knowledge(client, folder, prompt, size, at)
             except LogFailed as error:
                 log.info("what is known beyond sessions cannot be read: %s", error)
             except Exception:

@@ -9,13 +9,13 @@ from hashlib import sha256
 import attrs
 
 from mnemosyne.domain.cost.tariffs import API
-from mnemosyne.domain.session.ground_events import (
+from mnemosyne.domain.session.input_events import (
     Awaited,
     GroundedSentence,
-    GroundEvent,
     GroundsNoted,
     HelperAsked,
     IndexFound,
+    InputEvent,
     SettingsTaken,
 )
 from mnemosyne.domain.session.round_events import Mode
@@ -62,7 +62,7 @@ class TakenSettings:
 
 
 @attrs.frozen(kw_only=True)
-class GroundsSoFar:
+class InputsSoFar:
     """What deciding asked of the world, and what came too late. The fields are those of GroundsNoted."""
 
     late: tuple[Awaited, ...] = ()
@@ -91,7 +91,7 @@ class TakeSettings:
 
 
 @attrs.frozen(kw_only=True)
-class NoteGrounds:
+class RecordInputs:
     """What was decided of a round stood on what was ``noted``, and on the mode that its request ``wanted``."""
 
     at: int
@@ -99,12 +99,12 @@ class NoteGrounds:
     turn: int
     attempt: int
     round: int
-    noted: GroundsSoFar
+    noted: InputsSoFar
     wanted: Mode | None = None
 
 
 @attrs.frozen(kw_only=True)
-class NoteAsked:
+class RecordQuestion:
     """A helper model was asked a ``question``, and ``answered``. The other fields are those of HelperAsked."""
 
     at: int
@@ -117,7 +117,9 @@ class NoteAsked:
     answered: HelperAnswer
 
 
-def decide(command: TakeSettings | NoteGrounds | NoteAsked, taken: TakenSettings | None) -> tuple[GroundEvent, ...]:
+def decide(
+    command: TakeSettings | RecordInputs | RecordQuestion, taken: TakenSettings | None
+) -> tuple[InputEvent, ...]:
     """What happens on a command, where these settings were ``taken`` last; nothing where it says nothing new."""
     match command:
         case TakeSettings():
@@ -140,17 +142,17 @@ def decide(command: TakeSettings | NoteGrounds | NoteAsked, taken: TakenSettings
                     counted=settings.counted,
                 ),
             )
-        case NoteGrounds():
-            if command.wanted is None and command.noted == GroundsSoFar():
+        case RecordInputs():
+            if command.wanted is None and command.noted == InputsSoFar():
                 return ()
             fields = attrs.asdict(command, recurse=False)
             return (GroundsNoted(**attrs.asdict(fields.pop("noted"), recurse=False), **fields),)
-        case NoteAsked():
+        case RecordQuestion():
             fields = attrs.asdict(command, recurse=False)
             return (HelperAsked(**attrs.asdict(fields.pop("answered"), recurse=False), **fields),)
 
 
-def after(taken: TakenSettings | None, event: GroundEvent) -> TakenSettings | None:
+def after(taken: TakenSettings | None, event: InputEvent) -> TakenSettings | None:
     """The settings that were taken last, after an event."""
     if not isinstance(event, SettingsTaken):
         return taken

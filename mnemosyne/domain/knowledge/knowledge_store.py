@@ -24,7 +24,7 @@ def knowledge_stream(place: Place) -> UUID:
     return uuid5(NAMESPACE, "\0".join((place.tenant, "", "knowledge", place.scope.value, place.key)))
 
 
-class KnowledgeBook:
+class KnowledgeStore:
     """What is known in the places of a log. One for a process; every call raises what the log raises."""
 
     def __init__(self, events: EventLog[object], journal: Journal) -> None:

@@ -8,31 +8,31 @@ import trio
 from trio.testing import MockClock
 
 from mnemosyne.actors.patience import USUAL
-from mnemosyne.domain.session.ground_events import Awaited
-from mnemosyne.domain.session.grounds import GroundsSoFar
+from mnemosyne.domain.session.decision_inputs import InputsSoFar
+from mnemosyne.domain.session.input_events import Awaited
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import LogFailed
-from mnemosyne.replay.hearing import AsNoted
-from tests.actors.test_outside import FOUND, NO_ANSWER, TOLD, slowly
+from mnemosyne.replay.recorded_services import RecordedServices
+from tests.actors.test_actor_services import FOUND, NO_ANSWER, TOLD, slowly
 
 
 async def test_in_a_replay_the_index_answers_each_question_as_often_as_it_did() -> None:
-    outside = AsNoted(GroundsSoFar(found=(TOLD, NO_ANSWER)))
+    outside = RecordedServices(InputsSoFar(found=(TOLD, NO_ANSWER)))
     outside.begin()
     again = await outside.search("what?", ["abc2345"], 5, 0.5)
     assert again is not None
     assert [(hit.object, hit.passage) for hit in again.hits] == [("abc2345", Passage(3, 9))]
     assert again.missing == FOUND.missing
     assert await outside.search("what?", ["abc2345"], 5, 0.5) is None
-    assert outside.noted == GroundsSoFar(found=(TOLD, NO_ANSWER))
+    assert outside.noted == InputsSoFar(found=(TOLD, NO_ANSWER))
     assert await outside.search("what?", ["abc2345"], 5, 0.5) is None
     assert await outside.search("another?", ["abc2345"], 5, 0.5) is None
-    assert outside.noted == GroundsSoFar(found=(TOLD, NO_ANSWER))
+    assert outside.noted == InputsSoFar(found=(TOLD, NO_ANSWER))
 
 
 async def test_in_a_replay_what_was_late_is_so_at_once_and_all_else_is_waited_for(autojump_clock: MockClock) -> None:
-    then = GroundsSoFar(late=(Awaited.SUMMARIES,), late_calls=("a",), unread_calls=("b",))
-    outside = AsNoted(attrs.evolve(then))
+    then = InputsSoFar(late=(Awaited.SUMMARIES,), late_calls=("a",), unread_calls=("b",))
+    outside = RecordedServices(attrs.evolve(then))
     assert await outside.in_time(Awaited.SUMMARIES, math.inf, slowly) is None
     assert await outside.call_in_time("a", slowly) is None
     with pytest.raises(LogFailed):

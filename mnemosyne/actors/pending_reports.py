@@ -11,7 +11,7 @@ from uuid import UUID
 import trio
 
 
-class Telling:
+class TurnReport:
     """What one turn has to tell, and the actor that heard all of it; None where there was nothing to hear."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Telling:
             self._withheld -= 1
             self.wake()
 
-    def is_missed_by(self, actor: object) -> bool:
+    def is_unseen_by(self, actor: object) -> bool:
         """Whether there is something that this actor does not hear."""
         return self._withheld > 0 or self.actor not in (None, actor)
 
@@ -52,28 +52,28 @@ class Telling:
         await self._changed.wait()
 
 
-class Tellings:
+class PendingReports:
     """The turns of each session that have something to tell."""
 
     def __init__(self) -> None:
-        self._of: dict[UUID, set[Telling]] = {}
+        self._of: dict[UUID, set[TurnReport]] = {}
 
     @contextmanager
-    def telling(self, stream: UUID, telling: Telling) -> Iterator[None]:
+    def report(self, stream: UUID, report: TurnReport) -> Iterator[None]:
         """While in the block something of a turn of the session is not on record."""
         of = self._of.setdefault(stream, set())
-        of.add(telling)
-        telling.pending += 1
+        of.add(report)
+        report.pending += 1
         try:
             yield
         finally:
-            telling.pending -= 1
-            if not telling.pending:
-                of.discard(telling)
+            report.pending -= 1
+            if not report.pending:
+                of.discard(report)
             if not of and self._of.get(stream) is of:
                 del self._of[stream]
-            telling.wake()
+            report.wake()
 
-    def find_missed(self, stream: UUID, actor: object) -> list[Telling]:
+    def find_unseen(self, stream: UUID, actor: object) -> list[TurnReport]:
         """What is not on record, and not told to this actor."""
-        return [each for each in self._of.get(stream, ()) if each.is_missed_by(actor)]
+        return [each for each in self._of.get(stream, ()) if each.is_unseen_by(actor)]

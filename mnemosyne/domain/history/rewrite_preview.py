@@ -8,22 +8,22 @@ from collections.abc import Mapping
 
 import attrs
 
-from mnemosyne.domain.history.memory_travel import Moment
+from mnemosyne.domain.history.memory_travel import MemorySnapshot
 from mnemosyne.domain.objects.events import ObjectDegraded
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.session.grounds import ServerSettings
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.ledger import count_observed
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.session.state import Session, Wire
 from mnemosyne.domain.window import epochs, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Decision, Forms
-from mnemosyne.domain.window.planning import Stay, tokens_saved_by
+from mnemosyne.domain.window.planning import NoRewrite, tokens_saved_by
 from mnemosyne.domain.window.situation import PendingRequest, Sizes, candidates_of
 from mnemosyne.domain.wire.transcript import Transcript
 
 
 @attrs.frozen(kw_only=True)
-class Foreseen:
+class PlannedRewrite:
     """An epoch that would begin: what it says of itself, each object that it would show at less, and about how many
     tokens each of these would free.
     """
@@ -38,7 +38,7 @@ class Foreseen:
         return {each.object: each.after for each in self.changes}
 
 
-def next_request(found: Moment, read: Transcript, at: int, settings: ServerSettings) -> PendingRequest:
+def next_request(found: MemorySnapshot, read: Transcript, at: int, settings: ServerSettings) -> PendingRequest:
     """The request that follows a moment, at the time ``at``: as the last one, ``read``, because nobody knows what else
     it will hold. The ``settings`` are those of a server that would manage it.
     """
@@ -56,7 +56,7 @@ def next_request(found: Moment, read: Transcript, at: int, settings: ServerSetti
     )
 
 
-def assume_managed(found: Moment, asked: PendingRequest) -> Session:
+def assume_managed(found: MemorySnapshot, asked: PendingRequest) -> Session:
     """The session of a moment with a branch that was managed from the start and never rewritten."""
     session = found.session
     branch = session.branches[found.branch]
@@ -74,11 +74,13 @@ def assume_managed(found: Moment, asked: PendingRequest) -> Session:
     )
 
 
-def foresee(decision: Decision, asked: PendingRequest, session: Session, forms: Forms, sizes: Sizes) -> Foreseen | Stay:
+def preview(
+    decision: Decision, asked: PendingRequest, session: Session, forms: Forms, sizes: Sizes
+) -> PlannedRewrite | NoRewrite:
     """What a decision leads to. Nothing of it is stored, the ``forms`` made for it neither."""
     rewritten = epochs.rewrite(decision, asked, session, forms, sizes)
     if rewritten is None:
-        return Stay("a rewrite would free nothing")
+        return NoRewrite("a rewrite would free nothing")
     (began,) = (each for each in rewritten.events if isinstance(each, EpochBegan))
     lowered = tuple(each for each in rewritten.events if isinstance(each, ObjectDegraded))
     after = {each.object: each.after for each in lowered}
@@ -87,4 +89,4 @@ def foresee(decision: Decision, asked: PendingRequest, session: Session, forms: 
         for each in candidates_of(asked, session, sizes)
         if each.key in after
     }
-    return Foreseen(began=began, changes=lowered, freed=freed)
+    return PlannedRewrite(began=began, changes=lowered, freed=freed)

@@ -18,7 +18,7 @@ MOST_ROUNDS = 12
 
 
 @attrs.frozen(kw_only=True)
-class TurnUnderWay:
+class ManagedTurn:
     """A turn whose rounds are ours. ``read`` is the client's request, ``history`` what is sent for it, ``round`` the
     number of the one that is to be sent or was sent last. ``prior`` is what was sent before it; None if nothing was.
     ``by_prefix`` says that the provider knows a prompt by how it begins, and by no marker. ``happens`` is what happens
@@ -50,7 +50,7 @@ class TurnUnderWay:
             by_prefix=self.by_prefix,
         )
 
-    def add_reply(self, attempt: int, reply: bytes, results: Mapping[str, bytes]) -> "TurnUnderWay":
+    def add_reply(self, attempt: int, reply: bytes, results: Mapping[str, bytes]) -> "ManagedTurn":
         """The turn once a round of an attempt has its reply, and the hidden calls in that their results."""
         return attrs.evolve(self, history=self.history.add_round(attempt, round_of(reply, self.read.dialect, results)))
 
@@ -70,7 +70,7 @@ class TurnUnderWay:
             case Refusal.LENGTH:
                 return False
 
-    def without(self, refused: Refusal) -> "TurnUnderWay":
+    def without(self, refused: Refusal) -> "ManagedTurn":
         """The turn with another round: of the same words, in which all thinking is left out; or of the client's own, as
         in a branch that is managed no longer.
         """
@@ -84,6 +84,6 @@ class TurnUnderWay:
         return attrs.evolve(self.next, history=history, mode=Mode.BYPASS, hour=False, tool_budget=None)
 
     @property
-    def next(self) -> "TurnUnderWay":
+    def next(self) -> "ManagedTurn":
         """The turn with another round."""
         return attrs.evolve(self, round=self.round + 1, happens=(), contents=())

@@ -8,16 +8,16 @@ from typing import TypeVar
 import attrs
 import trio
 
-from mnemosyne.actors.outside import Outside
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.patience import Patience
 from mnemosyne.domain.knowledge.block import MemoryBlock
 from mnemosyne.domain.ports import Append, Ticket
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult
 from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session.decision_inputs import InputsSoFar, question_of
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.ground_events import Awaited, IndexFound
-from mnemosyne.domain.session.grounds import GroundsSoFar, question_of
+from mnemosyne.domain.session.input_events import Awaited, IndexFound
 from mnemosyne.domain.session.round_events import KnowledgeTold
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import LogFailed
@@ -28,10 +28,10 @@ ENDLESS = Patience(**dict.fromkeys(attrs.fields_dict(Patience), float("inf")))
 """What came in time then does so now."""
 
 
-class AsNoted(Outside):
+class RecordedServices(ActorServices):
     """The world as it was ``noted`` with a decision. What the index was not asked then it does not answer now."""
 
-    def __init__(self, noted: GroundsSoFar, told: KnowledgeTold | None = None) -> None:
+    def __init__(self, noted: InputsSoFar, told: KnowledgeTold | None = None) -> None:
         super().__init__(patience=ENDLESS)
         self._then = noted
         self._told = told
@@ -41,7 +41,7 @@ class AsNoted(Outside):
         super().begin()
         self._answers = list(self._then.found)
 
-    async def recollect(
+    async def select_knowledge(
         self, client: MemoryClient, folder: str | None, prompt: str, size: int, at: int
     ) -> MemoryBlock | None:
         told = self._told
@@ -77,7 +77,7 @@ class AsNoted(Outside):
 
 
 @attrs.frozen
-class _Heard:
+class _KeptTicket:
     """A promise that is kept (ports.Ticket)."""
 
     version: int
@@ -96,7 +96,7 @@ class Hearing:
 
     def submit(self, append: Append) -> Ticket:
         self.events += tuple(envelope.event for envelope in append.envelopes)  # type: ignore[misc]
-        return _Heard(append.expected + len(append.envelopes))
+        return _KeptTicket(append.expected + len(append.envelopes))
 
     async def append(self, append: Append) -> int:
         return await self.submit(append).durable()

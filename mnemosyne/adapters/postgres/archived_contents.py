@@ -19,7 +19,7 @@ _ZSTD_LEVEL = 3
 
 
 @attrs.frozen
-class PostgresShelf:
+class PostgresArchivedContents:
     """See services.archiving.Shelf."""
 
     database: Database

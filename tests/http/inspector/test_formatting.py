@@ -3,7 +3,7 @@
 import pytest
 
 from mnemosyne.figures import plural
-from mnemosyne.http.inspector.telling import DASH, MINUS, money_text, time_text, tokens_text
+from mnemosyne.http.inspector.formatting import DASH, MINUS, money_text, time_text, tokens_text
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.actors.beside import HUGE, LARGE, SLICE_SECONDS, is_much, make_beside, make_in_slices, read_beside
 from mnemosyne.actors.loaded import MANY_PLACES
-from mnemosyne.actors.under_way import TurnUnderWay
+from mnemosyne.actors.managed_turn import ManagedTurn
+from mnemosyne.actors.threads import HUGE, LARGE, SLICE_SECONDS, is_much, make_in_slices, read_in_thread, run_in_thread
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import body_layout, transcript
@@ -120,12 +120,12 @@ async def test_what_is_new_alone_decides(on_the_loop: list[int]) -> None:
     assert is_much(long)
     assert not is_much(more, before)
     assert not is_much(b"{}")
-    assert (await read_beside(more, before)).transcript == (await read_beside(more)).transcript
+    assert (await read_in_thread(more, before)).transcript == (await read_in_thread(more)).transcript
     assert len(on_the_loop) == 1
 
 
 async def test_what_is_small_is_made_without_any_other_task_coming_between() -> None:
-    coroutine = make_beside(lambda: 7, in_thread=False)
+    coroutine = run_in_thread(lambda: 7, in_thread=False)
     with pytest.raises(StopIteration) as ended:
         coroutine.send(None)
     assert ended.value.value == 7
@@ -177,7 +177,7 @@ async def test_what_goes_of_a_message_of_many_blocks_is_made_beside_the_loop(
         monkeypatch.setattr(place, name, watched)
 
     watch(upstream_history, "first")
-    watch(TurnUnderWay, "body")
+    watch(ManagedTurn, "body")
     blocks = [{"type": "text", "text": f"{number} {'word ' * 50}"} for number in range(MANY_PLACES + 1)]
     raw = dumps({"model": "m", "messages": [{"role": "user", "content": blocks}], "tools": [{"name": "n"}]})
     assert len(raw) >= HUGE

@@ -30,7 +30,7 @@ Made = TypeVar("Made")
 _slices: RunVar[trio.Lock] = RunVar("slices")
 
 
-async def make_beside(work: Callable[[], Made], *, in_thread: bool) -> Made:
+async def run_in_thread(work: Callable[[], Made], *, in_thread: bool) -> Made:
     """What the work makes; without a thread it is there at once, and no other task comes between."""
     return await trio.to_thread.run_sync(work, abandon_on_cancel=True) if in_thread else work()
 
@@ -58,7 +58,7 @@ def _one_slice() -> trio.Lock:
         return _slices.get()
 
 
-async def read_beside(
+async def read_in_thread(
     raw: bytes,
     previous: Transcript | None = None,
     *,
@@ -68,7 +68,7 @@ async def read_beside(
     most: int = MOST_VALUES,
 ) -> TranscriptReading:
     """See ``transcript.read``."""
-    return await make_beside(
+    return await run_in_thread(
         lambda: transcript.read(raw, previous, lane=lane, known=known, replies=replies, most=most),
         in_thread=is_much(raw, previous),
     )
@@ -87,7 +87,7 @@ class ReadAlone:
             self._reading = self._reading or transcript.read(raw, lane=lane)
             return self._reading
         async with self._lock:
-            self._reading = self._reading or await read_beside(raw, lane=lane)
+            self._reading = self._reading or await read_in_thread(raw, lane=lane)
             return self._reading
 
 

@@ -8,9 +8,9 @@ import trio
 
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
-from mnemosyne.domain.knowledge.book import KnowledgeBook, knowledge_stream
 from mnemosyne.domain.knowledge.decide import EraseEntries, Place, RememberEntry, UpdateEntry
 from mnemosyne.domain.knowledge.kinds import EntrySource, Scope
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore, knowledge_stream
 from mnemosyne.domain.knowledge.state import fold
 from mnemosyne.domain.ports import Append
 from tests.domain.knowledge.support import FIRST, HERE, draft
@@ -23,29 +23,29 @@ def remember(content: str, write: str = "w1") -> RememberEntry:
 
 async def test_what_one_process_writes_another_reads_and_a_new_one_too() -> None:
     log = PlainLog(event_codec())
-    one, other = KnowledgeBook(log, log), KnowledgeBook(log, log)
+    one, other = KnowledgeStore(log, log), KnowledgeStore(log, log)
     await one.write(HERE, remember("we use npm"), "c")
     assert [each.content for each in (await other.read(HERE)).valid(FIRST)] == ["we use npm"]
     command = UpdateEntry(at=FIRST + 1, write="w2", wanted="npm", content="we use pnpm", source=EntrySource.USER)
     await other.write(HERE, command, "c")
     known = await one.read(HERE)
     assert [each.content for each in known.valid(FIRST + 1)] == ["we use pnpm"]
-    assert await KnowledgeBook(log, log).read(HERE) == known == fold(await one.read_events(HERE))
+    assert await KnowledgeStore(log, log).read(HERE) == known == fold(await one.read_events(HERE))
 
 
 async def test_of_two_who_write_at_once_neither_is_lost() -> None:
     log = _Interfering(PlainLog(event_codec()))
-    book = KnowledgeBook(log, log)
-    await book.write(HERE, remember("mine"), "c")
-    assert sorted(each.content for each in (await book.read(HERE)).valid(FIRST)) == ["mine", "theirs"]
+    store = KnowledgeStore(log, log)
+    await store.write(HERE, remember("mine"), "c")
+    assert sorted(each.content for each in (await store.read(HERE)).valid(FIRST)) == ["mine", "theirs"]
 
 
 async def test_the_same_said_twice_at_once_is_written_once() -> None:
     log = PlainLog(event_codec())
-    books = [KnowledgeBook(log, log) for _ in range(5)]
+    books = [KnowledgeStore(log, log) for _ in range(5)]
     async with trio.open_nursery() as nursery:
-        for number, book in enumerate(books):
-            nursery.start_soon(book.write, HERE, remember("we use npm", f"w{number}"), "c")
+        for number, store in enumerate(books):
+            nursery.start_soon(store.write, HERE, remember("we use npm", f"w{number}"), "c")
     assert [each.content for each in (await books[0].read(HERE)).entries.values()] == ["we use npm"]
 
 
@@ -53,16 +53,16 @@ async def test_the_same_said_twice_at_once_is_written_once() -> None:
 async def test_a_folder_whose_name_is_not_utf_8_has_entries_of_its_own(folder: str) -> None:
     log = PlainLog(event_codec())
     here, beside = (Place(HERE.tenant, Scope.PROJECT, key) for key in (folder, f"{folder[:-1]}\udcfe"))
-    await KnowledgeBook(log, log).write(here, remember("we use npm"), "c")
-    book = KnowledgeBook(log, log)
-    assert [each.content for each in (await book.read(here)).valid(FIRST)] == ["we use npm"]
-    assert list((await book.read(beside)).valid(FIRST)) == []
-    assert await book.list_places(HERE.tenant) == [here]
+    await KnowledgeStore(log, log).write(here, remember("we use npm"), "c")
+    store = KnowledgeStore(log, log)
+    assert [each.content for each in (await store.read(here)).valid(FIRST)] == ["we use npm"]
+    assert list((await store.read(beside)).valid(FIRST)) == []
+    assert await store.list_places(HERE.tenant) == [here]
 
 
 async def test_places_share_nothing_and_none_is_a_session() -> None:
     log = PlainLog(event_codec())
-    book = KnowledgeBook(log, log)
+    store = KnowledgeStore(log, log)
     places = [
         HERE,
         Place("local", Scope.PROJECT, "github.com/ada/other"),
@@ -73,32 +73,32 @@ async def test_places_share_nothing_and_none_is_a_session() -> None:
     ]
     assert len(set(map(knowledge_stream, places))) == len(places)
     for number, place in enumerate(places):
-        await book.write(place, remember(f"fact {number}", f"w{number}"), "c")
-    known = await book.read_all(places)
+        await store.write(place, remember(f"fact {number}", f"w{number}"), "c")
+    known = await store.read_all(places)
     assert [[each.content for each in one.valid(FIRST)] for _, one in known] == [[f"fact {n}"] for n in range(6)]
     assert await log.streams() == []
 
 
 async def test_erased_words_leave_the_log_itself() -> None:
     log = PlainLog(event_codec())
-    book = KnowledgeBook(log, log)
-    done = await book.write(HERE, remember("Ada lives in Zürich"), "c")
-    await book.write(HERE, remember("we use npm", "w2"), "c")
+    store = KnowledgeStore(log, log)
+    done = await store.write(HERE, remember("Ada lives in Zürich"), "c")
+    await store.write(HERE, remember("we use npm", "w2"), "c")
     assert done.entry is not None
-    await book.write(HERE, EraseEntries(at=FIRST, write="e", entries=(done.entry,)), "c")
-    await book.erase(HERE, frozenset({done.entry}))
-    assert "Zürich" not in repr(await book.read_events(HERE))
-    assert [each.content for each in (await book.read(HERE)).valid(FIRST)] == ["we use npm"]
+    await store.write(HERE, EraseEntries(at=FIRST, write="e", entries=(done.entry,)), "c")
+    await store.erase(HERE, frozenset({done.entry}))
+    assert "Zürich" not in repr(await store.read_events(HERE))
+    assert [each.content for each in (await store.read(HERE)).valid(FIRST)] == ["we use npm"]
 
 
 async def test_the_index_is_made_anew_only_where_something_changed() -> None:
     log = PlainLog(event_codec())
-    book = KnowledgeBook(log, log)
-    await book.write(HERE, remember("we use npm"), "c")
-    first = await book.index([HERE])
-    assert await book.index([HERE]) is first
-    await KnowledgeBook(log, log).write(HERE, remember("we use trio", "w2"), "c")
-    assert await book.index([HERE]) is not first
+    store = KnowledgeStore(log, log)
+    await store.write(HERE, remember("we use npm"), "c")
+    first = await store.index([HERE])
+    assert await store.index([HERE]) is first
+    await KnowledgeStore(log, log).write(HERE, remember("we use trio", "w2"), "c")
+    assert await store.index([HERE]) is not first
 
 
 class _Interfering(PlainLog):
@@ -111,7 +111,7 @@ class _Interfering(PlainLog):
     async def append(self, append: Append) -> int:
         if self._waiting:
             self._waiting = False
-            await KnowledgeBook(self, self).write(HERE, remember("theirs", "w9"), "c")
+            await KnowledgeStore(self, self).write(HERE, remember("theirs", "w9"), "c")
         return await super().append(append)
 
 
@@ -121,15 +121,15 @@ def test_streams_are_for_ever() -> None:
 
 async def test_what_a_version_once_recorded_is_known_for_ever() -> None:
     log = opened(LOGS / "known").log
-    book = KnowledgeBook(log, log)
-    known = await book.read(HERE)
+    store = KnowledgeStore(log, log)
+    known = await store.read(HERE)
     assert [each.content for each in known.valid(LATER)] == [
         "We use pnpm",
         "The lock file is pnpm-lock.yaml",
         "Never commit without running the tests.",
     ]
     assert [each.content for each in known.valid(1_790_000_000_000_000)] == ["We use npm"]
-    assert (await book.read(Place("local", Scope.USER))).valid(LATER) == []
+    assert (await store.read(Place("local", Scope.USER))).valid(LATER) == []
 
 
 LATER = 1_790_000_100_000_000

@@ -132,9 +132,9 @@ class HelperAsked:
     nanodollars: int
 
 
-GroundEvent = SettingsTaken | GroundsNoted | HelperAsked
+InputEvent = SettingsTaken | GroundsNoted | HelperAsked
 
-GROUND_EVENT_NAMES: Mapping[str, type[GroundEvent]] = {
+GROUND_EVENT_NAMES: Mapping[str, type[InputEvent]] = {
     "session.helper_asked.v1": HelperAsked,
     "session.settings_taken.v7": SettingsTaken,
     "session.grounds_noted.v1": GroundsNoted,

@@ -17,9 +17,9 @@ from mnemosyne.actors.messages import Identity
 from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.knowledge.block import MOST_RELEVANT, MemoryBlock, compose
-from mnemosyne.domain.knowledge.book import KnowledgeBook
 from mnemosyne.domain.knowledge.decide import AdmitCredential, Place, places_of
 from mnemosyne.domain.knowledge.kinds import OwnerProof, Scope
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.times import render_day
 
@@ -55,14 +55,14 @@ class _SeenClient:
     client: MemoryClient
 
 
-class Librarian:
+class KnowledgeSource:
     """One for a server. ``run`` records new owners; ``tokens`` is the most that a session gets, 0 for nothing, and
     ``share`` how much of its first request that may be.
     """
 
     def __init__(
         self,
-        book: KnowledgeBook,
+        store: KnowledgeStore,
         find_project: FindProject,
         now: Callable[[], int],
         new_id: Callable[[], str],
@@ -70,7 +70,7 @@ class Librarian:
         tokens: int,
         share: float = SHARE,
     ) -> None:
-        self._book = book
+        self._store = store
         self._find_project = find_project
         self._now = now
         self._new_id = new_id
@@ -80,7 +80,7 @@ class Librarian:
         self._strangers: Lru[str, bool] = Lru(CLIENTS_HELD)
         self._send, self._receive = trio.open_memory_channel[_SeenClient](WAITING)
 
-    async def recollect(
+    async def select_knowledge(
         self, tenant: str, client: MemoryClient, folder: str | None, prompt: str, size: int, at: int
     ) -> MemoryBlock | None:
         """What a session is told that begins now with a prompt, in a request of so many bytes; None for nothing, as for
@@ -90,10 +90,10 @@ class Librarian:
         if most < FEWEST or not await self._is_owner(tenant, client):
             return None
         places = await self._list_places(tenant, folder)
-        known = await self._book.read_all(places)
+        known = await self._store.read_all(places)
         if not any(each.entries for _, each in known):
             return None
-        index = await self._book.index(places)
+        index = await self._store.index(places)
         return await trio.to_thread.run_sync(
             lambda: compose(known, index.relate(prompt, at, MOST_RELEVANT) if prompt else [], at, render_day, most),
             abandon_on_cancel=True,
@@ -120,23 +120,23 @@ class Librarian:
         """Whether the memory of a tenant is this client's."""
         if client.is_owner or client.fingerprint is None:
             return client.is_owner
-        return client.fingerprint in (await self._book.read(Place(tenant, Scope.USER))).admitted
+        return client.fingerprint in (await self._store.read(Place(tenant, Scope.USER))).admitted
 
     async def _admit(self, tenant: str, client: MemoryClient) -> bool:
         """Record to whom the memory belongs where this client settles that; whether it is this client's."""
         if client.fingerprint is None:
             return client.is_owner
         place = Place(tenant, Scope.USER)
-        known = await self._book.read(place)
+        known = await self._store.read(place)
         if client.fingerprint in known.admitted:
             return True
         how = OwnerProof.PRESENTED if client.is_owner else OwnerProof.FIRST
-        if how is OwnerProof.FIRST and (known.version or await self._book.list_places(tenant)):
+        if how is OwnerProof.FIRST and (known.version or await self._store.list_places(tenant)):
             self._warn(tenant, client.fingerprint)
             return False
         write = self._new_id()
         command = AdmitCredential(at=self._now(), write=write, fingerprint=client.fingerprint, how=how)
-        outcome = await self._book.write(place, command, write)
+        outcome = await self._store.write(place, command, write)
         return client.is_owner or outcome.what == "admitted"
 
     def _warn(self, tenant: str, fingerprint: str) -> None:
@@ -160,9 +160,9 @@ class Librarian:
 class SessionClients:
     """The clients of one session, each reported to the librarian once."""
 
-    def __init__(self, identity: Identity, librarian: Librarian | None) -> None:
+    def __init__(self, identity: Identity, knowledge_source: KnowledgeSource | None) -> None:
         self._identity = identity
-        self._librarian = librarian
+        self._librarian = knowledge_source
         self._seen: set[MemoryClient] = set()
 
     def observe(self, client: MemoryClient) -> None:

@@ -14,11 +14,11 @@ from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.summary_queue import SummaryRequest
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.recall.composing import HelperQuestion
-from mnemosyne.domain.session.grounds import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.errors import ActorStopped, VersionConflict
 
 
-class AwakeSessions:
+class LoadedSessions:
     """See WaitingSummaries and WaitingQuestions. A summary reaches its session as a command to its actor, who alone
     decides and appends.
     """
@@ -52,7 +52,7 @@ class AwakeSessions:
             await trio.sleep_forever()
         return await self._registry.questions.wait_for_question()
 
-    async def tell_answer(self, number: int, answer: HelperAnswer | None) -> bool:
+    async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
         questions = self._registry.questions
         return questions is not None and questions.answer(number, answer)
 

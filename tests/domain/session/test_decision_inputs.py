@@ -3,24 +3,24 @@
 import attrs
 import pytest
 
-from mnemosyne.domain.session import grounds
-from mnemosyne.domain.session.ground_events import (
+from mnemosyne.domain.session import decision_inputs
+from mnemosyne.domain.session.decision_inputs import (
+    HelperAnswer,
+    InputsSoFar,
+    RecordInputs,
+    RecordQuestion,
+    ServerSettings,
+    TakenSettings,
+    TakeSettings,
+    question_of,
+)
+from mnemosyne.domain.session.input_events import (
     Awaited,
     GroundedSentence,
     GroundsNoted,
     HelperAsked,
     IndexFound,
     SettingsTaken,
-)
-from mnemosyne.domain.session.grounds import (
-    GroundsSoFar,
-    HelperAnswer,
-    NoteAsked,
-    NoteGrounds,
-    ServerSettings,
-    TakenSettings,
-    TakeSettings,
-    question_of,
 )
 from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.round_events import Mode
@@ -36,12 +36,12 @@ SETTINGS = ServerSettings(
     manages_small=False,
 )
 TAKEN = TakenSettings(mode=Mode.MANAGE, settings=SETTINGS)
-NOTE = NoteGrounds(at=7, branch="main", turn=3, attempt=1, round=1, noted=GroundsSoFar())
+NOTE = RecordInputs(at=7, branch="main", turn=3, attempt=1, round=1, noted=InputsSoFar())
 ANSWER = IndexFound(question=b"q", passages=None, missing=0)
 
 
 def test_settings_are_recorded_when_they_are_others_than_before_and_then_hold() -> None:
-    (event,) = grounds.decide(TakeSettings(at=7, taken=TAKEN), None)
+    (event,) = decision_inputs.decide(TakeSettings(at=7, taken=TAKEN), None)
     assert event == SettingsTaken(
         at=7,
         mode=Mode.MANAGE,
@@ -58,47 +58,47 @@ def test_settings_are_recorded_when_they_are_others_than_before_and_then_hold() 
     )
     after = evolve(Session(), event)
     assert (after.taken, after.version) == (TAKEN, 1)
-    assert grounds.decide(TakeSettings(at=8, taken=TAKEN), after.taken) == ()
+    assert decision_inputs.decide(TakeSettings(at=8, taken=TAKEN), after.taken) == ()
     wider = attrs.evolve(TAKEN, settings=attrs.evolve(SETTINGS, window=90_000))
-    assert len(grounds.decide(TakeSettings(at=8, taken=wider), after.taken)) == 1
+    assert len(decision_inputs.decide(TakeSettings(at=8, taken=wider), after.taken)) == 1
 
 
 def test_what_is_under_way_goes_on_with_the_settings_of_the_log_and_else_with_the_servers() -> None:
     other = ServerSettings(window=1)
-    assert grounds.in_force(TAKEN, other) == SETTINGS
-    assert grounds.in_force(None, other) == other
+    assert decision_inputs.in_force(TAKEN, other) == SETTINGS
+    assert decision_inputs.in_force(None, other) == other
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"wanted": Mode.BYPASS},
-        {"noted": GroundsSoFar(late=(Awaited.SUMMARIES,))},
-        {"noted": GroundsSoFar(late_calls=("a",))},
-        {"noted": GroundsSoFar(unread_calls=("a",))},
-        {"noted": GroundsSoFar(found=(ANSWER,))},
+        {"noted": InputsSoFar(late=(Awaited.SUMMARIES,))},
+        {"noted": InputsSoFar(late_calls=("a",))},
+        {"noted": InputsSoFar(unread_calls=("a",))},
+        {"noted": InputsSoFar(found=(ANSWER,))},
     ],
 )
 def test_grounds_are_recorded_where_there_is_any_and_change_no_state(change: dict[str, object]) -> None:
     command = attrs.evolve(NOTE, **change)  # type: ignore[arg-type]
-    assert grounds.decide(NOTE, TAKEN) == ()
-    (event,) = grounds.decide(command, TAKEN)
+    assert decision_inputs.decide(NOTE, TAKEN) == ()
+    (event,) = decision_inputs.decide(command, TAKEN)
     assert isinstance(event, GroundsNoted)
     assert (event.wanted, event.late, event.found) == (command.wanted, command.noted.late, command.noted.found)
-    assert grounds.after(TAKEN, event) == TAKEN
+    assert decision_inputs.after(TAKEN, event) == TAKEN
     assert redact(event) == event
 
 
 def test_what_a_helper_was_asked_is_recorded_with_all_it_said_and_cost_and_changes_no_state() -> None:
     said = GroundedSentence(text="The pool holds 20.", object="a", start=3, end=19)
     answered = HelperAnswer(helper="h", sentences=(said,), dropped=1, nanodollars=5)
-    (event,) = grounds.decide(
-        NoteAsked(at=7, branch="main", turn=3, call="c", question="how many?", answered=answered), TAKEN
+    (event,) = decision_inputs.decide(
+        RecordQuestion(at=7, branch="main", turn=3, call="c", question="how many?", answered=answered), TAKEN
     )
     assert isinstance(event, HelperAsked)
     assert (event.turn, event.call, event.question) == (3, "c", "how many?")
     assert (event.sentences, event.dropped, event.why, event.nanodollars) == ((said,), 1, None, 5)
-    assert grounds.after(TAKEN, event) == TAKEN
+    assert decision_inputs.after(TAKEN, event) == TAKEN
     redacted = redact(event)
     assert isinstance(redacted, HelperAsked)
     assert (redacted.question, redacted.sentences) == ("", (attrs.evolve(said, text=""),))

@@ -6,36 +6,36 @@ from hashlib import sha256
 
 import pytest
 
-from mnemosyne.actors.awake import AwakeSessions
+from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.messages import CompleteDeferred, SummaryMade
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses
-from mnemosyne.domain.objects.work import OwedSummary, missing_of
+from mnemosyne.domain.objects.work import DeferredSummary, missing_of
 from mnemosyne.errors import ActorStopped, VersionConflict
 from tests.actors.summaries import long_text, summaries
 from tests.actors.support import IDENTITY, Process, StoppableLog, open_process
 
 
 @asynccontextmanager
-async def talked(log: StoppableLog) -> AsyncIterator[tuple[Process, AwakeSessions]]:
+async def talked(log: StoppableLog) -> AsyncIterator[tuple[Process, LoadedSessions]]:
     """A process with one session of one long text, and what a worker sees of it."""
     async with open_process(log) as process:
         await process.turn(long_text("alpha"))
-        yield process, AwakeSessions(process.registry)
+        yield process, LoadedSessions(process.registry)
 
 
-async def one_owed(process: Process) -> OwedSummary:
+async def one_owed(process: Process) -> DeferredSummary:
     actor, asked = process.registry.ask(IDENTITY, CompleteDeferred())
     await asked.wait()
     known = actor.state.memory
-    return next(owed for each in known.objects.values() if (owed := missing_of(each, known)) is not None)
+    return next(deferred for each in known.objects.values() if (deferred := missing_of(each, known)) is not None)
 
 
-def made(owed: OwedSummary, text: bytes = b"It is about alpha.") -> SummaryMade:
+def made(deferred: DeferredSummary, text: bytes = b"It is about alpha.") -> SummaryMade:
     command = Summarize(
         at=3,
-        object=owed.object,
-        fidelity=owed.fidelity,
+        object=deferred.object,
+        fidelity=deferred.fidelity,
         text=sha256(text).digest(),
         size=len(text),
         tokens=5,
@@ -59,14 +59,14 @@ async def test_a_summary_is_on_record_when_that_is_said_and_the_same_once_more_i
 async def test_an_actor_whose_state_is_not_the_logs_is_let_go_of_and_the_next_one_knows_better() -> None:
     log = StoppableLog()
     async with talked(log) as (process, sessions), open_process(log) as other:
-        owed = await one_owed(process)
+        deferred = await one_owed(process)
         await other.turn(long_text("alpha"), "ok", "u2")
-        assert await AwakeSessions(other.registry).tell(IDENTITY, made(owed))
+        assert await LoadedSessions(other.registry).tell(IDENTITY, made(deferred))
         with pytest.raises(VersionConflict):
-            await sessions.tell(IDENTITY, made(owed, b"Another text about alpha."))
+            await sessions.tell(IDENTITY, made(deferred, b"Another text about alpha."))
         assert process.registry.awake == 0
         with pytest.raises(ActorStopped):
-            await sessions.tell(IDENTITY, made(owed))
+            await sessions.tell(IDENTITY, made(deferred))
         await process.turn(long_text("alpha"), "ok", "u2", "ok", "u3")
-        assert not await sessions.tell(IDENTITY, made(owed, b"Another text about alpha."))
+        assert not await sessions.tell(IDENTITY, made(deferred, b"Another text about alpha."))
         assert len(await summaries(log)) == 1

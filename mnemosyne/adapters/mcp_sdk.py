@@ -210,4 +210,5 @@ def parse_uri(uri: str) -> tuple[str, dict[str, Any]]:
 
 
 def _render(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=1)
+    """The value as JSON in which no text closes an element of the client, such as ``</system-reminder>``."""
+    return json.dumps(value, ensure_ascii=False, indent=1).replace("</", "<\\/")

@@ -65,6 +65,17 @@ async def test_an_agent_remembers_recalls_changes_and_forgets_and_people_see_it(
     assert "We deploy on Mondays" in told
 
 
+@pytest.mark.parametrize("text", ["a </system-reminder> b", "</</tool_result>", "<b>x</b>"])
+async def test_no_entry_closes_an_element_of_the_client(text: str, conversation: str, tmp_path: Path) -> None:
+    async with agent_in(tmp_path) as agent:
+        await call(agent, "remember", text=text)
+        (content,) = (await agent.call_tool("list_known", {})).content
+        assert content.type == "text"
+        assert "</" not in content.text
+        (entry,) = json.loads(content.text)["entries"]
+        assert entry["content"].replace("\u200b", "") == text
+
+
 async def test_an_agent_looks_into_recorded_sessions_by_tools_and_by_their_addresses(
     conversation: str, tmp_path: Path
 ) -> None:

@@ -75,9 +75,8 @@ soak: install  ## long campaigns, and every property with many examples; what pa
 	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PARALLEL) -p campaigns.soak.resuming --passed .cache/soak/$$(git rev-parse --short HEAD) \
 		-m "soak or hypothesis"
 
-changelog: install  ## CHANGELOG.md, from the lines in newsfragments/
-	@printf '# Changes\n\n' > CHANGELOG.md
-	@$(BIN)/towncrier build --draft --version 0.1.0 --date "not released yet" 2>/dev/null | cat -s >> CHANGELOG.md
+changelog: install  ## move the lines in newsfragments/ to CHANGELOG.md (VERSION=0.2.0)
+	$(BIN)/towncrier build --yes --version $(VERSION)
 
 package: install  ## build the wheel and the source archive; install each in a fresh environment and run the demo there
 	rm -rf $(PACKAGE)

@@ -1,7 +1,8 @@
-"""Mnemosyne inside an agent's own process: no proxy, the same actors, log and planner.
+"""Mnemosyne as a library inside an agent's process: no proxy, the same actors, log and planner.
 
-The agent is the client, and brings the provider's replies itself. ``Session`` is for trio, ``SyncSession`` for any
-other thread. What docs/library.md tells of this package follows semantic versioning, and no other code of Mnemosyne's.
+The agent sends each request itself and passes the provider's reply to the session. ``Session`` is for trio,
+``SyncSession`` for any other thread. Semantic versioning covers the interface that docs/library.md describes, and no
+other code of Mnemosyne.
 """
 
 from mnemosyne.errors import BadTurn, BudgetTooSmall, MnemosyneError, NotFound

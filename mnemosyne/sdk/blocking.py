@@ -1,4 +1,4 @@
-"""The same face for threads without trio: a thread of its own runs the session."""
+"""A blocking session for threads without trio; a dedicated thread runs it."""
 
 import queue
 import threading
@@ -19,7 +19,7 @@ from mnemosyne.sdk.session import ANSWER_TOKENS, MAX_TOKENS, AgentSession, Cited
 Answer = TypeVar("Answer")
 
 ENDING_SECONDS = 30.0
-"""How long the end waits for what is to be written down."""
+"""How long closing waits for pending records to be written."""
 
 
 class SessionThread:
@@ -37,13 +37,13 @@ class SessionThread:
             raise error
 
     def call(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Do it there, and wait. Raises BadTurn once the session is closed."""
+        """Call ``ask`` in the session's thread and wait for its result. Raises BadTurn once the session is closed."""
         if self._token is None:
             raise BadTurn(f"Session {self._session.name!r} is closed.")
         return trio.from_thread.run(ask, trio_token=self._token)
 
     def end(self) -> None:
-        """Close the session, and wait for that."""
+        """Close the session and wait until it is closed."""
         token, self._token = self._token, None
         if token is not None:
             token.run_sync_soon(self._end.set)
@@ -68,10 +68,10 @@ def _warn_and_end(thread: SessionThread, name: str) -> None:
 
 
 class SyncSession:
-    """``Session`` for threads without trio; it is open from the start, until ``close``. One thread calls at a time.
+    """``Session`` for threads without trio; open from its creation until ``close``. One thread calls at a time.
 
-    The arguments are those of ``Session``, and so is what each method does and raises. A program on asyncio calls the
-    methods with ``asyncio.to_thread``.
+    Takes the same arguments as ``Session``; each method does and raises the same. An asyncio program calls the methods
+    with ``asyncio.to_thread``.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class SyncSession:
         self._session = AgentSession(name, system=system, tools=tools, messages=messages, data_dir=data_dir, dsn=dsn)
         self._thread = SessionThread(self._session)
         self._parent: SyncSession | None = None
-        """Of a fork: it keeps open what both need."""
+        """Set on a fork: the parent keeps the shared resources open."""
         self._unclosed = weakref.finalize(self, _warn_and_end, self._thread, self._session.name)
 
     def __enter__(self) -> Self:
@@ -99,13 +99,13 @@ class SyncSession:
         self.close()
 
     def close(self) -> None:
-        """Close it; again, it changes nothing. A fork is closed with the session that it left."""
+        """Close the session; closing twice has no effect. A fork is closed together with its parent."""
         if self._parent is None and self._unclosed.detach():
             self._thread.end()
 
     @property
     def name(self) -> str:
-        """Its name in the log."""
+        """The session's name in the log."""
         return self._session.name
 
     @property

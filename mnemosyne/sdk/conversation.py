@@ -1,4 +1,4 @@
-"""An agent's own history, as a client of the Messages API keeps it: every request says all of it."""
+"""The message history that an agent keeps; like any Messages API client, it sends all of it with each request."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,22 +10,22 @@ from mnemosyne.errors import BadTurn
 
 Json = dict[str, Any]
 Content = str | Sequence[Mapping[str, Any]]
-"""A text, or blocks of the Messages API."""
+"""A text or a list of Messages API blocks."""
 
 MARK = {"type": "ephemeral"}
-"""Marks what the provider is to cache up to here, as clients do."""
+"""The cache marker: the provider caches the prompt up to the marked block."""
 
 
 class SdkMessage(Protocol):
-    """A message as the vendor's library gives it."""
+    """A message object of the vendor's library."""
 
     def to_dict(self) -> Mapping[str, Any]:
-        """It as JSON values."""
+        """Return the message as JSON values."""
         ...
 
 
 class AgentHistory:
-    """What was said so far. ``messages`` is what an earlier one left, in the shape of the Messages API."""
+    """The conversation so far. ``messages`` continues an earlier history, in the Messages API's format."""
 
     def __init__(
         self,
@@ -34,59 +34,60 @@ class AgentHistory:
         messages: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.system = None if system is None else _blocks(system)
-        self.tools: list[Json] = deepcopy([dict(each) for each in tools])
-        self.messages: list[Json] = [{**each, "content": _blocks(each["content"])} for each in messages]
+        self.tools: list[Json] = deepcopy([dict(tool) for tool in tools])
+        self.messages: list[Json] = [{**message, "content": _blocks(message["content"])} for message in messages]
 
     def copy(self) -> "AgentHistory":
-        """The same history, to go another way with."""
+        """Return an independent copy."""
         return AgentHistory(self.system, self.tools, self.messages)
 
     def add_user(self, content: Content) -> None:
-        """The user says this, behind results that are there already. Raises BadTurn where there is nothing in it."""
+        """Add user content after any tool results already there. Raises BadTurn if it is empty."""
         blocks = _blocks(content)
         if not blocks:
-            raise BadTurn("The user says nothing: there is neither a text nor a block. Leave it out, or say something.")
+            raise BadTurn("The user message is empty: pass a text or at least one block, or skip the call.")
         self._add("user", blocks)
 
     def add_result(self, call: str, content: Content, *, is_error: bool) -> None:
-        """A call got this. Raises BadTurn for a call that does not wait for its result."""
+        """Add a call's result. Raises BadTurn if the call is not waiting for one."""
         waiting = self.list_open_calls()
         if call not in waiting:
             raise BadTurn(
-                f"No call {call!r} waits for a result; {', '.join(waiting) or 'none'} does. A result follows the "
-                "assistant's message that has the call, once."
+                f"Call {call!r} is not waiting for a result; open calls: {', '.join(waiting) or 'none'}. Pass each "
+                "result once, after the assistant message that contains the call."
             )
         result: Json = {"type": "tool_result", "tool_use_id": call, "content": _blocks(content)}
         self._add_results([result | ({"is_error": True} if is_error else {})])
 
     def add_assistant(self, content: Content) -> None:
-        """The model said this."""
+        """Add the model's reply."""
         if blocks := _blocks(content):
             self._add("assistant", blocks)
 
     def list_open_calls(self) -> list[str]:
-        """The ids of calls that have no result yet."""
+        """Return the ids of the calls that have no result yet."""
         calls: list[str] = []
         for message in self.messages[-2:]:
             calls += [block["id"] for block in message["content"] if is_call(block)]
             answered = {block["tool_use_id"] for block in message["content"] if is_result(block)}
-            calls = [each for each in calls if each not in answered]
+            calls = [call for call in calls if call not in answered]
         return calls
 
     def body(self, fields: Mapping[str, Any]) -> bytes:
-        """The request that says all of it. ``fields`` are its further members. Raises BadTurn where it is not the
-        model's turn.
+        """Return the JSON of a request with the whole history; ``fields`` are its other members.
+
+        Raises BadTurn if it is not the model's turn.
         """
         if waiting := self.list_open_calls():
-            raise BadTurn(f"Calls without a result: {', '.join(waiting)}. Give each with tool_result first.")
+            raise BadTurn(f"Calls without a result: {', '.join(waiting)}. Add each result with tool_result first.")
         if not self.messages or self.messages[-1]["role"] != "user":
-            raise BadTurn("It is not the model's turn: say something with user_says first.")
+            raise BadTurn("It is not the model's turn: add a user message with user_says first.")
         return self._write(fields, self.messages)
 
     def least_body(self, fields: Mapping[str, Any]) -> bytes:
-        """The least that any request says: system prompt, tools, and what was said since the user last spoke."""
-        spoken = [number for number, each in enumerate(self.messages) if _is_prompt(each)]
-        return self._write(fields, self.messages[spoken[-1] if spoken else 0 :])
+        """Return the smallest possible request: system prompt, tools and all messages since the last prompt."""
+        prompts = [number for number, message in enumerate(self.messages) if _is_prompt(message)]
+        return self._write(fields, self.messages[prompts[-1] if prompts else 0 :])
 
     def _write(self, fields: Mapping[str, Any], messages: Sequence[Json]) -> bytes:
         body: Json = {**fields}
@@ -99,10 +100,10 @@ class AgentHistory:
         return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
     def _add_results(self, results: list[Json]) -> None:
-        """They stand before all else in a message."""
-        said = self.messages.pop()["content"] if self.messages[-1]["role"] == "user" else []
-        earlier = [block for block in said if is_result(block)]
-        self._add("user", [*earlier, *results, *said[len(earlier) :]])
+        """Insert the results before the user message's other blocks, as the API requires."""
+        blocks = self.messages.pop()["content"] if self.messages[-1]["role"] == "user" else []
+        earlier = [block for block in blocks if is_result(block)]
+        self._add("user", [*earlier, *results, *blocks[len(earlier) :]])
 
     def _add(self, role: str, blocks: list[Json]) -> None:
         if self.messages and self.messages[-1]["role"] == role:
@@ -112,7 +113,7 @@ class AgentHistory:
 
 
 def message_of(message: Mapping[str, Any] | SdkMessage) -> Json:
-    """A reply as JSON values, whoever brings it."""
+    """Return a reply as JSON values, from a mapping or a vendor library's object."""
     return dict(message if isinstance(message, Mapping) else message.to_dict())
 
 

@@ -1,6 +1,6 @@
-"""A turn whose requests an agent sends itself: they are handed out, and what came back is handed in.
+"""A turn whose requests the agent sends itself: it takes each request from here and passes the reply back.
 
-The relay takes the agent's hands for the provider, so rounds, refusals and records are those of any turn.
+The relay treats the agent as its provider, so hidden rounds, errors and records work as in any other turn.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -21,14 +21,14 @@ JSON = ((b"content-type", b"application/json"),)
 
 @attrs.frozen
 class ToSend:
-    """What the agent is to send next."""
+    """The next request for the agent to send."""
 
     body: bytes = attrs.field(repr=False)
 
 
 @attrs.frozen
 class Ended:
-    """What a client gets of the turn: a whole reply; where there is none, why."""
+    """The end of a turn: the whole reply or, without one, the ``failure``."""
 
     status: int
     body: bytes = attrs.field(repr=False)
@@ -36,7 +36,7 @@ class Ended:
 
 
 @attrs.frozen
-class _Given:
+class _AgentReply:
     head: ReplyHead
     body: bytes
 
@@ -45,23 +45,23 @@ class _Given:
 
 
 class HandedTurn:
-    """One turn. ``run`` lives in the nursery of turns."""
+    """One turn. ``run`` runs in the nursery of turns."""
 
     def __init__(self, turn: Turn, request: UpstreamRequest, progress: RelayProgress) -> None:
         self.turn = turn
         self._relay = Relay(self, request, turn, progress, MESSAGES)
-        self._tell, self._told = trio.open_memory_channel[ToSend | Ended](1)
-        self._give, self._given = trio.open_memory_channel[_Given](1)
+        self._send_step, self._steps = trio.open_memory_channel[ToSend | Ended](1)
+        self._send_reply, self._replies = trio.open_memory_channel[_AgentReply](1)
 
     @asynccontextmanager
-    async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator[_Given]:
-        """See Upstream: the agent is asked, and what it was answered is the reply."""
+    async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator[_AgentReply]:
+        """Implement ``Upstream.exchange``: pass the request to the agent and wait for the reply it got."""
         sent()
-        await self._tell.send(ToSend(request.body))
-        yield await self._given.receive()
+        await self._send_step.send(ToSend(request.body))
+        yield await self._replies.receive()
 
     async def run(self) -> None:
-        """Fetch the reply through the agent's hands."""
+        """Run the relay until the turn ends."""
         client = self._relay.client
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._relay.run)
@@ -70,19 +70,19 @@ class HandedTurn:
                 ended = Ended(head.status, b"".join([chunk async for chunk in client.body()]))
             except MnemosyneError as error:
                 ended = Ended(0, b"", error)
-        await self._tell.send(ended)
+        await self._send_step.send(ended)
 
     async def step(self) -> ToSend | Ended:
-        """Wait for what the agent is to send, or for the end."""
-        return await self._told.receive()
+        """Wait for the next request or the end of the turn."""
+        return await self._steps.receive()
 
     async def hand_in(self, status: int, body: bytes) -> ToSend | Ended:
-        """The provider answered this to what was handed out; what is to be sent next, or the end."""
-        await self._give.send(_Given(ReplyHead(status, JSON), body))
+        """Pass on the provider's reply to the last request; return the next request or the end."""
+        await self._send_reply.send(_AgentReply(ReplyHead(status, JSON), body))
         return await self.step()
 
     async def abandon(self) -> None:
-        """The agent gives the turn up; wait until that is on record."""
+        """Abandon the turn and wait until that is recorded."""
         self._relay.client.abandon()
         while not isinstance(await self.step(), Ended):
             pass

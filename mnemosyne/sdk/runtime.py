@@ -1,4 +1,4 @@
-"""What sessions of a library need, open: the log, the actors, and all that is derived."""
+"""The open resources of library sessions: the log, the actors and the read models."""
 
 import logging
 import os
@@ -31,12 +31,12 @@ from mnemosyne.projections.directory import DIRECTORY
 log = logging.getLogger(__name__)
 
 RECORDING_SECONDS = 10.0
-"""How long the end waits for turns to be written down."""
+"""How long closing waits for turns to be recorded."""
 
 
 @attrs.frozen
 class Runtime:
-    """Open for as long as ``open_runtime`` lasts. Turns live in ``turns``."""
+    """Valid inside ``open_runtime``. Turns run in the nursery ``turns``."""
 
     models: OpenReadModels
     index: PostgresObjectIndex
@@ -48,8 +48,9 @@ class Runtime:
 
 @asynccontextmanager
 async def open_runtime(config: Config) -> AsyncIterator[Runtime]:
-    """Open the log, and what works on it in this process. Raises what ``open_database`` raises, and BadConfiguration
-    for settings with which nothing can be decided.
+    """Open the log and start the actors and read models of this process.
+
+    Raises what ``open_database`` raises, and BadConfiguration for unusable settings.
     """
     if config.warning is not None:
         log.warning("%s", config.warning)
@@ -79,8 +80,8 @@ async def open_runtime(config: Config) -> AsyncIterator[Runtime]:
                     yield Runtime(models, index, registry, opener, turns, RelayProgress())
                     turns.cancel_scope.deadline = trio.current_time() + RECORDING_SECONDS
                 if turns.cancel_scope.cancelled_caught:
-                    log.error("The database did not answer in time; turns that were still to be recorded are lost.")
-                await models.refresh((DIRECTORY,))  # from here on the names of forks lead to their sessions
+                    log.error("The database did not answer in time; turns not yet recorded are lost.")
+                await models.refresh((DIRECTORY,))  # so that forks can be found by name
                 sessions.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True):
@@ -88,9 +89,9 @@ async def open_runtime(config: Config) -> AsyncIterator[Runtime]:
 
 
 async def _follow(database: Database, index: PostgresObjectIndex) -> None:
-    """Keep what is derived, unless another process on this database does."""
-    ear = Database(database.dsn, connections=1, name=database.name)
+    """Keep the index up to date while no other process on this database does."""
+    listener = Database(database.dsn, connections=1, name=database.name)
     try:
-        await Leader(ear).run(lambda heard: follow(index, database, heard))
+        await Leader(listener).run(lambda notifications: follow(index, database, notifications))
     finally:
-        ear.close()
+        listener.close()

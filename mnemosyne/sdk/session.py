@@ -1,4 +1,4 @@
-"""One conversation of an agent that has Mnemosyne in its own process (trio)."""
+"""One conversation of an agent that runs Mnemosyne in its own process (trio)."""
 
 import json
 import os
@@ -35,29 +35,29 @@ from mnemosyne.sdk.runtime import Runtime, open_runtime
 from mnemosyne.services import asking, object_view, pins
 
 MAX_TOKENS = 8192
-"""The most that a reply may have, unless the agent says otherwise."""
+"""Default of a reply's token limit."""
 
 ANSWER_TOKENS = 2000
-"""The most that ``query`` answers, unless the agent says otherwise."""
+"""Default of the token limit of ``query``."""
 
 
 @attrs.frozen
 class Context:
-    """A request that the agent sends now. ``body`` is its JSON, as it is on record; it has about ``tokens``."""
+    """A request for the agent to send: ``body``, the JSON as recorded, of about ``tokens`` tokens."""
 
     body: bytes = attrs.field(repr=False)
     tokens: int
 
     @property
     def request(self) -> dict[str, Any]:
-        """The same as arguments of the vendor's library, to create a message."""
-        found: dict[str, Any] = json.loads(self.body)
-        return found
+        """The request as keyword arguments for the vendor library, to create a message."""
+        arguments: dict[str, Any] = json.loads(self.body)
+        return arguments
 
 
 @attrs.frozen
 class CitedPassage:
-    """Words of an object of the session that answer a question."""
+    """A quote from an object of the session that answers a question."""
 
     text: str
     object_id: str
@@ -65,18 +65,18 @@ class CitedPassage:
 
 @attrs.frozen
 class Restored:
-    """An object in full. ``problem`` says why the next context does not show it again; None if it does."""
+    """An object in full. ``problem`` is the reason why the next context will not include it, or None if it will."""
 
     text: str
     problem: str | None
 
 
 class AgentSession:
-    """One conversation, named ``name`` in the log. It is open inside ``async with``, in the task that opened it.
+    """One conversation, named ``name`` in the log; open inside ``async with``, in the task that entered it.
 
-    ``system``, ``tools`` and ``messages`` are those of the Messages API; ``messages`` is the history of a conversation
-    that goes on. The log is in ``data_dir``, or in the PostgreSQL that ``dsn`` names; all other settings come from
-    Mnemosyne's own file and environment.
+    ``system``, ``tools`` and ``messages`` have the Messages API's format; ``messages`` is the history of a conversation
+    to continue. The log is in ``data_dir``, or in the PostgreSQL database ``dsn``; all other settings come from
+    Mnemosyne's configuration file and environment.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class AgentSession:
         self._address: Address | None = None
 
     async def __aenter__(self) -> Self:
-        """Open it. Raises BadConfiguration, and LogFailed where the database cannot be had."""
+        """Open the session. Raises BadConfiguration, and LogFailed if the database cannot be opened."""
         config: Config = load(self._where, os.environ)
         async with AsyncExitStack() as stack:
             self._opened = await stack.enter_async_context(open_runtime(config))
@@ -109,47 +109,47 @@ class AgentSession:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it: what was said is durable then, and a turn that waits for its reply is given up."""
+        """Close the session: make all messages durable and abandon a turn that still waits for its reply."""
         stack, self._stack = self._stack, None
         try:
             await self._give_up()
         finally:
             self._opened = None
             if stack is not None:
-                await stack.aclose()  # an error of the agent's own is not wrapped in groups
+                await stack.aclose()  # here, an error of the agent's own code is not wrapped in exception groups
 
     def __del__(self) -> None:
         if getattr(self, "_stack", None) is not None:
             warnings.warn(f"{self.name}: a session was not closed; use async with", ResourceWarning, 2, self)
 
-    # What is said
+    # Messages
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The history as the agent knows it, to be kept and given to a later ``Session``."""
+        """The history as the agent knows it; pass it to a later ``Session`` to continue."""
         return self._conversation.copy().messages
 
     @property
     def open_calls(self) -> list[str]:
-        """The ids of the calls that wait for ``tool_result``."""
+        """The ids of the tool calls that wait for ``tool_result``."""
         return self._conversation.list_open_calls()
 
     def user_says(self, content: Content) -> None:
-        """The user says a text, or blocks. Raises BadTurn while a reply is awaited."""
+        """Add a user message, a text or blocks. Raises BadTurn while a reply is pending."""
         self._check_idle()
         self._conversation.add_user(content)
 
     def tool_result(self, call: str, content: Content, *, is_error: bool = False) -> None:
-        """The call with this id got a result. Raises BadTurn where it does not wait for one."""
+        """Add the result of the tool call with the id ``call``. Raises BadTurn if it is not waiting for one."""
         self._check_idle()
         self._conversation.add_result(call, content, is_error=is_error)
 
     async def context_for(self, model: str, budget: int, *, max_tokens: int = MAX_TOKENS, **fields: Any) -> Context:
-        """The request that the agent sends now, in at most ``budget`` tokens, about. ``fields`` are further members of
-        it, as ``thinking`` or ``temperature``.
+        """Return the next request for the agent to send, of at most about ``budget`` tokens. ``fields`` are its other
+        members, such as ``thinking`` or ``temperature``.
 
-        A request that no reply came for is given up. Raises BadTurn where it is not the model's turn, and
-        BudgetTooSmall where what must be sent has more tokens; nothing is recorded then.
+        Abandons a request that got no reply. Raises BadTurn if it is not the model's turn, and BudgetTooSmall if the
+        mandatory content alone exceeds the budget; neither records anything.
         """
         runtime = self._runtime
         await self._give_up()
@@ -161,41 +161,40 @@ class AgentSession:
         request = self._request(body)
         self._handed = HandedTurn(self._open_turn(request), request, runtime.progress)
         runtime.turns.start_soon(self._handed.run)
-        context = await self._go_on(await self._handed.step())
+        context = await self._advance(await self._handed.step())
         if context is None:
-            raise ReplyCut("the turn ended before its request could be made; see the log.")
+            raise ReplyCut("the turn ended before its request was built; see the log.")
         return context
 
     async def assistant_says(self, message: Mapping[str, Any] | SdkMessage) -> Context | None:
-        """The provider replied with this message. Another request to send, where the model asked its memory; None once
-        the reply is whole, and in the history without what was asked of memory. Raises BadTurn where no request is out.
+        """Pass on the provider's reply. Return another request to send if the model called a memory tool, or None once
+        the reply is complete; the history then holds it without memory calls. Raises BadTurn if no request is pending.
         """
         return await self._hand_in(200, message_of(message))
 
     async def provider_fails(self, status: int, error: object) -> Context | None:
-        """The provider answered with this HTTP status and the JSON of this error. Another request to send, where that
-        helps; None where it does not: then ``context_for`` begins the turn anew. Raises BadTurn where no request is
-        out.
+        """Pass on a provider error: its HTTP status and JSON. Return another request to send if a retry may succeed,
+        else None; ``context_for`` then restarts the turn. Raises BadTurn if no request is pending.
         """
         return await self._hand_in(status, error)
 
-    # What is remembered
+    # Memory
 
     async def query(self, question: str, *, tokens: int = ANSWER_TOKENS) -> list[CitedPassage]:
-        """What this conversation remembers that answers a question, the best first, in at most so many tokens. What was
-        said since the user last spoke is not searched: it stands in ``messages``. Raises BadTurn before the first
-        request.
+        """Search this conversation's memory; return passages that answer the question, best first, of at most
+        ``tokens`` tokens. Messages since the last user prompt are not searched: they are in ``messages``. Raises
+        BadTurn before the first request.
         """
         runtime = self._runtime
         identity, branch = await self._find_place()
         await catch_up(runtime.models, runtime.index)
-        found = await asking.ask(
+        answer = await asking.ask(
             runtime.models.archive, runtime.index, identity.stream, question, Filter(branch=branch), tokens
         )
-        return [CitedPassage(each.quote.text, each.quote.object_id) for each in found.cited]
+        return [CitedPassage(passage.quote.text, passage.quote.object_id) for passage in answer.cited]
 
     async def restore(self, object_id: str, reason: str = "the agent asked for it") -> Restored:
-        """An object in full, which the context shows again behind what the user says next. Raises NotFound."""
+        """Return an object in full and restore it into the context after the next user message. Raises NotFound."""
         archive = self._runtime.models.archive
         identity, branch = await self._find_place()
         session = str(identity.stream)
@@ -210,15 +209,15 @@ class AgentSession:
         return Restored(text or "", problem)
 
     def fork(self, name: str | None = None) -> "AgentSession":
-        """Another conversation with the same history so far, open for as long as this one. Raises BadTurn while a reply
-        is awaited.
+        """Return a new conversation that starts with this history; it stays open as long as this one. Raises BadTurn
+        while a reply is pending.
         """
         self._check_idle()
         other = AgentSession(name or f"{self.name}-{new_id()}")
         other._conversation, other._opened = self._conversation.copy(), self._runtime
         return other
 
-    # How a turn goes
+    # Turns
 
     @property
     def _runtime(self) -> Runtime:
@@ -228,7 +227,7 @@ class AgentSession:
 
     def _check_idle(self) -> None:
         if self._handed is not None:
-            raise BadTurn("A request is out: give its reply with assistant_says, or its error with provider_fails.")
+            raise BadTurn("A request is pending: pass its reply to assistant_says, or its error to provider_fails.")
 
     def _request(self, body: bytes) -> UpstreamRequest:
         headers = (
@@ -246,8 +245,8 @@ class AgentSession:
         fixed = await _count(body)
         if fixed > budget:
             raise BudgetTooSmall(
-                f"Session {self.name!r}: the budget is {budget} tokens, and system prompt, tools and what was said "
-                f"since the user last spoke have about {fixed}. Raise the budget above that, or shorten one of them."
+                f"Session {self.name!r}: the budget is {budget} tokens, but the system prompt, the tools and the "
+                f"messages since the last prompt have about {fixed}. Raise the budget above that, or shorten one."
             )
 
     async def _check_planned(self, body: bytes, budget: int) -> None:
@@ -255,17 +254,17 @@ class AgentSession:
         tokens = await _count(planned or body)
         if tokens > budget:
             raise BudgetTooSmall(
-                f"Session {self.name!r}: the budget is {budget} tokens, and what has to stay in view now has about "
-                f"{tokens}. Raise the budget above that; older parts leave once a reply came behind them."
+                f"Session {self.name!r}: the budget is {budget} tokens, but the content that cannot be evicted yet has "
+                f"about {tokens}. Raise the budget above that; older content can be evicted after the next reply."
             )
 
     async def _hand_in(self, status: int, message: object) -> Context | None:
         handed = self._handed
         if handed is None:
-            raise BadTurn("No request is out: ask for one with context_for first.")
-        return await self._go_on(await handed.hand_in(status, json.dumps(message).encode()))
+            raise BadTurn("No request is pending: call context_for first.")
+        return await self._advance(await handed.hand_in(status, json.dumps(message).encode()))
 
-    async def _go_on(self, step: ToSend | Ended) -> Context | None:
+    async def _advance(self, step: ToSend | Ended) -> Context | None:
         handed = self._handed
         assert handed is not None
         self._address = handed.turn.address or self._address
@@ -285,11 +284,11 @@ class AgentSession:
             await handed.abandon()
 
     async def _find_place(self) -> tuple[Identity, str]:
-        """Session and branch in the log, once what was said last is in objects."""
+        """Return this conversation's session and branch in the log, after the last turn became objects."""
         identity, address = self._identity, self._address
         if identity is None or address is None:
-            raise BadTurn("Nothing was sent yet, so nothing is remembered: context_for comes first.")
-        with suppress(ActorStopped, VersionConflict):  # then another process went on with the session
+            raise BadTurn("Memory is empty because no request was sent yet: call context_for first.")
+        with suppress(ActorStopped, VersionConflict):  # another process has continued the session
             await LoadedSessions(self._runtime.registry).flush(identity)
         return identity, address.branch
 

@@ -1,4 +1,4 @@
-"""An agent without a proxy, on the vendor's library, and what can be asked of its session afterwards."""
+"""Test kit: an agent without a proxy, on the vendor's library, and checks of its recorded session."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,13 +22,13 @@ LOOK = {"name": "Look", "description": "Looks.", "input_schema": {"type": "objec
 
 @attrs.frozen
 class Agent:
-    """Sends what a session says to a provider that refuses all that is not in order."""
+    """Sends a session's requests to a scripted provider that refuses invalid ones."""
 
     standin: Standin
     client: anthropic.AsyncAnthropic
 
     async def ask(self, session: Session, budget: int = 100_000, **fields: Any) -> list[Context]:
-        """One reply; the requests that it took."""
+        """Get one reply; return the requests it took."""
         contexts_sent = []
         context: Context | None = await session.context_for(MODEL, budget, **fields)
         while context is not None:
@@ -51,12 +51,12 @@ async def open_agent(script: dict[str, Any]) -> AsyncIterator[Agent]:
 
 
 async def verify(dsn: str, folder: Path, name: str) -> Verification:
-    """Make every turn of a closed session again, as `mnemosyne verify` does."""
+    """Rebuild every turn of a closed session, as `mnemosyne verify` does."""
     async with open_storage(load({"dsn": dsn, "data_dir": str(folder)}, {})) as storage:
         return await verifying.verify(storage, await sessions.find(storage, name))
 
 
 async def rebuild(dsn: str, folder: Path, name: str, turn: str) -> bytes:
-    """What left in a round of a turn, as `mnemosyne context` makes it again."""
+    """Rebuild the request of a round of a turn, as `mnemosyne context` does."""
     async with open_storage(load({"dsn": dsn, "data_dir": str(folder)}, {})) as storage:
         return (await contexts.rebuild_turn(storage, name, "main", turn)).body

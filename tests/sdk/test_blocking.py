@@ -1,6 +1,6 @@
-"""The face for threads without trio, and the example agent that stands on it."""
+"""The session for threads without trio, and the example agent that uses it."""
 
-import asyncio  # noqa: TID251 (the program is somebody else's)
+import asyncio  # noqa: TID251 (a user's program may use it)
 import gc
 import json
 import os
@@ -47,12 +47,12 @@ def test_a_thread_without_trio_talks_forks_and_closes(dsn: str, tmp_path: Path) 
     assert trio.run(verify, dsn, tmp_path, "plain").verdict == "ok"
 
 
-def test_a_database_that_cannot_be_used_is_told_at_once(tmp_path: Path) -> None:
+def test_an_unusable_database_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(BadConfiguration, match="dsn"):
         SyncSession(dsn="no dsn at all", data_dir=tmp_path)
 
 
-def test_one_that_nobody_closed_is_told_of_and_closed(dsn: str, tmp_path: Path) -> None:
+def test_an_unclosed_session_warns_and_is_closed(dsn: str, tmp_path: Path) -> None:
     held = [SyncSession("left", dsn=dsn, data_dir=tmp_path)]
     thread = held[0]._thread._thread
     with pytest.warns(ResourceWarning, match="left: a session was not closed"):
@@ -61,7 +61,7 @@ def test_one_that_nobody_closed_is_told_of_and_closed(dsn: str, tmp_path: Path) 
     gc.collect()
 
 
-def test_a_program_on_asyncio_calls_it_in_threads(dsn: str, tmp_path: Path) -> None:
+def test_an_asyncio_program_can_call_it_in_threads(dsn: str, tmp_path: Path) -> None:
     async def talk() -> list[str]:
         session = await asyncio.to_thread(SyncSession, "aio", dsn=dsn, data_dir=tmp_path)
         ticks = asyncio.create_task(asyncio.sleep(0, "the loop went on"))
@@ -87,7 +87,7 @@ session.context_for(model, 100_000)
 """
 
 
-def test_a_program_that_ends_without_closing_has_all_on_record(dsn: str, tmp_path: Path) -> None:
+def test_a_program_that_exits_without_closing_has_everything_recorded(dsn: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "always", "-c", LEFT_OPEN, dsn, str(tmp_path), MODEL, json.dumps(REPLY)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
@@ -129,7 +129,7 @@ async def test_the_example_agent_runs_as_written(dsn: str, tmp_path: Path) -> No
         assert [each.get("is_error", False) for each in results] == [False, True]
 
 
-def test_nobody_reads_the_library_who_does_not_ask_for_it() -> None:
+def test_importing_mnemosyne_does_not_import_the_sdk() -> None:
     program = "import sys, mnemosyne; sys.exit('mnemosyne.sdk' in sys.modules or not mnemosyne.SyncSession)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=DEADLINE)
     with pytest.raises(AttributeError, match="no attribute 'Sessions'"):

@@ -1,4 +1,4 @@
-"""A session without a proxy: its requests keep the wire's rules, and every turn can be had again."""
+"""A session without a proxy: its requests follow the API's rules, and every turn can be rebuilt."""
 
 import json
 from pathlib import Path
@@ -20,9 +20,7 @@ def opened(dsn: str, folder: Path, name: str = "agent") -> Session:
     return Session(name, system="You are an agent.", tools=[LOOK], dsn=dsn, data_dir=folder)
 
 
-async def test_a_loop_of_tools_thinking_and_memory_is_one_conversation_that_can_be_had_again(
-    dsn: str, tmp_path: Path
-) -> None:
+async def test_a_loop_with_tools_thinking_and_memory_can_be_rebuilt(dsn: str, tmp_path: Path) -> None:
     rule = {"replies": [said(think(), look(at="it")), said(think(), recall("which port?")), said(text("7443."))]}
     async with open_agent({"rules": [rule]}) as agent:
         async with opened(dsn, tmp_path) as session:
@@ -31,7 +29,7 @@ async def test_a_loop_of_tools_thinking_and_memory_is_one_conversation_that_can_
             [call] = session.open_calls
             session.tool_result(call, FACT)
             sent = await agent.ask(session, **THINKING)
-            assert len(sent) == 2, "the model asked its memory in between"
+            assert len(sent) == 2, "a hidden round answered the memory call"
             assert [each["role"] for each in session.messages] == ["user", "assistant"] * 2
             assert session.messages[-1]["content"][-1]["text"] == "7443."
             assert "memory_query" not in json.dumps(session.messages)
@@ -42,7 +40,7 @@ async def test_a_loop_of_tools_thinking_and_memory_is_one_conversation_that_can_
         assert await rebuild(dsn, tmp_path, "agent", "3/1") == last.body
 
 
-async def test_what_was_said_is_found_and_comes_back_where_it_left(dsn: str, tmp_path: Path) -> None:
+async def test_earlier_content_is_found_and_restored(dsn: str, tmp_path: Path) -> None:
     noted = {"replies": [said(look()), said(text("Noted."))]}
     async with open_agent({"rules": [noted]}) as agent, opened(dsn, tmp_path) as session:
         session.user_says("look")
@@ -51,14 +49,14 @@ async def test_what_was_said_is_found_and_comes_back_where_it_left(dsn: str, tmp
         await agent.ask(session)
         session.user_says("thanks")
         await agent.ask(session)
-        found = await session.query("which port has the billing service?")
-        assert any("7443" in each.text for each in found)
-        restored = await session.restore(found[0].object_id)
+        passages = await session.query("which port has the billing service?")
+        assert any("7443" in passage.text for passage in passages)
+        restored = await session.restore(passages[0].object_id)
         assert FACT in restored.text
-        assert restored.problem is not None, "it is shown in full already"
+        assert restored.problem is not None, "the context already has it in full"
 
 
-async def test_a_fork_goes_another_way_and_leaves_the_other_as_it_was(dsn: str, tmp_path: Path) -> None:
+async def test_a_fork_diverges_and_does_not_change_its_parent(dsn: str, tmp_path: Path) -> None:
     async with open_agent({}) as agent:
         async with opened(dsn, tmp_path) as session:
             session.user_says("one")
@@ -87,19 +85,19 @@ async def test_a_long_conversation_stays_within_its_budget(dsn: str, tmp_path: P
         assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
 
 
-async def test_a_budget_below_what_must_be_sent_says_how_much_that_is_and_records_nothing(
-    dsn: str, tmp_path: Path
-) -> None:
+async def test_a_budget_below_the_minimum_names_the_minimum_and_records_nothing(dsn: str, tmp_path: Path) -> None:
     async with open_agent({}) as agent:
         async with opened(dsn, tmp_path) as session:
             session.user_says("words " * 3000)
-            with pytest.raises(BudgetTooSmall, match=r"budget is 500 tokens, and system prompt, tools .* about \d{4}"):
+            with pytest.raises(
+                BudgetTooSmall, match=r"budget is 500 tokens, but the system prompt, the tools .* about \d{4}"
+            ):
                 await session.context_for(MODEL, 500)
             await agent.ask(session)
         assert (await verify(dsn, tmp_path, "agent")).turns == 1
 
 
-async def test_a_turn_that_failed_or_was_given_up_is_on_record_and_begins_anew(dsn: str, tmp_path: Path) -> None:
+async def test_a_failed_or_abandoned_turn_is_recorded_and_can_be_restarted(dsn: str, tmp_path: Path) -> None:
     overloaded = {"times": 1, "reply": {"failure": {"status": 529}}}
     async with open_agent({"rules": [overloaded]}) as agent:
         async with opened(dsn, tmp_path) as session:
@@ -114,17 +112,17 @@ async def test_a_turn_that_failed_or_was_given_up_is_on_record_and_begins_anew(d
         assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
 
 
-async def test_what_is_said_out_of_turn_is_refused_with_what_to_do(dsn: str, tmp_path: Path) -> None:
+async def test_a_call_out_of_turn_is_refused_with_advice(dsn: str, tmp_path: Path) -> None:
     async with open_agent({"rules": [SEEN]}) as agent, opened(dsn, tmp_path) as session:
-        with pytest.raises(BadTurn, match="context_for comes first"):
+        with pytest.raises(BadTurn, match="call context_for first"):
             await session.query("anything?")
-        with pytest.raises(BadTurn, match="context_for first"):
+        with pytest.raises(BadTurn, match="No request is pending"):
             await session.assistant_says({"content": []})
         session.user_says("look")
         await session.context_for(MODEL, 100_000)
-        with pytest.raises(BadTurn, match="A request is out"):
+        with pytest.raises(BadTurn, match="A request is pending"):
             session.user_says("and more")
-        with pytest.raises(BadTurn, match="A request is out"):
+        with pytest.raises(BadTurn, match="A request is pending"):
             session.fork()
         await agent.ask(session)
         with pytest.raises(BadTurn, match="Calls without a result: toolu_"):
@@ -133,13 +131,13 @@ async def test_what_is_said_out_of_turn_is_refused_with_what_to_do(dsn: str, tmp
         await session.context_for(MODEL, 100_000)
 
 
-async def test_an_agent_s_own_error_leaves_as_it_is(dsn: str, tmp_path: Path) -> None:
+async def test_an_agent_s_own_error_is_not_wrapped(dsn: str, tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         async with opened(dsn, tmp_path):
             raise ZeroDivisionError
 
 
-async def test_a_history_that_was_kept_goes_on_in_the_same_session(dsn: str, tmp_path: Path) -> None:
+async def test_a_saved_history_continues_the_same_session(dsn: str, tmp_path: Path) -> None:
     async with open_agent({}) as agent:
         async with opened(dsn, tmp_path) as session:
             session.user_says("one")
@@ -153,7 +151,7 @@ async def test_a_history_that_was_kept_goes_on_in_the_same_session(dsn: str, tmp
         assert (verified.verdict, verified.turns) == ("ok", 2)
 
 
-async def test_a_session_that_nobody_closed_is_told_of(dsn: str, tmp_path: Path) -> None:
+async def test_an_unclosed_session_warns(dsn: str, tmp_path: Path) -> None:
     session = opened(dsn, tmp_path)
     stack = await session.__aenter__()
     inside = stack._stack

@@ -1,1 +1,1 @@
-"""AGGREGATE: a semantic object and what each branch shows of it."""
+"""AGGREGATE: a semantic object and the fidelity at which each branch shows it."""

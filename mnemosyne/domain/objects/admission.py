@@ -1,11 +1,11 @@
-"""What an object is worth to the index.
+"""Admission to the search index.
 
-Admission decides whether an object is indexed and summarized, and nothing else: one that is not admitted stays in the
-log, in the window and within reach of a restore. Refused are routine, chatter, and small output that says nothing new.
-The threshold was set by what recorded sessions asked for again (docs/searching.md has the table); no weight is learned.
-Novelty is counted in what the object says letter by letter, so it needs no embedding.
+Admission decides only whether an object is indexed and summarized. An object that is not admitted stays in the log and
+in the window, and can still be restored. The rules reject routine output, chatter, and small output without new
+content. The threshold was set by what recorded sessions asked for again (docs/searching.md has the table); no weight is
+learned. Novelty is counted in the literal specifics of the text, so it needs no embedding.
 
-What takes the place of something that was admitted is admitted: the index holds the version that is true now.
+An object that replaces an admitted one is admitted too, so the index holds the current version.
 """
 
 import re
@@ -17,39 +17,41 @@ from mnemosyne.domain.objects.events import Admission
 from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
 
 WEIGHTS: Mapping[str, float] = {"type_prior": 0.35, "novelty": 0.25, "utility": 0.25, "recency": 0.15}
-"""What each part counts in the score; together 1."""
+"""Weight of each part in the score; they add up to 1."""
 
 THRESHOLD = 0.37
-"""The score from which on an object is admitted: above ``go build: no output`` for the second time, below anything that
-says much, or that somebody said. What says nothing new was asked for again as often as what is all new.
+"""Score from which an object is admitted: above a repeated ``go build: no output``, below any substantial output and
+below every user message. Content without novelty was requested again as often as content that is entirely new.
 """
 
 RECENCY_HALF_LIFE = 50
-"""Turns; half of what is quoted again was last seen two turns ago, but one in a hundred almost fifty."""
+"""Turns. Half of the quoted content was last seen two turns earlier, but one in a hundred almost fifty turns earlier.
+"""
 
 _ALL_NEW = 1 / 3
-"""The share of new text from which on an object is as good as new: one about the same files shares most of its names
-with what came before."""
+"""Share of new specifics from which an object counts as entirely new: an object about the same files shares most of its
+names with earlier objects.
+"""
 
 _TELLING = 0.8
-"""The prior from which on a kind is looked for in any case."""
+"""Type prior from which a kind is always considered worth searching for."""
 
-_SMALL = 40  # tokens: below, a search finds a line that the stub says as well
+_SMALL = 40  # tokens: below this, a search returns no more than the stub already shows
 _SMALL_UTILITY = 0.3
 _ROUTINE_UTILITY = 0.05
-_MUCH = 500  # tokens: of so much output, even of a listing, somebody may ask for a line
+_MUCH = 500  # tokens: even a listing of this size may contain a line that is needed later
 _UTILITY = 0.6
 _TELLING_UTILITY = 0.9
 
 
 @attrs.frozen(kw_only=True)
 class AdmissionCandidate:
-    """What is known of an object when it is made.
+    """Admission inputs of a new object.
 
-    ``request`` is the command of the tool call, if it had one, ``text`` at least the object's beginning. ``new_share``
-    in 0…1 is the share of its specifics that no earlier object holds. ``age`` counts turns since it was last said.
-    ``replaces_admitted``: it takes the place of an object that was admitted. ``refers``: it only says that another
-    object holds what was asked for. Raises ValueError outside of these ranges.
+    ``request`` is the command of the tool call, if it had one; ``text`` is at least the beginning of the object.
+    ``new_share`` in 0…1 is the share of its specifics that no earlier object holds. ``age`` is the number of turns
+    since its text last appeared. ``replaces_admitted``: it replaces an admitted object. ``refers``: it only states that
+    another object holds the requested content. Raises ValueError outside these ranges.
     """
 
     kind: ObjectKind
@@ -64,7 +66,9 @@ class AdmissionCandidate:
 
 
 def admit(candidate: AdmissionCandidate) -> Admission:
-    """Score an object, part by part. What replaces nothing is refused where it is routine or scores too low."""
+    """Score an object part by part. Unless it replaces an admitted one, it is rejected if it is routine or scores too
+    low.
+    """
     parts = {
         "type_prior": KINDS[candidate.kind].prior,
         "novelty": min(1.0, candidate.new_share / _ALL_NEW),
@@ -77,13 +81,13 @@ def admit(candidate: AdmissionCandidate) -> Admission:
 
 
 def recency(age: int) -> float:
-    """1 for what was just said, half of it every ``RECENCY_HALF_LIFE`` turns."""
+    """Return 1 for current text, halved every ``RECENCY_HALF_LIFE`` turns."""
     return float(0.5 ** (age / RECENCY_HALF_LIFE))
 
 
 def utility(candidate: AdmissionCandidate) -> float:
-    """How likely somebody is to look for it, by rule: routine output and mere chatter hardly, what was settled or went
-    wrong nearly always, little text less than much.
+    """Estimate by rule how likely the object is to be searched for: hardly ever for routine output and chatter, nearly
+    always for decisions and failures, and less for short text than for long text.
     """
     traits = KINDS[candidate.kind]
     if candidate.refers:
@@ -118,7 +122,7 @@ _LONGEST_CHATTER = 80
 
 
 def is_routine(command: str | None) -> bool:
-    """Whether each part of a shell command does nothing that anybody will look for: ``cd a && git status``."""
+    """Whether every part of a shell command is routine, with output of no later interest: ``cd a && git status``."""
     if not command or not command.strip():
         return False
     parts = map(str.strip, _BETWEEN.split(_QUOTED.sub("''", command)))
@@ -126,5 +130,5 @@ def is_routine(command: str | None) -> bool:
 
 
 def is_chatter(text: str) -> bool:
-    """Whether a message says no more than ``yes, go on`` or ``now let me read the file``."""
+    """Whether a message contains nothing beyond ``yes, go on`` or ``now let me read the file``."""
     return len(text) <= _LONGEST_CHATTER and bool(_ASSENT.match(text) or _ANNOUNCEMENT.match(text))

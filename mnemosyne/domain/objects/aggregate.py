@@ -1,8 +1,8 @@
 """AGGREGATE: one semantic object, changed only by events.
 
-An object is a piece of the conversation that is kept or dropped as a whole: a file that was read, a test's output, a
-plan, the prose of an exchange. What it holds is a slice of the recipe of the body in which it first came, so it is
-stored once and rebuilt to the byte. Its renditions belong to it; the fidelity at which it stands in a context window
+An object is a piece of the conversation that is kept or evicted as a whole: a file that was read, the output of a test,
+a plan, the prose of an exchange. Its content is a slice of the recipe of the request body in which it first appeared,
+so it is stored once and rebuilt byte for byte. Its renditions belong to the object; its fidelity in a context window
 belongs to each branch (``memory.py``).
 """
 
@@ -38,7 +38,7 @@ from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role, is_its_own_d
 
 @attrs.frozen(kw_only=True)
 class Rendition:
-    """The object's text at one fidelity below full; ``text`` names the content that holds it."""
+    """The object's text at one fidelity below full; ``text`` is the digest of the stored content."""
 
     text: bytes
     size: int
@@ -49,21 +49,21 @@ class Rendition:
 
 @attrs.frozen
 class Pinned:
-    """Why it must stay, and through which turn (None: for good)."""
+    """The reason for a pin and the last turn in which it holds (None: until it is unpinned)."""
 
     reason: str
     until_turn: int | None
 
     def holds(self, turn: int) -> bool:
-        """Whether it still does at a turn."""
+        """Whether the pin holds at a turn."""
         return self.until_turn is None or turn <= self.until_turn
 
 
 @attrs.frozen(kw_only=True)
 class MemoryObject:
-    """What decisions need to know of an object. ``stale`` says that the file has changed since, or was read again.
+    """The state of an object that decisions need.
 
-    ``last_use`` is the last turn in which something showed that it is needed: its making, a link to it, a fault.
+    ``last_use`` is the last turn with evidence that the object is needed: its creation, a link to it, or a fault.
     """
 
     id: str
@@ -100,12 +100,12 @@ class MemoryObject:
 
     @property
     def stale(self) -> bool:
-        """Whether it no longer says how things are."""
+        """Whether the source has changed since, or a later object supersedes this one."""
         return self.superseded is not None
 
     def tokens_at(self, fidelity: Fidelity) -> int | None:
-        """About how many tokens it takes at a fidelity; None where there is no such rendition. An L1 that is not made
-        yet counts at its target size.
+        """Estimate the object's tokens at a fidelity; None without such a rendition. An L1 that is not made yet counts
+        at its target size.
         """
         if fidelity is Fidelity.FULL:
             return self.tokens
@@ -119,50 +119,52 @@ class MemoryObject:
         return rendition.tokens
 
     def is_pinned(self, turn: int) -> bool:
-        """Whether a pin holds it at a turn."""
+        """Whether a pin holds the object at a turn."""
         return self.pin is not None and self.pin.holds(turn)
 
 
-def is_episode(each: "MemoryObject | ObjectCreated") -> bool:
-    """Whether it is a stretch about one topic (``segmentation/episodes.py``), whose parts its links name."""
-    return each.role is Role.DERIVED and KINDS[each.kind].is_conversation
+def is_episode(obj: "MemoryObject | ObjectCreated") -> bool:
+    """Whether the object is an episode: a stretch about one topic (``segmentation/episodes.py``) that links to its
+    parts.
+    """
+    return obj.role is Role.DERIVED and KINDS[obj.kind].is_conversation
 
 
-def is_searched(each: "MemoryObject | ObjectCreated") -> bool:
-    """Whether the index holds an object: what was said and was found worth it, every claim, and every episode."""
-    return each.role is Role.CLAIM or is_episode(each) or (each.admission.admitted and len(each.places) > 0)
+def is_searched(obj: "MemoryObject | ObjectCreated") -> bool:
+    """Whether the object is in the index: admitted transcript objects, all claims, and all episodes."""
+    return obj.role is Role.CLAIM or is_episode(obj) or (obj.admission.admitted and len(obj.places) > 0)
 
 
 WORTH_SUMMARIZING = 1_500
-"""Characters, about 500 tokens: below, a stub saves nearly as much, and the whole costs little."""
+"""Characters, about 500 tokens: below this, a stub saves nearly as much, and the full text costs little."""
 
 
 SHARE = 0.30
-"""The size of an L1 as a share of the whole."""
+"""Size of an L1 as a share of the full text."""
 
 
-def may_be_extracted(each: MemoryObject) -> bool:
-    """Whether an extractive L1 is made of it when something shows it at L1."""
-    is_worth_it = each.size >= WORTH_SUMMARIZING and each.admission.admitted
-    return is_worth_it and missing_rendition(each) is Fidelity.DETAILED
+def may_be_extracted(obj: MemoryObject) -> bool:
+    """Whether an extractive L1 is made of the object the first time a rewrite shows it at L1."""
+    is_worth_it = obj.size >= WORTH_SUMMARIZING and obj.admission.admitted
+    return is_worth_it and missing_rendition(obj) is Fidelity.DETAILED
 
 
-def missing_rendition(each: MemoryObject) -> Fidelity | None:
-    """The fullest rendition that an object lacks; None if it has all, or none would ever be shown."""
-    in_history = bool(each.places) and not each.forgotten
-    if not in_history or each.superseded_by is not None or is_its_own_detail(each.tags) or is_operators(each.tags):
+def missing_rendition(obj: MemoryObject) -> Fidelity | None:
+    """The fullest rendition that an object lacks; None if it has all of them, or none would ever be shown."""
+    in_history = bool(obj.places) and not obj.forgotten
+    if not in_history or obj.superseded_by is not None or is_its_own_detail(obj.tags) or is_operators(obj.tags):
         return None
     written = (Fidelity.DETAILED, Fidelity.COMPACT)
-    return next((fidelity for fidelity in written if fidelity not in each.renditions), None)
+    return next((fidelity for fidelity in written if fidelity not in obj.renditions), None)
 
 
-def parts_of(each: MemoryObject) -> tuple[str, ...]:
-    """The ids of the objects that it was made of."""
-    return tuple(link.target for link in each.links if link.relation is LinkRelation.PARENT_OF)
+def parts_of(obj: MemoryObject) -> tuple[str, ...]:
+    """The ids of the objects from which this one was made."""
+    return tuple(link.target for link in obj.links if link.relation is LinkRelation.PARENT_OF)
 
 
 def make_object(event: ObjectCreated) -> MemoryObject:
-    """The object that an event makes."""
+    """The object that an event creates."""
     return MemoryObject(
         id=event.object,
         branch=event.branch,
@@ -189,7 +191,7 @@ def make_object(event: ObjectCreated) -> MemoryObject:
 
 
 def evolve(memory_object: MemoryObject, event: ObjectEvent) -> MemoryObject:
-    """The object after an event of its own. What a branch shows of it is the branch's (``memory.evolve``)."""
+    """The object after one of its own events. The fidelity in a branch is part of the branch (``memory.evolve``)."""
     match event:
         case ObjectCreated():
             return make_object(event)
@@ -219,14 +221,14 @@ def evolve(memory_object: MemoryObject, event: ObjectEvent) -> MemoryObject:
 
 
 def access(memory_object: MemoryObject, turn: int) -> MemoryObject:
-    """The object after something later, or a person, referred to it."""
+    """The object after a later object or a person referred to it."""
     return attrs.evolve(
         memory_object, accesses=memory_object.accesses + 1, last_use=max(memory_object.last_use, turn), released=False
     )
 
 
 def forget(memory_object: MemoryObject) -> MemoryObject:
-    """The object once it is managed no longer: without words."""
+    """The object without any text, after it was forgotten."""
     bare = attrs.evolve(memory_object, source_tool=None, source_key=None, tags=(), key_entities=())
     return attrs.evolve(bare, stub="", line="", renditions={}, pin=None, forgotten=True)
 

@@ -1,12 +1,11 @@
-"""The one place that decides what happens to objects: a command and the memory make events, or none.
+"""Decisions about objects: a command and the memory yield events, or none.
 
-Whoever wants an object changed says so in a command. Here it meets the rules, and nowhere else: an object is made once;
-an unknown or a forgotten one is not changed; a fidelity changes by the ladder's steps alone (``fidelity.LADDER``); what
-the operator says is shown at no less; what a pin holds is not either, and is not released; and what is so already
-happens no second time.
+Every change of an object begins with a command, and its rules are enforced here only: an object is created once;
+unknown and forgotten objects do not change; fidelity changes only along ``fidelity.LADDER``; operator text is never
+degraded; a pinned object is neither degraded nor released; and a command that would change nothing yields no event.
 
-A command that must not be, or need not be, leads to no event and to no error: it was often made of a memory that has
-changed since. Who owes somebody the reason asks for it before (``lookup.living``, ``recall/memory_calls.py``).
+A command that is not allowed or not needed yields no event and no error, because it may have been made from an older
+memory. A caller that has to report the reason checks first (``lookup.living``, ``recall/memory_calls.py``).
 """
 
 from collections.abc import Iterable
@@ -39,13 +38,13 @@ from mnemosyne.domain.objects.kinds import ObjectKind, Role, is_operators
 from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.objects.thrashing import refault_distance
 
-# Commands. Each has the time ``at`` (µs since 1970) and the id of its ``object``; with ``branch`` and ``turn`` it tells
-# whose window it is about, and before which turn's request or in which turn's reply.
+# Commands. Each has a time ``at`` (µs since 1970) and the id of its ``object``. ``branch`` names the branch concerned;
+# ``turn`` is the turn of the request about to be sent or of the reply.
 
 
 @attrs.frozen(kw_only=True)
 class Create:
-    """An object is there. The fields are those of ``ObjectCreated``."""
+    """Create an object. The fields are as in ``ObjectCreated``."""
 
     at: int
     object: str
@@ -73,7 +72,7 @@ class Create:
 
 @attrs.frozen(kw_only=True)
 class Summarize:
-    """A rendition was written: an L1, or an L2 where there is an L1. The fields are those of ``ObjectSummarized``."""
+    """Record a rendition: an L1, or an L2 if there is an L1. The fields are as in ``ObjectSummarized``."""
 
     at: int
     object: str
@@ -88,7 +87,7 @@ class Summarize:
 
 @attrs.frozen(kw_only=True)
 class Degrade:
-    """The branch is to show less of the object."""
+    """Show less of the object in the branch."""
 
     at: int
     object: str
@@ -100,7 +99,7 @@ class Degrade:
 
 @attrs.frozen(kw_only=True)
 class Restore:
-    """The branch is to show more of the object, at its end."""
+    """Show more of the object, at the end of the branch."""
 
     at: int
     object: str
@@ -112,10 +111,10 @@ class Restore:
 
 @attrs.frozen(kw_only=True)
 class Fault:
-    """The object was needed, and what was had of it added ``tokens`` to the window.
+    """Record that the model needed an evicted object; the answer added ``tokens`` to the window.
 
-    ``left`` is the turn in which the branch ceased to show it in full (``EvictionTurns.find_turn``); None where it
-    never did, and then the distance counts from where the object came. ``latency`` is in µs.
+    ``left`` is the turn in which the branch ceased to show it in full (``EvictionTurns.find_turn``). It is None if the
+    branch never did, and then the distance counts from the turn of the object itself. ``latency`` is in µs.
     """
 
     at: int
@@ -131,7 +130,7 @@ class Fault:
 
 @attrs.frozen(kw_only=True)
 class Pin:
-    """The object is to keep its fidelity, through turn ``until_turn`` (None: until it is unpinned)."""
+    """Pin the object at its fidelity, through turn ``until_turn`` (None: until it is unpinned)."""
 
     at: int
     object: str
@@ -141,7 +140,7 @@ class Pin:
 
 @attrs.frozen(kw_only=True)
 class Unpin:
-    """The object may go again."""
+    """Remove the object's pin."""
 
     at: int
     object: str
@@ -150,7 +149,7 @@ class Unpin:
 
 @attrs.frozen(kw_only=True)
 class Release:
-    """The object is needed no longer."""
+    """Record that the object is no longer needed."""
 
     at: int
     object: str
@@ -161,7 +160,7 @@ class Release:
 
 @attrs.frozen(kw_only=True)
 class Request:
-    """The branch is to show more of the object as soon as its user types again."""
+    """Restore more of the object in the branch with the user's next typed message."""
 
     at: int
     object: str
@@ -173,7 +172,7 @@ class Request:
 
 @attrs.frozen(kw_only=True)
 class Supersede:
-    """The object no longer says how things are. The fields are those of ``ObjectSuperseded``."""
+    """Mark the object as superseded. The fields are as in ``ObjectSuperseded``."""
 
     at: int
     object: str
@@ -188,7 +187,7 @@ Command = Create | Summarize | Degrade | Restore | Fault | Pin | Unpin | Release
 
 
 def decide(command: Command, memory: Memory) -> tuple[ObjectEvent, ...]:
-    """What happens on a command: one event, or nothing. Never raises."""
+    """Return the event that a command leads to: one, or none. Never raises."""
     known = memory.objects.get(command.object)
     if isinstance(command, Create):
         return (ObjectCreated(**_fields(command)),) if known is None else ()
@@ -220,7 +219,7 @@ def decide(command: Command, memory: Memory) -> tuple[ObjectEvent, ...]:
 
 
 def decide_all(commands: Iterable[Command], memory: Memory) -> tuple[tuple[ObjectEvent, ...], Memory]:
-    """What happens on commands, each decided in view of those before it; and the memory after that."""
+    """Decide commands in order, each on the memory after the previous ones. Return the events and the final memory."""
     events: list[ObjectEvent] = []
     for command in commands:
         for event in decide(command, memory):
@@ -234,17 +233,18 @@ def _fields(command: Command) -> dict[str, Any]:
 
 
 def _may_have(known: MemoryObject, fidelity: Fidelity) -> bool:
-    """Whether a rendition is one, is not there yet, and comes in its turn: an L2 behind the L1."""
+    """Whether this rendition is valid, still missing, and next in order: an L2 requires an L1."""
     if not Fidelity.FULL < fidelity < Fidelity.STUB or fidelity in known.renditions:
         return False
     return fidelity is Fidelity.DETAILED or Fidelity.DETAILED in known.renditions
 
 
 def _is_held(command: Degrade, known: MemoryObject, memory: Memory) -> bool:
-    """Whether a pin, or that it is the operator's, keeps the branch from showing less of an object.
+    """Whether a pin, or being operator text, keeps the branch from degrading an object.
 
-    Either holds what the branch's own history has a place for. What was had back stands in an answer between the turns,
-    and goes when that goes: with its attempt, or, what is from a window before, with a rewrite.
+    This protects objects that have a place in the branch's own history. A restored object of an earlier window is shown
+    only in an answer between the turns, and goes with that answer: when its attempt is dropped or the history is
+    rewritten.
     """
     if command.cause is Cause.ATTEMPT:
         return False
@@ -267,14 +267,14 @@ def _restore(command: Restore, memory: Memory) -> tuple[ObjectRestored, ...]:
 
 
 def _may_request(command: Request, memory: Memory) -> bool:
-    """Whether the branch could show so much of an object, and was not asked for it already."""
+    """Whether the branch can show the object at this fidelity, and this was not requested before."""
     shown = memory.view_of(command.branch)
     is_more = is_legal(shown.fidelity_of(command.object), command.after, Cause.PREFETCH)
     return is_more and shown.requested.get(command.object) is not command.after
 
 
 def _fault(command: Fault, known: MemoryObject, memory: Memory) -> tuple[ObjectFaulted, ...]:
-    """What a branch shows in full is not missed."""
+    """An object that the branch shows in full causes no fault."""
     if memory.view_of(command.branch).fidelity_of(command.object) is Fidelity.FULL:
         return ()
     fields = _fields(command)

@@ -1,6 +1,6 @@
-"""What happens to semantic objects, and to a branch's view of them.
+"""Events of semantic objects and of a branch's view of them.
 
-Every change of an object is one of these events; ``decide`` alone makes them.
+Every change of an object is one of these events; only ``decide`` makes them.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from mnemosyne.domain.objects.kinds import ObjectKind, Role
 
 
 class LinkRelation(Enum):
-    """How one object is related to another: ``source`` RELATION ``target``."""
+    """Relation of one object to another: ``source`` RELATION ``target``."""
 
     PARENT_OF = "parent_of"
     CAUSED_BY = "caused_by"
@@ -24,35 +24,38 @@ class LinkRelation(Enum):
 
 
 class Supersession(Enum):
-    """Why an object no longer says how things are."""
+    """Why an object is no longer current."""
 
     REREAD = "reread"
     """The same source was read again; the later object shows it."""
     EDITED = "edited"
     """The file was changed after it was read."""
     REVISED = "revised"
-    """A later plan, decision or run takes its place."""
+    """A later plan, decision or run replaces it."""
 
 
 class FaultKind(Enum):
-    """How it showed that something was missing from the window."""
+    """How a page fault was detected."""
 
     EXPLICIT = "explicit"
     """The model restored it."""
     MICRO = "micro"
-    """The model asked about it; it stayed where it was."""
+    """The model asked a question about it; the object stayed where it was."""
     IMPLICIT = "implicit"
-    """The agent fetched again what we hold: the same file, the same command."""
+    """The agent fetched recorded content again: the same file or the same command."""
 
 
 @attrs.frozen
 class BlockPlace:
-    """A block of a branch's history: message and block, both from 0 as the provider counts."""
+    """A block of a branch's history: the indexes of its message and of the block within it, from 0 as the provider
+    counts.
+    """
 
     message: int
     block: int
 
-    # Written out: hundreds are compared at each turn, and what attrs makes takes ten times as long.
+    # Written out because hundreds are compared in each turn, and the methods that attrs generates take ten times as
+    # long.
 
     def __lt__(self, other: "BlockPlace") -> bool:
         return (self.message, self.block) < (other.message, other.block)
@@ -69,7 +72,7 @@ class BlockPlace:
 
 @attrs.frozen
 class Link:
-    """One edge that begins at an object."""
+    """One link from an object to its ``target``."""
 
     relation: LinkRelation
     target: str
@@ -77,10 +80,10 @@ class Link:
 
 @attrs.frozen(kw_only=True)
 class Losses:
-    """What a rendition lacks. ``dropped``, ``can_answer``, ``fault_when`` and ``key_entities`` are declared by whoever
-    wrote it; ``lost`` is measured: how many specifics of each kind the full content has and the rendition has not, and
-    ``sample`` names some of them. ``asked`` is how many questions a spot check put to it, and ``failed`` those that it
-    did not answer; most are not checked.
+    """What a rendition lacks. Its writer declares ``dropped``, ``can_answer``, ``fault_when`` and ``key_entities``.
+    ``lost`` is measured: by kind, how many specifics of the full content are missing from the rendition; ``sample``
+    names some of them. ``asked`` is the number of spot-check questions and ``failed`` those that the rendition did not
+    answer; most renditions are not checked.
     """
 
     dropped: tuple[str, ...] = ()
@@ -95,7 +98,7 @@ class Losses:
 
 @attrs.frozen(kw_only=True)
 class Admission:
-    """What an object is worth to the index; each part and the ``score`` lie in 0…1."""
+    """The admission score of an object; each part and the ``score`` are in 0…1."""
 
     type_prior: float
     novelty: float
@@ -107,13 +110,13 @@ class Admission:
 
 @attrs.frozen(kw_only=True)
 class ObjectCreated:
-    """An object was made of the blocks at ``places`` of a branch's history, as they stood in the request of ``turn``.
+    """An object was created from the blocks at ``places`` of a branch's history, as of the request of ``turn``.
 
-    ``content`` is an encoded BodyChange on nothing: the JSON of those blocks, one after the other. ``size`` counts
-    characters of text, ``tokens`` and ``stub_tokens`` are estimates, ``line`` is what the index says of it once it has
-    left the window. ``first_turn`` and ``last_turn`` are the turns whose replies and requests it covers. A derived
-    object has no places: its links name its parts. ``by_user`` are the numbers of the places, from 0, whose words the
-    user said; of what was made before version 2 nobody knows.
+    ``content`` is an encoded BodyChange with no base: the JSON of those blocks in order. ``size`` counts characters of
+    text, ``tokens`` and ``stub_tokens`` are estimates, ``line`` is the index line of the evicted object. ``first_turn``
+    and ``last_turn`` are the turns whose replies and requests it covers. A derived object has no places: its links name
+    its parts. ``by_user`` lists the indexes into ``places`` of the user's own words; it is unknown for objects created
+    before version 2.
     """
 
     at: int
@@ -142,7 +145,7 @@ class ObjectCreated:
 
 @attrs.frozen(kw_only=True)
 class ObjectSummarized:
-    """A rendition was made. ``text`` is the SHA-256 of the content that holds it; ``nanodollars`` what it cost."""
+    """A rendition was made. ``text`` is the SHA-256 of its stored content; ``nanodollars`` is its cost."""
 
     at: int
     object: str
@@ -183,10 +186,10 @@ class ObjectRestored:
 
 @attrs.frozen(kw_only=True)
 class ObjectFaulted:
-    """What the branch did not show was needed.
+    """A page fault: the branch needed an object that it no longer showed in full.
 
     ``distance`` counts turns since the branch last showed it in full, ``tokens`` is what the answer added to the
-    window, ``avoided_tokens`` what a full restore would have added more, ``latency`` is in µs.
+    window, ``avoided_tokens`` is the additional size of a full restore, ``latency`` is in µs.
     """
 
     at: int
@@ -213,7 +216,7 @@ class ObjectPinned:
 
 @attrs.frozen(kw_only=True)
 class ObjectUnpinned:
-    """It is free to go again."""
+    """The object's pin was removed."""
 
     at: int
     object: str
@@ -222,7 +225,7 @@ class ObjectUnpinned:
 
 @attrs.frozen(kw_only=True)
 class ObjectReleased:
-    """The model, or a person, said that it is no longer needed."""
+    """The model or a person released the object as no longer needed."""
 
     at: int
     object: str
@@ -233,7 +236,7 @@ class ObjectReleased:
 
 @attrs.frozen(kw_only=True)
 class ObjectRequested:
-    """A person wants the branch to show it again, at ``after``, behind what its user types next after ``turn``."""
+    """A person asked to restore the object to ``after``, behind the next message that the user types after ``turn``."""
 
     at: int
     object: str
@@ -245,8 +248,8 @@ class ObjectRequested:
 
 @attrs.frozen(kw_only=True)
 class ObjectSuperseded:
-    """``by`` says how things are now; None where a change of the file made it stale and nobody has read it since. It
-    showed in ``branch``.
+    """``by`` is the current object; None if a change of the file made this one stale and the file was not read since.
+    The change was detected in ``branch``.
     """
 
     at: int
@@ -258,9 +261,10 @@ class ObjectSuperseded:
 
 @attrs.frozen(kw_only=True)
 class ObjectForgotten:
-    """It is managed no longer: its stub and its renditions are not shown to anybody, and it cannot be restored.
+    """The object is no longer managed: its stub and renditions are not shown any more, and it cannot be restored.
 
-    Nothing decides one, since sessions are forgotten whole (``SessionForgotten``); what is stored is read for ever.
+    No decision makes this event today, because sessions are forgotten whole (``SessionForgotten``); stored events stay
+    readable.
     """
 
     at: int
@@ -270,12 +274,12 @@ class ObjectForgotten:
 
 @attrs.frozen(kw_only=True)
 class TurnAssessed:
-    """How full the window of a turn was, once its new messages were in objects.
+    """How full the window was in a turn, after its new messages were segmented into objects.
 
-    Messages before number ``open_from`` lie wholly in objects; the next turn goes on there. ``typed`` are the last
-    messages that the user typed. ``content`` and ``head`` are the features (``tokens.Features``) of the messages, and
-    of system prompt and tools; ``tokens`` is the estimate of the prompt, ``usable`` the tokens that history may take,
-    ``zone`` the pressure.
+    All messages before number ``open_from`` are in objects; segmentation continues there in the next turn. ``typed``
+    are the last messages that the user typed. ``content`` and ``head`` are the features (``tokens.Features``) of the
+    messages, and of system prompt and tools; ``tokens`` is the estimated prompt size, ``usable`` the tokens available
+    to history, ``zone`` the pressure.
     """
 
     at: int
@@ -292,7 +296,7 @@ class TurnAssessed:
 
     @property
     def fixed(self) -> int:
-        """The part of ``tokens`` that is system prompt and tools, as estimated before any reply taught anything."""
+        """The part of ``tokens`` for system prompt and tools, by the estimate before any calibration from replies."""
         return min(self.tokens, Estimator.of(self.model).tokens(Features(*self.head)))
 
 

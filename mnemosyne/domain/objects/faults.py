@@ -1,5 +1,5 @@
-"""Faults: what a branch did not show was needed. How many it may have in a turn, since when it lacked what, and which
-happened without a word: the agent fetched again what we hold.
+"""Page faults: the limits per turn, when each branch evicted each object, and implicit faults, where the agent fetches
+recorded content again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,32 +31,32 @@ from mnemosyne.domain.objects.thrashing import THRASH_TURNS, Refault, thrash_ind
 
 @attrs.frozen
 class FaultLimits:
-    """The most that the model may have back in one turn: how often, and how many tokens together."""
+    """The most that the model may restore in one turn: number of faults, and total tokens."""
 
     faults: int = 3
     tokens: int = 8_192
 
     def within(self, spent: "Spent", room: int) -> "FaultLimits":
-        """No more than what a prompt has room for, beside our own words about it."""
+        """The limits reduced to the room in the prompt, minus a reserve for the proxy's own text."""
         return attrs.evolve(self, tokens=min(self.tokens, spent.tokens + max(0, room - OWN_WORDS)))
 
 
 @attrs.frozen
 class Spent:
-    """What it has had back in this turn, in all rounds so far."""
+    """Faults and restored tokens of this turn so far, over all rounds."""
 
     faults: int = 0
     tokens: int = 0
 
     def after(self, tokens: int) -> "Spent":
-        """With one more fault, of so many tokens."""
+        """The sum after one more fault of so many tokens."""
         return Spent(self.faults + 1, self.tokens + tokens)
 
 
 LIMITS = FaultLimits()
 
 OWN_WORDS = 1_000
-"""Tokens of a window that no answer takes: for what we say of it, a search, and the reply."""
+"""Tokens of a window that answers must not use: reserved for the proxy's notices, a search, and the reply."""
 
 
 # EvictionTurns
@@ -64,16 +64,16 @@ OWN_WORDS = 1_000
 
 @attrs.frozen
 class EvictionTurns:
-    """In which turn each branch ceased to show an object in full: a fold of a session's events."""
+    """The turn in which each branch ceased to show an object in full: a fold of a session's events."""
 
     turns: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
 
     def find_turn(self, branch: str, object_id: str) -> int | None:
-        """The turn; None if the branch shows it in full, or never showed it."""
+        """The turn; None if the branch shows the object in full or never showed it."""
         return self.turns.get(branch, {}).get(object_id)
 
     def after(self, event: ObjectEvent) -> "EvictionTurns":
-        """The eviction_turns after an event."""
+        """The eviction turns after an event."""
         match event:
             case ObjectDegraded(before=Fidelity.FULL):
                 return self._with(event.branch, {**self.turns.get(event.branch, {}), event.object: event.turn})
@@ -84,11 +84,11 @@ class EvictionTurns:
                 return self
 
     def fork(self, branch: str, parent: str) -> "EvictionTurns":
-        """With a branch that begins as its parent stands."""
+        """The eviction turns with a branch that starts with those of its parent."""
         return self._with(branch, self.turns.get(parent, {}))
 
     def clear(self, branch: str) -> "EvictionTurns":
-        """With a branch that shows all in full again."""
+        """The eviction turns after a branch shows everything in full again."""
         return self._with(branch, {})
 
     def _with(self, branch: str, turns: Mapping[str, int]) -> "EvictionTurns":
@@ -98,34 +98,33 @@ class EvictionTurns:
 def thrash(faults: Iterable[ObjectFaulted], memory: Memory, branch: str, turn: int) -> float:
     """The thrash index of a branch at a turn, from the session's faults (``thrashing.thrash_index``).
 
-    A question brings nothing back into the window, so it is no sign that the window is too small.
+    A micro fault restores nothing to the window, so it is no sign that the window is too small.
     """
-    again = (each for each in faults if each.branch == branch and each.kind is not FaultKind.MICRO)
-    recent = (each for each in again if turn - THRASH_TURNS < each.turn <= turn)
-    return thrash_index((Refault(each.turn, _topic(memory.objects[each.object])) for each in recent), turn)
+    refetches = (fault for fault in faults if fault.branch == branch and fault.kind is not FaultKind.MICRO)
+    recent = (fault for fault in refetches if turn - THRASH_TURNS < fault.turn <= turn)
+    return thrash_index((Refault(fault.turn, _topic(memory.objects[fault.object])) for fault in recent), turn)
 
 
-def _topic(each: MemoryObject) -> str:
-    return each.source_key or each.id
+def _topic(obj: MemoryObject) -> str:
+    return obj.source_key or obj.id
 
 
-# Without a word
+# Implicit faults
 
 
 def implicit(
     events: Sequence[ObjectEvent], memory: Memory, eviction_turns: EvictionTurns, *, at: int, branch: str, turn: int
 ) -> Iterator[Fault]:
-    """The faults that are in what the agent did: it read a file or ran a command again whose result the branch does not
-    show in full.
+    """Find implicit faults: the agent read a file or ran a command again whose result the branch does not show in full.
 
-    ``events`` are what was just remembered of the turn, ``memory`` and ``eviction_turns`` are from before. To fetch
-    again what has changed since is no fault of ours, and a run after something was edited tells something new. What
-    came back is one fault: of the last object that showed the same.
+    ``events`` are the object events of this turn; ``memory`` and ``eviction_turns`` are from before it. A refetch after
+    the file changed is no fault, and neither is a command that runs again after an edit. Each refetch is one fault, of
+    the last object with the same content.
     """
     created = [each for each in events if isinstance(each, ObjectCreated) and each.places]
     fetched = [each for each in created if each.source_key is not None and _is_fetched(each)]
     shown = memory.view_of(branch)
-    if not fetched or not (shown.fidelity or shown.before):  # all stands in full
+    if not fetched or not (shown.fidelity or shown.before):  # everything is shown in full
         return
     keys = {each.source_key for each in fetched}
     edited = {each.object for each in events if isinstance(each, ObjectSuperseded) and each.how is Supersession.EDITED}
@@ -154,12 +153,12 @@ def implicit(
 
 def _is_edited(objects: Iterable[MemoryObject | ObjectCreated], after: BlockPlace, before: BlockPlace) -> bool:
     """Whether something was changed between two places."""
-    ends = (each.places[-1] for each in objects if each.places and _changes(each.tags))
+    ends = (obj.places[-1] for obj in objects if obj.places and _changes(obj.tags))
     return any(after < end < before for end in ends)
 
 
 def _is_fetched(new: ObjectCreated) -> bool:
-    """Whether a tool brought it: of a file, what was read and not what was written."""
+    """Whether a tool fetched it: a file only if it was read, not if it was written."""
     traits = KINDS[new.kind]
     return "read" in new.tags if traits.is_file else traits.is_fetched and not _changes(new.tags)
 
@@ -170,7 +169,7 @@ def _changes(tags: Iterable[str]) -> bool:
 
 
 def _shows(old: MemoryObject, new: ObjectCreated) -> bool:
-    """Whether the older object holds what the newer one brought, or a part of that."""
+    """Whether the older object holds all or part of the content of the newer one."""
     if old.source_key != new.source_key or old.places[-1] >= new.places[0]:
         return False
     if not (KINDS[old.kind].is_file or KINDS[new.kind].is_file):

@@ -1,6 +1,6 @@
-"""The five fidelities at which an object can stand in a context window, and the legal steps between them.
+"""The five fidelities of an object in a context window, and the legal steps between them.
 
-The table ``LADDER`` is the rule; the diagram in `docs/objects.md` is printed from it.
+The table ``LADDER`` defines the rule; the diagram in `docs/objects.md` is generated from it.
 """
 
 from enum import Enum, IntEnum
@@ -12,13 +12,13 @@ class Fidelity(IntEnum):
     """How much of an object is in the window. A larger number shows less."""
 
     FULL = 0
-    """The content as it came."""
+    """The original content."""
     DETAILED = 1
     """A summary of about 30 %."""
     COMPACT = 2
     """A summary of about 5 %."""
     STUB = 3
-    """One line that says what it was."""
+    """One line that describes it."""
     EVICTED = 4
     """Not in the window; it can be queried and restored."""
 
@@ -34,17 +34,17 @@ class Cause(Enum):
     PRESSURE = "pressure"
     """The window is filling up."""
     ECONOMY = "economy"
-    """The context was rewritten because that pays."""
+    """A rewrite of the context that saves money."""
     RELEASE = "release"
     """The model said that it no longer needs it."""
     GOAL = "goal"
-    """The user turned to something else. Only older logs hold it."""
+    """The user turned to a different task. Occurs only in older logs."""
     FAULT = "fault"
     """The model asked for it."""
     PREFETCH = "prefetch"
-    """A person asked to see it again. In older logs also: it was prefetched for the user's message."""
+    """A person asked to see it again. In older logs also: prefetched for the user's message."""
     ATTEMPT = "attempt"
-    """The turn was tried again: what came back in one attempt is not there in another."""
+    """The turn was retried: content restored in one attempt is missing from another."""
 
 
 DOWN = frozenset({Cause.PRESSURE, Cause.ECONOMY, Cause.RELEASE, Cause.GOAL, Cause.ATTEMPT})
@@ -64,7 +64,7 @@ _F = Fidelity
 _DEEP = DOWN - {Cause.GOAL}
 
 LADDER: tuple[FidelityStep, ...] = (
-    # Down, one rung or several: passing through L1 and L2 buys sight, and not money.
+    # Down, one rung or several: passing through L1 and L2 keeps more visible but saves no money.
     FidelityStep(_F.FULL, _F.DETAILED, DOWN),
     FidelityStep(_F.FULL, _F.COMPACT, DOWN),
     FidelityStep(_F.FULL, _F.STUB, _DEEP),
@@ -75,7 +75,7 @@ LADDER: tuple[FidelityStep, ...] = (
     FidelityStep(_F.COMPACT, _F.STUB, _DEEP),
     FidelityStep(_F.COMPACT, _F.EVICTED, _DEEP),
     FidelityStep(_F.STUB, _F.EVICTED, _DEEP),
-    # Up: to what can be read. Nothing is ever restored to a line that says what it was.
+    # Up: only to readable text. Nothing is ever restored to a one-line description.
     FidelityStep(_F.DETAILED, _F.FULL, UP),
     FidelityStep(_F.COMPACT, _F.FULL, UP),
     FidelityStep(_F.COMPACT, _F.DETAILED, UP),
@@ -86,11 +86,11 @@ LADDER: tuple[FidelityStep, ...] = (
     FidelityStep(_F.EVICTED, _F.DETAILED, UP),
     FidelityStep(_F.EVICTED, _F.COMPACT, UP),
 )
-"""Every legal step. A change of goal takes nothing below L2, because the guess at a goal may be wrong."""
+"""Every legal step. A change of goal takes nothing below L2, because the detected goal may be wrong."""
 
 _CAUSES = {(step.before, step.after): step.causes for step in LADDER}
 
 
 def is_legal(before: Fidelity, after: Fidelity, cause: Cause) -> bool:
-    """Whether the ladder knows this step for this cause. Staying where it is is no step."""
+    """Whether the ladder allows this step for this cause. An unchanged fidelity is not a step."""
     return cause in _CAUSES.get((before, after), frozenset())

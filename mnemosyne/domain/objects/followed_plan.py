@@ -1,8 +1,8 @@
-"""Which objects hold the plan that is being followed: it stays in the window until its last step is done.
+"""The plan that is being followed: its objects stay in the window until its last step is done.
 
-A client's list of things to do is one object each time that it is written whole, or several where each call tells one
-step. What the user agreed to in plan mode goes before a list, and is done with it. Of plans that contradict each other
-the last one holds.
+A client's to-do list is one object for each time it is written whole, or several objects where each call updates one
+step. A plan that the user accepted in plan mode precedes such a list and is finished with it. Of conflicting plans the
+last one applies.
 """
 
 from collections.abc import Iterable
@@ -11,24 +11,24 @@ from typing import Protocol
 from mnemosyne.domain.objects.kinds import KINDS, ObjectKind
 
 LIST, PROPOSAL = "todos", "plan"
-"""Source keys: of a list that is written whole, and of what was agreed to in plan mode."""
+"""Source keys of a to-do list that is written whole, and of a plan accepted in plan mode."""
 
 FINISHED = "finished"
-"""Tag of a list on which nothing is open."""
+"""Tag of a list without open items."""
 
 LARGEST = 4_000
-"""Tokens of an object above which it is no plan that is worth its place until its end."""
+"""Tokens above which an object is too large to keep as part of a plan."""
 
 _BEGUN, _ENDED = "begun:", "ended:"
 
 
 def step_tag(number: str, *, is_open: bool) -> str:
-    """The tag of a call that tells how far one step is, by its number."""
+    """The tag of a call that opens or closes one step, by the step's number."""
     return f"{_BEGUN if is_open else _ENDED}{number}"
 
 
 class PlanPart(Protocol):
-    """What is read of an object: a ``MemoryObject`` has it, and an evaluation's."""
+    """The fields that are read of an object: a ``MemoryObject`` has them, and so has an evaluation's object."""
 
     @property
     def id(self) -> str: ...
@@ -41,25 +41,25 @@ class PlanPart(Protocol):
 
 
 def find_followed_plan(objects: Iterable[PlanPart]) -> frozenset[str]:
-    """The ids of those that hold it, of a branch's objects in the order in which they were made; none once all of it is
-    done, or where it was refused.
+    """The ids of the objects that hold the plan, given a branch's objects in order of creation; empty if the plan is
+    finished or was rejected.
     """
     proposal: tuple[PlanPart, ...] = ()
     parts: tuple[PlanPart, ...] = ()
-    left: set[str] = set()
-    for each in objects:
-        if not KINDS[each.kind].is_settled:
+    open_steps: set[str] = set()
+    for part in objects:
+        if not KINDS[part.kind].is_settled:
             continue
-        begun, ended = _steps(each, _BEGUN), _steps(each, _ENDED)
-        if each.source_key == PROPOSAL:
-            proposal, parts, left = (each,), (), set()
-        elif each.source_key == LIST:
-            proposal, parts, left = ((), (), set()) if FINISHED in each.tags else (proposal, (each,), set())
+        begun, ended = _steps(part, _BEGUN), _steps(part, _ENDED)
+        if part.source_key == PROPOSAL:
+            proposal, parts, open_steps = (part,), (), set()
+        elif part.source_key == LIST:
+            proposal, parts, open_steps = ((), (), set()) if FINISHED in part.tags else (proposal, (part,), set())
         elif begun or ended:
-            parts, left = (*parts, each) if left else (each,), (left | begun) - ended
-            proposal, parts = (proposal, parts) if left else ((), ())
-    return frozenset(each.id for each in (*proposal, *parts))
+            parts, open_steps = (*parts, part) if open_steps else (part,), (open_steps | begun) - ended
+            proposal, parts = (proposal, parts) if open_steps else ((), ())
+    return frozenset(part.id for part in (*proposal, *parts))
 
 
-def _steps(each: PlanPart, how: str) -> set[str]:
-    return {tag.removeprefix(how) for tag in each.tags if tag.startswith(how)}
+def _steps(part: PlanPart, how: str) -> set[str]:
+    return {tag.removeprefix(how) for tag in part.tags if tag.startswith(how)}

@@ -1,7 +1,7 @@
-"""An object's text at L0, from the JSON of its blocks as the log holds it.
+"""The full text (L0) of an object, from the JSON of its blocks in the log.
 
-It is the text that segmentation gave the object (``segmentation.Draft.text``), but for empty lines where thinking stood
-alone: what a summary is measured against is what was measured when the object was made.
+The text equals the one that segmentation gave the object (``segmentation.Draft.text``), except for empty lines in place
+of thinking. So losses of a summary are measured against the text that was measured when the object was created.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -19,15 +19,15 @@ _BETWEEN = " \t\r\n,"
 
 
 def full_text(content: bytes) -> str:
-    """The text of blocks that stand one after the other. Raises ValueError where they are no JSON.
+    """The text of consecutive JSON blocks. Raises ValueError for invalid JSON.
 
-    Half surrogate pairs are replaced, so that it can be stored.
+    Unpaired surrogates are replaced, so the text can be stored.
     """
     return join(full_parts(content))
 
 
 def full_parts(content: bytes, by_user: Collection[int] = ()) -> tuple[TextPart, ...]:
-    """The same in its parts. ``by_user`` are the numbers of the blocks that the user said, from 0."""
+    """The same text as parts. ``by_user`` are the indexes of the blocks that the user wrote."""
     found = list(_blocks_in(content.decode("utf-8", "replace")))
     return tuple(
         attrs.evolve(part, text=part.text.encode("utf-8", "replace").decode()) for part in _parts(found, by_user)
@@ -36,8 +36,8 @@ def full_parts(content: bytes, by_user: Collection[int] = ()) -> tuple[TextPart,
 
 @attrs.frozen
 class Attachment:
-    """An image or document of which an object's text says no more than that it is there. It bears no cache marker, of
-    which a request has room for four. ``asked`` is what the call that brought it asked; empty where none did.
+    """An image or document that the object's text only names. Its block has no cache marker, because a request has room
+    for only four. ``asked`` is the text of the call that returned it; empty without a call.
     """
 
     block: Block
@@ -45,7 +45,7 @@ class Attachment:
 
     @property
     def name(self) -> str:
-        """What that text says of it, behind what was asked, on a line."""
+        """Its name: the text of the call and the text of the block, one line each."""
         return "\n".join(filter(None, (plain(self.asked, LONGEST), blocks.text_of(self.block))))
 
 
@@ -76,8 +76,8 @@ def _blocks_in(text: str) -> Iterator[Block]:
 
 
 def _parts(found: Sequence[Block], by_user: Collection[int]) -> Iterator[TextPart]:
-    waiting: dict[str, list[int]] = {}  # by id, which some servers give to several calls: the first is answered first
-    results: dict[int, list[Block]] = {}  # by the number of the call, or of the first result where that has none
+    waiting: dict[str, list[int]] = {}  # by id, which some servers reuse: the first call is answered first
+    results: dict[int, list[Block]] = {}  # by the index of the call, or of the first result if there is no call
     first: dict[int, int] = {}
     for number, block in enumerate(found):
         if blocks.is_any_call(block):
@@ -85,13 +85,13 @@ def _parts(found: Sequence[Block], by_user: Collection[int]) -> Iterator[TextPar
             waiting[identity] = [*(each for each in waiting.get(identity, ()) if each not in results), number]
         elif blocks.is_any_result(block):
             calls = waiting.setdefault(str(blocks.call_id_of(block)), [number])
-            call = calls.pop(0) if len(calls) > 1 else calls[0]  # the last takes what else comes
+            call = calls.pop(0) if len(calls) > 1 else calls[0]  # the last call takes all further results
             results.setdefault(call, []).append(block)
             first.setdefault(call, number)
     answers = {number: call for call, number in first.items()}
     for number, block in enumerate(found):
         if blocks.is_any_result(block):
-            if number in answers:  # the first result of a call stands for them all
+            if number in answers:  # the first result of a call yields the whole exchange
                 call = answers[number]
                 yield from exchange_parts(found[call] if call != number else None, results[call])
         elif blocks.is_any_call(block):
@@ -102,7 +102,7 @@ def _parts(found: Sequence[Block], by_user: Collection[int]) -> Iterator[TextPar
 
 
 def exchange_parts(call: Block | None, results: Sequence[Block]) -> tuple[TextPart, ...]:
-    """What a call asked, if it asked anything, and what it was answered."""
+    """The text of a call, if it has any, and its answer."""
     tool = str(call.get("name") or "tool") if call is not None else None
     asked = blocks.text_of(call) if call is not None else ""
     answer = TextPart(Voice.RESULT, "\n".join(blocks.text_of(each) for each in results), tool)

@@ -1,11 +1,13 @@
-"""How an object is named to the model, and the words that stand for what it lacks."""
+"""How the model sees the id of an object, and the fixed texts in place of omitted content."""
 
 MARK = "#"
-"""Before an object's id, wherever the model reads one."""
+"""Prefix of an object's id in all text that the model reads."""
 
 NOTE = "[Memory] Next, out of context:"
-"""What a note begins with, once for each run of rounds that left, so in few words; its lines name one object each."""
+"""First words of a note, written once for each run of evicted rounds and therefore short; each line of a note names one
+object.
+"""
 
 
 REPLACED_TEXT = "replaced text"
-"""What an edit at L1 says that it lacks."""
+"""What an edit at L1 names as missing."""

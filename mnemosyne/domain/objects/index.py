@@ -1,6 +1,6 @@
-"""What segmentation remembers of earlier objects, small enough to be copied at each change.
+"""Segmentation's index of earlier objects, small enough to copy with each change.
 
-A value that is folded from the objects themselves: whatever it says, it says again after a rebuild.
+It is folded from the objects themselves, so a rebuild yields the same index.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,16 +12,16 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.kinds import KINDS, ObjectKind
 
 Target = str | int
-"""An object: its id, or the number of a draft of the same segmentation."""
+"""An object: its id, or the index of a draft in the same segmentation."""
 
 KEYS = 512
-"""How many source keys, and how many paths, are remembered; the longest unseen ones go first."""
+"""How many source keys, and how many paths, the index holds; the least recently updated are dropped first."""
 
 READS = 8
-"""How many objects that show the same file are remembered."""
+"""How many objects that show the same file the index holds."""
 
 RECENT = 64
-"""How many of the last objects a debugging session may hold."""
+"""How many of the latest objects can become part of a debugging session."""
 
 Lines = tuple[int, int]
 """First and last line of a file."""
@@ -34,7 +34,7 @@ _V = TypeVar("_V")
 
 
 class Indexable(Protocol):
-    """What is read of an object: a ``MemoryObject`` and a ``Draft`` have it."""
+    """The fields that are read of an object: a ``MemoryObject`` and a ``Draft`` have them."""
 
     @property
     def kind(self) -> ObjectKind: ...
@@ -50,7 +50,7 @@ class Indexable(Protocol):
 
 @attrs.frozen
 class At:
-    """An object and the last of its places."""
+    """An object and its last place."""
 
     target: Target
     place: BlockPlace
@@ -58,8 +58,8 @@ class At:
 
 @attrs.frozen
 class Showing:
-    """An object that shows a file: ranges of lines (first, last), none where they are not known. ``stale``: the file
-    was changed since.
+    """An object that shows a file. ``lines`` are ranges (first, last), empty if unknown. ``stale``: the file was
+    changed since.
     """
 
     target: Target
@@ -68,7 +68,7 @@ class Showing:
     stale: bool = False
 
     def covers(self, other: "Showing") -> bool:
-        """Whether whoever has this needs the other no longer."""
+        """Whether this object makes the other one redundant."""
         if other.place >= self.place:
             return False
         first = min((lines[0] for lines in other.lines), default=WHOLE[0])
@@ -78,7 +78,7 @@ class Showing:
 
 @attrs.frozen
 class Done:
-    """An object that may be part of a debugging session, and where it begins."""
+    """A candidate part of a debugging session, with the place where it begins."""
 
     target: Target
     place: BlockPlace
@@ -90,8 +90,8 @@ class Done:
 
 @attrs.frozen
 class ObjectPaths:
-    """``showing`` and ``changed`` are by path, ``latest`` by source key. ``prompt`` is where the newest user prompt
-    began that is in an object.
+    """``showing`` and ``changed`` are by path, ``latest`` by source key. ``prompt`` is the start of the newest user
+    prompt that is in an object.
     """
 
     showing: Mapping[str, tuple[Showing, ...]] = attrs.field(factory=dict)
@@ -101,7 +101,7 @@ class ObjectPaths:
     prompt: BlockPlace = _BEFORE_ALL
 
     def after(self, target: Target, made: Indexable, parts: Iterable[Target]) -> "ObjectPaths":
-        """The index once an object was made; ``parts`` are those that it is the parent of."""
+        """The index after an object was created; ``parts`` are the objects that it is the parent of."""
         if not made.places:
             taken = set(parts)
             return attrs.evolve(self, recent=tuple(each for each in self.recent if each.target not in taken))
@@ -126,7 +126,7 @@ class ObjectPaths:
         return index
 
     def supersede(self, target: Target) -> "ObjectPaths":
-        """The index once an object no longer says how things are."""
+        """The index after an object was superseded."""
         for path, showing in self.showing.items():
             if any(each.target == target and not each.stale for each in showing):
                 stale = tuple(attrs.evolve(each, stale=True) if each.target == target else each for each in showing)
@@ -134,17 +134,17 @@ class ObjectPaths:
         return self
 
     def find_before(self, key: str, place: BlockPlace) -> At | None:
-        """The latest object of a source key, if it came before a place."""
-        found = self.latest.get(key)
-        return found if found is not None and found.place < place else None
+        """The latest object of a source key, if it precedes a place."""
+        latest = self.latest.get(key)
+        return latest if latest is not None and latest.place < place else None
 
     def fresh(self, path: str, place: BlockPlace) -> Iterator[Showing]:
-        """The objects before a place that show a file as it is."""
-        return (each for each in self.showing.get(path, ()) if not each.stale and each.place < place)
+        """The objects before a place that show the current state of a file."""
+        return (showing for showing in self.showing.get(path, ()) if not showing.stale and showing.place < place)
 
     def find_covered(self, path: str, new: Showing) -> Iterator[Showing]:
-        """The objects that a new one of the same file takes the place of."""
-        return (each for each in self.showing.get(path, ()) if new.covers(each))
+        """The objects that a new object of the same file replaces."""
+        return (showing for showing in self.showing.get(path, ()) if new.covers(showing))
 
     def _with_file(self, path: str, target: Target, last: BlockPlace, tags: tuple[str, ...]) -> "ObjectPaths":
         index = self
@@ -166,19 +166,19 @@ class ObjectPaths:
 
 
 def lines_of(tags: Iterable[str]) -> tuple[Lines, ...]:
-    """The lines of a file that an object shows, by its tags."""
-    found = []
+    """The lines of a file that an object shows, from its tags."""
+    ranges = []
     for tag in tags:
         if tag == "whole":
-            found.append(WHOLE)
+            ranges.append(WHOLE)
         elif tag.startswith("lines:"):
             first, _, last = tag[6:].partition("-")
-            found.append((int(first), int(last)))
-    return tuple(found)
+            ranges.append((int(first), int(last)))
+    return tuple(ranges)
 
 
 def _newest(mapping: Mapping[str, _V], key: str, value: _V) -> dict[str, _V]:
-    """The mapping with a key put last, and the first ones gone if it grew too large."""
+    """The mapping with the key moved to the end; the oldest key is dropped if it grew too large."""
     changed = {each: mapping[each] for each in mapping if each != key} if key in mapping else dict(mapping)
     changed[key] = value
     if len(changed) > KEYS:

@@ -1,4 +1,4 @@
-"""What an object is about, what it is to the conversation, and what follows from its tags."""
+"""The kinds and roles of objects, and what their tags imply."""
 
 from collections.abc import Collection, Mapping
 from enum import Enum
@@ -7,9 +7,11 @@ import attrs
 
 
 class ObjectKind(Enum):
-    """What an object is about."""
+    """The subject of an object."""
 
-    __hash__ = object.__hash__  # each member is there once; what Enum has is written in Python, and asked at each turn
+    __hash__ = (
+        object.__hash__
+    )  # members are unique; the hash that Enum defines is Python code, and it is called in each turn
 
     CONVERSATION_PHASE = "conversation_phase"
     """Messages that user and assistant exchanged over some turns."""
@@ -31,17 +33,17 @@ class ObjectKind(Enum):
 
 @attrs.frozen(kw_only=True)
 class Traits:
-    """What holds of every object of a kind. Nobody else asks of which kind an object is, so a new kind is a member of
-    ``ObjectKind``, its row in ``KINDS``, and the rule of segmentation that makes it.
+    """Properties shared by all objects of a kind. No other code tests the kind of an object, so a new kind needs only a
+    member of ``ObjectKind``, its row in ``KINDS``, and the segmentation rule that creates it.
 
-    ``prior`` is what it is worth before it is looked at, 0 to 1: decisions, then errors, files and mere results.
-    ``allowed_loss`` is the largest share of its specifics that its L1 may lose, 0 to 1.
+    ``prior`` is the base value of a kind, 0 to 1: highest for decisions, then errors, files and plain results.
+    ``allowed_loss`` is the largest share of its specifics that an L1 may lose, 0 to 1.
     """
 
     prior: float = attrs.field(validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)])
     allowed_loss: float = attrs.field(validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)])
     is_conversation: bool = False
-    """Text of user and assistant: small, and it carries the thread."""
+    """Text of the user and the assistant: small, and it carries the thread."""
     is_settled: bool = False
     """It states steps or decisions, and stays for long."""
     holds_statements: bool = False
@@ -66,11 +68,11 @@ KINDS: Mapping[ObjectKind, Traits] = {
     ObjectKind.ERROR_CONTEXT: Traits(prior=0.8, allowed_loss=0.8, is_fetched=True, is_failure=True, names_files=True),
     ObjectKind.EXTERNAL_REFERENCE: Traits(prior=0.6, allowed_loss=0.9, is_fetched=True, names_files=True),
 }
-"""The traits of each kind. The numbers were chosen by us, by reading recorded sessions; none is learned."""
+"""The traits of each kind. The numbers were chosen by reading recorded sessions; none is learned."""
 
 
 class Role(Enum):
-    """What an object is to the conversation: it sets how soon it may leave."""
+    """The role of an object in the conversation: it determines how soon the object may be evicted."""
 
     TRANSCRIPT = "transcript"
     """A message or call from the conversation itself."""
@@ -85,32 +87,34 @@ class Role(Enum):
 
 
 def keeps_prompt(tags: Collection[str]) -> bool:
-    """Whether an object holds what the user said: that is little, and says what all the rest is for."""
+    """Whether an object holds the user's own words: they are short, and they state the purpose of everything else."""
     return "user" in tags
 
 
 NOTE, DEFINITIONS = "reminder", "definitions"
-"""Tags of what the operator says: the client's notes and system messages, and the definitions of tools."""
+"""Tags of operator text: the client's reminders and system messages, and the definitions of tools."""
 
 
 REFERENCED = "referenced"
-"""Tag of what holds an image or document that the provider knows by more than its bytes; it is never shown at less."""
+"""Tag of an object with an image or document that the provider identifies by more than its bytes; it is never degraded.
+"""
 
 
 UNCHANGED = "unchanged"
-"""Tag of a read that the client answered with a reference to what it had answered before: no version of the file."""
+"""Tag of a read that the client answered with a reference to an earlier answer: it shows no version of the file."""
 
 
 def is_operators(tags: Collection[str]) -> bool:
-    """Whether an object holds what the operator says: the client, its settings and the rules of its project, which no
-    user typed and no tool found. The model goes by that from beginning to end, so it is never shown at less.
+    """Whether an object holds operator text: text of the client, its settings and the rules of its project, which
+    neither the user nor a tool wrote. It instructs the model throughout the session, so it is never degraded.
     """
     return NOTE in tags or DEFINITIONS in tags
 
 
 def is_its_own_detail(tags: Collection[str]) -> bool:
-    """Whether the L1 of an object with these tags is made of its own calls and needs no summary: an edit's. What it
-    took out goes, its new text stays in the call; the result only repeats that, and its stub stands there.
+    """Whether the L1 of an object with these tags is made from its own calls and needs no summary: that of an edit. L1
+    drops the replaced text and keeps the new text in the call; the result only repeats it, so the stub replaces the
+    result.
     """
     return "edit" in tags
 
@@ -121,4 +125,4 @@ def is_change(tags: Collection[str]) -> bool:
 
 
 RESOLVED, UNRESOLVED = "resolved", "unresolved"
-"""Tags of a debugging session: whether the run that failed went well in the end."""
+"""Tags of a debugging session: whether the failed run succeeded in the end."""

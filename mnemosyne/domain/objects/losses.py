@@ -1,8 +1,8 @@
-"""What a rendition lost: declared by whoever wrote it, and measured against the full content.
+"""Losses of a rendition: declared by its writer, and measured against the full content.
 
-Declared losses are words that a helper chose; measured ones are counted in specifics (``domain/text/entities.py``) and
-hold whatever the helper says. They add up down the ladder: a specific counts as kept only if every rendition from L1
-down to the one in question keeps it, so what L1 lost, L2 has lost too.
+Declared losses are phrases that a helper chose; measured losses count specifics (``domain/text/entities.py``),
+independent of what the helper declares. Losses add up down the ladder: a specific counts as kept only if every
+rendition from L1 down to the measured one keeps it, so everything that L1 lost is lost in L2 too.
 """
 
 import re
@@ -17,10 +17,10 @@ from mnemosyne.domain.text.stubs import plain
 SAMPLE = 5
 
 LOST_WORDS = 150
-"""Characters for what a rendition says that it lost: enough to name every kind of specific."""
+"""Characters for the list of lost specifics of a rendition: enough to name every kind."""
 
 NEED_WORDS = 90
-"""Characters for what a rendition says that it is not enough for."""
+"""Characters for the needs that a rendition does not meet."""
 
 _LONGEST_EXAMPLE = 60
 _NUMBERS = re.compile(r"\d+")
@@ -28,10 +28,10 @@ _NUMBERS = re.compile(r"\d+")
 
 @attrs.frozen
 class Declared:
-    """What the writer of a rendition says about it, in short phrases.
+    """What the writer of a rendition declares about it, in short phrases.
 
-    ``dropped``: what was left out; ``can_answer``: which questions the rendition answers alone; ``fault_when``: what
-    would need the original; ``key_entities``: what it is about.
+    ``dropped``: omitted content; ``can_answer``: questions that the rendition answers on its own; ``fault_when``: needs
+    that require the original; ``key_entities``: the subject.
     """
 
     dropped: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Declared:
 
 @attrs.frozen
 class Loss:
-    """How many of the ``of`` specifics of one kind were lost, with at most ``SAMPLE`` of them, the most frequent."""
+    """``lost`` of the ``of`` specifics of one kind, with a ``sample`` of at most ``SAMPLE``, the most frequent ones."""
 
     kind: SpecificKind
     lost: int
@@ -52,29 +52,29 @@ class Loss:
 
 @attrs.frozen
 class Measured:
-    """The losses by kind, for each kind that the full content has, in ``SpecificKind``'s order."""
+    """The losses by kind, for each kind in the full content, in ``SpecificKind``'s order."""
 
     losses: tuple[Loss, ...]
 
     @property
     def lost(self) -> int:
-        """How many specifics were lost."""
+        """Number of lost specifics."""
         return sum(loss.lost for loss in self.losses)
 
     @property
     def of(self) -> int:
-        """How many there were."""
+        """Number of specifics in the full content."""
         return sum(loss.of for loss in self.losses)
 
     @property
     def share(self) -> float:
-        """The lost share, 0 to 1; 0 where there was nothing to lose."""
+        """The lost share, 0 to 1; 0 if there was nothing to lose."""
         return self.lost / self.of if self.of else 0.0
 
 
 @attrs.frozen
 class SpotCheck:
-    """How many questions were asked of the full content, and those that a rendition did not answer."""
+    """How many questions were asked about the full content, and those that a rendition did not answer."""
 
     asked: int = 0
     failed: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ NOT_CHECKED = SpotCheck()
 
 
 def measure(l0: str, *renditions: str) -> Measured:
-    """Measure the losses of the last rendition, given all from L1 down to it."""
+    """Measure the losses of the last rendition, given all renditions from L1 down to it."""
     counts = occurrences(l0)
     lost = _list_lost(counts, renditions)
     totals = Counter(specific.kind for specific in counts)
@@ -103,8 +103,8 @@ def measure(l0: str, *renditions: str) -> Measured:
 def render_losses(measured: Measured, budget_chars: int) -> str:
     """The losses in few tokens: ``lost: 14 paths (src/a.py, …), 3 error codes, 120 numbers``.
 
-    Never more than ``budget_chars``: examples go first, then kinds are put together, and ``""`` is all that remains
-    of a budget that does not hold ``lost: 137 specifics``.
+    Never more than ``budget_chars``: examples are dropped first, then kinds are combined, and the result is ``""`` if
+    the budget does not hold ``lost: 137 specifics``.
     """
     losses = [loss for loss in measured.losses if loss.lost]
     if not losses:
@@ -125,29 +125,27 @@ def render_losses(measured: Measured, budget_chars: int) -> str:
 
 
 def render_counts(lost: Mapping[str, int]) -> str:
-    """What a rendition on record lacks, by the names of kinds, in few tokens: ``14 paths, 3 error codes``; empty where
-    it lacks none.
-    """
+    """The recorded losses of a rendition, by kind: ``14 paths, 3 error codes``; empty without losses."""
     known = [kind for kind in SpecificKind if lost.get(kind.value)]
     measured = Measured(tuple(Loss(kind, lost[kind.value], lost[kind.value], ()) for kind in known))
     return render_losses(measured, LOST_WORDS).removeprefix("lost: ") if known else ""
 
 
 def render_need(fault_when: Sequence[str]) -> str:
-    """What a rendition is not enough for, as whoever wrote it says, on one line of about 25 tokens at most."""
+    """The declared needs that a rendition does not meet, on one line of about 25 tokens at most."""
     return plain("; ".join(fault_when), NEED_WORDS)
 
 
 def accumulate(before: Sequence[str], declared: Sequence[str]) -> tuple[str, ...]:
-    """What a rendition declares, and then what the one above it declared and this one does not say itself. Phrases that
-    differ in their numbers alone say the same, and the lower rendition knows how much it is now.
+    """The phrases that a rendition declares, followed by those that only the rendition above it declared. Phrases that
+    differ only in their numbers are equal, and the lower rendition has the current number.
     """
     own = {_NUMBERS.sub("", phrase) for phrase in declared}
     return (*declared, *(phrase for phrase in before if _NUMBERS.sub("", phrase) not in own))
 
 
 def _list_lost(counts: Counter[Specific], renditions: tuple[str, ...]) -> list[Specific]:
-    """The lost specifics, the most frequent first and else as they appear."""
+    """The lost specifics, most frequent first, otherwise in order of appearance."""
     kept = set(counts).intersection(*(specifics(text) | places_below(text) for text in renditions))
     return [specific for specific, _ in counts.most_common() if specific not in kept]
 

@@ -1,7 +1,7 @@
-"""What a session remembers: its objects, and what each of its branches shows of them.
+"""Memory of a session: its objects, and what each of its branches shows of them.
 
-Objects belong to the session and are shared by its branches; at which fidelity one stands is the branch's own. A fork
-begins with the objects and the fidelities of its parent, as far as both histories are the same.
+The objects belong to the session, and its branches share them; the fidelity of an object belongs to each branch. A fork
+starts with the objects and fidelities of its parent, as far as both histories are equal.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,12 +29,12 @@ from mnemosyne.domain.objects.segmentation_state import SegmentationState
 
 @attrs.frozen(kw_only=True)
 class Measure:
-    """How a branch's prompts are measured: what its last assessed request held, the last prompt whose exact size its
-    reply told, and what such replies have taught.
+    """Prompt measurement of a branch: the content of its last assessed request, the last prompt with an exact size from
+    the reply, and the estimator that such replies have calibrated.
 
     ``content`` are the features of the ``messages`` messages of that request, ``head`` those of system prompt and
-    tools. ``left_out`` is how many tokens less are sent than that, because the history was rewritten. It is known from
-    each prompt that the provider counts; ``exact`` is false from a rewrite to the next of these.
+    tools. ``left_out`` is how many fewer tokens are sent because the history was rewritten. Each prompt that the
+    provider counts updates it; ``exact`` is false from a rewrite until the next counted prompt.
     """
 
     turn: int = 0
@@ -48,21 +48,22 @@ class Measure:
 
     @property
     def held(self) -> Features:
-        """All that the request held."""
+        """Features of the whole request of the client."""
         return self.content + self.head
 
     def sum_sent(self, held: Features) -> Features:
-        """What is sent of a request that holds these."""
+        """The features that are sent for a client's request with these features."""
         return held - Features(fixed=self.left_out)
 
 
 @attrs.frozen(kw_only=True)
 class BranchView:
-    """What one branch shows. ``objects`` are its objects in the order in which they were made; one that ``fidelity``
-    does not name stands in full. ``known`` is where segmentation goes on; ``typed`` are the last messages that the user
+    """What one branch shows. ``objects`` are its objects in order of creation; an object without an entry in
+    ``fidelity`` is shown in full. ``known`` is the state of segmentation; ``typed`` are the last messages that the user
     typed. ``before`` are the objects of the windows that this one succeeds: its client dropped them, and they can be
-    queried and restored. ``restored`` is what came back since the history was rendered last: it stands where it came,
-    and not yet in its old place. ``requested`` is what a person wants back, and how much of it.
+    queried and restored. ``restored`` are the objects restored since the history was last rendered: they are shown
+    where the restore added them, and not yet in their original place. ``requested`` are the objects that a person asked
+    to restore, and to which fidelity.
     """
 
     objects: tuple[str, ...] = ()
@@ -75,18 +76,18 @@ class BranchView:
     requested: Mapping[str, Fidelity] = attrs.field(factory=dict)
 
     def fidelity_of(self, object_id: str) -> Fidelity:
-        """At which fidelity it shows an object."""
+        """The fidelity at which the branch shows an object."""
         return self.fidelity.get(object_id, Fidelity.EVICTED if object_id in self.before else Fidelity.FULL)
 
     def estimator(self, model: str | None) -> Estimator:
-        """What counts its tokens: what the replies so far have taught, or else a guess for the model."""
+        """The branch's token estimator: the calibrated one if there is one, otherwise the model's default."""
         return self.measure.estimator or Estimator.of(model)
 
 
 @attrs.frozen(kw_only=True)
 class Memory:
-    """All objects of a session by id, and what each branch that holds any shows. ``entities`` are the key entities of
-    all objects so far. ``generation`` counts how often everything was forgotten.
+    """All objects of a session by id, and the view of each branch that has any. ``entities`` are the key entities of
+    all objects so far. ``generation`` counts how often the memory was forgotten.
     """
 
     objects: Mapping[str, MemoryObject] = attrs.field(factory=dict)
@@ -95,24 +96,24 @@ class Memory:
     generation: int = 0
 
     def view_of(self, branch: str) -> BranchView:
-        """What a branch shows; nothing, if it has no objects."""
+        """What a branch shows; an empty view if it has no objects."""
         return self.branches.get(branch, _NOTHING)
 
     def standings(self, branch: str) -> Iterator[tuple[MemoryObject, Fidelity]]:
-        """Each object of a branch with the fidelity at which it shows it, in the order in which they were made."""
+        """The objects of a branch with their fidelities, in order of creation."""
         shown = self.view_of(branch)
         if shown.before:
-            yield from ((self.objects[each], shown.fidelity_of(each)) for each in shown.objects)
+            yield from ((self.objects[object_id], shown.fidelity_of(object_id)) for object_id in shown.objects)
         else:
             fidelities = map(shown.fidelity.get, shown.objects, repeat(Fidelity.FULL))
             yield from zip(map(self.objects.__getitem__, shown.objects), fidelities, strict=True)
 
     def within_reach(self, branch: str) -> Iterator[tuple[MemoryObject, Fidelity]]:
-        """The objects that a branch can have back or ask about: its own, and those of the windows that it succeeds."""
+        """The objects that a branch can restore or query: its own and the objects of earlier windows."""
         yield from self.standings(branch)
         shown = self.view_of(branch)
-        for each in sorted(shown.before):
-            yield self.objects[each], shown.fidelity_of(each)
+        for object_id in sorted(shown.before):
+            yield self.objects[object_id], shown.fidelity_of(object_id)
 
     def with_view(self, branch: str, shown: BranchView) -> "Memory":
         """The memory with another view of a branch."""
@@ -123,7 +124,7 @@ _NOTHING = BranchView()
 
 
 def evolve(memory: Memory, event: ObjectEvent) -> Memory:
-    """The memory after something happened to an object."""
+    """The memory after an event of an object."""
     if isinstance(event, ObjectCreated):
         return _add_object(memory, event)
     changed = aggregate.evolve(memory.objects[event.object], event)
@@ -137,10 +138,10 @@ def evolve(memory: Memory, event: ObjectEvent) -> Memory:
 
 
 def _see(shown: BranchView, event: ObjectDegraded | ObjectRestored | ObjectRequested | ObjectSuperseded) -> BranchView:
-    """What a branch shows after an event of its own."""
+    """The view of a branch after one of its own events."""
     match event:
         case ObjectDegraded():
-            # What is shown at less again stands in its place again, whatever came back before.
+            # A degraded object is shown in its original place again, so earlier restores of it no longer count.
             earlier = tuple(each for each in shown.restored if each.object != event.object)
             fidelity = {**shown.fidelity, event.object: event.after}
             return attrs.evolve(shown, fidelity=fidelity, restored=earlier)
@@ -168,22 +169,23 @@ def _add_object(memory: Memory, event: ObjectCreated) -> Memory:
 
 
 def _use_linked(made: MemoryObject, objects: Mapping[str, MemoryObject]) -> dict[str, MemoryObject]:
-    """The objects that a new one refers to, as they are once they were of use to it: they are still needed.
+    """The objects to which a new one links, with that use recorded: they are still needed.
 
-    No other event changes more than its own object. But a log says no more of a use than the links of the object that
-    was made: were each use an event of its own from now on, what is stored would still have to be folded like this.
+    All other events change only their own object. But the log records a use only as a link of the created object, so
+    even if uses became events of their own, stored logs would still have to be folded like this.
     """
     used: dict[str, MemoryObject] = {}
-    for link in () if aggregate.is_episode(made) else made.links:  # to be grouped is no use
+    for link in () if aggregate.is_episode(made) else made.links:  # an episode only groups its parts, which is no use
         if link.target in objects:
-            each = used.get(link.target, objects[link.target])
-            used[link.target] = aggregate.access(each, made.last_turn)
+            used_object = used.get(link.target, objects[link.target])
+            used[link.target] = aggregate.access(used_object, made.last_turn)
     return used
 
 
 def fork(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) -> Memory:
-    """The memory with a branch that shares the first ``kept`` messages of its parent, and its turns through
-    ``forked_at``: what came back after that turn stands behind the messages that both share.
+    """The memory with a branch that shares its parent's first ``kept`` messages and its turns through ``forked_at``.
+
+    Content that was restored after that turn lies behind the shared messages, so the fork does not show it.
     """
     before = memory.view_of(parent)
     came_later = [each for each in before.restored if each.turn > forked_at]
@@ -213,8 +215,9 @@ def succeed(memory: Memory, branch: str, parent: str) -> Memory:
 
 
 def proven(memory: Memory, branch: str, messages: int) -> Memory:
-    """The memory as a request may have it that holds only the first ``messages`` messages of a branch: what was made of
-    these, and of the windows that they succeed. Who sends an early request again need not be who went on from it.
+    """The memory available to a request that contains only a branch's first ``messages`` messages: the objects made of
+    these, and those of the windows that they succeed. The sender of an early request may not be the client that
+    continued the session, so it must not see later objects.
     """
     shown = memory.view_of(branch)
     known = tuple(each for each in shown.objects if _lies_within(memory, each, messages))
@@ -222,8 +225,8 @@ def proven(memory: Memory, branch: str, messages: int) -> Memory:
 
 
 def rewrite(memory: Memory, branch: str, freed: int) -> Memory:
-    """The memory once a branch's history was rendered again, each object in its place: its prompt became smaller by so
-    many tokens, as far as one can tell before it is sent.
+    """The memory after a branch's history was rendered again, with each object in its place. ``freed`` is the estimate
+    of how many tokens smaller the prompt became.
     """
     shown = memory.view_of(branch)
     measure = shown.measure
@@ -233,8 +236,8 @@ def rewrite(memory: Memory, branch: str, freed: int) -> Memory:
 
 
 def show_in_full(memory: Memory, branch: str) -> Memory:
-    """The memory once a branch sent all that its client says: nothing is shown at less, and what its client dropped is
-    not there.
+    """The memory after a branch sent the client's full history: nothing is degraded, and content that the client
+    dropped is not shown.
     """
     shown = memory.view_of(branch)
     measure = attrs.evolve(shown.measure, left_out=0, exact=False)
@@ -242,16 +245,18 @@ def show_in_full(memory: Memory, branch: str) -> Memory:
 
 
 def _lies_within(memory: Memory, object_id: str, kept: int) -> bool:
-    """Whether an object was made of the first ``kept`` messages alone; a derived one, whether all its sources were."""
-    each = memory.objects[object_id]
-    if each.places:
-        return all(place.message < kept for place in each.places)
-    sources = [link.target for link in each.links if link.relation in (LinkRelation.PARENT_OF, LinkRelation.REFERENCES)]
+    """Whether an object was made only of the first ``kept`` messages; for a derived object, whether all its sources
+    were.
+    """
+    obj = memory.objects[object_id]
+    if obj.places:
+        return all(place.message < kept for place in obj.places)
+    sources = [link.target for link in obj.links if link.relation in (LinkRelation.PARENT_OF, LinkRelation.REFERENCES)]
     return all(_lies_within(memory, source, kept) for source in sources if source in memory.objects)
 
 
 def assess(memory: Memory, event: TurnAssessed, messages: int) -> Memory:
-    """The memory once a turn was assessed whose request had so many ``messages``."""
+    """The memory after a turn was assessed whose request had so many ``messages``."""
     shown = memory.view_of(event.branch)
     measure = attrs.evolve(
         shown.measure,
@@ -266,15 +271,15 @@ def assess(memory: Memory, event: TurnAssessed, messages: int) -> Memory:
 
 
 def account(memory: Memory, branch: str, turn: int, total: int, *, rewritten: bool) -> Memory:
-    """The memory once the provider has said how large the prompt of a turn was; ``rewritten`` says that the prompt was
-    not what the client had sent.
+    """The memory after the provider reported the prompt size of a turn. ``rewritten``: the prompt was not the one that
+    the client had sent.
     """
     shown = memory.view_of(branch)
     measure = shown.measure
     if measure.turn != turn or measure.estimator is None:
         return memory
     estimator = _teach(measure, measure.estimator, total, rewritten)
-    # No more than the messages can have been left out, however little is said to be left.
+    # No more than all messages can have been omitted, however small the reported total is.
     less = min(max(0, estimator.tokens(measure.held) - total), estimator.tokens(measure.content))
     measure = attrs.evolve(measure, estimator=estimator, left_out=less if rewritten else 0, exact=True)
     measure = attrs.evolve(measure, anchor=MeasuredPrompt(total, measure.sum_sent(measure.held)))
@@ -282,7 +287,7 @@ def account(memory: Memory, branch: str, turn: int, total: int, *, rewritten: bo
 
 
 def _teach(measure: Measure, estimator: Estimator, total: int, rewritten: bool) -> Estimator:
-    """The estimator with what the size of a prompt teaches; what a rewrite took out teaches nothing."""
+    """The estimator calibrated by a prompt size. Rewritten prompts without an exact measurement do not calibrate it."""
     if measure.anchor is None:
         return estimator if rewritten else estimator.observe(measure.held, total)
     if not measure.exact:
@@ -291,11 +296,11 @@ def _teach(measure: Measure, estimator: Estimator, total: int, rewritten: bool) 
 
 
 def forget(memory: Memory) -> Memory:
-    """The memory after everything that was said was erased. No branch shows anything any more, and what a client sends
-    again is segmented from its first message.
+    """The memory after all text was erased. No branch shows anything any more, and messages that a client sends again
+    are segmented from the first one.
     """
     return Memory(
-        objects={key: aggregate.forget(each) for key, each in memory.objects.items()},
+        objects={key: aggregate.forget(obj) for key, obj in memory.objects.items()},
         branches={name: BranchView(measure=shown.measure) for name, shown in memory.branches.items()},
         generation=memory.generation + 1,
     )

@@ -1,8 +1,8 @@
-"""How full a context window is.
+"""Pressure: how full a context window is.
 
-Pressure is counted against the *usable* window, never against the model's: the client compacts before the model's end
-is reached, a smaller context may be the cheaper one, and part of every window belongs to the system prompt, the tools
-and the reply. What is done about it, and when, is the planner's to say (``window/planning.py``).
+It is measured against the *usable* window and not the model's: the client compacts before the model's limit, a smaller
+context may be cheaper, and every window also holds the system prompt, the tools and the reply. The planner decides how
+to respond (``window/planning.py``).
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Window:
-    """What limits a branch's history, in tokens.
+    """Limits of a branch's history, in tokens.
 
-    ``model_tokens`` is the model's window, ``compaction_tokens`` the size of a prompt at which the client compacts on
-    its own, ``budget_tokens`` the size above which a smaller prompt would pay; None where there is no such limit.
-    ``fixed_tokens`` are the system prompt and the tools. ``output_reserve`` is room for the reply: it is part of the
-    next prompt, so it counts against the first two; what is over the budget is taken out before the next prompt leaves.
-    Raises ValueError for a negative number.
+    ``model_tokens`` is the model's window, ``compaction_tokens`` the prompt size at which the client compacts on its
+    own, ``budget_tokens`` the size above which a smaller prompt is cheaper; None means no such limit. ``fixed_tokens``
+    are the system prompt and the tools. ``output_reserve`` is room for the reply: it becomes part of the next prompt,
+    so it counts against the first two limits; tokens over the budget are removed before the next prompt is sent. Raises
+    ValueError for a negative number.
     """
 
     model_tokens: int = attrs.field(validator=attrs.validators.ge(0))
@@ -32,7 +32,7 @@ class Window:
 
     @property
     def usable(self) -> int:
-        """How many tokens of history fit; 0 where the fixed part alone fills the window."""
+        """Tokens available to the history; 0 if the fixed part alone fills the window."""
         ends = min(limit for limit in (self.model_tokens, self.compaction_tokens) if limit is not None)
         prompt = ends - self.output_reserve
         if self.budget_tokens is not None:
@@ -51,10 +51,10 @@ class Zone(IntEnum):
 
 
 PERCENT: Mapping[Zone, int] = {Zone.CAUTION: 50, Zone.WARNING: 70, Zone.CRITICAL: 85, Zone.EMERGENCY: 95}
-"""Where each zone above NORMAL begins, in percent of the usable window."""
+"""Lower bound of each zone above NORMAL, in percent of the usable window."""
 
 
 def zone(tokens: int, window: Window) -> Zone:
-    """The zone of a history of ``tokens``, without the fixed part. An empty history is NORMAL in whatever window."""
-    entered = (each for each, percent in PERCENT.items() if tokens and 100 * tokens >= percent * window.usable)
+    """The zone of a history of ``tokens``, excluding the fixed part. An empty history is always NORMAL."""
+    entered = (level for level, percent in PERCENT.items() if tokens and 100 * tokens >= percent * window.usable)
     return max(entered, default=Zone.NORMAL)

@@ -1,7 +1,7 @@
-"""Which objects must stay as a branch shows them, whoever would have them go and however full the window is.
+"""Objects that must keep their fidelity, whatever requests their eviction and however full the window is.
 
-What the conversation stands on, the operator's words before all, what has just been used, the plan that is being
-followed and what somebody pinned stays. What was needed again after it had left is protected for longer each time.
+Protected are operator text, recently used objects, the plan that is being followed, and pinned objects. An evicted
+object that was needed again is protected for longer each time.
 """
 
 from collections.abc import Sequence
@@ -17,24 +17,24 @@ from mnemosyne.domain.objects.kinds import REFERENCED, is_operators
 
 @attrs.frozen
 class Resident:
-    """An object, and at which fidelity the branch shows it."""
+    """An object and the fidelity at which the branch shows it."""
 
     object: MemoryObject
     fidelity: Fidelity
 
     @property
     def tokens(self) -> int:
-        """How many tokens it takes now; 0 where it has no such rendition."""
+        """Tokens at the current fidelity; 0 if there is no such rendition."""
         return self.object.tokens_at(self.fidelity) or 0
 
 
 @attrs.frozen(kw_only=True)
 class Now:
-    """Where a branch's conversation stands.
+    """The current position of a branch's conversation.
 
-    ``turn`` is the one that is being prepared and ``message_count`` the length of its history. The current exchange
-    begins with the message ``exchange_first_message``; ``last_user_messages`` are those that the user typed last.
-    ``plan`` are the objects that hold the plan that is being followed (``followed_plan.find_followed_plan``).
+    ``turn`` is the turn being prepared and ``message_count`` the length of its history. The current exchange begins
+    with message ``exchange_first_message``; ``last_user_messages`` are the last ones that the user typed. ``plan`` are
+    the ids of the objects that hold the followed plan (``followed_plan.find_followed_plan``).
     """
 
     turn: int
@@ -45,41 +45,44 @@ class Now:
 
 
 RECENT_ROUNDS = 3
-"""How many of the current exchange's last rounds are always kept: an assistant's message and what answers it."""
+"""Number of latest rounds in the current exchange that are always kept; a round is an assistant message and its answer.
+"""
 
 FAULT_PROTECTION = 8
-"""For how many turns an object is kept after it was missed; each further time doubles it, up to eight times as much."""
+"""Number of turns that a fault protects an object; each further fault doubles it, up to eight times as long."""
 
 _DOUBLINGS = 3
 
 
-def idle_turns(each: MemoryObject, turn: int) -> int:
-    """For how many turns nothing has shown that the object is needed."""
-    return max(0, turn - each.last_use)
+def idle_turns(obj: MemoryObject, turn: int) -> int:
+    """Number of turns without evidence that the object is needed."""
+    return max(0, turn - obj.last_use)
 
 
-def is_kept(standing: Resident, now: Now) -> str | None:
-    """Why an object must stay as it is; None if it is free to go. Nothing overrules it, an emergency neither."""
-    each = standing.object
-    if is_operators(each.tags):
+def is_kept(resident: Resident, now: Now) -> str | None:
+    """The reason why an object must keep its fidelity; None if it can be evicted. Nothing overrides it, not even an
+    emergency.
+    """
+    obj = resident.object
+    if is_operators(obj.tags):
         return "the operator's words"
-    if each.is_pinned(now.turn):
+    if obj.is_pinned(now.turn):
         return "pinned"
-    if REFERENCED in each.tags:
+    if REFERENCED in obj.tags:
         return "known to the provider by a reference"
-    if each.id in now.plan and each.tokens <= LARGEST:
+    if obj.id in now.plan and obj.tokens <= LARGEST:
         return "part of the plan that is being followed"
-    recent = why_recent(each.places, now)
+    recent = why_recent(obj.places, now)
     if recent is not None:
         return recent
-    protected = last_protected_turn(each)
+    protected = last_protected_turn(obj)
     if protected is not None and now.turn <= protected:
         return "needed again lately"
     return None
 
 
 def why_recent(places: Sequence[BlockPlace], now: Now) -> str | None:
-    """Why what stands at these places is too new to go; None if it is not."""
+    """The reason why content at these places is too recent to evict; None if it is not."""
     recent = max(now.exchange_first_message, now.message_count - 2 * RECENT_ROUNDS)
     for place in places:
         if place.message >= recent:
@@ -90,11 +93,12 @@ def why_recent(places: Sequence[BlockPlace], now: Now) -> str | None:
     return None
 
 
-def last_protected_turn(each: MemoryObject) -> int | None:
-    """The last turn in which an object that faulted is protected; None if it never did, or is not needed any more.
+def last_protected_turn(obj: MemoryObject) -> int | None:
+    """The last turn in which a fault protects the object; None without a fault, or if it is no longer needed.
 
-    A released object is free again; of a superseded one, the object in its place is what is needed.
+    A released object loses this protection, and so does a superseded one, because the object that replaced it is
+    needed.
     """
-    if each.last_fault is None or each.released or each.superseded_by is not None:
+    if obj.last_fault is None or obj.released or obj.superseded_by is not None:
         return None
-    return each.last_fault + (FAULT_PROTECTION << min(max(0, each.faults - 1), _DOUBLINGS))
+    return obj.last_fault + (FAULT_PROTECTION << min(max(0, obj.faults - 1), _DOUBLINGS))

@@ -1,4 +1,4 @@
-"""How often a branch fetches again what it had: a sign that its window is too small for its task."""
+"""How often a branch fetches evicted content again: a sign that its window is too small for its task."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ import attrs
 
 @attrs.frozen
 class Refault:
-    """A fault in a branch: in which turn, and for what (a file's path, a command, else the object's id)."""
+    """A fault in a branch: its turn and its topic (a file's path, a command, or else the object's id)."""
 
     turn: int
     topic: str
@@ -18,15 +18,16 @@ THRASH_TURNS = 5
 
 
 def thrash_index(refaults: Iterable[Refault], turn: int) -> float:
-    """Faults of the last ``THRASH_TURNS`` turns that were not the first for their topic, for each of these turns.
+    """Repeated faults per turn over the last ``THRASH_TURNS`` turns; the first fault of each topic does not count.
 
-    From 0.5 on the window is too small for its task: every other turn fetches again what had been fetched already.
+    At 0.5 and above the window is too small for its task: every other turn fetches the same content once more.
     """
-    topics = Counter(each.topic for each in refaults if turn - THRASH_TURNS < each.turn <= turn)
+    topics = Counter(refault.topic for refault in refaults if turn - THRASH_TURNS < refault.turn <= turn)
     return sum(count - 1 for count in topics.values()) / THRASH_TURNS
 
 
 def refault_distance(left: int, turn: int) -> int:
-    """For how many turns an object that left the window in the turn ``left`` was not missed. Short ones say that it
-    left too early."""
+    """The number of turns from an object's eviction in the turn ``left`` to its fault. A short distance means that it
+    was evicted too early.
+    """
     return max(0, turn - left)

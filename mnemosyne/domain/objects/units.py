@@ -1,4 +1,4 @@
-"""Units: what is never cut, with what it is about."""
+"""Units: the smallest pieces of a conversation, which are never split, with their descriptions."""
 
 import attrs
 
@@ -7,16 +7,15 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.text.parts import TextPart
 
 RUN = "run"
-"""Tag of what was executed, so that running it again can show that it works now."""
+"""Tag of a command that was executed, so that a later run can show that it succeeds now."""
 
 
 @attrs.frozen(kw_only=True)
 class Description:
-    """What a call with its results, or a block of prose, is about.
+    """Description of a call with its results, or of a block of prose.
 
-    Units of the same ``group`` may become one object, unless one is ``alone``. ``key`` says where it came from: the
-    path of a file, or the tool with what it was asked; the same key means the same source. ``parts`` are those of
-    the ``text``.
+    Units of the same ``group`` may become one object, unless one is ``alone``. ``key`` is the source: a file's path, or
+    the tool with its input; equal keys mean the same source. ``parts`` are the parts of ``text``.
     """
 
     kind: ObjectKind
@@ -32,7 +31,7 @@ class Description:
 
 @attrs.frozen
 class Unit:
-    """A description of blocks, where they are, and the turns in which they first came."""
+    """A description of blocks, their places, and the turns in which they first appeared."""
 
     about: Description
     places: tuple[BlockPlace, ...]

@@ -1,4 +1,4 @@
-"""The short form that an object lacks next, and what a short form on record says about its losses."""
+"""Deferred summaries of objects, and the losses recorded with a summary."""
 
 import attrs
 
@@ -11,17 +11,17 @@ from mnemosyne.domain.objects.losses import NOT_CHECKED, Declared, Measured, Spo
 from mnemosyne.domain.objects.memory import Memory
 
 COMPACT_SHARE = 0.05
-"""The size of an L2 as a share of the whole."""
+"""Size of an L2 as a share of the full text."""
 
 SHORTEST_COMPACT = 240
-"""Characters of an L2 at least, whatever its share is: in less, little more stands than in a stub."""
+"""Minimum length of an L2 in characters; anything shorter is hardly better than a stub."""
 
 
 @attrs.frozen(kw_only=True)
 class DeferredSummary:
-    """One rendition that is owed. ``content`` and ``by_user`` are the object's (``ObjectCreated``); ``detailed`` is the
-    digest of its L1 and ``lost`` what that says it lacks, which an L2 lacks too; None where the L1 itself is owed.
-    ``estimator`` counts the branch's tokens.
+    """One rendition that is still to be made. ``content`` and ``by_user`` are the object's (``ObjectCreated``). For an
+    L2, ``detailed`` is the digest of the L1 and ``lost`` are the losses of the L1, which the L2 inherits; both are None
+    if the L1 itself is missing. ``estimator`` counts the branch's tokens.
     """
 
     object: str
@@ -38,39 +38,39 @@ class DeferredSummary:
 
     @property
     def target_chars(self) -> int:
-        """How long it should be."""
+        """Target length in characters."""
         if self.fidelity is Fidelity.COMPACT:
             return max(SHORTEST_COMPACT, int(COMPACT_SHARE * self.size))
         return int(SHARE * self.size)
 
 
-def missing_of(each: MemoryObject, memory: Memory) -> DeferredSummary | None:
-    """What an object is owed, however small it is: the fullest rendition that it lacks; None if it is owed nothing."""
-    missing = missing_rendition(each)
+def missing_of(obj: MemoryObject, memory: Memory) -> DeferredSummary | None:
+    """The fullest rendition that an object lacks, as deferred work, whatever its size; None if none is missing."""
+    missing = missing_rendition(obj)
     if missing is None:
         return None
-    detailed = each.renditions.get(Fidelity.DETAILED)
+    detailed = obj.renditions.get(Fidelity.DETAILED)
     return DeferredSummary(
-        object=each.id,
+        object=obj.id,
         fidelity=missing,
-        kind=each.kind,
-        source_tool=each.source_tool,
-        source_key=each.source_key,
-        content=each.content,
-        by_user=each.by_user,
+        kind=obj.kind,
+        source_tool=obj.source_tool,
+        source_key=obj.source_key,
+        content=obj.content,
+        by_user=obj.by_user,
         detailed=None if detailed is None else detailed.text,
         lost=None if detailed is None else detailed.losses,
-        size=each.size,
-        estimator=memory.view_of(each.branch).estimator(None),
+        size=obj.size,
+        estimator=memory.view_of(obj.branch).estimator(None),
     )
 
 
 def losses_of(
     declared: Declared, measured: Measured, before: Losses | None = None, checked: SpotCheck = NOT_CHECKED
 ) -> Losses:
-    """What the writer says and what was measured, as the log holds them; of the samples, one of each kind in turn.
-    ``before`` is what the rendition above it lacks: what that dropped, this one has dropped, too. ``checked`` is what
-    a spot check found.
+    """Combine declared and measured losses for the log; samples are taken from each kind in turn. ``before`` are the
+    losses of the rendition above: everything that it dropped, this one has dropped too. ``checked`` is the result of a
+    spot check.
     """
     samples = [loss.sample for loss in measured.losses if loss.lost]
     return Losses(

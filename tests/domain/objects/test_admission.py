@@ -1,4 +1,4 @@
-"""Admission scores an object part by part; what is routine or known already is not worth an index entry."""
+"""Admission scores an object part by part; routine or already known content is not worth an index entry."""
 
 import attrs
 import pytest
@@ -60,11 +60,11 @@ def test_more_that_is_new_never_lowers_the_score_and_age_never_raises_it(
 
 
 @given(CANDIDATES)
-def test_what_replaces_something_that_was_admitted_is_admitted_whatever_it_says(candidate: AdmissionCandidate) -> None:
+def test_replacement_of_an_admitted_object_is_admitted_whatever_its_text(candidate: AdmissionCandidate) -> None:
     assert admit(attrs.evolve(candidate, replaces_admitted=True)).admitted
 
 
-def test_decisions_count_more_than_errors_and_these_more_than_files_and_results() -> None:
+def test_decisions_rank_above_errors_and_errors_above_files_and_results() -> None:
     kinds = [ObjectKind.DESIGN_DECISION, ObjectKind.ERROR_CONTEXT, ObjectKind.FILE_CONTEXT, ObjectKind.TOOL_RESULT]
     priors = [KINDS[each].prior for each in kinds]
     assert priors == sorted(priors, reverse=True)
@@ -85,7 +85,7 @@ def test_new_content_of_any_kind_is_admitted(kind: ObjectKind) -> None:
         attrs.evolve(SAID, text="Now let me run the tests.", tokens=6),
     ],
 )
-def test_routine_small_output_with_nothing_new_and_chatter_are_not(rejected: AdmissionCandidate) -> None:
+def test_routine_output_chatter_and_small_output_without_novelty_are_rejected(rejected: AdmissionCandidate) -> None:
     assert not admit(rejected).admitted
 
 
@@ -98,13 +98,13 @@ def test_routine_small_output_with_nothing_new_and_chatter_are_not(rejected: Adm
         attrs.evolve(SAID, text="yes, do option 1", tokens=6, new_share=0.0, age=5),
     ],
 )
-def test_large_output_files_and_what_was_said_are_admitted_though_every_name_is_known(
+def test_large_output_files_and_messages_are_admitted_without_novelty(
     wanted: AdmissionCandidate,
 ) -> None:
     assert admit(wanted).admitted
 
 
-def test_what_is_new_by_a_third_counts_as_new() -> None:
+def test_one_third_new_specifics_counts_as_entirely_new() -> None:
     assert admit(attrs.evolve(PLAIN, new_share=0.34)) == admit(PLAIN)
 
 
@@ -139,11 +139,11 @@ def test_chatter(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "ok, but keep the old API", "no tests fail", "Let me explain. " + "It is so. " * 9]
 )
-def test_what_says_something_is_no_chatter(text: str) -> None:
+def test_message_with_content_is_not_chatter(text: str) -> None:
     assert not is_chatter(text)
 
 
 @pytest.mark.parametrize("changes", [{"new_share": 1.5}, {"new_share": -0.1}, {"age": -1}])
-def test_what_is_out_of_range_is_refused_by_name(changes: dict[str, float]) -> None:
+def test_value_out_of_range_raises_an_error_that_names_it(changes: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(changes))):
         attrs.evolve(PLAIN, **changes)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""An object is what its events say, and an event of another leaves it alone."""
+"""An object changes only by its own events."""
 
 import attrs
 import pytest
@@ -16,7 +16,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from tests.domain.memory_objects import about, histories, made
 
 
-def test_there_is_a_sample_of_every_event() -> None:
+def test_every_event_type_has_a_sample() -> None:
     assert {type(each) for each in about("a")} | {ObjectCreated} == set(OBJECT_EVENT_NAMES.values())
 
 
@@ -36,13 +36,13 @@ def test_any_order_of_events_can_be_folded_and_changes_neither_id_nor_content(ev
 
 
 @pytest.mark.parametrize("event", about("a"), ids=lambda event: type(event).__name__)
-def test_an_event_changes_the_object_but_for_those_that_are_of_the_branch(event: ObjectEvent) -> None:
+def test_every_event_changes_its_object_except_branch_events(event: ObjectEvent) -> None:
     before = attrs.evolve(make_object(made("a", 0)), pin=Pinned("r", None))
     shown_only = isinstance(event, ObjectDegraded | ObjectRestored)
     assert (evolve(before, event) == before) is shown_only
 
 
-def test_a_rendition_that_was_never_made_has_no_size_and_an_evicted_object_none() -> None:
+def test_missing_rendition_has_no_size_and_evicted_object_has_size_zero() -> None:
     each = make_object(made("a", 0))
     assert [each.tokens_at(level) for level in Fidelity] == [100, None, None, 5, 0]
     assert evolve(each, about("a")[0]).tokens_at(Fidelity.COMPACT) == 10
@@ -53,7 +53,7 @@ def test_a_pin_holds_through_its_last_turn() -> None:
     assert Pinned("r", None).holds(10**6)
 
 
-def test_what_was_forgotten_says_nothing_any_more() -> None:
+def test_forgotten_object_has_no_text() -> None:
     each = make_object(made("a", 0))
     for event in about("a"):
         each = evolve(each, event)

@@ -1,4 +1,4 @@
-"""Whatever is commanded in whatever order, objects keep their rules; and each command has its one event, or none."""
+"""Rules of objects hold for any sequence of commands, and each command yields one event or none."""
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
@@ -49,7 +49,7 @@ from tests.domain.memory_objects import made
 from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized, superseded
 
 LATER = "successor-1"
-"""The window that begins with a summary of the first one."""
+"""A window that begins with a summary of the first one."""
 
 
 def create(object_id: str, *messages: int, **fields: Any) -> Create:
@@ -95,7 +95,7 @@ _FIDELITIES, _CAUSES = st.sampled_from(Fidelity), st.sampled_from(Cause)
 
 
 def moves(**where: st.SearchStrategy[Any]) -> st.SearchStrategy[Command]:
-    """Steps up and down, and pins."""
+    """Degrading, restoring, and pins."""
     pinned = {key: each for key, each in where.items() if key in _WHERE}
     return st.one_of(
         st.builds(Degrade, **where, after=_FIDELITIES, cause=_CAUSES),
@@ -138,14 +138,14 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
 )
 SEQUENCES = st.lists(COMMANDS, max_size=30)
 OF_ONE = st.lists(moves(**{**_WHEN, "object": st.just("a"), "branch": st.just(BRANCH)}), min_size=8, max_size=30)
-"""One object, up and down."""
+"""One object, degraded and restored."""
 
 _FIRST = remembered(made("a", 0), made("gone", 4), ObjectForgotten(at=1, object="gone", reason="r"))
 START = remembered(made("c", 0, branch=LATER), before=memory.succeed(_FIRST, LATER, BRANCH))
 """Two windows, the second of which succeeds the first."""
 
 MemorySnapshot = tuple[Memory, Command, tuple[ObjectEvent, ...], Memory]
-"""The memory before a command, what was decided, and the memory after that."""
+"""The memory before a command, the decided events, and the memory after them."""
 
 
 def moments(commands: Sequence[Command]) -> Iterator[MemorySnapshot]:
@@ -165,7 +165,7 @@ _IDS = ("a", "c", "d", "gone")
 
 
 @given(OF_ONE | SEQUENCES)
-def test_nothing_that_is_pinned_is_ever_shown_at_less_but_where_its_attempt_was_given_up(
+def test_pinned_object_is_degraded_only_with_its_dropped_attempt(
     commands: list[Command],
 ) -> None:
     for before, command, _, after in moments(commands):
@@ -177,7 +177,7 @@ def test_nothing_that_is_pinned_is_ever_shown_at_less_but_where_its_attempt_was_
 
 
 @given(OF_ONE | SEQUENCES)
-def test_a_fidelity_changes_by_the_ladders_steps_alone(commands: list[Command]) -> None:
+def test_fidelity_changes_only_along_the_ladder(commands: list[Command]) -> None:
     for before, command, _, after in moments(commands):
         for place, fidelity in shown(after).items():
             held = shown(before)[place]
@@ -189,7 +189,7 @@ def test_a_fidelity_changes_by_the_ladders_steps_alone(commands: list[Command]) 
 
 
 @given(SEQUENCES)
-def test_what_is_forgotten_or_unknown_never_changes(commands: list[Command]) -> None:
+def test_forgotten_or_unknown_object_never_changes(commands: list[Command]) -> None:
     for before, command, events, after in moments(commands):
         if command.object not in before.objects and not isinstance(command, Create):
             assert events == ()
@@ -202,7 +202,7 @@ def test_what_is_forgotten_or_unknown_never_changes(commands: list[Command]) -> 
 
 
 @given(SEQUENCES)
-def test_one_command_has_one_event_of_its_object_at_most_and_ids_and_contents_stay(commands: list[Command]) -> None:
+def test_command_yields_at_most_one_event_and_keeps_id_and_content(commands: list[Command]) -> None:
     for before, command, events, after in moments(commands):
         assert [each.object for each in events] in ([], [command.object])
         for key, each in before.objects.items():
@@ -212,7 +212,7 @@ def test_one_command_has_one_event_of_its_object_at_most_and_ids_and_contents_st
 
 
 @given(SEQUENCES)
-def test_commands_of_one_batch_are_decided_in_view_of_those_before(commands: list[Command]) -> None:
+def test_each_command_of_a_batch_sees_the_effects_of_earlier_ones(commands: list[Command]) -> None:
     one_by_one = [*moments(commands)]
     events, after = decide_all(commands, START)
     assert events == tuple(event for _, _, decided, _ in one_by_one for event in decided)
@@ -220,7 +220,7 @@ def test_commands_of_one_batch_are_decided_in_view_of_those_before(commands: lis
 
 
 @given(SEQUENCES)
-def test_what_is_so_already_is_not_decided_again(commands: list[Command]) -> None:
+def test_repeated_command_yields_no_event(commands: list[Command]) -> None:
     for _, command, events, after in moments(commands):
         if events and not isinstance(command, Fault | Supersede):
             assert decide(command, after) == ()
@@ -231,9 +231,9 @@ def test_what_is_so_already_is_not_decided_again(commands: list[Command]) -> Non
 ONE = remembered(created("abc2345"))
 
 
-def test_an_object_is_made_once_and_counts_for_what_it_refers_to() -> None:
+def test_object_is_created_once_and_counts_as_access_to_linked_objects() -> None:
     command = create("c", 8, links=(Link(LinkRelation.REFERENCES, "a"),))
-    assert decide(command, START) == ()  # an id of another window is taken, too
+    assert decide(command, START) == ()  # an id of another window is accepted too
     command = attrs.evolve(command, object="d")
     (event,) = decide(command, START)
     assert event == ObjectCreated(**attrs.asdict(command, recurse=False))
@@ -251,11 +251,11 @@ def test_an_l1_is_recorded_once_and_an_l2_only_with_its_l1() -> None:
 
 
 @pytest.mark.parametrize("fidelity", [Fidelity.FULL, Fidelity.STUB, Fidelity.EVICTED])
-def test_the_whole_its_stub_and_nothing_at_all_are_no_renditions(fidelity: Fidelity) -> None:
+def test_full_stub_and_evicted_are_not_renditions(fidelity: Fidelity) -> None:
     assert decide(summarize("abc2345", fidelity), ONE) == ()
 
 
-def test_a_step_says_where_the_object_stood() -> None:
+def test_step_records_the_previous_fidelity() -> None:
     where: dict[str, Any] = {"at": 1, "object": "abc2345", "branch": BRANCH, "turn": 9}
     (down,) = decide(degrade("abc2345", Fidelity.STUB), ONE)
     assert down == ObjectDegraded(**where, before=Fidelity.FULL, after=Fidelity.STUB, cause=Cause.PRESSURE)
@@ -263,7 +263,7 @@ def test_a_step_says_where_the_object_stood() -> None:
     assert up == ObjectRestored(**where, before=Fidelity.STUB, after=Fidelity.FULL, cause=Cause.FAULT)
 
 
-def test_a_change_of_goal_goes_the_way_that_it_is_told_and_never_below_l2() -> None:
+def test_goal_change_moves_either_way_but_never_below_l2() -> None:
     compact = remembered(degraded("abc2345", Fidelity.COMPACT), before=ONE)
     assert decide(restore("abc2345", Fidelity.DETAILED, cause=Cause.GOAL), compact)
     assert decide(degrade("abc2345", Fidelity.DETAILED, cause=Cause.GOAL), compact) == ()
@@ -271,7 +271,7 @@ def test_a_change_of_goal_goes_the_way_that_it_is_told_and_never_below_l2() -> N
     assert decide(degrade("abc2345", Fidelity.STUB, cause=Cause.GOAL), ONE) == ()
 
 
-def test_a_pin_holds_until_it_ends_or_is_taken_away() -> None:
+def test_pin_holds_until_it_expires_or_is_removed() -> None:
     pinned = remembered(*decide(pin("abc2345", 9), ONE), before=ONE)
     lower = degrade("abc2345", Fidelity.STUB)
     assert decide(lower, pinned) == ()
@@ -281,21 +281,21 @@ def test_a_pin_holds_until_it_ends_or_is_taken_away() -> None:
 
 
 @pytest.mark.parametrize("tags", [("reminder",), ("reminder", "system"), ("definitions",)])
-def test_what_the_operator_says_is_never_shown_at_less(tags: tuple[str, ...]) -> None:
+def test_operator_text_is_never_degraded(tags: tuple[str, ...]) -> None:
     (made,) = decide(attrs.evolve(create("def2345"), tags=tags), ONE)
     memory = remembered(made, before=ONE)
     assert all(decide(degrade("def2345", each), memory) == () for each in Fidelity)
 
 
-def test_a_pin_does_not_hold_what_came_back_from_a_window_before() -> None:
-    """It has no place in the history of this one: once the answer is gone that held it, nothing shows it any more."""
+def test_pin_does_not_hold_an_object_restored_from_an_earlier_window() -> None:
+    """It has no place in this history: once the answer that held it is gone, nothing shows it any more."""
     state = decide_all((restore("a", Fidelity.FULL, LATER), pin("a"), pin("c")), START)[1]
     assert decide(degrade("a", Fidelity.EVICTED, LATER), state)
     assert decide(degrade("a", Fidelity.EVICTED, BRANCH), state) == ()
     assert decide(degrade("c", Fidelity.EVICTED, LATER), state) == ()
 
 
-def test_to_pin_and_to_unpin_twice_is_to_do_it_once() -> None:
+def test_pinning_or_unpinning_twice_equals_once() -> None:
     events = decide(pin("abc2345"), ONE)
     assert events == (ObjectPinned(at=1, object="abc2345", reason="why", until_turn=None),)
     pinned = remembered(*events, before=ONE)
@@ -305,19 +305,19 @@ def test_to_pin_and_to_unpin_twice_is_to_do_it_once() -> None:
     assert decide(Unpin(at=2, object="abc2345", reason="r"), remembered(*events, before=pinned)) == ()
 
 
-def test_to_pin_again_with_another_end_changes_the_pin() -> None:
+def test_pinning_again_with_another_end_changes_the_pin() -> None:
     again = decide_all((pin("abc2345"), pin("abc2345", 7)), ONE)[1]
     assert [again.objects["abc2345"].is_pinned(turn) for turn in (7, 8)] == [True, False]
 
 
-def test_what_is_pinned_or_released_is_not_released() -> None:
+def test_pinned_or_released_object_cannot_be_released() -> None:
     events, after = decide_all((release("abc2345"), release("abc2345")), ONE)
     assert events == (ObjectReleased(at=1, object="abc2345", branch=BRANCH, turn=9, reason="done"),)
     assert after.objects["abc2345"].released
     assert decide(release("abc2345"), decide_all((pin("abc2345"),), ONE)[1]) == ()
 
 
-def test_what_a_branch_shows_in_full_is_not_wanted_back_and_what_is_wanted_is_so_once_until_it_came() -> None:
+def test_restore_is_requested_once_and_never_for_an_object_shown_in_full() -> None:
     assert decide(request("abc2345"), ONE) == ()
     hidden = remembered(degraded("abc2345", Fidelity.STUB), before=ONE)
     events = decide(request("abc2345"), hidden)
@@ -330,7 +330,7 @@ def test_what_a_branch_shows_in_full_is_not_wanted_back_and_what_is_wanted_is_so
     assert (asked.view_of(BRANCH).requested, came.view_of(BRANCH).requested) == ({"abc2345": Fidelity.FULL}, {})
 
 
-def test_what_was_released_and_is_wanted_back_is_needed_again() -> None:
+def test_requested_object_is_no_longer_released() -> None:
     let_go = decide_all(
         (release("abc2345"), request("abc2345")), remembered(degraded("abc2345", Fidelity.STUB), before=ONE)
     )
@@ -338,7 +338,7 @@ def test_what_was_released_and_is_wanted_back_is_needed_again() -> None:
 
 
 @pytest.mark.parametrize(("left", "distance"), [(12, 8), (None, 19), (25, 0)])
-def test_a_fault_says_how_long_the_object_was_not_missed_and_what_was_avoided(left: int | None, distance: int) -> None:
+def test_fault_records_its_distance_and_the_avoided_tokens(left: int | None, distance: int) -> None:
     command = Fault(
         at=0,
         object="abc2345",
@@ -356,10 +356,10 @@ def test_a_fault_says_how_long_the_object_was_not_missed_and_what_was_avoided(le
     assert event == ObjectFaulted(**where, reason="why?", distance=distance, tokens=60, avoided_tokens=940, latency=5)
     (event,) = decide(attrs.evolve(command, tokens=2_000), state)
     assert event == ObjectFaulted(**where, reason="why?", distance=distance, tokens=2_000, avoided_tokens=0, latency=5)
-    assert decide(command, ONE) == ()  # what is shown in full is not missed
+    assert decide(command, ONE) == ()  # an object shown in full causes no fault
 
 
-def test_what_a_batch_makes_it_can_supersede() -> None:
+def test_object_can_be_superseded_in_the_batch_that_creates_it() -> None:
     command = Supersede(at=0, object="new", branch=BRANCH, by=None, how=Supersession.EDITED)
     events, after = decide_all((create("new", 8), command), ONE)
     assert events[1:] == (superseded("new", Supersession.EDITED),)

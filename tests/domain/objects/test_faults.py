@@ -1,4 +1,4 @@
-"""Faults: since when a branch lacked what, how thrashing shows, and which happened without a word."""
+"""Faults: when a branch evicted an object, the thrash index, and implicit faults."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def faulted(object_id: str, turn: int, kind: FaultKind = FaultKind.EXPLICIT, bra
 # EvictionTurns
 
 
-def test_the_last_departure_counts_until_the_object_is_shown_in_full_again() -> None:
+def test_latest_eviction_counts_until_the_object_is_restored_in_full() -> None:
     restored = ObjectRestored(
         at=0,
         object="abc2345",
@@ -69,7 +69,7 @@ def test_the_last_departure_counts_until_the_object_is_shown_in_full_again() -> 
 # Thrashing
 
 
-def test_thrashing_is_fetching_the_same_again_in_a_branch_and_not_asking_about_it() -> None:
+def test_thrashing_counts_repeated_fetches_but_not_questions() -> None:
     state = remembered(created("one2345", source_key="a.py"), created("two2345", 3, source_key="a.py"))
     state = remembered(created("oth2345", 5, source_key="b.py"), before=state)
     faults = [faulted("one2345", 8), faulted("two2345", 9), faulted("oth2345", 10)]
@@ -79,7 +79,7 @@ def test_thrashing_is_fetching_the_same_again_in_a_branch_and_not_asking_about_i
     assert thrash([faulted("one2345", 8), faulted("one2345", 9, branch="agent")], state, BRANCH, 10) == 0
 
 
-# Without a word
+# Implicit faults
 
 READ = created("old2345", 3)
 LEFT = degraded("old2345", Fidelity.STUB)
@@ -94,14 +94,14 @@ def missed(state: Memory, *events: ObjectEvent) -> list[ObjectFaulted]:
     return records
 
 
-def test_a_file_that_is_read_again_after_it_left_is_an_implicit_fault() -> None:
+def test_reread_of_an_evicted_file_is_an_implicit_fault() -> None:
     (record,) = missed(remembered(READ, LEFT), AGAIN, superseded("old2345", Supersession.REREAD, "new2345"))
     assert (record.object, record.kind, record.turn, record.at) == ("old2345", FaultKind.IMPLICIT, 21, 7)
     assert (record.distance, record.tokens, record.avoided_tokens) == (11, 900, 100)
     assert record.reason == "fetched again as #new2345"
 
 
-def test_a_file_that_is_read_again_is_one_though_another_file_was_edited_since() -> None:
+def test_reread_is_an_implicit_fault_after_an_edit_of_another_file() -> None:
     edit = created("edi2345", 21, source_key="b.py", tags=("edit",))
     assert len(missed(remembered(READ, LEFT, edit), AGAIN)) == 1
 
@@ -117,7 +117,7 @@ def ran(object_id: str, message: int) -> ObjectCreated:
     )
 
 
-def test_a_command_that_is_run_again_after_its_result_left_is_one_unless_something_was_edited() -> None:
+def test_rerun_of_a_command_is_an_implicit_fault_unless_a_file_was_edited() -> None:
     state = remembered(ran("old2345", 3), LEFT)
     assert [each.object for each in missed(state, ran("new2345", 41))] == ["old2345"]
     edit = created("edi2345", 21, source_key="b.py", tags=("edit",))
@@ -145,7 +145,7 @@ def test_a_command_that_is_run_again_after_its_result_left_is_one_unless_somethi
         ("it comes from before", [READ, LEFT], [created("new2345", 1)]),
     ],
 )  # fmt: skip
-def test_to_fetch_again_is_no_fault_where(why: str, before: list[ObjectEvent], now: list[ObjectEvent]) -> None:
+def test_refetch_is_not_a_fault_when(why: str, before: list[ObjectEvent], now: list[ObjectEvent]) -> None:
     assert not missed(remembered(*before), *now)
 
 
@@ -158,7 +158,7 @@ def test_to_fetch_again_is_no_fault_where(why: str, before: list[ObjectEvent], n
         (("write", "whole"), ("read", "whole")),
     ],
 )
-def test_a_part_that_is_read_again_is_a_fault_too(old: tuple[str, ...], new: tuple[str, ...]) -> None:
+def test_reread_of_a_part_is_a_fault(old: tuple[str, ...], new: tuple[str, ...]) -> None:
     state = remembered(created("old2345", 3, tags=old), LEFT)
     assert len(missed(state, created("new2345", 41, tags=new))) == 1
 
@@ -172,7 +172,7 @@ LOOKS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
 
 
 @given(LOOKS, st.lists(st.sampled_from(Fidelity), min_size=5, max_size=5), LOOKS)
-def test_every_implicit_fault_is_of_what_the_branch_does_not_show_in_full(
+def test_every_implicit_fault_is_for_an_object_not_shown_in_full(
     before: list[dict[str, Any]], fidelities: list[Fidelity], now: list[dict[str, Any]]
 ) -> None:
     olds = [created(f"old{number}", 1 + 2 * number, **looks) for number, looks in enumerate(before)]

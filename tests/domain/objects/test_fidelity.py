@@ -1,4 +1,4 @@
-"""The ladder: its steps say which way they go, and every object can leave and come back."""
+"""The ladder: its steps go up or down by cause, and every object can be evicted and restored."""
 
 from itertools import product
 
@@ -7,19 +7,19 @@ import pytest
 from mnemosyne.domain.objects.fidelity import DOWN, LADDER, UP, Cause, Fidelity, is_legal
 
 
-def test_every_step_is_there_once() -> None:
+def test_ladder_contains_every_step_once() -> None:
     pairs = [(step.before, step.after) for step in LADDER]
     assert len(set(pairs)) == len(pairs)
 
 
 @pytest.mark.parametrize("step", LADDER, ids=lambda step: f"{step.before.label}-{step.after.label}")
-def test_a_step_has_causes_of_its_own_direction_alone(step: object) -> None:
+def test_step_has_only_causes_of_its_own_direction(step: object) -> None:
     found = next(each for each in LADDER if each is step)
     assert found.causes
     assert found.causes <= (DOWN if found.after > found.before else UP)
 
 
-def test_staying_is_no_step_and_nothing_is_restored_to_a_line_or_evicted_by_a_guess() -> None:
+def test_illegal_steps_are_unchanged_fidelity_restore_to_a_stub_and_eviction_by_goal() -> None:
     for before, cause in product(Fidelity, Cause):
         assert not is_legal(before, before, cause)
         if before > Fidelity.STUB:
@@ -29,6 +29,6 @@ def test_staying_is_no_step_and_nothing_is_restored_to_a_line_or_evicted_by_a_gu
 
 
 @pytest.mark.parametrize("fidelity", [each for each in Fidelity if each is not Fidelity.FULL])
-def test_whatever_left_can_come_back_in_one_step(fidelity: Fidelity) -> None:
+def test_degraded_object_can_be_restored_in_one_step(fidelity: Fidelity) -> None:
     assert is_legal(Fidelity.FULL, fidelity, Cause.PRESSURE)
     assert all(is_legal(fidelity, Fidelity.FULL, cause) for cause in UP)

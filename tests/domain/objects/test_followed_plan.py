@@ -1,4 +1,4 @@
-"""Which objects hold the plan that is being followed: the last one, and none once it is done."""
+"""The followed plan is the last one, and there is none once it is done."""
 
 import pytest
 
@@ -45,7 +45,7 @@ FILE = make_object(made("file", 1, kind=ObjectKind.FILE_CONTEXT, source_key=PROP
     ids=lambda each: " ".join(one.id for one in each) if isinstance(each, list) else "",
 )
 def test_the_last_plan_is_followed_until_its_last_step_is_done(objects: list[MemoryObject], followed: set[str]) -> None:
-    """What plan mode agreed to goes with the list that follows it; a list and tasks take each other's place; a file
+    """A plan of plan mode is finished with the list that follows it; a list and tasks replace each other; a file
     that is named so is no plan.
     """
     assert find_followed_plan(objects) == followed

@@ -1,4 +1,4 @@
-"""The text of an object's blocks is the text that segmentation gave it."""
+"""The text of an object's blocks equals the text that segmentation gave it."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from tests.domain.segmenting_support import LONG, Talk
 
 
 def blocks_of(draft: Draft, messages: Sequence[SeenMessage]) -> bytes:
-    """Its blocks as a client writes them, one after the other."""
+    """The blocks of a draft as consecutive JSON, as a client writes them."""
     found = (messages[place.message].content[place.block] for place in draft.places)
     return b"".join(json.dumps(block).encode() for block in found)
 
@@ -31,7 +31,7 @@ def seen(messages: Sequence[dict[str, object]]) -> list[SeenMessage]:
     return found
 
 
-def test_calls_stand_before_their_results_wherever_they_lie() -> None:
+def test_call_precedes_its_results_wherever_the_blocks_are() -> None:
     talk = Talk().assistant(
         {"type": "thinking", "thinking": "hm", "signature": "x"},
         {"type": "tool_use", "id": "1", "name": "Grep", "input": {"pattern": "first"}},
@@ -49,19 +49,19 @@ def test_a_string_is_a_text_and_a_call_may_be_unanswered() -> None:
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "-" + "1" * 4301, "NaN", "-Infinity", "1e400"])
-def test_a_number_that_no_value_holds_leaves_an_object_readable(number: str) -> None:
+def test_number_outside_the_float_range_leaves_an_object_readable(number: str) -> None:
     given = f'{{"n":{number},"command":"make"}}'
     call = f'{{"type":"tool_use","id":"a","name":"bash","input":{given}}}'
     text = full_text(f'{call},{{"type":"tool_result","tool_use_id":"a","content":"done {number}"}}'.encode())
     assert text == f"n: {number}\ncommand: make\ndone {number}"
 
 
-def test_half_a_surrogate_pair_can_be_stored() -> None:
+def test_unpaired_surrogate_can_be_stored() -> None:
     assert full_text(rb'"a\ud83d"') == "a?"
 
 
 @pytest.mark.parametrize("content", [b"{", b"nothing", b"[" * 100_000])
-def test_what_is_no_json_is_refused(content: bytes) -> None:
+def test_invalid_json_is_rejected(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"Expecting|deep"):
         full_text(content)
 
@@ -75,13 +75,13 @@ def test_any_json_has_a_text(value: object) -> None:
     full_text(json.dumps(value).encode()).encode()
 
 
-def test_a_read_file_says_what_its_draft_says() -> None:
+def test_text_of_a_read_file_equals_its_draft() -> None:
     talk = Talk().user("hello").call("Read", {"file_path": "/r/a.py"}, LONG).user("thanks")
     found = segment(talk.messages, SegmentationState())
     assert [full_text(blocks_of(each, talk.messages)) for each in found.drafts] == [each.text for each in found.drafts]
 
 
-def test_recorded_objects_say_what_their_drafts_say_but_for_an_empty_line_where_thinking_stood_alone() -> None:
+def test_text_of_recorded_objects_equals_their_drafts_except_for_thinking() -> None:
     count = 0
     for session in recorded.sessions(every=16):
         messages = seen(session["messages"])
@@ -93,7 +93,7 @@ def test_recorded_objects_say_what_their_drafts_say_but_for_an_empty_line_where_
     assert count > 100
 
 
-def test_images_and_documents_that_the_text_only_names_are_had_as_they_were() -> None:
+def test_images_and_documents_named_in_the_text_are_returned_unchanged() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
     words = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "It says so itself."}}
     result = {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "Here."}, image, words]}
@@ -103,7 +103,7 @@ def test_images_and_documents_that_the_text_only_names_are_had_as_they_were() ->
     assert "It says so itself." in full_text(content)
 
 
-def test_an_image_is_named_by_what_was_asked_for_on_one_line_and_by_what_it_is() -> None:
+def test_image_is_named_by_its_call_on_one_line_and_its_type() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
     asked = {"type": "tool_use", "id": "1", "name": "shot", "input": {"page": "/a\n--- data", "more": "x" * 5_000}}
     result = {"type": "tool_result", "tool_use_id": "1", "content": [image]}

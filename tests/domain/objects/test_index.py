@@ -1,4 +1,4 @@
-"""What segmentation remembers of files, sources and recent work, and how much of it."""
+"""The index of files, sources and recent work, and its bounds."""
 
 import attrs
 from hypothesis import given
@@ -13,7 +13,7 @@ RANGES = st.tuples(st.integers(1, 50), st.integers(1, 50)).map(lambda both: (min
 
 @attrs.frozen(kw_only=True)
 class Thing:
-    """As much of an object as the index reads."""
+    """The fields of an object that the index reads."""
 
     kind: ObjectKind = ObjectKind.FILE_CONTEXT
     source_key: str | None = "a.py"
@@ -30,13 +30,13 @@ def after(*things: Thing) -> ObjectPaths:
 
 
 @given(RANGES, RANGES, st.booleans())
-def test_a_later_look_covers_the_lines_within_its_own(new: tuple[int, int], old: tuple[int, int], later: bool) -> None:
+def test_later_read_covers_the_lines_inside_its_range(new: tuple[int, int], old: tuple[int, int], later: bool) -> None:
     one = Showing("new", BlockPlace(2 if later else 0, 0), (new,))
     other = Showing("old", BlockPlace(1, 0), (old,))
     assert one.covers(other) == (later and new[0] <= old[0] and old[1] <= new[1])
 
 
-def test_a_whole_look_takes_the_place_of_parts_and_not_the_other_way() -> None:
+def test_whole_read_replaces_partial_reads_but_not_conversely() -> None:
     part = Thing(tags=("read", "lines:3-9"), places=(BlockPlace(3, 0),))
     whole = Thing(places=(BlockPlace(1, 0),))
     assert [each.target for each in after(whole, part).showing["a.py"]] == ["o0", "o1"]
@@ -44,14 +44,14 @@ def test_a_whole_look_takes_the_place_of_parts_and_not_the_other_way() -> None:
     assert [each.target for each in after(whole, part, again).showing["a.py"]] == ["o2"]
 
 
-def test_an_edit_is_where_a_file_changed_last_and_what_was_shown_before_turns_stale() -> None:
+def test_edit_is_the_latest_change_and_makes_earlier_reads_stale() -> None:
     index = after(Thing(), Thing(tags=("edit",), places=(BlockPlace(3, 0),)))
     assert index.changed["a.py"].target == "o1"
     assert [each.target for each in index.fresh("a.py", BlockPlace(9, 0))] == ["o0"]
     assert list(index.supersede("o0").fresh("a.py", BlockPlace(9, 0))) == []
 
 
-def test_a_source_is_known_from_its_place_on() -> None:
+def test_source_is_found_only_after_its_place() -> None:
     index = after(Thing(kind=ObjectKind.TOOL_RESULT, source_key="ls", places=(BlockPlace(4, 0),)))
     assert index.find_before("ls", BlockPlace(4, 0)) is None
     found = index.find_before("ls", BlockPlace(5, 0))
@@ -59,7 +59,7 @@ def test_a_source_is_known_from_its_place_on() -> None:
     assert found.target == "o0"
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_index_size_is_bounded() -> None:
     many = [Thing(source_key=f"{number}.py", places=(BlockPlace(number, 0),)) for number in range(KEYS + 9)]
     index = after(*many)
     assert len(index.showing) == KEYS
@@ -69,7 +69,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(after(*parts).showing["a.py"]) == READS
 
 
-def test_a_failed_run_is_work_that_failed_and_a_parent_takes_its_parts_out_of_the_recent() -> None:
+def test_failed_run_is_marked_failed_and_a_parent_removes_its_parts_from_recent() -> None:
     index = after(Thing(kind=ObjectKind.ERROR_CONTEXT, tags=("error", "run")), Thing(places=(BlockPlace(3, 0),)))
     assert [(each.target, each.failed) for each in index.recent] == [("o0", True), ("o1", False)]
     parent = Thing(kind=ObjectKind.DEBUGGING_SESSION, places=())

@@ -1,4 +1,4 @@
-"""An unknown id is told with those that are nearly so, and what was forgotten cannot be decided on."""
+"""An unknown id is reported with similar ids, and a forgotten object cannot be changed."""
 
 import pytest
 
@@ -12,16 +12,16 @@ from tests.domain.memory_objects import made
 ONE = memory.evolve(Memory(), made("abcdefg", 0))
 
 
-def test_an_unknown_id_is_told_with_its_neighbours() -> None:
-    with pytest.raises(NotFound, match="Is it abcdefg"):
+def test_unknown_id_is_reported_with_similar_ids() -> None:
+    with pytest.raises(NotFound, match="Did you mean abcdefg"):
         living(ONE, "abcdefx")
 
 
-def test_an_id_may_be_written_as_the_model_reads_it() -> None:
+def test_id_is_accepted_as_the_model_sees_it() -> None:
     assert find_wanted(ONE, "#AbCdEfG") is ONE.objects["abcdefg"]
 
 
-def test_what_was_forgotten_can_be_looked_at_and_is_no_more() -> None:
+def test_forgotten_object_can_be_viewed_but_not_changed() -> None:
     gone = memory.evolve(ONE, ObjectForgotten(at=2, object="abcdefg", reason="r"))
     assert find_wanted(gone, "abcdefg").forgotten
     with pytest.raises(NotFound, match="was forgotten"):

@@ -1,4 +1,4 @@
-"""Measured losses leave nothing out, add up down the ladder, and say so in as many characters as they may."""
+"""Measured losses are complete, add up down the ladder, and are rendered within their budget."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +33,7 @@ def test_every_specific_is_in_the_rendition_or_counted_among_the_losses(l0: str,
 
 
 @given(TEXT, TEXT, TEXT)
-def test_what_l1_lost_l2_has_lost_too(l0: str, l1: str, l2: str) -> None:
+def test_loss_in_l1_is_a_loss_in_l2(l0: str, l1: str, l2: str) -> None:
     lost = len(specifics(l0) - (specifics(l1) & specifics(l2)))
     assert measure(l0, l1, l2).lost == lost
 
@@ -45,7 +45,7 @@ def test_the_full_content_loses_nothing_and_an_empty_text_everything(l0: str) ->
 
 
 @given(TEXT, TEXT, st.integers(0, 400))
-def test_the_wording_keeps_to_its_budget_and_to_the_counts(l0: str, rendition: str, budget: int) -> None:
+def test_rendered_losses_stay_within_the_budget_and_match_the_counts(l0: str, rendition: str, budget: int) -> None:
     measured = measure(l0, rendition)
     text = render_losses(measured, budget)
     assert len(text) <= budget
@@ -54,7 +54,7 @@ def test_the_wording_keeps_to_its_budget_and_to_the_counts(l0: str, rendition: s
         assert len(loss.sample) <= SAMPLE
 
 
-def test_the_wording_names_kinds_counts_and_as_many_examples_as_fit() -> None:
+def test_rendered_losses_name_kinds_counts_and_as_many_examples_as_fit() -> None:
     measured = measure("src/a.py src/b.py src/a.py E501 1234 5678 5678", "nothing")
     assert (
         render_losses(measured, 200)
@@ -67,7 +67,7 @@ def test_the_wording_names_kinds_counts_and_as_many_examples_as_fit() -> None:
     assert render_losses(measure("plain words", ""), 200) == "lost: no specifics"
 
 
-def test_a_budget_that_holds_a_wording_to_the_character_holds_it() -> None:
+def test_budget_of_exactly_the_rendered_length_suffices() -> None:
     measured = measure("src/a.py src/b.py src/a.py E501 1234 5678 5678", "nothing")
     for text in ("lost: 2 paths (src/a.py, …), 1 error code, 2 numbers", "lost: 2 paths, 1 error code, 2 numbers"):
         assert render_losses(measured, len(text)) == text
@@ -80,10 +80,10 @@ def test_a_line_number_below_its_path_keeps_the_location() -> None:
     listed = "lib/b.ts\n12:found\n--\n14:found"
     assert measure("lib/b.ts:12 lib/b.ts:13", listed).lost == 1
     assert measure("lib/b.ts:12", f"{listed}\nin lib/b.ts:12").lost == 0
-    assert measure("lib/b.ts:12", listed, "nothing").lost == 2  # the path, too
+    assert measure("lib/b.ts:12", listed, "nothing").lost == 2  # the path is lost too
 
 
-def test_the_share_is_that_of_all_specifics_whatever_their_kind() -> None:
+def test_lost_share_is_over_all_specifics_of_any_kind() -> None:
     assert measure("src/a.py E501 1234 5678", "src/a.py").share == 0.75
     assert measure("src/a.py E501 1234 5678", "src/a.py E501 1234 5678").share == 0
     assert measure("plain words", "").share == 0
@@ -97,20 +97,20 @@ def test_examples_are_the_most_frequent_and_none_is_long() -> None:
     assert (paths.lost, paths.sample) == (8, (longest, *frequent[: SAMPLE - 1]))
 
 
-def test_what_a_rendition_on_record_lacks_is_told_by_kind() -> None:
+def test_recorded_losses_are_rendered_by_kind() -> None:
     assert render_counts({"path": 14, "error code": 1, "number": 0}) == "14 paths, 1 error code"
     assert render_counts({"hash": 2}) == "2 hashes"
     assert render_counts({"number": 0}) == render_counts({}) == ""
 
 
-def test_what_a_rendition_is_not_enough_for_is_one_line() -> None:
+def test_needs_of_a_rendition_are_rendered_on_one_line() -> None:
     assert (
         render_need(["a body is to be edited", "a number\nis needed"]) == "a body is to be edited; a number is needed"
     )
     assert len(render_need(["many words"] * 20)) <= 90
 
 
-def test_what_the_rendition_above_declared_is_said_again_unless_this_one_says_it() -> None:
+def test_losses_declared_above_are_inherited_unless_declared_here() -> None:
     before = ("12 lines", "the bodies of functions")
     assert accumulate(before, ("40 lines", "names")) == ("40 lines", "names", "the bodies of functions")
     assert accumulate((), ("names",)) == ("names",)

@@ -1,4 +1,4 @@
-"""What branches show: only events change it, and a fork begins with what it shares."""
+"""Views of branches change only by events, and a fork starts with the shared part."""
 
 import itertools
 from functools import reduce
@@ -19,7 +19,7 @@ TWO = reduce(memory.evolve, (made("a", 0), made("b", 2)), Memory())
 
 
 @given(histories)
-def test_folding_is_total_and_an_event_changes_its_own_object_alone(events: list[ObjectEvent]) -> None:
+def test_folding_is_total_and_an_event_changes_only_its_own_object(events: list[ObjectEvent]) -> None:
     found = TWO
     for event in events:
         after = memory.evolve(found, event)
@@ -31,7 +31,7 @@ def test_folding_is_total_and_an_event_changes_its_own_object_alone(events: list
 
 
 @given(histories)
-def test_a_branch_shows_an_object_as_its_last_step_says(events: list[ObjectEvent]) -> None:
+def test_branch_shows_an_object_at_the_fidelity_of_its_last_step(events: list[ObjectEvent]) -> None:
     found = reduce(memory.evolve, events, TWO)
     for each in ("a", "b"):
         steps = [event for event in events if isinstance(event, ObjectDegraded | ObjectRestored)]
@@ -52,7 +52,7 @@ def test_a_fork_inherits_as_far_as_the_history_is_shared(kept: int, events: list
 
 
 @pytest.mark.parametrize("forked_at", range(1, 6))
-def test_a_fork_shows_what_had_come_back_when_it_left(forked_at: int) -> None:
+def test_fork_shows_objects_restored_before_the_fork(forked_at: int) -> None:
     levels = (Fidelity.FULL, Fidelity.EVICTED, Fidelity.COMPACT, Fidelity.DETAILED, Fidelity.FULL)
     at: dict[str, Any] = {"at": 2, "object": "a", "branch": "main"}
     gone = ObjectDegraded(**at, turn=1, before=levels[0], after=levels[1], cause=Cause.PRESSURE)
@@ -68,14 +68,14 @@ def test_a_fork_shows_what_had_come_back_when_it_left(forked_at: int) -> None:
     assert again.view_of("fork-2").fidelity_of("a") is levels[min(forked_at, 2)]
 
 
-def test_what_stands_in_its_place_again_is_a_forks_too() -> None:
+def test_fork_inherits_an_object_rendered_in_its_place_again() -> None:
     gone, back = (event for event in about("a") if isinstance(event, ObjectDegraded | ObjectRestored))
     rendered = memory.rewrite(reduce(memory.evolve, (gone, back), TWO), "main", freed=0)
     assert memory.fork(rendered, "fork-1", "main", 8, forked_at=2).view_of("fork-1").fidelity_of("a") is Fidelity.FULL
 
 
 @given(histories)
-def test_a_branch_that_sends_all_in_full_shows_all_in_full_and_no_other_does(events: list[ObjectEvent]) -> None:
+def test_sending_everything_in_full_affects_only_that_branch(events: list[ObjectEvent]) -> None:
     before = memory.fork(reduce(memory.evolve, events, TWO), "fork-1", "main", 8, forked_at=9)
     after = memory.show_in_full(before, "main")
     assert all(fidelity is Fidelity.FULL for _, fidelity in after.standings("main"))
@@ -83,7 +83,7 @@ def test_a_branch_that_sends_all_in_full_shows_all_in_full_and_no_other_does(eve
     assert after.objects == before.objects
 
 
-def test_what_a_fork_does_is_its_own() -> None:
+def test_changes_in_a_fork_do_not_affect_its_parent() -> None:
     forked = memory.fork(TWO, "fork-1", "main", 8, forked_at=9)
     degraded = next(event for event in about("a") if isinstance(event, ObjectDegraded))
     after = memory.evolve(forked, degraded)
@@ -92,19 +92,19 @@ def test_what_a_fork_does_is_its_own() -> None:
 
 
 @pytest.mark.parametrize(("kept", "inherited"), [(1, False), (3, True)])
-def test_a_derived_object_is_inherited_with_all_its_parts(kept: int, inherited: bool) -> None:
+def test_derived_object_is_inherited_only_with_all_its_parts(kept: int, inherited: bool) -> None:
     parts = tuple(Link(LinkRelation.PARENT_OF, each) for each in ("a", "b"))
     derived = memory.evolve(TWO, made("d", role=Role.DERIVED, links=parts))
     assert ("d" in memory.fork(derived, "fork-1", "main", kept, forked_at=9).view_of("fork-1").objects) is inherited
 
 
-def test_a_link_to_an_object_shows_that_it_is_used() -> None:
+def test_link_to_an_object_counts_as_an_access() -> None:
     after = memory.evolve(TWO, made("c", 8, links=(Link(LinkRelation.REFERENCES, "a"),)))
     assert (after.objects["a"].accesses, after.objects["a"].last_use) == (1, 5)
     assert after.objects["b"] == TWO.objects["b"]
 
 
-def test_a_forgotten_session_has_no_words_left() -> None:
+def test_forgotten_session_has_no_text() -> None:
     after = memory.forget(TWO)
     assert not after.entities
     assert all(

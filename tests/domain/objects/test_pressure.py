@@ -1,4 +1,4 @@
-"""Pressure is counted against what is usable of a window, and never falls as a window fills."""
+"""Pressure is measured against the usable window, and never falls as a window fills."""
 
 import attrs
 import pytest
@@ -30,14 +30,14 @@ HUNDRED = Window(model_tokens=100)
         ({"budget_tokens": 40_000}, 0),
     ],
 )
-def test_usable_is_the_smallest_limit_without_system_tools_and_reply(limit: dict[str, int], usable: int) -> None:
+def test_usable_window_is_the_smallest_limit_minus_system_tools_and_reply(limit: dict[str, int], usable: int) -> None:
     assert Window(model_tokens=200_000, fixed_tokens=41_000, output_reserve=8_000, **limit).usable == usable
 
 
 @pytest.mark.parametrize(
     "name", ["model_tokens", "compaction_tokens", "budget_tokens", "fixed_tokens", "output_reserve"]
 )
-def test_a_negative_size_is_refused_by_name(name: str) -> None:
+def test_negative_size_raises_an_error_that_names_it(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         Window(**{"model_tokens": 1, name: -1})
 
@@ -47,11 +47,11 @@ def test_zones_begin_at_50_70_85_and_95_percent_of_the_usable_window() -> None:
     assert [each.name[:2] for each in found] == ["NO", "NO", "CA", "CA", "WA", "WA", "CR", "CR", "EM", "EM"]
 
 
-def test_the_usable_window_counts_and_not_the_models() -> None:
+def test_pressure_uses_the_usable_window_not_the_models() -> None:
     assert zone(60, Window(model_tokens=1_000, budget_tokens=160, fixed_tokens=60)) is Zone.CAUTION
 
 
-def test_a_window_without_room_is_an_emergency_and_an_empty_history_never_is() -> None:
+def test_window_without_room_is_an_emergency_unless_the_history_is_empty() -> None:
     full = Window(model_tokens=10, fixed_tokens=20)
     assert (zone(0, full), zone(1, full)) == (Zone.NORMAL, Zone.EMERGENCY)
 

@@ -1,4 +1,4 @@
-"""What the conversation stands on stays, and what was needed again stays for longer each time."""
+"""Protected objects are kept, and each further fault protects an object for longer."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def faulted(each: MemoryObject, turn: int, kind: FaultKind = FaultKind.EXPLICIT)
     return evolve(each, event)
 
 
-def test_the_plan_that_is_being_followed_stays_unless_it_is_as_large_as_a_file() -> None:
+def test_followed_plan_is_kept_unless_it_is_too_large() -> None:
     followed = attrs.evolve(NOW, plan=frozenset({"o"}))
     assert is_kept(Resident(PLAIN, Fidelity.FULL), NOW) is None
     assert is_kept(Resident(PLAIN, Fidelity.FULL), followed) == "part of the plan that is being followed"
@@ -89,17 +89,17 @@ OBJECTS = st.builds(
         ({"last_fault": 99, "faults": 1, "superseded_by": "x"}, None),
     ],
 )
-def test_what_is_kept_and_why(changes: dict[str, Any], reason: str | None) -> None:
+def test_kept_objects_have_a_reason(changes: dict[str, Any], reason: str | None) -> None:
     assert is_kept(Resident(attrs.evolve(PLAIN, **changes), Fidelity.FULL), NOW) == reason
 
 
-def test_the_rounds_of_an_exchange_before_are_not_recent() -> None:
+def test_rounds_of_an_earlier_exchange_are_not_recent() -> None:
     now = attrs.evolve(NOW, exchange_first_message=198, last_user_messages=(198,))
     assert is_kept(Resident(attrs.evolve(PLAIN, places=(BlockPlace(197, 0),)), Fidelity.FULL), now) is None
 
 
 @given(OBJECTS, st.integers(0, 200))
-def test_a_fault_protects_and_each_further_one_for_no_shorter_time(each: MemoryObject, turn: int) -> None:
+def test_fault_protects_and_further_faults_never_shorten_protection(each: MemoryObject, turn: int) -> None:
     once = faulted(each, turn)
     twice = faulted(once, turn)
     first, second = last_protected_turn(once), last_protected_turn(twice)
@@ -108,7 +108,7 @@ def test_a_fault_protects_and_each_further_one_for_no_shorter_time(each: MemoryO
     assert turn + FAULT_PROTECTION <= first <= second <= turn + 8 * FAULT_PROTECTION
 
 
-def test_what_the_provider_knows_by_a_reference_is_kept_whatever_its_age() -> None:
+def test_object_referenced_by_the_provider_is_kept_at_any_age() -> None:
     old = Resident(PLAIN, Fidelity.FULL)
     assert is_kept(old, NOW) is None
     referenced = attrs.evolve(PLAIN, tags=(REFERENCED,))

@@ -6,7 +6,7 @@ from mnemosyne.domain.objects.retired import find_retired, is_retired
 from tests.domain.memory_objects import made
 
 
-def test_a_claim_and_what_it_superseded_are_retired_and_nothing_else_is() -> None:
+def test_only_claims_and_their_supersessions_are_retired() -> None:
     claim, other = made("c", 1, role=Role.CLAIM, places=()), made("o", 1)
     revised = [
         ObjectSuperseded(at=1, object="x", branch="main", by=by, how=Supersession.REVISED) for by in ("c", "o", None)

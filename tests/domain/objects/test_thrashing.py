@@ -1,4 +1,4 @@
-"""What is fetched again and again shows that a window is too small for its task."""
+"""Repeated fetches of the same content show that a window is too small for its task."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,5 +20,5 @@ def test_a_further_fault_never_lowers_the_thrash_index(faults: list[Refault], tu
     assert index <= more <= index + 1 / THRASH_TURNS
 
 
-def test_the_refault_distance_is_the_turns_that_an_object_was_not_missed() -> None:
+def test_refault_distance_counts_turns_from_eviction_to_fault() -> None:
     assert refault_distance(left=10, turn=14) == 4

@@ -1,4 +1,4 @@
-"""Which short form an object lacks follows from its state."""
+"""The missing rendition of an object follows from its state."""
 
 from functools import reduce
 from typing import Any
@@ -96,7 +96,7 @@ def test_an_l2_has_room_for_more_than_a_stub() -> None:
     assert attrs.evolve(found, fidelity=L2).target_chars == SHORTEST_COMPACT < found.target_chars
 
 
-def test_no_l1_is_made_of_what_is_small_derived_not_admitted_replaced_forgotten_or_has_one() -> None:
+def test_l1_is_not_made_for_small_derived_rejected_superseded_forgotten_or_summarized_objects() -> None:
     replaced = ObjectSuperseded(at=1, object="r", branch="main", by="a", how=Supersession.REREAD)
     edited = ObjectSuperseded(at=1, object="e", branch="main", by=None, how=Supersession.EDITED)
     state = fold(
@@ -121,7 +121,7 @@ def test_an_l1_that_is_not_made_yet_counts_at_its_target_size() -> None:
     assert (each.tokens_at(L1), each.tokens_at(L2)) == (600, None)
 
 
-def test_losses_name_every_kind_before_one_twice() -> None:
+def test_loss_samples_name_every_kind_before_repeating_one() -> None:
     paths, numbers = SpecificKind.PATH, SpecificKind.NUMBER
     measured = Measured(
         (Loss(paths, 9, 9, ("a", "b", "c")), Loss(numbers, 2, 3, ("1",)), Loss(SpecificKind.URL, 0, 1, ()))
@@ -132,13 +132,13 @@ def test_losses_name_every_kind_before_one_twice() -> None:
     assert losses.sample == ("a", "1", "b", "c")
 
 
-def test_what_an_l1_dropped_its_l2_has_dropped_too_and_says_how_much_it_is_now() -> None:
+def test_l2_inherits_the_dropped_phrases_of_l1_with_current_counts() -> None:
     before = losses_of(Declared(dropped=("2 of 9 hits", "the licence"), fault_when=("a.py",)), Measured(()))
     losses = losses_of(Declared(dropped=("8 of 9 hits",), fault_when=("b.py",)), Measured(()), before)
     assert losses.dropped == ("8 of 9 hits", "the licence")
     assert losses.fault_when == ("b.py", "a.py")
 
 
-def test_what_a_spot_check_found_is_recorded_with_the_losses() -> None:
+def test_spot_check_result_is_recorded_with_the_losses() -> None:
     losses = losses_of(Declared(), Measured(()), None, SpotCheck(3, ("what failed",)))
     assert (losses.asked, losses.failed) == (3, ("what failed",))

@@ -1,11 +1,11 @@
-"""Where in a session something was sent."""
+"""The address of a request within a session."""
 
 import attrs
 
 
 @attrs.frozen(order=True)
 class Address:
-    """Which attempt at which turn of which branch."""
+    """An attempt at a turn of a branch."""
 
     branch: str
     turn: int

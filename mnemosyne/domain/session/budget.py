@@ -1,7 +1,6 @@
-"""What helper models may cost, against what turns cost: a sum a day, and a share of the day's bill.
+"""The budget for helper models: an amount per day, and a share of the day's bill for turns.
 
-A day is one of UTC. Amounts are whole nanodollars. Turns are counted at list prices, one of an unknown model as
-nothing.
+Days are UTC days. Amounts are whole nanodollars. Turns cost list prices; a turn of an unknown model counts as 0.
 """
 
 from typing import Protocol
@@ -14,7 +13,7 @@ DAY = 24 * 60 * 60 * 1_000_000
 
 @attrs.frozen
 class DaySpending:
-    """What was spent on day number ``day`` (since 1970): ``turns`` by the client, ``helpers`` by us."""
+    """Spending on day number ``day`` (since 1970): ``turns`` by the client, ``helpers`` by the proxy."""
 
     day: int
     turns: int = 0
@@ -23,19 +22,19 @@ class DaySpending:
 
 @attrs.frozen
 class Budget:
-    """The most that helpers may cost: nanodollars ``a_day``, and a ``share`` (0 to 1) of what the day's turns cost."""
+    """Limits on helper cost: nanodollars ``a_day``, and a ``share`` (0 to 1) of the cost of the day's turns."""
 
     a_day: int
     share: float
 
     def room(self, spent: DaySpending) -> int:
-        """What may still be spent that day, in nanodollars; never below 0."""
+        """The nanodollars that helpers may still spend on that day; never below 0."""
         return max(0, min(self.a_day, int(self.share * spent.turns)) - spent.helpers)
 
 
 class Spending(Protocol):
-    """What the log says was spent."""
+    """Spending according to the log."""
 
     async def on_day(self, day: int) -> DaySpending:
-        """All that is on record of a day by now, whichever process recorded it. Raises LogUnavailable."""
+        """All spending recorded for a day so far, by any process. Raises LogUnavailable."""
         ...

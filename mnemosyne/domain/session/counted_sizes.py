@@ -1,8 +1,8 @@
-"""How large a thing is, as people and the model are told: as the provider counted, where that is known, else estimated.
+"""The sizes that people and the model see: as the provider counted them where that is known, else estimates.
 
-The provider counts whole prompts. By how much one grew tells of what came with its turn; so everything that came with
-it is shown at that scale: on every page, in every table, and in what the memory tools answer. What leaves the window is
-decided with what was known then (``domain/session/ledger.py``), and does not change by it.
+The provider counts whole prompts. The growth of a prompt gives the size of what its turn added, so everything that the
+turn added is shown at that scale: on every page, in every table, and in the answers of the memory tools. Eviction uses
+the sizes known at the time (``domain/session/ledger.py``); these scales do not affect it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,23 +18,23 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
 
 MUCH = 500
-"""A prompt that was thought to grow by fewer tokens tells too little."""
+"""Estimated growth of a prompt, in tokens, below which it yields no scale."""
 
 _FARTHEST = 2
-"""Where it grew by more than so many times what was thought, or by less than its so-manieth part, something else came
-or left with that turn: what memory brought, what a hidden round added.
+"""A scale above this, or below its reciprocal, is ignored: something else was added or removed with that turn, such as
+restored objects or the results of a hidden round.
 """
 
 Scales = Mapping[tuple[str, int], Fraction]
-"""What the provider counted for each estimated token of what came with a turn of a branch."""
+"""Counted tokens per estimated token of the content that a turn of a branch added."""
 
 ESTIMATED: Scales = {}
-"""By which sizes stay as they were estimated."""
+"""The scales that leave all sizes as estimated."""
 
 
 @attrs.frozen(kw_only=True)
 class TurnSize:
-    """A turn's prompt: the tokens that it was thought to have, and those that the provider ``counted``, if it did."""
+    """The size of a turn's prompt: estimated ``tokens``, and tokens that the provider ``counted``, if it did."""
 
     branch: str
     turn: int
@@ -43,31 +43,33 @@ class TurnSize:
 
 
 def find_scales(turns: Iterable[TurnSize]) -> Scales:
-    """The scales of turns. A branch's first prompt came whole; a turn that does not tell has that of the one before."""
-    known = {(each.branch, each.turn): each for each in turns}
-    found: dict[tuple[str, int], Fraction] = {}
-    for branch, turn in sorted(known):
-        each, before = known[branch, turn], known.get((branch, turn - 1))
+    """The scales of turns. A branch's first prompt is all new; a turn without a usable count has the scale of the turn
+    before.
+    """
+    sizes = {(size.branch, size.turn): size for size in turns}
+    scales: dict[tuple[str, int], Fraction] = {}
+    for branch, turn in sorted(sizes):
+        size, before = sizes[branch, turn], sizes.get((branch, turn - 1))
         base = 0 if turn == 1 else before.counted if before is not None else None
-        scale = found.get((branch, turn - 1), Fraction(1))
-        if each.counted is not None and base is not None and each.tokens - base >= MUCH:
-            grown = Fraction(each.counted - base, each.tokens - base)
+        scale = scales.get((branch, turn - 1), Fraction(1))
+        if size.counted is not None and base is not None and size.tokens - base >= MUCH:
+            grown = Fraction(size.counted - base, size.tokens - base)
             scale = grown if 1 <= grown * _FARTHEST <= _FARTHEST**2 else scale
-        found[branch, turn] = scale
-    return found
+        scales[branch, turn] = scale
+    return scales
 
 
 @attrs.frozen
 class CountedTurns:
-    """The turns of a session by branch and number: how many tokens the prompt of each was thought to have, and how many
-    the provider ``counted``.
+    """The prompt sizes of a session's turns, by branch and number: estimated tokens (``assessed``) and tokens that the
+    provider ``counted``.
     """
 
     assessed: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
     counted: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
 
     def after(self, event: TurnAssessed | TurnFinished | TurnInterrupted) -> "CountedTurns":
-        """The turns after an event; the last attempt at one tells."""
+        """The turns after an event; the last attempt at a turn counts."""
         key = event.branch, event.turn
         if isinstance(event, TurnAssessed):
             return attrs.evolve(self, assessed={**self.assessed, key: event.tokens})
@@ -77,7 +79,7 @@ class CountedTurns:
         return attrs.evolve(self, counted={**self.counted, key: used.prompt})
 
     def find_scales(self) -> Scales:
-        """The scales of the turns."""
+        """Compute the scales of the turns."""
         return find_scales(
             TurnSize(branch=branch, turn=turn, tokens=tokens, counted=self.counted.get((branch, turn)))
             for (branch, turn), tokens in self.assessed.items()
@@ -86,18 +88,18 @@ class CountedTurns:
 
 def scales_in(events: Iterable[Recorded[Event]]) -> Scales:
     """The scales of a session's turns."""
-    happened = (each.envelope.event for each in events)
-    telling = (event for event in happened if isinstance(event, TurnAssessed | TurnFinished | TurnInterrupted))
-    return reduce(CountedTurns.after, telling, CountedTurns()).find_scales()
+    recorded = (each.envelope.event for each in events)
+    sized = (event for event in recorded if isinstance(event, TurnAssessed | TurnFinished | TurnInterrupted))
+    return reduce(CountedTurns.after, sized, CountedTurns()).find_scales()
 
 
 def tokens_of(estimate: int, branch: str, turn: int, scales: Scales) -> int:
-    """How many tokens something takes that came with a turn, and was estimated."""
+    """Scale an estimate of content that a turn added, in tokens."""
     return round(estimate * scales.get((branch, turn), 1))
 
 
 def size_object(each: MemoryObject, scales: Scales) -> MemoryObject:
-    """The object with the sizes that people are told."""
+    """The object with the sizes that people see."""
 
     def size(estimate: int) -> int:
         return tokens_of(estimate, each.branch, each.last_turn, scales)
@@ -110,7 +112,7 @@ def size_object(each: MemoryObject, scales: Scales) -> MemoryObject:
 
 
 def size_event(event: ObjectEvent, made: ObjectCreated, scales: Scales) -> ObjectEvent:
-    """What happened to the object that was ``made`` so, with the size that people are told."""
+    """An event of the object that ``made`` created, with the size that people see."""
     if isinstance(event, ObjectCreated | ObjectSummarized):
         return attrs.evolve(event, tokens=tokens_of(event.tokens, made.branch, made.last_turn, scales))
     return event

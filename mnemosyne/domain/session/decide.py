@@ -2,11 +2,11 @@
 
 A **branch** is one context window: the main agent, a sub-agent, a side call, a rewind. A **turn** is one client
 request and its reply; the same request sent again is another **attempt** at the turn. Turns of a branch count from 1;
-a fork continues the count of the branch that it left.
+a fork continues the count of its parent.
 
-A request belongs to the branch of its lane whose history is its longest prefix: it goes on from the last turn,
-repeats a turn, or forks where it diverges, or where it goes on under another name or as another agent. Histories are
-compared as chains: a chain hash stands for a message and all before it.
+A request belongs to the branch of its lane whose history is its longest prefix. It continues the last turn, repeats a
+turn, or forks: where its history diverges, or where the client continues under another name or as another agent.
+Histories are compared as chains: a chain hash identifies a message and all messages before it.
 """
 
 from bisect import bisect_right
@@ -54,14 +54,14 @@ from mnemosyne.domain.wire.identity import Caller, ClientHeaders, RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
 
 CHAIN_BYTES = 16
-"""How much of a chain hash is kept: enough that two histories of one session never meet by chance."""
+"""Length of a truncated chain hash: long enough that two histories of one session never collide."""
 
 # Commands
 
 
 @attrs.frozen(kw_only=True)
 class Gap:
-    """Turns that went through unrecorded since a time, and why."""
+    """Turns that passed unrecorded since a time, and the reason."""
 
     since: int
     turns: int
@@ -70,9 +70,9 @@ class Gap:
 
 @attrs.frozen(kw_only=True)
 class BeginTurn:
-    """A request arrived. ``chains`` are those of its messages; ``body`` is the change on the last body of the branch
-    ``base``; ``gap`` tells of turns before it that were not recorded; ``speaker`` is what the headers alone say.
-    ``known`` are the branches whose history the caller has shown to know, None for all of them.
+    """A request arrived. ``chains`` are the chain hashes of its messages; ``body`` is a change on the last body of the
+    branch ``base``; ``gap`` describes earlier turns that were not recorded; ``speaker`` is read from the headers alone.
+    ``known`` are the branches whose history the caller has proven to know, None for all of them.
     """
 
     at: int
@@ -98,7 +98,7 @@ class BeginTurn:
 
 @attrs.frozen(kw_only=True)
 class FinishTurn:
-    """The reply is whole."""
+    """The reply is complete."""
 
     at: int
     address: Address
@@ -114,7 +114,7 @@ class FinishTurn:
 
 @attrs.frozen(kw_only=True)
 class InterruptTurn:
-    """There will be no whole reply."""
+    """The reply will not be completed."""
 
     at: int
     address: Address
@@ -127,14 +127,14 @@ class InterruptTurn:
 
 @attrs.frozen(kw_only=True)
 class ForgetSession:
-    """Erase the content."""
+    """Erase the session's content."""
 
     at: int
 
 
 @attrs.frozen(kw_only=True)
 class SwitchManaging:
-    """Nothing of the session is to be managed any longer; or, ``on``, what begins from now on may be."""
+    """Stop managing the session; or, with ``on``, allow branches that open from now on to be managed."""
 
     at: int
     on: bool
@@ -143,7 +143,7 @@ class SwitchManaging:
 
 @attrs.frozen(kw_only=True)
 class NoteImport:
-    """A session is brought in from a file. Noted in the operator's stream."""
+    """A session is imported from a file. The event goes to the operator's stream."""
 
     at: int
     session: UUID
@@ -151,7 +151,7 @@ class NoteImport:
 
 @attrs.frozen(kw_only=True)
 class NameCheckpoint:
-    """A person gives a turn that was taken a name which no other turn has."""
+    """A person gives a recorded turn a name that no other turn has."""
 
     at: int
     name: str
@@ -161,7 +161,7 @@ class NameCheckpoint:
 
 @attrs.frozen(kw_only=True)
 class SetMode:
-    """From here on a branch sends this upstream. ``tool_budget`` and ``late`` as in BranchModeSet."""
+    """Set what a branch sends upstream from now on. ``tool_budget`` and ``late`` as in BranchModeSet."""
 
     at: int
     branch: str
@@ -173,7 +173,7 @@ class SetMode:
 
 @attrs.frozen(kw_only=True)
 class RecordKnowledge:
-    """What is known beyond sessions is told as a branch begins. The fields are those of KnowledgeTold."""
+    """Cross-session knowledge is inserted into a new branch. Fields as in KnowledgeTold."""
 
     at: int
     branch: str
@@ -186,7 +186,7 @@ class RecordKnowledge:
 
 @attrs.frozen(kw_only=True)
 class BeginEpoch:
-    """What a branch sends is rewritten with this request. The fields are those of EpochBegan."""
+    """The branch's wire history is rewritten with this request. Fields as in EpochBegan."""
 
     at: int
     branch: str
@@ -202,7 +202,7 @@ class BeginEpoch:
 
 @attrs.frozen(kw_only=True)
 class NoteFilled:
-    """A request leaves that fills its window. The fields are those of WindowFilled."""
+    """The proxy sends a request that fills its window. Fields as in WindowFilled."""
 
     at: int
     branch: str
@@ -216,7 +216,7 @@ class NoteFilled:
 
 @attrs.frozen(kw_only=True)
 class NoteStated:
-    """The provider refused a prompt and stated the window of its model. The fields are those of WindowStated."""
+    """The provider refused a prompt and stated the window of its model. Fields as in WindowStated."""
 
     at: int
     address: Address
@@ -227,8 +227,8 @@ class NoteStated:
 
 @attrs.frozen(kw_only=True)
 class BeginRound:
-    """A request leaves for the provider that is not the client's own. ``body`` is the change on the last body of the
-    branch that left so, or else on the client's last one; ``ends`` are all of its history's.
+    """The proxy sends a request of its own. ``body`` is a change on the last body that the proxy sent for the branch,
+    or else on the client's last one; ``ends`` covers its whole history.
     """
 
     at: int
@@ -244,7 +244,7 @@ class BeginRound:
 
 @attrs.frozen(kw_only=True)
 class FinishRound:
-    """The reply to a round is whole. ``spent`` is what the model has had back in this turn, its answers included."""
+    """The reply to a round is complete. ``spent`` counts what was restored in this turn, these answers included."""
 
     at: int
     address: Address
@@ -259,8 +259,8 @@ class FinishRound:
 
 @attrs.frozen(kw_only=True)
 class SendFallback:
-    """A request left that is neither the client's own nor what its branch goes on from. ``body`` is the change on the
-    client's own, which the event of version ``base`` recorded.
+    """The proxy sent a request that is neither the client's own nor part of the branch's wire history. ``body`` is a
+    change on the client's own, which the event of version ``base`` recorded.
     """
 
     at: int
@@ -295,12 +295,12 @@ Command = (
 
 
 def decide(command: Command, session: Session) -> tuple[Event, ...]:
-    """What happens on a command."""
+    """The events that a command causes."""
     match command:
         case BeginTurn():
             return _begin(command, session)
         case FinishTurn() | InterruptTurn() if command.address not in session.running:
-            return ()  # it has ended already, and the first account stands; or it never began
+            return ()  # it never began, or it has ended already: the first end counts
         case FinishTurn():
             return (TurnFinished(**_fields_of(command)),)
         case InterruptTurn():
@@ -367,7 +367,7 @@ def _begin_round(command: BeginRound, session: Session) -> RoundBegan:
 def _finish_round(command: FinishRound, session: Session) -> tuple[RoundFinished, ...]:
     address, rounds = command.address, session.branches[command.address.branch].rounds
     if rounds.turn == address.turn and rounds.open_of(address.turn, address.attempt) != command.round:
-        return ()  # it has finished already, and the first account stands; or it never began
+        return ()  # it never began, or it has finished already: the first end counts
     return (
         RoundFinished(
             at=command.at,
@@ -385,14 +385,14 @@ def _finish_round(command: FinishRound, session: Session) -> tuple[RoundFinished
 
 
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many numbers both begin with."""
+    """The length of the common prefix of two sequences."""
     length = min(len(one), len(other))
     return next((index for index in range(length) if one[index] != other[index]), length)
 
 
 @attrs.frozen
 class _Place:
-    """Where a request belongs; ``opened`` is the branch that has to be opened for it."""
+    """Where a request belongs; ``opened`` is set if a new branch has to be opened for it."""
 
     address: Address
     relation: TurnRelation
@@ -415,26 +415,32 @@ def _begin(command: BeginTurn, session: Session) -> tuple[Event, ...]:
 
 
 def _settle_attempts(command: BeginTurn, place: _Place, session: Session) -> tuple[ObjectEvent, ...]:
-    """What a branch shows once its last turn is tried again, or is gone on from after several attempts: what the
-    answers of one attempt brought back is nowhere in another.
+    """Degrade and restore objects when the last turn is attempted again, or when the client continues after several
+    attempts: objects that the answers of one attempt restored are not visible in another.
     """
     branch = session.branches[place.address.branch]
-    goes_on = place.relation is TurnRelation.CONTINUES
+    continues = place.relation is TurnRelation.CONTINUES
     rounds = branch.rounds
-    is_earlier = not goes_on and place.address.turn < branch.turns
-    if is_earlier or rounds.turn != branch.turns or (goes_on and branch.attempts[-1] == 1):
+    is_earlier = not continues and place.address.turn < branch.turns
+    if is_earlier or rounds.turn != branch.turns or (continues and branch.attempts[-1] == 1):
         return ()
-    stands = rounds.restored.get(command.echoed_attempt or 0, ()) if goes_on else ()
-    gone = [each for restored in rounds.restored.values() for each in restored if each not in stands]
-    shown = {each.object for each in session.memory.view_of(branch.name).restored}
-    where = _Where(at=command.at, branch=branch.name, turn=place.address.turn, cause=Cause.ATTEMPT)
-    away = [Degrade(object=each.object, after=each.before, **where) for each in reversed(gone) if each.object in shown]
-    back = [Restore(object=each.object, after=each.after, **where) for each in stands if each.object not in shown]
-    events, _ = decide_all([*away, *back], session.memory)
+    kept = rounds.restored.get(command.echoed_attempt or 0, ()) if continues else ()
+    dropped = [event for restored in rounds.restored.values() for event in restored if event not in kept]
+    shown = {event.object for event in session.memory.view_of(branch.name).restored}
+    fields = _CommonFields(at=command.at, branch=branch.name, turn=place.address.turn, cause=Cause.ATTEMPT)
+    degrades = [
+        Degrade(object=event.object, after=event.before, **fields)
+        for event in reversed(dropped)
+        if event.object in shown
+    ]
+    restores = [
+        Restore(object=event.object, after=event.after, **fields) for event in kept if event.object not in shown
+    ]
+    events, _ = decide_all([*degrades, *restores], session.memory)
     return events
 
 
-class _Where(TypedDict):
+class _CommonFields(TypedDict):
     at: int
     branch: str
     turn: int
@@ -476,7 +482,7 @@ def _begin_turn(command: BeginTurn, place: _Place, session: Session) -> TurnBega
 
 
 def _speaker(command: BeginTurn, place: _Place, session: Session) -> ClientHeaders | None:
-    """Who speaks, if it is not whoever spoke on the branch before."""
+    """The client headers, if they differ from those of the branch's last request; else None."""
     branch = session.branches.get(place.address.branch)
     return None if branch is not None and branch.speaker == command.speaker else command.speaker
 
@@ -488,38 +494,38 @@ def _place(command: BeginTurn, session: Session) -> _Place:
     if nearest is None:
         return _open(command, session, _kind(command), parent=_caller_window(command, session))
     branch, kept = nearest
-    turn = bisect_right(branch.counts, kept)  # the last turn whose whole history both share
+    turn = bisect_right(branch.counts, kept)  # the last turn whose whole history is shared
     owner = _owner(branch, turn, session)
     if turn > 0 and branch.counts[turn - 1] == len(command.chains):
         return _Place(Address(owner.name, turn, owner.attempts[turn - 1] + 1), TurnRelation.REPEATS, kept)
     compacts = command.caller.kind is RequestKind.COMPACTION
-    # A summary may stand behind words that the window before began with, too.
+    # A summary may follow messages with which the previous window began, too.
     succeeds = command.caller.kind is RequestKind.SUCCESSOR and not _is_successor(branch, session)
     if kept == len(branch.chains) and not compacts and not succeeds and not is_another(command.speaker, branch):
         return _Place(Address(branch.name, branch.turns + 1, 1), TurnRelation.CONTINUES, kept)
-    # Two summaries may begin with the same words, two side calls with the same message; that makes no fork.
+    # Two summaries may begin with the same words, and two side calls with the same message: these are no forks.
     if is_side(command.caller.lane) or succeeds or (turn == 0 and command.caller.kind is RequestKind.SUCCESSOR):
         return _open(command, session, _kind(command), parent=_caller_window(command, session))
     return _open(command, session, BranchKind.COMPACTION if compacts else BranchKind.FORK, parent=owner, forked_at=turn)
 
 
 def _is_successor(branch: Branch, session: Session) -> bool:
-    """Whether a branch begins with the summary of a window before, be it as the fork of one."""
+    """Whether a branch, or the branch that it was forked from, begins with the summary of an earlier window."""
     while branch.inherits and branch.parent:
         branch = session.branches[branch.parent]
     return branch.kind is BranchKind.SUCCESSOR
 
 
 def is_another(speaker: ClientHeaders, branch: Branch) -> bool:
-    """Whether a client goes on with a branch under another name, or as another agent, which is a fork of the one that
-    spoke there: that one may go on, too.
+    """Whether a client would continue the branch under another session name or as another agent. That is a fork,
+    because the previous client may continue, too.
     """
     known = branch.speaker
     return known is not None and (known.external_id, known.agent_id) != (speaker.external_id, speaker.agent_id)
 
 
 def _place_opaque(command: BeginTurn, session: Session) -> _Place:
-    """Requests without a history: those of a lane come one after the other on one branch."""
+    """Place a request that has no history: all of a lane go to one branch, one after the other."""
     for branch in session.branches.values():
         if branch.kind is BranchKind.OPAQUE and branch.lane == command.caller.lane:
             return _Place(Address(branch.name, branch.turns + 1, 1), TurnRelation.CONTINUES)
@@ -527,7 +533,7 @@ def _place_opaque(command: BeginTurn, session: Session) -> _Place:
 
 
 def _kind(command: BeginTurn) -> BranchKind:
-    """What a new branch without a history of ours is."""
+    """The kind of a new branch that is not a fork."""
     match command.caller.kind:
         case RequestKind.TURN:
             return BranchKind.AGENT if command.caller.agent_id else BranchKind.MAIN
@@ -542,7 +548,7 @@ def _kind(command: BeginTurn) -> BranchKind:
 
 
 def _owner(branch: Branch, turn: int, session: Session) -> Branch:
-    """The branch that a turn was taken on: a fork shares its earlier turns with the branch that it left."""
+    """The branch on which a turn was recorded: a fork shares the turns before it with its parent."""
     while branch.inherits and branch.parent and turn <= branch.forked_at:
         branch = session.branches[branch.parent]
     return branch
@@ -551,13 +557,14 @@ def _owner(branch: Branch, turn: int, session: Session) -> Branch:
 def nearest_branch(
     session: Session, lane: str, chains: tuple[bytes, ...], speaker: ClientHeaders
 ) -> tuple[Branch, int] | None:
-    """The branch of the lane that shares the longest history, and how many messages; the newest of equals. Where that
-    is another's, the branch that the speaker goes on with itself, if there is one: both may have said the same.
+    """The branch of the lane that shares the longest history, and the number of shared messages; of equals, the newest.
+    If that branch belongs to another client and this one can continue a branch of its own, that one: the histories of
+    both may be equal.
     """
     best: tuple[Branch, int] | None = None
     own: tuple[Branch, int] | None = None
     for branch in session.branches.values():
-        # Nothing goes on from a compaction: its summary begins a new history. It can only be asked for again.
+        # Nothing continues a compaction: its summary begins a new history. The client can only repeat the request.
         if branch.lane == lane and (branch.kind is not BranchKind.COMPACTION or branch.chains == chains):
             kept = branch.count_shared(chains)
             if kept and (best is None or kept >= best[1]):
@@ -570,8 +577,8 @@ def nearest_branch(
 
 
 def _find_before_dispatch(branch: Branch, kept: int, session: Session) -> tuple[Branch, int]:
-    """Who left a branch at its end shares the reply to its last turn, which it has only in a later request: a history
-    that shares no more than that goes on with the branch itself.
+    """Prefer the parent of a fork if the history shares no turn of the fork's own. A client that forks at the end of a
+    branch shares the reply to the branch's last turn, which the branch itself holds only from its next request on.
     """
     while branch.inherits and branch.parent:
         parent = session.branches[branch.parent]
@@ -582,14 +589,14 @@ def _find_before_dispatch(branch: Branch, kept: int, session: Session) -> tuple[
 
 
 def _caller_window(command: BeginTurn, session: Session) -> Branch | None:
-    """The branch that a new context window hangs on: that of the agent that called, else the main agent's; the first
-    request of a conversation hangs on nothing. What succeeds a window may have back what was in it, and anybody can
-    write the words with which a summary begins: so that hangs on what its caller is known to know.
+    """The parent of a new context window: the window of the calling agent, else the main agent's; None for the first
+    request of a conversation. A successor may restore objects of its parent, and any client can write the words with
+    which a summary begins; so its parent must be a branch that its caller has proven to know.
     """
     caller = command.caller
     among = command.known if caller.kind is RequestKind.SUCCESSOR else None
     if caller.kind is not RequestKind.TURN:
-        agent = caller.agent_id  # an agent's side calls, its compaction and what follows are its own
+        agent = caller.agent_id  # an agent's side calls, compactions and successors are its own
     elif caller.agent_id is None:
         return None
     else:
@@ -599,7 +606,7 @@ def _caller_window(command: BeginTurn, session: Session) -> Branch | None:
 
 
 def _last_window(session: Session, agent: str | None, among: frozenset[str] | None) -> Branch | None:
-    """The window in which an agent last spoke, as far as it speaks there for itself; of these alone, None for all."""
+    """The window with an agent's latest turn, side calls and compactions excluded; ``among`` limits the branches."""
     windows = [
         branch
         for branch in session.branches.values()
@@ -614,7 +621,7 @@ def _last_window(session: Session, agent: str | None, among: frozenset[str] | No
 def _open(
     command: BeginTurn, session: Session, kind: BranchKind, *, parent: Branch | None, forked_at: int | None = None
 ) -> _Place:
-    """The first turn of a new branch. With ``forked_at`` it leaves its parent there, else it only hangs on it."""
+    """The first turn of a new branch. With ``forked_at`` the branch inherits its parent's history up to that turn."""
     inherits = parent is not None and forked_at is not None
     kept = parent.count_shared(command.chains) if parent and inherits else 0
     opened = BranchOpened(

@@ -1,6 +1,6 @@
-"""What a session's decisions stand on besides what happened in it: its server's settings, and what came in time.
+"""Inputs of a session's decisions beyond its events: the server's settings, and which results arrived in time.
 
-Both are recorded with the decision, so that it can be taken again.
+Both are recorded with the decision, so that it can be replayed.
 """
 
 from collections.abc import Collection
@@ -22,14 +22,14 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.upstreams import NamedUpstream, list_takers
 
 QUESTION_BYTES = 8
-"""How much is kept of the hash of a question: enough to tell those of one turn apart."""
+"""Length of a question's truncated hash: enough to distinguish the questions of one turn."""
 
 
 @attrs.frozen(kw_only=True)
 class ServerSettings:
-    """The settings of a server that decide what goes upstream. The fields are those of SettingsTaken, but for the
-    upstream's ``host`` and the ``others``, which get some of the requests instead. Where ``tariff`` is None it is
-    chosen by what is seen of each request.
+    """The settings of a server that determine what goes upstream. Fields as in SettingsTaken; in addition the
+    upstream's ``host``, and ``others``: upstreams that receive some of the requests instead. If ``tariff`` is None, it
+    is inferred from each request.
     """
 
     window: int | None = None
@@ -46,16 +46,14 @@ class ServerSettings:
     others: tuple[NamedUpstream, ...] = ()
 
     def provider_of(self, dialect: str, model: str | None) -> tuple[str, str | None]:
-        """The host of whoever gets a request, and the tariff that is set there; None where none is."""
+        """The host of the upstream that receives a request, and the tariff configured for it, if any."""
         takers = list_takers(self.others, (dialect,), model)
         return (takers[0].host, takers[0].tariff or self.tariff) if takers else (self.host, self.tariff)
 
 
 @attrs.frozen(kw_only=True)
 class TakenSettings:
-    """The settings that a session's requests are decided with, their tariff among them, and the ``mode`` of a branch
-    that begins.
-    """
+    """The settings, tariff included, with which a session's requests are decided, and the ``mode`` of new branches."""
 
     mode: Mode
     settings: ServerSettings
@@ -63,7 +61,7 @@ class TakenSettings:
 
 @attrs.frozen(kw_only=True)
 class InputsSoFar:
-    """What deciding asked of the world, and what came too late. The fields are those of GroundsNoted."""
+    """External results that a decision has used so far, and those that came too late. Fields as in GroundsNoted."""
 
     late: tuple[Awaited, ...] = ()
     late_calls: tuple[str, ...] = ()
@@ -73,7 +71,7 @@ class InputsSoFar:
 
 @attrs.frozen(kw_only=True)
 class HelperAnswer:
-    """What a helper model made of a question. The fields are those of HelperAsked."""
+    """A helper model's answer to a question. Fields as in HelperAsked."""
 
     helper: str
     sentences: tuple[GroundedSentence, ...] = ()
@@ -84,7 +82,7 @@ class HelperAnswer:
 
 @attrs.frozen(kw_only=True)
 class TakeSettings:
-    """A request is decided with these settings."""
+    """Record the settings with which a request is decided."""
 
     at: int
     taken: TakenSettings
@@ -92,7 +90,7 @@ class TakeSettings:
 
 @attrs.frozen(kw_only=True)
 class RecordInputs:
-    """What was decided of a round stood on what was ``noted``, and on the mode that its request ``wanted``."""
+    """Record the inputs of a round's decision: ``noted``, and the mode that its request ``wanted``."""
 
     at: int
     branch: str
@@ -105,7 +103,7 @@ class RecordInputs:
 
 @attrs.frozen(kw_only=True)
 class RecordQuestion:
-    """A helper model was asked a ``question``, and ``answered``. The other fields are those of HelperAsked."""
+    """Record a ``question`` to a helper model and its answer. Other fields as in HelperAsked."""
 
     at: int
     branch: str | None = None
@@ -120,7 +118,7 @@ class RecordQuestion:
 def decide(
     command: TakeSettings | RecordInputs | RecordQuestion, taken: TakenSettings | None
 ) -> tuple[InputEvent, ...]:
-    """What happens on a command, where these settings were ``taken`` last; nothing where it says nothing new."""
+    """The events that a command causes after ``taken`` was recorded last; none if the command adds no information."""
     match command:
         case TakeSettings():
             if command.taken == taken:
@@ -153,7 +151,7 @@ def decide(
 
 
 def after(taken: TakenSettings | None, event: InputEvent) -> TakenSettings | None:
-    """The settings that were taken last, after an event."""
+    """The latest recorded settings, after an event."""
     if not isinstance(event, SettingsTaken):
         return taken
     settings = ServerSettings(
@@ -172,11 +170,11 @@ def after(taken: TakenSettings | None, event: InputEvent) -> TakenSettings | Non
 
 
 def in_force(taken: TakenSettings | None, server: ServerSettings) -> ServerSettings:
-    """The settings with which what is under way was begun; where the log does not say, its server's."""
+    """The recorded settings of the session; the server's own if the log holds none."""
     return taken.settings if taken is not None else server
 
 
 def question_of(text: str, among: Collection[str], limit: int) -> bytes:
-    """What a question to the index is known by: its text, the objects among which it looks, and how many it wants."""
-    asked = "\0".join((text, str(limit), *sorted(among)))
-    return sha256(asked.encode("utf-8", "replace")).digest()[:QUESTION_BYTES]
+    """The truncated hash that identifies an index query: its text, the objects to search, and the result limit."""
+    query = "\0".join((text, str(limit), *sorted(among)))
+    return sha256(query.encode("utf-8", "replace")).digest()[:QUESTION_BYTES]

@@ -1,5 +1,5 @@
-"""What must be known of a session before it is loaded: which of its lanes send something of ours upstream, to which
-session an agent belongs, and which one a client goes on with under another name.
+"""What must be known of a session before it is loaded: the mode of each lane, the session that an agent belongs to, and
+the session that a client continues under another name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from mnemosyne.domain.session.events import BranchOpened, SessionImported
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 from mnemosyne.domain.wire.dialects import header_lane
 
-if TYPE_CHECKING:  # those who ask for a directory need no session whole
+if TYPE_CHECKING:  # a directory must not import the whole session
     from mnemosyne.domain.session.state import Session
 
 Decision = TypeVar("Decision")
@@ -26,30 +26,30 @@ class _HasMode(Protocol):
 Shown = TypeVar("Shown", bound=_HasMode)
 
 NAMESPACE = UUID("6f0d2b5e-3c57-5b0b-9a55-0d4f6a1d9c10")
-"""Streams are UUIDs of this namespace: every process that sees a client's session finds the same stream."""
+"""The UUID namespace of streams: every process that sees a client's session computes the same stream."""
 
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 UNNAMED = "chain:"
-"""How the names begin that we give to sessions whose clients give none."""
+"""The prefix of the names that the proxy gives to sessions for which the client sends none."""
 
 
 def stream_of(tenant: str, external_id: str) -> UUID:
-    """The stream of a client's session. Sessions of different tenants never meet; and no name that a client makes up is
-    that of a stream of ours, which has NUL in it.
+    """The stream of a client's session. Sessions of different tenants never share a stream, and a client cannot choose
+    a name that yields one of the proxy's own streams, whose names contain NUL.
     """
     return uuid5(NAMESPACE, f"{tenant}\0{external_id.replace(chr(0), REPLACEMENT)}")
 
 
 def operator_stream(tenant: str) -> UUID:
-    """The stream of what the operator of a tenant decides for all its sessions. No client's session has it."""
+    """The stream of a tenant's operator, whose decisions hold for all its sessions. It is no client's stream."""
     return uuid5(NAMESPACE, f"{tenant}\0\0operator")
 
 
 @attrs.frozen
 class Alias:
-    """Another name for a branch than its session has: the client's for a fork of it, or for an agent."""
+    """A client's name for a branch that differs from its session's name: that of a fork, or of an agent."""
 
     stream: UUID
     external_id: str
@@ -57,49 +57,49 @@ class Alias:
 
 
 class Directory(Protocol):
-    """The sessions of the log, found without reading them whole. Every call raises LogFailed."""
+    """The sessions of the log, found without reading them whole. Every method raises LogFailed."""
 
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
-        """What each lane of a session sends upstream, as far as that was decided."""
+        """The mode of each lane of a session for which one was decided."""
         ...
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
-        """What the client calls the session in which this agent was called, or which it went on with under this name;
-        None if there is none.
+        """The client's name of the session that called this agent, or that the client continued under this name; None
+        if there is none.
         """
         ...
 
     async def aliases(self, name: str) -> Sequence[Alias]:
-        """The branches, of any tenant, that a client called so while their sessions have another name; the last that
-        it began to call so comes last.
+        """The branches, of any tenant, to which a client gave this name while their sessions have another; in the order
+        in which the client began to use it.
         """
         ...
 
     async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
-        """What clients call the sessions in which something of ours was sent for a request that held as much as one of
-        these chains stands for: those that went farthest first, and not very many.
+        """The client's names of sessions in which the proxy sent a request of its own for a history that includes one
+        of these chain hashes: longest shared history first, limited in number.
         """
         ...
 
     async def find_unnamed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
-        """Our names for the sessions without a name of their clients' in which a request held as much as one of these
-        chains stands for: those that went farthest first, of equals the newest, and not very many.
+        """The proxy's names of sessions without a client's name in which a request's history includes one of these
+        chain hashes: longest shared history first, then newest, limited in number.
         """
         ...
 
     async def off_since(self, tenant: str) -> int | None:
-        """Since when the operator wants nothing to be managed, in µs of UTC; None if that is not so."""
+        """Since when the operator has switched managing off, in µs of UTC; None if it is on."""
         ...
 
 
 def lane_modes(session: "Session") -> dict[str, Mode]:
-    """What each lane of a session sends upstream, as far as that was decided, by the name that headers give it."""
+    """The mode of each lane of a session, by the lane's name in headers."""
     decided = ((branch.header_lane, branch.mode) for branch in session.branches.values())
     return _by_lane(decided)
 
 
 def modes_by_branch(events: Iterable[object]) -> dict[str, Mode]:
-    """The same of a session's BranchOpened and BranchModeSet events alone."""
+    """The same as ``lane_modes``, from a session's BranchOpened and BranchModeSet events alone."""
     held = list(events)
     decisions = last_decisions(_mode_steps(held))
     opened = [event for event in held if isinstance(event, BranchOpened)]
@@ -113,8 +113,8 @@ def modes_by_branch(events: Iterable[object]) -> dict[str, Mode]:
 
 
 def mode_decisions(events: Iterable[object]) -> dict[str, BranchModeSet]:
-    """The last decision about what each branch sends upstream, as people see it (``display_steps``); none for one that
-    nobody wanted to be managed. A branch that goes on with another begins with the other's.
+    """The last mode decision about each branch, as people see it (``display_steps``); none for a branch without one. A
+    fork begins with its parent's decision.
     """
     return last_decisions(display_steps(_mode_steps(events)))
 
@@ -131,8 +131,8 @@ def _mode_steps(events: Iterable[object]) -> Iterator[tuple[str, str | BranchMod
 
 
 def display_steps(steps: Iterable[tuple[str, str | Shown]]) -> Iterator[tuple[str, str | Shown]]:
-    """The steps as people see them: what was never managed is observed, not "managed no longer", also where a request
-    had to leave without its thinking.
+    """The steps as people see them: a branch that was never managed is shown as observed, not as "managed no longer",
+    even if a request had to be sent without its thinking.
     """
     managed: set[str] = set()
     for branch, step in steps:
@@ -146,31 +146,31 @@ def display_steps(steps: Iterable[tuple[str, str | Shown]]) -> Iterator[tuple[st
 
 
 def last_decisions(steps: Iterable[tuple[str, str | Decision]]) -> dict[str, Decision]:
-    """The last decision about each branch. Each step names a branch and what was decided about it, or the parent whose
-    decision it begins with.
+    """The last decision about each branch. Each step is a branch with its decision, or with the parent whose decision
+    it inherits.
     """
-    found: dict[str, Decision] = {}
+    decisions: dict[str, Decision] = {}
     for branch, step in steps:
         if not isinstance(step, str):
-            found[branch] = step
-        elif step in found:
-            found[branch] = found[step]
-    return found
+            decisions[branch] = step
+        elif step in decisions:
+            decisions[branch] = decisions[step]
+    return decisions
 
 
 def _by_lane(modes: Iterable[tuple[str, Mode]]) -> dict[str, Mode]:
-    """Of several branches of one lane that counts which is managed, else one that was: beside a managed conversation
-    the client sends requests that are not, for a title say.
+    """The strongest mode of each lane: a client also sends unmanaged requests, such as those for a title, in the lane
+    of a managed conversation.
     """
-    found: dict[str, Mode] = {}
+    by_lane: dict[str, Mode] = {}
     for lane, mode in modes:
-        if _WEIGHT[mode] >= _WEIGHT[found.get(lane, Mode.OBSERVE)]:
-            found[lane] = mode
-    return found
+        if _WEIGHT[mode] >= _WEIGHT[by_lane.get(lane, Mode.OBSERVE)]:
+            by_lane[lane] = mode
+    return by_lane
 
 
 def strongest(modes: Iterable[Mode]) -> Mode:
-    """The mode that counts of several."""
+    """The strongest of several modes: managed, then bypass, then observe."""
     return max(modes, key=_WEIGHT.__getitem__, default=Mode.OBSERVE)
 
 
@@ -178,12 +178,12 @@ _WEIGHT = {Mode.OBSERVE: 0, Mode.BYPASS: 1, Mode.MANAGE: 2}
 
 
 def find_import_time(events: Iterable[object], session: UUID) -> int | None:
-    """When a session was brought in from a file, as an operator's stream tells; None if it was not."""
-    found = (event.at for event in events if isinstance(event, SessionImported) and event.session == session)
-    return next(found, None)
+    """When a session was imported from a file, according to an operator's stream; None if it was not."""
+    times = (event.at for event in events if isinstance(event, SessionImported) and event.session == session)
+    return next(times, None)
 
 
 def off_since(events: Iterable[object]) -> int | None:
-    """Since when the events of an operator's stream leave managing off, in µs of UTC; None if they do not."""
+    """Since when managing is off according to an operator's stream, in µs of UTC; None if it is on."""
     switched = [event for event in events if isinstance(event, ManagingSwitched)]
     return switched[-1].at if switched and not switched[-1].on else None

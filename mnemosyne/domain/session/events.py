@@ -1,7 +1,6 @@
-"""What is recorded of a session, and under which names.
+"""The events of a session, and their stored names.
 
-A stored name is ours and for ever; changing a field is a new version of the name. `docs/events.md` explains each field
-to people.
+A stored name never changes; changing a field makes a new version of the name. `docs/events.md` explains each field.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,45 +21,45 @@ from mnemosyne.domain.wire.normal_form import Echo
 
 
 class BranchKind(Enum):
-    """What a branch is."""
+    """The kind of a branch."""
 
     MAIN = "main"
     AGENT = "agent"
     """A sub-agent's window."""
     SIDE = "side"
-    """Requests without tools beside the conversation: a title, a summary of a file."""
+    """Requests without tools that are not part of the conversation, such as those for a title or a file summary."""
     COMPACTION = "compaction"
-    """The client asked for a summary of its history. Nothing goes on from it."""
+    """The client asked for a summary of its history. Nothing continues such a branch."""
     SUCCESSOR = "successor"
     """A history that begins with such a summary."""
     FORK = "fork"
-    """A history that left another one: the user went back, two requests were tried at once, a client goes on under
-    another name, or an agent began with all that its parent knows.
+    """A history that diverges from another one: the user went back, the client sent two requests at once, a client
+    continues under another name, or an agent began with its parent's whole history.
     """
     OPAQUE = "opaque"
-    """Requests that hold no history to compare: another dialect, or a conversation that the provider holds."""
+    """Requests that contain no history to compare: another dialect, or a conversation that the provider stores."""
 
     @property
     def is_talked_to(self) -> bool:
-        """Whether the conversation of the user may go on in it."""
+        """Whether the user's conversation may continue in it."""
         return self in (BranchKind.MAIN, BranchKind.SUCCESSOR, BranchKind.FORK)
 
 
 class TurnRelation(Enum):
-    """What a request's history is to the branch that it was put on."""
+    """The relation between a request's history and its branch."""
 
     FIRST = "first"
     """The first request of its branch."""
     CONTINUES = "continues"
-    """The history of the last turn, and more; on an opaque branch, only that it came next."""
+    """The history of the last turn, and more; on an opaque branch, just the next request."""
     REPEATS = "repeats"
-    """The history of a turn that was there before: another attempt."""
+    """The history of an existing turn: another attempt."""
 
 
 @attrs.frozen(kw_only=True)
 class SessionStarted:
-    """A session was seen for the first time. ``salt`` keys the ids that are made in it; ``at`` as everywhere: µs of
-    UTC.
+    """A session was seen for the first time. ``salt`` keys the ids that are generated in it. ``at`` is in µs of UTC,
+    here as everywhere.
     """
 
     at: int
@@ -76,8 +75,8 @@ class BranchOpened:
     """A context window of the session was seen for the first time.
 
     ``forked_at`` is the parent's turn after which it begins, ``kept`` the number of messages that it shares with the
-    parent. Where ``inherits`` is true its turns continue the parent's count, and turns up to ``forked_at`` are the
-    parent's own.
+    parent. If ``inherits`` is true, its turns continue the parent's count, and turns up to ``forked_at`` belong to the
+    parent.
     """
 
     at: int
@@ -92,7 +91,7 @@ class BranchOpened:
 
     @property
     def is_talked_to(self) -> bool:
-        """Whether the conversation of the user goes on in it, and no agent's that another one called."""
+        """Whether the user's conversation may continue in it; never true of a sub-agent's branch."""
         return self.kind.is_talked_to and self.agent_id is None
 
 
@@ -100,13 +99,13 @@ class BranchOpened:
 class TurnBegan:
     """A request went upstream.
 
-    ``body`` is an encoded BodyChange on the body that the event of version ``base`` of this stream recorded (0: on
-    nothing). ``sha256`` is that of the bytes that were sent, ``stored_sha256`` that of what can be rebuilt, where a
-    credential was withheld. ``chains`` are the chain hashes of the messages after the first ``kept`` of the branch's
-    history (of a fork's first turn: of its parent's). ``opaque`` says why the body was not read as a conversation.
-    ``echo`` says how a history that goes on shows the reply to the turn before, and ``echoed_attempt`` whose reply that
-    is; both are None where there is nothing to compare. ``speaker`` is what the headers said of who speaks, None where
-    it is what they said at the branch's last event of this kind.
+    ``body`` is an encoded BodyChange on the body that the event of version ``base`` of this stream recorded (0: on an
+    empty body). ``sha256`` is the hash of the bytes that were sent; ``stored_sha256`` is the hash of the rebuilt bytes
+    if a credential was withheld. ``chains`` are the chain hashes of the messages after the first ``kept`` of the
+    branch's history (for a fork's first turn: of its parent's). ``opaque`` is the reason why the body was not read as a
+    conversation. ``echo`` is the form in which a continued history shows the reply to the previous turn, and
+    ``echoed_attempt`` the attempt with that reply; both are None if there is nothing to compare. ``speaker`` holds the
+    client headers, None if they equal those of the branch's previous TurnBegan.
     """
 
     at: int
@@ -131,8 +130,8 @@ class TurnBegan:
 
 @attrs.frozen(kw_only=True)
 class TurnFinished:
-    """A reply came whole. ``reply`` is an encoded BodyChange on nothing: the message, or the error, as JSON. ``limits``
-    are what its head said of a subscription's windows (wire.limits).
+    """A reply is complete. ``reply`` is an encoded BodyChange on an empty body: the message, or the error, as JSON.
+    ``limits`` are the usage limits of a subscription that the reply's headers stated (wire.limits).
     """
 
     at: int
@@ -151,7 +150,7 @@ class TurnFinished:
 
 @attrs.frozen(kw_only=True)
 class TurnInterrupted:
-    """There was no whole reply; ``reply`` is what arrived of it, ``status`` None if not even a head did."""
+    """The reply is incomplete; ``reply`` is the part that arrived, ``status`` is None if no headers arrived."""
 
     at: int
     branch: str
@@ -166,7 +165,7 @@ class TurnInterrupted:
 
 @attrs.frozen(kw_only=True)
 class GapRecorded:
-    """``turns`` turns went through between ``since`` and ``at`` without being recorded, because ``reason``."""
+    """``turns`` turns passed through unrecorded between ``since`` and ``at``, because of ``reason``."""
 
     at: int
     since: int
@@ -176,15 +175,15 @@ class GapRecorded:
 
 @attrs.frozen(kw_only=True)
 class SessionForgotten:
-    """The content of everything before was erased on request; hashes and shapes remain."""
+    """The content of all earlier events was erased on request; hashes and shapes remain."""
 
     at: int
 
 
 @attrs.frozen(kw_only=True)
 class SessionImported:
-    """A ``session`` was brought in from a file: its times and all else that it says of itself are the file's. It stands
-    in the operator's stream, because a session's own events refer to each other by their numbers.
+    """A ``session`` was imported from a file, from which its times and all its other data come. The event is in the
+    operator's stream, because a session's own events refer to each other by number.
     """
 
     at: int
@@ -203,7 +202,7 @@ class CheckpointNamed:
 
 @attrs.frozen(kw_only=True)
 class EventLost:
-    """An event stood here whose session could not be read any more, and was forgotten ``at`` this time."""
+    """Replaces an event of a session that could no longer be read, and was forgotten ``at`` this time."""
 
     at: int
 
@@ -246,34 +245,34 @@ EVENT_NAMES: Mapping[str, type[Event]] = {
     **RETIRED_EVENT_NAMES,
     **OBJECT_EVENT_NAMES,
 }
-"""The stored name of each event: ours, and for ever."""
+"""The stored name of each event. A name never changes."""
 
 
 def _without_wishes(assessed: dict[str, Any]) -> dict[str, Any]:
-    """A turn was assessed together with what a second policy, which never acted, would have had leave the window."""
+    """Drop the evictions that a second policy, which never acted, would have made at the assessed turn."""
     return {name: value for name, value in assessed.items() if name not in ("wished", "withdrawn")}
 
 
 def _upcast_unchecked(summarized: dict[str, Any]) -> dict[str, Any]:
-    """A rendition of before spot checks."""
+    """Upcast a rendition from before spot checks."""
     return {**summarized, "losses": {**summarized["losses"], "asked": 0, "failed": []}}
 
 
 def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
-    """A request of which the kind of its credential was not recorded."""
+    """Upcast a request that did not record the kind of its credential."""
     speaker = began.get("speaker")
     return {**began, "speaker": {**speaker, "credential": None} if speaker else None}
 
 
 _OF_BEFORE = {"manages_small": True, "scaled": False, "parts": False, "counted": False}
-"""How servers of before decided, which had no choice in it."""
+"""The behaviour of earlier servers, which had no settings for it."""
 
 _USUAL_WINDOW = 160_000
-"""The window of before that was the model's, as none is now."""
+"""The default window of earlier servers; None is the default now."""
 
 
 def _upcast_settings(**then: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Settings of before, of which what they did not say was so ``then``."""
+    """Upcast settings, with the values that absent fields had ``then``."""
 
     def upcast(taken: dict[str, Any]) -> dict[str, Any]:
         window = taken["window"]
@@ -301,10 +300,10 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     "session.turn_interrupted.v1": ("session.turn_interrupted.v2", lambda fields: {**fields, "limits": {}}),
     "session.turn_began.v1": ("session.turn_began.v2", _without_credential),
 }
-"""Of each stored name that is written no more, its successor, and what makes that one's fields of the old ones."""
+"""For each stored name that is no longer written: its successor, and a function that converts the fields."""
 
 
 def names_of(*kinds: type[Event]) -> list[str]:
-    """The stored names of some kinds of events, those of before among them."""
+    """The stored names of some kinds of events, earlier versions included."""
     names = [name for name, event in EVENT_NAMES.items() if event in kinds]
     return [*names, *(old for old, (name, _) in EVENT_UPCASTS.items() if name in names)]

@@ -1,6 +1,6 @@
-"""What is recorded of the grounds of a decision that no other event tells of.
+"""Inputs of decisions that no other event records.
 
-A decision that has all its grounds in the log can be taken again from it.
+A decision whose inputs are all in the log can be replayed from it.
 """
 
 from collections.abc import Mapping
@@ -15,16 +15,14 @@ from mnemosyne.domain.session.round_events import Mode
 class SettingsTaken:
     """From here on a session's requests are decided with these settings of its server.
 
-    ``mode`` is that of a branch that begins. A managed prompt may hold ``window`` tokens; where that is None, its model
-    and its client say how many. ``tool_budget`` is that of a branch that begins, as in BranchModeSet; ``strict`` says
-    that the model is told to keep to what memory says, ``tell_repeats`` that it is told when it calls the same thing
-    over and over; ``manages_small`` that a branch is managed from its first request on, however small that is.
-    ``scaled`` says that the ledger compares the smallest size that is cached with estimates at the provider's scale;
-    ``parts`` that it takes the estimates of system prompt and tools to be as wrong as those are, and of messages as
-    wrong as these are, where else both are as wrong as the whole. ``counted`` says that the memory tools state sizes
-    as the provider counted them, where else they state estimates. ``tariff`` is the name of the one that was weighed
-    with, and ``models`` the digest of the table that it, the prices and the models come from; empty where the log does
-    not say.
+    ``mode`` and ``tool_budget`` (as in BranchModeSet) apply to new branches. A managed prompt may hold ``window``
+    tokens; if that is None, the model and the client determine the limit. With ``strict``, the model is instructed to
+    rely on memory; with ``tell_repeats``, it is notified when it repeats the same call; with ``manages_small``, a
+    branch is managed from its first request on, however small. With ``scaled``, the ledger compares the minimum size of
+    a cached prompt with estimates at the provider's scale; with ``parts``, it scales system prompt and tools separately
+    from messages, else both at the scale of the whole. With ``counted``, the memory tools state sizes as the provider
+    counted them, else estimates. ``tariff`` is the name of the tariff used in planning, and ``models`` the digest of
+    the table that tariff, prices and models come from; empty if the log does not say.
     """
 
     at: int
@@ -42,25 +40,25 @@ class SettingsTaken:
 
 
 class Awaited(Enum):
-    """What a request waits for, and not for long."""
+    """A result that a request waits for, for a short time only."""
 
     ACTOR = "actor"
-    """What its session's actor plans for it: what was sent last went on, with what is new."""
+    """The plan of the session's actor. Without it, the last sent history continues with the new messages."""
     LEAVING = "leaving"
-    """That anything leaves for it: its client was gone before."""
+    """The dispatch of the request. The client disconnected before it."""
     SUMMARIES = "summaries"
-    """The summaries that an epoch shows; stubs stand for them."""
+    """The summaries that an epoch shows. Without them, it shows stubs."""
     RESTORES = "bringing"
-    """The contents of objects that a person asked to see again."""
+    """The contents of objects that a person asked to restore."""
     GOAL = "goal"
-    """What the user's message asked of memory. Only older logs hold it."""
+    """The result of a memory search for the user's message. Only older logs contain it."""
     ANSWERS = "answers"
-    """The answers of a round, all of them: what the model was told was settled without the actor that records it."""
+    """All answers of a round. Without them, the model's results were settled without the actor that records them."""
 
 
 @attrs.frozen(kw_only=True)
 class FoundPassage:
-    """A passage of an object that the index found: its characters from ``start`` up to ``end``."""
+    """A passage of an object in an index result: its characters from ``start`` up to ``end``."""
 
     object: str
     start: int
@@ -69,8 +67,8 @@ class FoundPassage:
 
 @attrs.frozen(kw_only=True)
 class IndexFound:
-    """What the index of objects answered. ``question`` is the beginning of a hash of what it was asked. ``passages``
-    come best first, None where no answer came in time; ``missing`` counts the objects that it did not hold yet.
+    """A result of the object index. ``question`` is a truncated hash of the query. ``passages`` are ordered best first,
+    None if no answer came in time; ``missing`` counts the objects that were not indexed yet.
     """
 
     question: bytes
@@ -80,9 +78,9 @@ class IndexFound:
 
 @attrs.frozen(kw_only=True)
 class GroundsNoted:
-    """What was decided of a ``round`` of a turn stood on this, too: the mode that the request ``wanted``, None if it
-    did not say; what came too ``late``, and the hidden calls of which that is true (``late_calls``) or whose contents
-    could not be read (``unread_calls``); and what the index ``found``.
+    """Further inputs of the decision about a ``round`` of a turn: the mode that the request ``wanted``, None if it
+    named none; the results that came too ``late``; the hidden calls whose results came too late (``late_calls``) or
+    whose contents could not be read (``unread_calls``); and the index results (``found``).
     """
 
     at: int
@@ -99,8 +97,8 @@ class GroundsNoted:
 
 @attrs.frozen(kw_only=True)
 class GroundedSentence:
-    """A sentence of a helper model's, and the bytes of an object's text, from ``start`` up to, not including, ``end``,
-    in which it was found to be grounded.
+    """A sentence of a helper model, and the bytes of an object's text, from ``start`` up to, not including, ``end``,
+    that support it.
     """
 
     text: str
@@ -111,11 +109,11 @@ class GroundedSentence:
 
 @attrs.frozen(kw_only=True)
 class HelperAsked:
-    """A ``helper`` model was asked a ``question`` about passages of what is remembered, for the hidden ``call`` of a
-    round; ``branch`` and all that names the round are None where a person asked.
+    """A ``helper`` model was asked a ``question`` about remembered passages, for the hidden ``call`` of a round;
+    ``branch`` and the other fields that identify the round are None if a person asked.
 
-    ``sentences`` are those of its answer that were told, ``dropped`` how many were not. Where none was, ``why`` says
-    why, and the question was answered in quotes alone. ``nanodollars`` is what it cost.
+    ``sentences`` are the sentences of its answer that were used, ``dropped`` counts the others. If none was used,
+    ``why`` is the reason, and the question was answered with quotes alone. ``nanodollars`` is the cost.
     """
 
     at: int

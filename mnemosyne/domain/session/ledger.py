@@ -1,20 +1,20 @@
-"""The ledger of a session: what each turn cost, what it would have cost without us, and whether the rules still hold.
+"""The ledger of a session: the cost of each turn, its cost without the proxy, and whether the cache rules still hold.
 
 A client sends its whole history with every request, so its own body *is* the unmanaged session: the *shadow*. The
-provider's cache is simulated for it as for what really goes upstream. Where that is the same, both must agree with what
-the provider counts; that is how the simulation is checked, on every turn.
+ledger simulates the provider's cache for the shadow and for the requests that really go upstream. If these are equal,
+both simulations must agree with the provider's counts; this checks the simulation on every turn.
 
-What is assumed, because nobody can see it:
+Assumptions about the shadow, which cannot be observed:
 
-* The unmanaged client compacts where it was seen to in the session, else at ``compaction_point``: it asks for a summary
-  (the prompt once more, read from the cache, and ``SUMMARY_TOKENS`` of output) and goes on with tools, system prompt
-  and ``COMPACTED_TOKENS`` more (summary, instructions, files read again). Source: 15 automatic compactions of recorded
-  Claude Code sessions, about the medians (`docs/savings.md`).
-* Sizes are estimates at the scale of what the provider counted: system prompt and tools at that of the smallest prompt,
-  messages at that of the largest.
-* The reply would have been the last round's. Text beside hidden calls, in earlier rounds, is not counted in our favour.
-* What the provider reads beyond our expectation (a head that another session wrote) it would have read for the shadow,
-  too. What it fails to read is not counted in our favour.
+* The unmanaged client compacts at the size at which it was seen to compact in the session, else at
+  ``compaction_point``: it asks for a summary (the prompt once more, read from the cache, and ``SUMMARY_TOKENS`` of
+  output) and continues with tools, system prompt and ``COMPACTED_TOKENS`` more (summary, instructions, files read
+  again). Source: 15 automatic compactions of recorded Claude Code sessions, about the medians (`docs/savings.md`).
+* Sizes are estimates, scaled to the provider's counts: system prompt and tools by the smallest prompt, messages by the
+  largest.
+* The reply would have been the last round's. Text next to hidden calls, in earlier rounds, does not count as a saving.
+* If the provider reads more from its cache than expected (a head that another session wrote), it would have read the
+  same for the shadow. If it reads less, that does not count as a saving.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,53 +35,55 @@ from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 
 KEPT_FREE, SMALL_WINDOW = 33_000, 200_000
-"""What Claude Code 2.1.329 keeps free of a large window before it compacts; of a small one, recorded sessions tell."""
+"""The tokens that Claude Code 2.1.329 keeps free in a window larger than SMALL_WINDOW before it compacts. For smaller
+windows the point is known from recorded sessions.
+"""
 
 SUMMARY_TOKENS = 2_800
-"""What a client's model writes to compact its history."""
+"""Output of the client's model when it compacts its history."""
 
 COMPACTED_TOKENS = 20_000
-"""What follows tools and system prompt after that."""
+"""Size of the history after a compaction, without tools and system prompt."""
 
 WINDOW = 20
-"""So many turns are looked back on to see whether the provider bills as expected."""
+"""Number of recent turns used to check whether the provider bills as expected."""
 
 LEAST = 5
-"""Fewer turns say nothing."""
+"""Fewer recent turns give no result."""
 
 DEVIATES = Fraction(5, 4)
-"""Recorded over expected, from which on something else is billed than we think."""
+"""Ratio of recorded to expected cost above which billing deviates from the rules."""
 
 OFTEN = 3
-"""So many of those turns must be dearer than expected. The provider loses a prompt now and then, and one alone costs as
-much as ten turns: on recorded sessions, one turn in a hundred.
+"""Number of recent turns that must cost more than expected. The provider occasionally loses a prompt (in one of 100
+recorded turns), and one such turn costs as much as ten others.
 """
 
 NEAR = 2
-"""A turn that read less than expected by up to so many times the smallest prompt that is cached says nothing: on which
-side of that size a prompt or its beginning stands, an estimate decides.
+"""A turn is ignored if its shortfall in cache reads is at most this many times the smallest prompt that is cached:
+whether a prompt exceeds that size is only estimated.
 """
 
 _CREDIBLE = 3
-"""A prompt of more than so many times its estimate, or less than its so-manieth part, was not counted but mistaken."""
+"""A count is ignored as wrong if it differs from the estimate by more than this factor."""
 
 _CLOSE = 20
-"""A difference of up to this part of the prompt is how sizes are estimated, and none in what is cached."""
+"""A shortfall of at most 1/20 of the prompt is an estimation error, not a cache miss."""
 
 _WEIGHTS = Price(1_000, 5_000, read=100)
-"""Of tokens to each other, for a model without a known price."""
+"""Relative token prices for a model without a known price."""
 
 
 MUCH = 500
-"""Fewer tokens tell too little of how what came with a turn is counted."""
+"""Growth of a prompt, in estimated tokens, below which it yields no scale for its turn."""
 
 
 @attrs.frozen(kw_only=True)
 class Account:
-    """A branch's account: its last turn whose shadow is counted, where the shadow's history begins, and the last prompt
-    that the provider counted, with its estimate; ``least`` and ``most`` are both numbers of the smallest and the
-    largest one that its ``model`` was sent. ``grown`` is what the provider counted for each estimated token of what
-    came with a turn, where that was much.
+    """A branch's account: the last ``turn`` whose shadow is counted, the message ``since`` which the shadow's history
+    runs, and the last prompt that the provider counted, with its estimate. ``least`` and ``most`` are counted and
+    estimated size of the smallest and the largest prompt sent to ``model``. ``grown`` maps turns that added enough
+    content to counted tokens per estimated token of it.
     """
 
     turn: int = 0
@@ -94,12 +96,12 @@ class Account:
     grown: Mapping[int, Fraction] = attrs.field(factory=dict)
 
     def count(self, model: str | None, turn: int, counted: int, estimated: int) -> "Account":
-        """With the prompt of a turn, if the provider ``counted`` it; else 0."""
+        """The account with the prompt of a turn added; unchanged if ``counted`` is 0."""
         if not counted:
             return self
         both = (counted, estimated)
-        known = [each for each in (self.least, self.most) if each is not None and self.model == model]
-        by_size = sorted([*known, both], key=lambda each: each[1])
+        known = [sizes for sizes in (self.least, self.most) if sizes is not None and self.model == model]
+        by_size = sorted([*known, both], key=lambda sizes: sizes[1])
         return attrs.evolve(
             self,
             counted=counted,
@@ -111,7 +113,7 @@ class Account:
         )
 
     def _grow(self, turn: int, counted: int, estimated: int) -> Mapping[int, Fraction]:
-        """A rewritten prompt is smaller than the one before, and tells of no turn."""
+        """Add the scale of a turn. A rewritten prompt, smaller than the one before, yields none."""
         added = estimated - self.estimated
         if turn != self.turn + 1 or added < MUCH:
             return self.grown
@@ -119,9 +121,10 @@ class Account:
         return {**self.grown, turn: scale} if _is_credible(scale) else self.grown
 
     def find_scales(self, head: int, *, of_all: bool = False) -> "PartScales":
-        """What the provider counts for each estimated token of a prompt whose tools and system prompt were estimated
-        at ``head``. The smallest prompt is mostly these, and tells of them; the last one tells of the messages that it
-        held, and the largest one of all (``of_all``).
+        """Counted tokens per estimated token of a prompt whose tools and system prompt were estimated at ``head``.
+
+        The smallest prompt consists mostly of these and gives their scale. The scale of messages comes from the last
+        prompt, or with ``of_all`` from the largest.
         """
         counted, estimated = self.most if of_all and self.most is not None else (self.counted, self.estimated)
         whole = Fraction(counted, estimated) if counted and estimated else Fraction(1)
@@ -140,23 +143,23 @@ def _is_credible(scale: Fraction) -> bool:
 
 @attrs.frozen(kw_only=True)
 class PartScales:
-    """How many tokens the provider counts for each estimated one: in tools and system prompt, and in messages."""
+    """Counted tokens per estimated token: in tools and system prompt (``head``), and in messages."""
 
     head: Fraction
     messages: Fraction
 
     def size(self, tokens: int, head: int) -> Fraction:
-        """The size of the beginning of a prompt, of which ``head`` tokens are tools and system prompt."""
+        """The counted size of a prefix of ``tokens`` estimated tokens, ``head`` of them tools and system prompt."""
         return self.head * min(tokens, head) + self.messages * max(0, tokens - head)
 
 
 @attrs.frozen(kw_only=True)
 class Ledger:
-    """A session's ledger. ``billed`` and ``unmanaged`` are input-token equivalents of the turns that did not go
-    upstream as they came, at list prices; ``sent`` and ``unsent`` are the tokens of both. ``observed`` and ``as_came``
-    are what the others cost, in equivalents and in tokens. ``recent`` are, for the last
-    turns that the provider counted, the equivalents of what was expected and of what was recorded, input side only.
-    ``compacts_at`` is the size at which the client was last seen to compact, None if it was not.
+    """A session's ledger. ``billed`` and ``unmanaged`` are the actual and the shadow's cost of managed turns, in
+    input-token equivalents at list prices; ``sent`` and ``unsent`` are the tokens of both. ``observed`` and
+    ``observed_tokens`` are the cost of the other turns, in equivalents and in tokens. ``recent`` holds, for the last
+    turns that the provider counted, the equivalents of expected and recorded usage, input side only. ``compacts_at`` is
+    the size at which the client was last seen to compact, None if it was not.
     """
 
     shadow: Cache = attrs.field(factory=Cache)
@@ -167,7 +170,7 @@ class Ledger:
     sent: Tokens = attrs.field(factory=Tokens)
     unsent: Tokens = attrs.field(factory=Tokens)
     observed: Fraction = Fraction(0)
-    as_came: Tokens = attrs.field(factory=Tokens)
+    observed_tokens: Tokens = attrs.field(factory=Tokens)
     recent: tuple[tuple[Fraction, Fraction], ...] = ()
     compacts_at: int | None = None
 
@@ -188,7 +191,7 @@ def _ratio_of_bills(recent: Sequence[tuple[Fraction, Fraction]]) -> Fraction:
 
 
 def why_to_stop(ledger: Ledger) -> str | None:
-    """Why a branch is not to be managed any longer; None if it may be."""
+    """The reason to stop managing a branch; None if there is none."""
     if not ledger.deviates:
         return None
     times = float(_ratio_of_bills(ledger.recent))
@@ -197,12 +200,12 @@ def why_to_stop(ledger: Ledger) -> str | None:
 
 
 def equivalents(tokens: Tokens, model: str | None, *, prompt: int | None = None) -> Fraction:
-    """The cost in tokens of plain input. For ``prompt`` see ``Price.nanodollars``."""
+    """The cost, in tokens of plain input. For ``prompt`` see ``Price.nanodollars``."""
     return weighing_price(model).equivalents(tokens, prompt=prompt)
 
 
 def weighing_price(model: str | None) -> Price:
-    """The price at which tokens of a model are weighed; of one without a known price, as of most models."""
+    """The price that weighs a model's tokens; for a model without a known price, the ratios of most models."""
     return price_of(model) or _WEIGHTS
 
 
@@ -211,8 +214,8 @@ def weighing_price(model: str | None) -> Price:
 
 @attrs.frozen(kw_only=True)
 class Sent:
-    """A request that left at ``at``, and what the provider said that its reply used; None if it did not say.
-    ``reports_cache`` is whether it said what of that came from its cache.
+    """A request sent at ``at``, and the usage that the provider reported for it, None if it reported none.
+    ``reports_cache`` is true if that includes cache reads.
     """
 
     at: int
@@ -223,8 +226,8 @@ class Sent:
 
 @attrs.frozen(kw_only=True)
 class AccountTurn:
-    """A turn is over. ``client`` is its request as the client sent it, ``rounds`` what went upstream for it, at least
-    one. ``cache`` is how its provider remembers; ``scaled`` and ``parts`` as in SettingsTaken.
+    """A turn is over. ``client`` is the client's own request, ``rounds`` the requests that went upstream, at least one.
+    ``cache`` are the provider's cache rules; ``scaled`` and ``parts`` as in SettingsTaken.
     """
 
     at: int
@@ -241,7 +244,7 @@ class AccountTurn:
 
 
 def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
-    """What a turn used, and what it would have used."""
+    """Account for a turn: its usage, and the usage of its shadow."""
     known = ledger.accounts.get(command.branch, Account())
     wire, expected, actual, assumed = _wire(command, ledger.wire, known)
     last = command.rounds[-1]
@@ -255,7 +258,7 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
         since, compacted, used = shadow.turn(since)
         used = attrs.evolve(used, output=used.output + (last.usage.output if last.usage else 0))
     if command.mode is not Mode.OBSERVE:
-        used = _also_read(used, actual.read - expected.read, actual.prompt, command.cache)
+        used = _adjust_reads(used, actual.read - expected.read, actual.prompt, command.cache)
     recent = ledger.recent if assumed else _with(ledger.recent, expected, actual, command.model)
     return TurnAccounted(
         at=command.at,
@@ -274,14 +277,14 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
         counted=counted,
         since=since,
         compacted=compacted,
-        shadow_entries=_news(ledger.shadow, shadow.cache),
-        wire_entries=_news(ledger.wire, wire) if command.mode is not Mode.OBSERVE else (),
+        shadow_entries=_list_changes(ledger.shadow, shadow.cache),
+        wire_entries=_list_changes(ledger.wire, wire) if command.mode is not Mode.OBSERVE else (),
         deviates=_deviates(recent) and not command.cache.one_slot,
     )
 
 
 def _measure(command: AccountTurn, known: Account, sent: Sent) -> tuple[int, Account]:
-    """The size of a prompt, as the provider counted it or as the last one lets us expect, and the account with it."""
+    """The size of a prompt, counted by the provider or else scaled by the account, and the account with it."""
     estimated = sent.layout.prompt.tokens
     expected = _find_scales(known, command, sent).size(estimated, _head_of(sent.layout))
     size = _credible(sent) or int(expected)
@@ -289,7 +292,7 @@ def _measure(command: AccountTurn, known: Account, sent: Sent) -> tuple[int, Acc
 
 
 def _find_scales(known: Account, command: AccountTurn, sent: Sent, *, of_all: bool = False) -> PartScales:
-    """By what was counted up to now. A prompt that is larger than what was sent has messages that this lacks."""
+    """The scales by the counts so far. ``of_all`` for a prompt larger than the one sent, which lacks its messages."""
     return known.find_scales(_head_of(sent.layout), of_all=of_all) if command.parts else known.find_scales(0)
 
 
@@ -299,11 +302,11 @@ def _head_of(layout: PromptLayout) -> int:
 
 
 def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, Tokens, Tokens, bool]:
-    """The provider's cache after all rounds, what they should have used together, what they did, and whether a part of
-    that is assumed.
+    """The provider's cache after all rounds, their expected usage, their actual usage, and whether a part of the actual
+    usage is assumed.
     """
     expected, actual, assumed = Tokens(), Tokens(), False
-    ends = [each.at for each in command.rounds[1:]] + [command.at]
+    ends = [sent.at for sent in command.rounds[1:]] + [command.at]
     for sent, end in zip(command.rounds, ends, strict=True):
         prompt, (size, now) = sent.layout.prompt, _measure(command, known, sent)
         cache, tokens = _bill(cache, prompt, sent.layout.markers, sent.at, end, command, size)
@@ -312,22 +315,22 @@ def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, To
             _scale(tokens, size, _find_scales(now, command, sent), _head_of(sent.layout)), output=output
         )
         expected += wanted
-        if sent.usage and sent.reports_cache and _credible(sent) and _tells_reads(sent.usage, wanted, command.cache):
+        if sent.usage and sent.reports_cache and _credible(sent) and _reports_reads(sent.usage, wanted, command.cache):
             actual += sent.usage
         else:
             actual, assumed = actual + wanted, True
     return cache, expected, actual, assumed
 
 
-def _tells_reads(used: Tokens, wanted: Tokens, rules: CacheRules) -> bool:
-    """Whether a reply says what came from the cache: many a server of one's own counts the prompt, and not what of it
-    its slot held.
+def _reports_reads(used: Tokens, wanted: Tokens, rules: CacheRules) -> bool:
+    """Whether a reply reports cache reads: many self-hosted servers count the prompt, but not the part of it that their
+    slot held.
     """
     return not rules.one_slot or used.read > 0 or not wanted.read
 
 
 def _credible(sent: Sent) -> int:
-    """The size of the prompt as the provider counted it; 0 if it did not, or not credibly."""
+    """The prompt size that the provider counted; 0 if it counted none, or not credibly."""
     counted, estimated = sent.usage.prompt if sent.usage else 0, sent.layout.prompt.tokens
     return counted if estimated <= counted * _CREDIBLE and counted <= estimated * _CREDIBLE else 0
 
@@ -335,7 +338,7 @@ def _credible(sent: Sent) -> int:
 def _bill(
     cache: Cache, prompt: Prompt, markers: Markers, at: int, readable_at: int, command: AccountTurn, size: int
 ) -> tuple[Cache, Tokens]:
-    """The cache after a request, and what the prompt used in it, in estimates; its ``size`` is the provider's."""
+    """The cache after a request, and the prompt's usage in estimated tokens; ``size`` is the provider's count."""
     minimum = model_of(command.model).cache_minimum
     if command.scaled and size:
         minimum = ceil(Fraction(minimum * prompt.tokens, size))
@@ -346,9 +349,7 @@ def _bill(
 
 
 def _scale(tokens: Tokens, size: int, scales: PartScales, head: int) -> Tokens:
-    """The same parts of a prompt of another size. What was read is its beginning, then comes what is written for an
-    hour.
-    """
+    """Scale usage to the provider's ``size``. Cache reads are the prompt's beginning, one-hour writes follow them."""
     ends = accumulate((tokens.read, tokens.write_1h, tokens.write_5m, tokens.input))
     sizes = [scales.size(end, head) for end in ends]
     first, hour, minutes, plain = (end - start for start, end in pairwise([Fraction(0), *sizes]))
@@ -356,12 +357,12 @@ def _scale(tokens: Tokens, size: int, scales: PartScales, head: int) -> Tokens:
     return Tokens(input=rest, read=read, write_5m=write_5m, write_1h=write_1h)
 
 
-def _also_read(shadow: Tokens, more: int, prompt: int, rules: CacheRules) -> Tokens:
-    """The shadow, of which so many tokens more (or, if that is how sizes are estimated, fewer) came from the cache."""
+def _adjust_reads(shadow: Tokens, more: int, prompt: int, rules: CacheRules) -> Tokens:
+    """The shadow's usage with ``more`` cache reads. A negative value counts only within the estimation error."""
     if more < 0:
-        back = min(-more, shadow.read) if -more * _CLOSE <= prompt else 0
-        written = {"write_5m": shadow.write_5m + back} if rules.bills_writes else {"input": shadow.input + back}
-        return attrs.evolve(shadow, read=shadow.read - back, **written)
+        missed = min(-more, shadow.read) if -more * _CLOSE <= prompt else 0
+        written = {"write_5m": shadow.write_5m + missed} if rules.bills_writes else {"input": shadow.input + missed}
+        return attrs.evolve(shadow, read=shadow.read - missed, **written)
     from_5m = min(more, shadow.write_5m)
     from_1h = min(more - from_5m, shadow.write_1h)
     plain = min(more - from_5m - from_1h, shadow.input)
@@ -385,7 +386,7 @@ class _Shadow:
         self._head = _head_of(command.client)
 
     def turn(self, since: int) -> tuple[int, bool, Tokens]:
-        """Where the history begins afterwards, whether the client compacted it, and what that all used."""
+        """The message at which the history begins afterwards, whether the client compacted it, and the usage."""
         prompt, markers = self._from(since)
         size = self._scales.size(prompt.tokens, self._head)
         compacts = self._command.mode is not Mode.OBSERVE and size > self._compacts_at
@@ -402,7 +403,7 @@ class _Shadow:
         return _scale(tokens, size, self._scales, self._head)
 
     def _from(self, since: int) -> tuple[Prompt, Markers]:
-        """The prompt whose history was compacted before message ``since``."""
+        """The prompt after a compaction of the history before message ``since``."""
         client = self._command.client
         if not since:
             return client.prompt, client.markers
@@ -426,8 +427,8 @@ def _summary(command: AccountTurn, since: int) -> PromptBlock:
     return PromptBlock(f"compacted {command.branch} {since}".encode(), tokens, Tier.MESSAGES, "text")
 
 
-def _news(before: Cache, after: Cache) -> tuple[Held, ...]:
-    """The entries that a turn wrote or renewed."""
+def _list_changes(before: Cache, after: Cache) -> tuple[Held, ...]:
+    """The cache entries that a turn wrote or renewed."""
     return tuple(
         Held(digest=digest, hour=entry.ttl == "1h", expires=entry.expires, readable_at=entry.readable_at or 0)
         for digest, entry in after.entries.items()
@@ -444,7 +445,7 @@ def _with(
     return (*recent, tuple(both))[-WINDOW:]  # type: ignore[return-value]  # a pair
 
 
-# What an event changes
+# Folding events
 
 
 def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
@@ -458,46 +459,46 @@ def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
     )
     recent = ledger.recent if event.assumed else _with(ledger.recent, event.expected, event.actual, event.model)
     return Ledger(
-        shadow=_holding(ledger.shadow, event.shadow_entries, event.began),
-        wire=_holding(ledger.wire, event.wire_entries if managed else event.shadow_entries, event.began),
+        shadow=_update_cache(ledger.shadow, event.shadow_entries, event.began),
+        wire=_update_cache(ledger.wire, event.wire_entries if managed else event.shadow_entries, event.began),
         accounts={**ledger.accounts, event.branch: account},
         billed=ledger.billed + (equivalents(event.actual, event.model) if managed else 0),
         unmanaged=ledger.unmanaged + (equivalents(event.shadow, event.model) if managed else 0),
         sent=ledger.sent + event.actual if managed else ledger.sent,
         unsent=ledger.unsent + event.shadow if managed else ledger.unsent,
         observed=ledger.observed + (0 if managed else equivalents(event.actual, event.model)),
-        as_came=ledger.as_came if managed else ledger.as_came + event.actual,
+        observed_tokens=ledger.observed_tokens if managed else ledger.observed_tokens + event.actual,
         recent=recent,
         compacts_at=ledger.compacts_at,
     )
 
 
 def count_observed(ledger: Ledger) -> Ledger:
-    """The ledger with what was only observed on both sides: without us it would have cost the same."""
+    """The ledger with observed turns on both sides: they would have cost the same without the proxy."""
     return attrs.evolve(
         ledger,
         billed=ledger.billed + ledger.observed,
         unmanaged=ledger.unmanaged + ledger.observed,
-        sent=ledger.sent + ledger.as_came,
-        unsent=ledger.unsent + ledger.as_came,
+        sent=ledger.sent + ledger.observed_tokens,
+        unsent=ledger.unsent + ledger.observed_tokens,
     )
 
 
-def _holding(cache: Cache, news: Iterable[Held], at: int) -> Cache:
+def _update_cache(cache: Cache, changes: Iterable[Held], at: int) -> Cache:
     entries = {digest: entry for digest, entry in cache.entries.items() if entry.expires > at}
-    for each in news:
-        entries[each.digest] = CacheEntry("1h" if each.hour else "5m", each.expires, each.readable_at)
+    for held in changes:
+        entries[held.digest] = CacheEntry("1h" if held.hour else "5m", held.expires, held.readable_at)
     return Cache(entries)
 
 
 def compaction_point(model: str | None) -> int:
-    """The size from which on a client compacts that has not been seen to: a guess."""
+    """The prompt size above which a client is assumed to compact if it was never seen to."""
     window = model_of(model).client_window
     return window - KEPT_FREE if window > SMALL_WINDOW else COMPACTION_TOKENS
 
 
 def compact(ledger: Ledger, branch: str) -> Ledger:
-    """The ledger after the client itself compacted a branch. A small one was its user's own wish, and tells nothing."""
+    """The ledger after the client itself compacted a branch. A small one was compacted by its user and is ignored."""
     known = ledger.accounts.get(branch)
     size = known.counted if known is not None else 0
     return attrs.evolve(ledger, compacts_at=size) if size > COMPACTION_TOKENS // 2 else ledger

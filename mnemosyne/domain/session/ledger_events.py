@@ -1,4 +1,4 @@
-"""What is recorded of the account of a turn: what it used, and what it would have used without us."""
+"""The account of a turn: the tokens that it used, and those that it would have used without the proxy."""
 
 import attrs
 
@@ -18,18 +18,18 @@ class Held:
 
 @attrs.frozen(kw_only=True)
 class TurnAccounted:
-    """A turn was billed. ``began`` is when its request left, ``rounds`` how many requests it took.
+    """A turn was billed. ``began`` is when its request was sent, ``rounds`` the number of requests it took.
 
-    ``actual`` is what the provider counted, ``expected`` what the rules of its cache say for the same requests; where
-    the provider counted nothing credible, ``assumed`` is true and both are the same. ``shadow`` is what the client's
-    own request would have used; nothing, where an earlier attempt at the turn was accounted.
+    ``actual`` is the usage that the provider counted, ``expected`` the usage that its cache rules predict for the same
+    requests; if the provider counted nothing credible, ``assumed`` is true and both are equal. ``shadow`` is the usage
+    that the client's own request would have had; 0 if an earlier attempt at the turn was accounted.
 
-    ``estimated`` and ``counted`` are the size of the last round's prompt as we and as the provider see it; 0 where it
-    did not say. Without us the client would have compacted its history, for the last time before its message number
-    ``since`` (0: never); ``compacted`` says that it would have done so at this turn.
+    ``estimated`` and ``counted`` are the size of the last round's prompt, as the proxy estimates and as the provider
+    counts it (0 if it did not). Without the proxy the client would have compacted its history, the last time before its
+    message number ``since`` (0: never); ``compacted`` is true if it would have done so at this turn.
 
-    ``shadow_entries`` and ``wire_entries`` are what both requests left in the provider's cache; where the client's own
-    bytes went they are the same, and only the first are recorded. ``deviates`` says whether the last turns cost
+    ``shadow_entries`` and ``wire_entries`` are the cache entries that both requests wrote; if the proxy sent the
+    client's own bytes they are equal, and only the first are recorded. ``deviates`` is true if the last turns cost
     markedly more than expected.
     """
 

@@ -1,6 +1,6 @@
-"""What forgetting leaves of an event: everything but the words that were said in the session, or made from them.
+"""Redact events of a forgotten session: remove all text of the session, and all text derived from it.
 
-Numbers, times, hashes, ids and links stay, so that a log of redacted events still adds up.
+Numbers, times, hashes, ids and links stay, so that a log of redacted events can still be folded.
 """
 
 from collections.abc import Sequence
@@ -56,9 +56,9 @@ from mnemosyne.domain.session.state import Session, evolve
 
 
 def redact(event: Event) -> Event:
-    """The event without words; to do it again changes nothing.
+    """The event without text; idempotent.
 
-    Bodies and replies are named by hash, so the events of turns and rounds hold none.
+    Events of turns and rounds refer to bodies and replies by hash and hold no text.
     """
     match event:
         case ObjectCreated():
@@ -97,17 +97,17 @@ def redact(event: Event) -> Event:
 
 
 def lose(event: Event | UnreadableEvent, at: int) -> Event:
-    """What is left of an event of a damaged session that is forgotten: whose session it is, where that can be read.
+    """The replacement of an event when a damaged session is forgotten: only SessionStarted stays, if it is readable.
 
-    All others go. A session of which some events are missing does not add up: nobody could fold it, nor go on with it.
+    A session with only some of its events could be neither folded nor continued.
     """
     return event if isinstance(event, SessionStarted | EventLost) else EventLost(at=at)
 
 
 def is_whole(events: Sequence[Event]) -> bool:
-    """Whether the events of a session add up to a state from which it can go on."""
+    """Whether the events of a session fold to a state from which it can continue."""
     try:
         reduce(evolve, events, Session())
-    except Exception:  # each event is what its class declares, and yet a changed one may name what is not there
+    except Exception:  # a tampered event may fit its class and still refer to something that does not exist
         return False
     return True

@@ -1,7 +1,7 @@
-"""Events of removed features. Nothing makes them any more; older logs hold them, and they change nothing.
+"""Events of removed features. Nothing makes them any more; older logs contain them, and they fold to nothing.
 
-Goals and prefetch: up to November 2026 the proxy guessed when a message began another goal, and put objects that a
-message referred to behind it.
+Goals and prefetch: until November 2026 the proxy guessed when a message began a new goal, and appended objects that the
+message referred to.
 """
 
 from collections.abc import Mapping
@@ -11,21 +11,21 @@ import attrs
 
 
 class Why(Enum):
-    """Why something was prefetched."""
+    """The reason for a prefetch."""
 
     RECALL = "recall"
     """The user's message referred to something earlier."""
     NAMED = "named"
-    """The user's message named a path or an identifier that it did not show."""
+    """The user's message named a path or an identifier whose content it did not include."""
     REQUESTED = "requested"
     """A person asked for it."""
     GOAL = "goal"
-    """The user's message began another goal."""
+    """The user's message began a new goal."""
 
 
 @attrs.frozen(kw_only=True)
 class GoalChanged:
-    """The client's message number ``message`` began another goal in this turn."""
+    """The client's message number ``message`` began a new goal in this turn."""
 
     at: int
     branch: str
@@ -35,8 +35,8 @@ class GoalChanged:
 
 @attrs.frozen(kw_only=True)
 class Brought:
-    """An object of which ``tokens`` were prefetched. ``enough`` of the ``words`` in what the agent said counted as a
-    use of it.
+    """An object of which ``tokens`` were prefetched. It counted as used once the agent's text contained ``enough`` of
+    the ``words``.
     """
 
     object: str
@@ -47,8 +47,8 @@ class Brought:
 
 @attrs.frozen(kw_only=True)
 class MemoryBrought:
-    """Text of objects was put behind the client's message number ``message``, in a prompt of about ``prompt`` tokens.
-    ``tokens`` is what that added in all.
+    """Text of objects was inserted after the client's message number ``message``, in a prompt of about ``prompt``
+    tokens. ``tokens`` is the total size of the insertion.
     """
 
     at: int

@@ -1,7 +1,7 @@
-"""What is recorded of a managed branch: its mode, its epochs, and each round with the provider.
+"""Events of a managed branch: its mode, its epochs, and each round with the provider.
 
-In a managed branch the body that goes upstream is not the client's. Each round's event records it as TurnBegan records
-the client's: as the change on an earlier body, with the SHA-256 of the whole.
+The body that a managed branch sends upstream is not the client's. Each round's event records it as TurnBegan records
+the client's: as a change on an earlier body, with the SHA-256 of the whole.
 """
 
 from collections.abc import Mapping
@@ -19,17 +19,17 @@ class Mode(Enum):
     MANAGE = "manage"
     """Its wire history, with the memory tools."""
     BYPASS = "bypass"
-    """It was managed and is no longer: what the client says, without thinking that was signed against the wire history
-    of before, and without the memory tools. Where that no longer fits the model's window: what was shown last."""
+    """It is no longer managed: it sends the client's request, without thinking that was signed against the earlier wire
+    history, and without the memory tools. If that no longer fits the model's window, it keeps the last rendering."""
 
 
 @attrs.frozen(kw_only=True)
 class BranchModeSet:
-    """What a branch sends upstream from here on, and ``why``. ``tool_budget`` is that of ``tool_paging``, in tokens;
-    None where no tool is paged.
+    """What a branch sends upstream from here on, and ``why``. ``tool_budget`` is the budget of ``tool_paging``, in
+    tokens; None if no tool is paged.
 
-    ``late`` says that its memory tools do not come with its first request: while it observes, that it waits for one
-    with which they cost next to nothing; once it is managed, that it waited.
+    ``late`` is true if the memory tools are not added to the branch's first request: in observe mode, the branch is
+    waiting for a request in which they cost next to nothing; in manage mode, it did wait.
     """
 
     at: int
@@ -42,13 +42,13 @@ class BranchModeSet:
 
 @attrs.frozen(kw_only=True)
 class RoundBegan:
-    """A request of a managed branch left for the provider.
+    """The proxy sent a request of a managed branch to the provider.
 
     ``body`` is an encoded BodyChange on the body that the event of version ``base`` of this stream recorded. ``sha256``
-    is that of the bytes that were sent, ``stored_sha256`` that of what can be rebuilt, where a credential was withheld.
-    ``ends`` are how many of its messages stand for the client's first messages, from number ``kept`` on; those before
-    are as in the branch's last round (of a fork's first: its parent's). In a new ``epoch`` the body does not begin with
-    what was sent before.
+    is the hash of the bytes that were sent; ``stored_sha256`` is the hash of the rebuilt bytes if a credential was
+    withheld. ``ends`` maps each of the client's messages, from number ``kept`` on, to the number of wire messages that
+    represent the history up to it; earlier entries are as in the branch's last round (for a fork's first: in its
+    parent's). A new ``epoch`` means that the body does not begin with the body sent before.
     """
 
     at: int
@@ -68,7 +68,7 @@ class RoundBegan:
 
 @attrs.frozen(kw_only=True)
 class Answered:
-    """A hidden call and its result: an encoded BodyChange on nothing that makes the ``tool_result`` block."""
+    """A hidden call and its result: the ``tool_result`` block as an encoded BodyChange on an empty body."""
 
     call: str
     result: bytes
@@ -76,10 +76,11 @@ class Answered:
 
 @attrs.frozen(kw_only=True)
 class RoundFinished:
-    """A round's reply came whole. ``reply`` is an encoded BodyChange on nothing: the message as the provider sent it.
+    """A round's reply is complete. ``reply`` is an encoded BodyChange on an empty body: the message as the provider
+    sent it.
 
-    ``answers`` are the results of its hidden calls. ``faults`` and ``tokens`` are what the model has had back in this
-    turn by then, in all rounds: how often, and how many tokens together.
+    ``answers`` are the results of its hidden calls. ``faults`` and ``tokens`` count the page faults of this turn so
+    far, in all rounds, and the tokens that they restored.
     """
 
     at: int
@@ -98,14 +99,14 @@ class RoundFinished:
 
 @attrs.frozen(kw_only=True)
 class EpochBegan:
-    """What a branch sends was rewritten before the request of ``turn``: the client's first ``messages`` messages were
-    rendered again, without thinking, each object at the fidelity that the branch shows it at from here on. Epochs count
-    from 1.
+    """The wire history of a branch was rewritten before the request of ``turn``: the client's first ``messages``
+    messages were rendered again, without thinking, each object at the fidelity that the branch shows from here on.
+    Epochs count from 1.
 
-    ``reason`` is why; ``freed`` the estimated tokens by which the prompt became smaller. ``price`` is what is written
-    to the provider's cache again that it still held, in tokens of plain input, and ``payback`` in how many requests
-    that was expected to have been saved (None where that was not the reason). ``hour`` says that system prompt and
-    tools are held for an hour from here on.
+    ``freed`` is the estimated reduction of the prompt in tokens. ``price`` is the cost of writing content to the
+    provider's cache again that it still held, in tokens of plain input; ``payback`` is the number of requests after
+    which the savings were expected to cover it (None if that was not the ``reason``). With ``hour``, system prompt and
+    tools are cached for an hour from here on.
     """
 
     at: int
@@ -122,10 +123,11 @@ class EpochBegan:
 
 @attrs.frozen(kw_only=True)
 class WindowFilled:
-    """The request of a ``turn`` left although it fills the branch's ``window``, and ``why`` no more was taken out.
+    """The proxy sent the request of a ``turn`` although it fills the branch's ``window``; ``why`` is the reason why no
+    more was evicted.
 
-    ``tokens`` is its size as it was estimated, ``fixed`` the part that is system prompt and tools, ``new`` the part
-    that no earlier request held. Such a request may turn out to be larger than the window.
+    ``tokens`` is its estimated size, ``fixed`` the size of system prompt and tools, ``new`` the size of the content
+    that no earlier request contained. Such a request may turn out to be larger than the window.
     """
 
     at: int
@@ -141,7 +143,7 @@ class WindowFilled:
 @attrs.frozen(kw_only=True)
 class WindowStated:
     """The provider refused the first round of an attempt as longer than the ``window`` of the ``model`` that the client
-    asked for. ``tokens`` is the size of that round as the provider counted it; None where it does not state that.
+    asked for. ``tokens`` is the size of that round as the provider counted it; None if it does not state that.
     """
 
     at: int
@@ -155,9 +157,9 @@ class WindowStated:
 
 @attrs.frozen(kw_only=True)
 class FallbackSent:
-    """What left for a turn was neither the client's own bytes nor what its branch goes on from, and ``why``: the
-    client's request without thinking that the provider would have refused. The branch goes on from what was sent
-    before it.
+    """For a turn, the proxy sent neither the client's own bytes nor a body that continues the wire history, but the
+    client's request without thinking that the provider would have refused. ``why`` is the reason. The branch continues
+    from the body sent before it.
 
     ``body``, ``base``, ``size`` and the hashes are as in RoundBegan.
     """
@@ -175,15 +177,15 @@ class FallbackSent:
 
     @property
     def round(self) -> int:
-        """It stands for the turn's first and only round."""
+        """Always 1: a fallback is the only round of its turn."""
         return 1
 
 
 @attrs.frozen(kw_only=True)
 class KnowledgeTold:
-    """As a branch began, what is known beyond sessions was told behind message number ``message`` of its client's: this
-    ``text``, which stands there in every request of the branch. ``entries`` are the ids of what it tells, ``tokens`` is
-    its estimated size.
+    """Cross-session knowledge was inserted into a new branch: this ``text``, after the client's message number
+    ``message``, in every request of the branch. ``entries`` are the ids of the entries in it, ``tokens`` is its
+    estimated size.
     """
 
     at: int
@@ -197,8 +199,8 @@ class KnowledgeTold:
 
 @attrs.frozen(kw_only=True)
 class ManagingSwitched:
-    """Somebody decided whether anything may be managed from here on (``on``), and ``why``: in the session of this
-    stream, or in all of them, where the stream is the operator's.
+    """Managing was switched ``on`` or off, and ``why``: for the session of this stream, or for all sessions if the
+    stream is the operator's.
     """
 
     at: int

@@ -1,7 +1,7 @@
-"""What the outside says, as values that the log can hold, and may: a name that holds a credential is masked.
+"""Convert external values to values that the log can store, and mask credentials in them.
 
-JSON allows what no event can store: half a surrogate pair, a number without end, a usage nested a thousand levels deep.
-Bodies and replies are kept as bytes and lose nothing; only the facts that are recorded beside them are cut to fit.
+JSON allows values that no event can store: a lone surrogate, an infinite number, an object nested a thousand levels
+deep. Bodies and replies are stored as bytes, unchanged; only facts recorded in addition to them are cut to fit.
 """
 
 import math
@@ -17,7 +17,7 @@ _LARGEST = 2**63
 
 
 def text(value: str) -> str:
-    """The text, half surrogate pairs replaced, and credentials masked."""
+    """The text with lone surrogates replaced and credentials masked."""
     return credentials.mask(value.encode("utf-8", "replace").decode())
 
 
@@ -27,7 +27,7 @@ def optional_text(value: str | None) -> str | None:
 
 
 def facts(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The members that can be stored; what cannot is left out, in a list None."""
+    """The members that can be stored. Others are dropped; in a list, they become None."""
     kept: dict[str, Any] = _plain(value, DEEPEST)
     return kept
 

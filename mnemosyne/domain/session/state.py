@@ -1,4 +1,4 @@
-"""What later decisions of a session need to know, and how each event changes it."""
+"""The state of a session for later decisions, and the fold of each event into it."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
@@ -55,11 +55,11 @@ from mnemosyne.domain.wire.recipe import Recipe
 
 @attrs.frozen(kw_only=True)
 class Wire:
-    """What a managed branch sent last: the recipe of that body, the version of the event that recorded it, and how many
-    of its messages stand for each of the client's first messages. ``at`` is when that was.
+    """The body that a managed branch sent last: its recipe, the version of the event that recorded it, the time ``at``
+    which it was sent, and ``ends`` as in RoundBegan.
 
-    The client's first ``rewritten`` messages were rendered from its own, 0 if none in this ``epoch``, which began at
-    the turn ``since`` (None for the first). ``hour`` says that system prompt and tools are held for an hour.
+    The client's first ``rewritten`` messages were rendered in this ``epoch``, 0 if none. The epoch began at the turn
+    ``since`` (None for the first). With ``hour``, system prompt and tools are cached for an hour.
     """
 
     epoch: int
@@ -74,8 +74,8 @@ class Wire:
 
 @attrs.frozen(kw_only=True)
 class Rounds:
-    """The rounds of the last ``turn`` of a branch that had any: of each attempt the last one that began, by number, and
-    those that finished, and what the answers in these brought back. ``last`` is the attempt whose round finished last.
+    """The rounds of the last ``turn`` of a branch that had any, by attempt: the number of the last round that began,
+    the finished rounds, and the objects that their answers restored. ``last`` is the attempt whose round finished last.
     """
 
     turn: int = 0
@@ -85,7 +85,7 @@ class Rounds:
     last: int = 0
 
     def after(self, event: RoundBegan | RoundFinished) -> "Rounds":
-        """The rounds once one more began or finished; that of an earlier turn once more is none of them."""
+        """The rounds after one more began or finished. Rounds of a repeated earlier turn are ignored."""
         if event.turn < self.turn:
             return self
         known = self if event.turn == self.turn else Rounds(turn=event.turn)
@@ -94,33 +94,33 @@ class Rounds:
         finished = (*known.finished.get(event.attempt, ()), event)
         return attrs.evolve(known, finished={**known.finished, event.attempt: finished}, last=event.attempt)
 
-    def bring(self, event: ObjectRestored) -> "Rounds":
-        """The rounds once an object came back: in the answers of the round that finished last, if the model asked."""
+    def restore(self, event: ObjectRestored) -> "Rounds":
+        """The rounds after an object was restored; a restore by a page fault belongs to the last finished round."""
         if event.cause is not Cause.FAULT or event.turn != self.turn:
             return self
         restored = (*self.restored.get(self.last, ()), event)
         return attrs.evolve(self, restored={**self.restored, self.last: restored})
 
     def open_of(self, turn: int, attempt: int) -> int | None:
-        """The round of an attempt that began last, if it has not finished."""
+        """The last round that began in an attempt, if it has not finished."""
         began = self.began.get(attempt, 0) if turn == self.turn else 0
         return began if began == len(self.finished.get(attempt, ())) + 1 else None
 
     def was_refused(self, attempt: int) -> bool:
-        """Whether the provider refused the last round of an attempt that finished."""
+        """Whether the provider refused the last finished round of an attempt."""
         last = self.finished.get(attempt, ())[-1:]
-        return any(not each.usage and not each.stop_reason for each in last)
+        return any(not finished.usage and not finished.stop_reason for finished in last)
 
     def sum_spent(self, turn: int, attempt: int) -> Spent:
-        """What the model has had back in the rounds of an attempt so far."""
+        """The page faults in the rounds of an attempt so far."""
         last = self.finished.get(attempt, ())[-1:] if turn == self.turn else ()
         return Spent(last[0].faults, last[0].tokens) if last else Spent()
 
 
 @attrs.frozen(kw_only=True)
 class SentRequest:
-    """A request that left for the provider at ``at``: the event of this ``version`` recorded its body. ``usage`` is
-    what its reply used, None until it is known; ``reports_cache`` says whether that names what the cache gave or took.
+    """A request that the proxy sent at ``at``; the event of this ``version`` recorded its body. ``usage`` is the usage
+    of its reply, None until it is known; ``reports_cache`` is true if that includes cache reads or writes.
     """
 
     at: int
@@ -131,8 +131,8 @@ class SentRequest:
 
 @attrs.frozen(kw_only=True)
 class OpenAttempt:
-    """An attempt at a turn that is not accounted yet: the client's ``request``, what went upstream for it where that
-    was something else, and how it ``ended``.
+    """An attempt at a turn that is not accounted yet: the client's ``request``, the ``rounds`` that the proxy sent
+    instead, if any, and the event with which it ``ended``.
     """
 
     model: str | None
@@ -145,15 +145,14 @@ class OpenAttempt:
 class Branch:
     """One context window.
 
-    ``chains`` are the chain hashes of the last turn's history; ``counts[t]`` is how many messages the request of turn
-    t + 1 had, and ``attempts[t]`` how often it was sent (of an inherited turn, how often when this branch was opened:
-    its owner goes on counting). ``body`` is the recipe of the last body sent, recorded by the event of version
-    ``body_version``; 0 where there is none to build on. ``speaker`` is whoever spoke on it last. ``mode``,
-    ``tool_budget`` and ``late`` are as in BranchModeSet, ``decided`` says whether there was one. ``began`` is the event
-    with which its last turn began, without body and chains; ``replies`` are those to this turn by attempt, as the log
-    holds them.
-    ``exchanges`` are the attempts at its last turns that are under way, or over and not accounted yet. ``told`` is what
-    it was told of what is known beyond sessions.
+    ``chains`` are the chain hashes of the last turn's history; ``counts[t]`` is the number of messages in the request
+    of turn t + 1, and ``attempts[t]`` the number of attempts at it (for an inherited turn, the number when this branch
+    was opened: its owner continues to count). ``body`` is the recipe of the client's last body, recorded by the event
+    of version ``body_version``, 0 if there is none. ``speaker`` holds the headers of its last client. ``mode``,
+    ``tool_budget`` and ``late`` are as in BranchModeSet; ``decided`` is true after such an event. ``began`` is the
+    event with which its last turn began, without body and chains; ``replies`` are the stored replies to this turn, by
+    attempt. ``exchanges`` are the attempts at its last turns that are running, or not accounted yet. ``told`` is the
+    cross-session knowledge that was inserted into it.
     """
 
     name: str
@@ -191,19 +190,17 @@ class Branch:
         return header_lane(self.lane, self.agent_id)
 
     def count_shared(self, chains: tuple[bytes, ...]) -> int:
-        """How many messages both histories begin with: equal chain hashes mean equal histories, so bisection finds
-        it.
-        """
+        """The number of messages in the common prefix: equal chain hashes mean equal histories, so bisection works."""
         limit = min(len(self.chains), len(chains))
         return bisect_left(range(limit), True, key=lambda index: self.chains[index] != chains[index])
 
 
 @attrs.frozen(kw_only=True)
 class Session:
-    """What later decisions need to know. ``version`` counts the events so far; ``off`` says that nothing of it is to be
-    managed any longer. ``taken`` are the settings with which its last managed request was decided; None where the log
-    does not say. ``checkpoints`` are branch and turn by the name that a person gave them. ``stated_windows`` holds the
-    last event that states the window of a model.
+    """The state for later decisions. ``version`` counts the events so far; ``off`` is true once managing was switched
+    off. ``taken`` are the settings with which its last managed request was decided; None if the log does not say.
+    ``checkpoints`` are branch and turn by the name that a person gave them. ``stated_windows`` holds, by model, the
+    last event that states its window.
     """
 
     version: int = 0
@@ -221,28 +218,28 @@ class Session:
 
     @property
     def stated_scales(self) -> Scales:
-        """By which the memory tools state sizes: people see the same ones, unless the settings are from before that."""
+        """The scales of the sizes in memory tool results: those that people see, unless the settings are older."""
         counted = self.taken is not None and self.taken.settings.counted
         return self.counted_turns.find_scales() if counted else ESTIMATED
 
     def find_stated_window(self, model: str | None) -> int | None:
-        """How many tokens a model takes, as the provider stated; None if it did not."""
+        """The window of a model in tokens, as the provider stated it; None if it did not."""
         stated = self.stated_windows.get(model)
         return None if stated is None else stated.window
 
 
 def evolve_all(session: Session, events: Iterable[Event]) -> Session:
-    """The session after events, one after the other."""
+    """The session after several events, in order."""
     return reduce(evolve, events, session)
 
 
 REMEMBERED: tuple[type[Event], ...] = (*get_args(ObjectEvent), BranchOpened, SessionForgotten)
-"""What changes which objects there are, and which of them a branch has."""
+"""The events that change the set of objects, and the set of each branch."""
 
 
 def evolve_objects(held: Memory, event: Event) -> Memory:
-    """The memory after one of the events that ``REMEMBERED`` names. These alone tell of the objects and of those that
-    each branch has; at which fidelity it shows them, and how large its prompt is, takes all events.
+    """The memory after one of the events in ``REMEMBERED``. These are enough to know the objects and those of each
+    branch; fidelities and prompt sizes need all events.
     """
     match event:
         case BranchOpened():
@@ -260,7 +257,7 @@ def evolve(session: Session, event: Event) -> Session:
     if isinstance(event, ObjectEvent):
         eviction_turns = session.eviction_turns.after(event)
         evolved = attrs.evolve(session, memory=evolve_objects(session.memory, event), eviction_turns=eviction_turns)
-        return _bring(evolved, event) if isinstance(event, ObjectRestored) else evolved
+        return _add_restored(evolved, event) if isinstance(event, ObjectRestored) else evolved
     match event:
         case SessionStarted():
             return attrs.evolve(session, salt=event.salt)
@@ -345,7 +342,7 @@ def _open_branch(session: Session, event: BranchOpened) -> Branch:
     parent = session.branches.get(event.parent or "")
     if parent is None or not event.inherits:
         return branch
-    # Behind all that its parent sent last, its replies are part of what a fork goes on from.
+    # A fork at the end of its parent's wire history continues from the replies of the parent's rounds, too.
     shows_reply = parent.wire is not None and event.kept >= len(parent.wire.ends)
     return attrs.evolve(
         branch,
@@ -396,7 +393,7 @@ def _after_turn(session: Session, branch: Branch, event: TurnBegan) -> Branch:
     before, after = branch.attempts[: event.turn - 1], branch.attempts[event.turn :]
     attempts = (*before, event.attempt, *after)
     branch = attrs.evolve(branch, attempts=attempts, speaker=event.speaker or branch.speaker)
-    if event.turn < branch.turns:  # an earlier turn once more: the branch's own history stays as it is
+    if event.turn < branch.turns:  # a repeated earlier turn does not change the branch's history
         return branch
     return attrs.evolve(
         branch,
@@ -410,15 +407,15 @@ def _after_turn(session: Session, branch: Branch, event: TurnBegan) -> Branch:
 
 
 UNACCOUNTED = frozenset({BranchKind.SIDE, BranchKind.COMPACTION, BranchKind.OPAQUE})
-"""Requests of these are never managed: without us they cost the same."""
+"""Requests of these kinds are never managed: they cost the same without the proxy."""
 
 
 OVERLAPPING = 8
-"""An attempt that has not ended by then, so many turns later, never will: its server was killed."""
+"""Number of turns after which an attempt that has not ended never will: its server was killed."""
 
 
 def _begin_exchange(session: Session, branch: Branch, event: TurnBegan) -> Mapping[Address, OpenAttempt]:
-    """The exchanges once a turn began. What ended before, and is not accounted by now, never will be."""
+    """The exchanges after a turn began. An earlier attempt that ended and is not accounted yet never will be."""
     known = {
         address: exchange
         for address, exchange in branch.exchanges.items()
@@ -439,9 +436,9 @@ def _send_round(session: Session, event: RoundBegan | FallbackSent) -> Session:
     return _with_exchange(session, address, attrs.evolve(exchange, rounds=rounds))
 
 
-def _bring(session: Session, event: ObjectRestored) -> Session:
+def _add_restored(session: Session, event: ObjectRestored) -> Session:
     branch = session.branches[event.branch]
-    return _with_branch(session, attrs.evolve(branch, rounds=branch.rounds.bring(event)))
+    return _with_branch(session, attrs.evolve(branch, rounds=branch.rounds.restore(event)))
 
 
 def _use_round(session: Session, event: RoundFinished) -> Session:
@@ -463,27 +460,27 @@ def _end_exchange(session: Session, address: Address, event: TurnFinished | Turn
     if exchange is None:
         return session
     refused = event.status != 200 or (isinstance(event, TurnFinished) and event.error_type is not None)
-    if refused and tokens_of(event.usage) is None:  # what the provider refuses costs nothing
+    if refused and tokens_of(event.usage) is None:  # a refused request costs nothing
         return _with_exchange(session, address, None)
     return _with_exchange(session, address, attrs.evolve(exchange, ended=event))
 
 
 def _with_exchange(session: Session, address: Address, exchange: OpenAttempt | None) -> Session:
-    """The session with an exchange as it stands now; without it for None."""
+    """The session with an exchange replaced, or removed for None."""
     branch = session.branches[address.branch]
-    others = {each: other for each, other in branch.exchanges.items() if each != address}
+    others = {key: other for key, other in branch.exchanges.items() if key != address}
     exchanges = others if exchange is None else {**others, address: exchange}
     return _with_branch(session, attrs.evolve(branch, exchanges=exchanges))
 
 
 def _after_round(session: Session, branch: Branch, event: RoundBegan) -> Session:
-    if event.turn < branch.turns:  # an earlier turn once more: what goes on goes on from the last one
+    if event.turn < branch.turns:  # a repeated earlier turn: the branch continues from its last one
         return session
     before = branch.wire.ends[: event.kept] if branch.wire else ()
     body = recipe.apply(_body_of(session, event.base), recipe.decode(event.body))
     wire = branch.wire or Wire(epoch=event.epoch, ends=(), body=body, body_version=0)
-    # An epoch that EpochBegan does not tell of: the turn began with all that its client says, or, in a later round, the
-    # thinking left that the provider had refused.
+    # An epoch without EpochBegan: the turn began with the client's whole history, or, in a later round, the proxy
+    # removed thinking that the provider had refused.
     is_new = event.epoch > wire.epoch
     in_full = is_new and event.round == 1
     wire = attrs.evolve(
@@ -507,7 +504,7 @@ def _after_round(session: Session, branch: Branch, event: RoundBegan) -> Session
 
 
 def _set_mode(branch: Branch, event: BranchModeSet) -> Branch:
-    """The branch in another mode. One that waited for its memory tools goes on from its client's own request."""
+    """The branch in a new mode. A branch that waited for its memory tools continues from its client's own request."""
     begins = event.late and event.mode is Mode.MANAGE
     return attrs.evolve(
         branch,
@@ -536,7 +533,7 @@ def _body_of(session: Session, version: int) -> Recipe:
 
 
 def _bare(branch: Branch) -> Branch:
-    """The branch without a body: what was forgotten is not built on."""
+    """The branch without bodies: later changes cannot refer to forgotten content."""
     return attrs.evolve(
         branch, body=Recipe(), body_version=0, wire=None, rounds=Rounds(), replies={}, exchanges={}, told=None
     )

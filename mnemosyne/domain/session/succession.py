@@ -1,6 +1,6 @@
-"""Whether a history that begins with a summary holds the one that was made of a window: then its caller knows that.
+"""Check whether a history begins with the summary of a given window, which proves that the caller knows that window.
 
-Clients put a frame around the summary, and leave out its tags; its lines they keep.
+Clients wrap the summary in a text of their own and drop its tags; they keep its lines.
 """
 
 from collections.abc import Iterator
@@ -10,25 +10,25 @@ from mnemosyne.domain.session.state import Branch
 from mnemosyne.domain.wire.transcript import Transcript
 
 LEAST = 100
-"""Characters of a summary below which it proves nothing: it may have been guessed."""
+"""Shared characters below which a summary proves nothing: it may have been guessed."""
 
 SHORTEST = 20
-"""Characters of a line below which others may write it too."""
+"""Lines with fewer characters are ignored: any text may contain them."""
 
 OPENING = 3
-"""Messages at the beginning of a history in which its summary stands."""
+"""Number of messages at the beginning of a history that may contain its summary."""
 
 
 AMENDED = 2
 """Messages at the end of a window that the request for its summary may lack: clients amend the last ones for it."""
 
 OPENING_TAG = "<summary>"
-"""Behind this is what Claude Code keeps of the reply; before it the model thinks aloud."""
+"""Claude Code keeps the part of the reply after this tag; the part before it is the model's reasoning."""
 
 
 def sums_up(branch: Branch, window: Branch) -> bool:
-    """Whether a summary was asked for with all that a window holds by now. Anybody can have something else summed up in
-    a session's name, or the beginning of it.
+    """Whether a compaction's request contains the whole current history of a window. A client could otherwise have any
+    other text, or only the beginning of the window, summarized under the session's name.
     """
     return branch.kind is BranchKind.COMPACTION and window.count_shared(branch.chains) >= max(
         1, len(window.chains) - AMENDED
@@ -36,12 +36,12 @@ def sums_up(branch: Branch, window: Branch) -> bool:
 
 
 def carries(read: Transcript, reply: str) -> bool:
-    """Whether a history begins with half of the lines, by length, of the summary in a reply, or more."""
+    """Whether the first messages of a history contain at least half of the lines, by length, of a reply's summary."""
     summary = reply.rpartition(OPENING_TAG)[2]
-    said = {line for line in _lines(summary) if len(line) >= SHORTEST}
-    held = said.intersection(line for text in _texts(read) for line in _lines(text))
-    shared = sum(map(len, held))
-    return shared >= LEAST and 2 * shared >= sum(map(len, said))
+    lines = {line for line in _lines(summary) if len(line) >= SHORTEST}
+    contained = lines.intersection(line for text in _texts(read) for line in _lines(text))
+    shared = sum(map(len, contained))
+    return shared >= LEAST and 2 * shared >= sum(map(len, lines))
 
 
 def _lines(text: str) -> Iterator[str]:

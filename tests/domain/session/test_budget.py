@@ -1,4 +1,4 @@
-"""The room that a budget leaves is never below nothing, and never above what it allows."""
+"""The room of a budget is never negative, and never above its limits."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +9,7 @@ AMOUNTS = st.integers(0, 10**12)
 
 
 @given(AMOUNTS, st.floats(0, 1), AMOUNTS, AMOUNTS)
-def test_there_is_never_more_room_than_a_day_or_its_share_allows(
-    a_day: int, share: float, turns: int, helpers: int
-) -> None:
+def test_room_never_exceeds_the_daily_amount_or_the_share(a_day: int, share: float, turns: int, helpers: int) -> None:
     room = Budget(a_day, share).room(DaySpending(3, turns=turns, helpers=helpers))
     assert 0 <= room <= min(a_day, int(share * turns))
     assert room == 0 or room + helpers <= a_day

@@ -1,4 +1,4 @@
-"""How large people are told that a thing is: by what its turn's prompt grew, where the provider counted that."""
+"""The sizes that people see: by the counted growth of a turn's prompt, if the provider counted it."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -13,23 +13,23 @@ def turn(number: int, tokens: int, counted: int | None, branch: str = "main") ->
     return TurnSize(branch=branch, turn=number, tokens=tokens, counted=counted)
 
 
-def test_what_came_with_a_turn_is_as_large_as_the_prompt_grew() -> None:
+def test_the_content_of_a_turn_has_the_size_by_which_the_prompt_grew() -> None:
     scales = find_scales([turn(1, 10_000, 11_000), turn(2, 13_000, 13_400)])
     assert scales == {("main", 1): Fraction(11, 10), ("main", 2): Fraction(2_400, 2_000)}
     assert tokens_of(1_000, "main", 2, scales) == 1_200
 
 
-def test_what_nobody_counted_is_as_far_from_its_estimate_as_what_came_before_it() -> None:
+def test_an_uncounted_turn_has_the_scale_of_the_turn_before() -> None:
     scales = find_scales([turn(1, 10_000, 9_000), turn(2, 13_000, None), turn(3, 16_000, 15_000)])
     assert [tokens_of(700, "main", number, scales) for number in (1, 2, 3)] == [630, 630, 630]
 
 
-def test_where_nothing_was_counted_the_estimate_is_told() -> None:
+def test_without_counts_the_estimate_is_shown() -> None:
     assert tokens_of(700, "main", 2, find_scales([turn(1, 10_000, None), turn(2, 13_000, None)])) == 700
     assert tokens_of(700, "main", 2, {}) == 700
 
 
-def test_a_prompt_that_was_rewritten_or_hardly_grew_tells_nothing_of_what_came_with_it() -> None:
+def test_a_prompt_that_was_rewritten_or_hardly_grew_yields_no_scale() -> None:
     rewritten, little = turn(2, 6_500, 6_000), turn(3, 6_000 + MUCH - 1, 6_000 + MUCH - 100)
     much_more = turn(4, 8_000, 14_000)
     scales = find_scales([turn(1, 10_000, 11_000), rewritten, little, much_more])
@@ -81,7 +81,7 @@ def finished(number: int, attempt: int, usage: Mapping[str, Any]) -> TurnFinishe
     )
 
 
-def test_of_several_attempts_the_last_one_that_was_counted_tells() -> None:
+def test_the_last_counted_attempt_determines_the_scale() -> None:
     first, second = finished(1, 1, {"input_tokens": 9_000}), finished(1, 2, {"input_tokens": 7_000})
     assert scales_of(assessed(1, 10_000), first, second, finished(1, 3, {})) == {("main", 1): Fraction(7, 10)}
 
@@ -90,5 +90,5 @@ def test_a_turn_that_is_assessed_after_its_reply_is_scaled_all_the_same() -> Non
     assert scales_of(finished(1, 1, {"input_tokens": 14_000}), assessed(1, 10_000)) == {("main", 1): Fraction(14, 10)}
 
 
-def test_a_reply_to_a_turn_that_was_not_assessed_tells_nothing() -> None:
+def test_a_reply_to_an_unassessed_turn_yields_no_scale() -> None:
     assert scales_of(finished(1, 1, {"input_tokens": 14_000})) == {}

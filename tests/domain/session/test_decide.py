@@ -1,4 +1,4 @@
-"""Where each request of a session belongs."""
+"""Placing each request of a session on a branch."""
 
 import sys
 from collections.abc import Iterator
@@ -39,8 +39,8 @@ SIDE = caller(kind=RequestKind.SIDE)
 OTHER_DIALECT = b'{"messages":[{"role":"tool","content":"x"}]}'
 
 
-def told(*histories: str) -> Story:
-    """A session with these requests, each written as its messages' texts."""
+def build_story(*histories: str) -> Story:
+    """A session with these requests, each given as the texts of its messages."""
     story = Story()
     for history in histories:
         story.begin(history)
@@ -69,23 +69,23 @@ def test_the_first_request_starts_the_session_and_opens_its_main_branch() -> Non
     assert story.state.running == {Address("main", 1, 1)}
 
 
-def test_a_longer_history_goes_on_and_records_only_what_is_new() -> None:
-    story = told("u1")
+def test_a_longer_history_continues_and_records_only_new_messages() -> None:
+    story = build_story("u1")
     began = story.begin("u1 a1 u2", echo=Echo.SAME, echoed_attempt=1)
     assert (place(began), began.relation) == ("main 2", TurnRelation.CONTINUES)
     assert (began.kept, len(began.chains), began.echo, began.echoed_attempt) == (1, 2, Echo.SAME, 1)
     assert story.state.branches["main"].counts == (1, 3)
 
 
-def test_the_same_request_again_is_another_attempt() -> None:
-    story = told("u1", "u1 a1 u2")
+def test_a_repeated_request_is_another_attempt() -> None:
+    story = build_story("u1", "u1 a1 u2")
     began = story.begin("u1 a1 u2")
     assert (place(began), began.relation, began.chains) == ("main 2.2", TurnRelation.REPEATS, ())
     assert place(story.begin("u1 a1 u2")) == "main 2.3"
 
 
-def test_a_repeated_earlier_turn_leaves_the_history_of_the_branch_as_it_is() -> None:
-    story = told("u1", "u1 a1 u2", "u1 a1 u2 a2 u3")
+def test_a_repeated_earlier_turn_does_not_change_the_branchs_history() -> None:
+    story = build_story("u1", "u1 a1 u2", "u1 a1 u2 a2 u3")
     before = story.state.branches["main"]
     assert place(story.begin("u1")) == "main 1.2"
     after = story.state.branches["main"]
@@ -93,8 +93,8 @@ def test_a_repeated_earlier_turn_leaves_the_history_of_the_branch_as_it_is() -> 
     assert place(story.begin("u1 a1 u2 a2 u3 a3 u4")) == "main 4"
 
 
-def test_a_history_that_diverges_forks_after_the_last_turn_that_both_share() -> None:
-    story = told("u1", "u1 a1 u2", "u1 a1 u2 a2 u3", "u1 a1 u2 a2 v3")
+def test_a_diverging_history_forks_after_the_last_shared_turn() -> None:
+    story = build_story("u1", "u1 a1 u2", "u1 a1 u2 a2 u3", "u1 a1 u2 a2 v3")
     fork = opened(story, "fork-1")
     assert (fork.kind, fork.parent, fork.forked_at, fork.inherits, fork.kept) == (BranchKind.FORK, "main", 2, True, 4)
     assert places(story)[-1] == "fork-1 3"
@@ -103,24 +103,24 @@ def test_a_history_that_diverges_forks_after_the_last_turn_that_both_share() -> 
 
 
 def test_a_turn_that_a_fork_shares_with_its_parent_is_repeated_on_the_parent() -> None:
-    story = told("u1", "u1 a1 u2", "u1 a1 v2", "u1 a1 v2 b2 v3")
+    story = build_story("u1", "u1 a1 u2", "u1 a1 v2", "u1 a1 v2 b2 v3")
     assert place(story.begin("u1")) == "main 1.2"
     assert place(story.begin("u1")) == "main 1.3"
     assert place(story.begin("u1 a1 v2")) == "fork-1 2.2"
 
 
-def test_a_fork_of_a_fork_hangs_on_the_branch_whose_turn_it_leaves() -> None:
-    story = told("u1", "u1 a1 u2", "u1 a1 v2", "u1 a1 v2 b2 v3", "u1 a1 v2 b2 w3")
+def test_a_fork_of_a_fork_has_the_owner_of_its_last_shared_turn_as_parent() -> None:
+    story = build_story("u1", "u1 a1 u2", "u1 a1 v2", "u1 a1 v2 b2 v3", "u1 a1 v2 b2 w3")
     assert (opened(story, "fork-2").parent, opened(story, "fork-2").forked_at) == ("fork-1", 2)
     assert places(story)[-1] == "fork-2 3"
-    # Shares more with the fork than with main, and no turn of the fork's own: it leaves main, and keeps what main has.
-    story = told("u1", "u1 a1 u2 a2 u3", "u1 a1 v2 b2 v3", "u1 a1 v2 b2 w3")
+    # The history shares more with the fork than with main, but no turn of the fork's own: so it forks main.
+    story = build_story("u1", "u1 a1 u2 a2 u3", "u1 a1 v2 b2 v3", "u1 a1 v2 b2 w3")
     fork = opened(story, "fork-2")
     assert (fork.parent, fork.forked_at, fork.kept) == ("main", 1, 2)
 
 
-def test_who_goes_on_under_another_name_leaves_the_branch_at_its_end() -> None:
-    story = told("u1", "u1 a1 u2")
+def test_a_client_that_continues_under_another_name_forks_at_the_end_of_the_branch() -> None:
+    story = build_story("u1", "u1 a1 u2")
     assert place(story.begin("u1 a1 u2 a2 v3", who=ANOTHER)) == "fork-1 3"
     fork = opened(story, "fork-1")
     assert (fork.kind, fork.parent, fork.forked_at, fork.inherits, fork.kept) == (BranchKind.FORK, "main", 2, True, 3)
@@ -132,36 +132,36 @@ def test_who_goes_on_under_another_name_leaves_the_branch_at_its_end() -> None:
 
 
 def test_a_request_that_ends_within_a_turn_is_a_fork() -> None:
-    story = told("u1", "u1 a1 u2 a2 u3")
+    story = build_story("u1", "u1 a1 u2 a2 u3")
     began = story.begin("u1 a1 u2")
     assert (place(began), began.kept, began.chains) == ("fork-1 2", 3, ())
     assert place(story.begin("u1 a1 u2")) == "fork-1 2.2"
 
 
 def test_a_reply_that_the_user_cut_short_does_not_fork() -> None:
-    began = told("u1").begin("u1 a u2", echo=Echo.TRIMMED, echoed_attempt=1)
+    began = build_story("u1").begin("u1 a u2", echo=Echo.TRIMMED, echoed_attempt=1)
     assert (place(began), began.echo) == ("main 2", Echo.TRIMMED)
 
 
 def test_a_rewritten_reply_does_not_fork_the_history_that_the_client_sent() -> None:
-    assert place(told("u1").begin("u1 rewritten u2", echo=Echo.REWRITTEN)) == "main 2"
+    assert place(build_story("u1").begin("u1 rewritten u2", echo=Echo.REWRITTEN)) == "main 2"
 
 
-def test_simultaneous_attempts_are_two_and_the_echoed_one_is_noted() -> None:
-    story = told("u1", "u1")
+def test_simultaneous_attempts_count_as_two_and_the_echoed_one_is_recorded() -> None:
+    story = build_story("u1", "u1")
     assert story.state.running == {Address("main", 1, 1), Address("main", 1, 2)}
     began = story.begin("u1 a1 u2", echo=Echo.SAME, echoed_attempt=2)
     assert (place(began), began.echoed_attempt) == ("main 2", 2)
 
 
 def test_two_continuations_of_one_turn_in_flight_are_main_and_a_fork() -> None:
-    story = told("u1", "u1 a1 u2", "u1 b1 v2")
+    story = build_story("u1", "u1 a1 u2", "u1 b1 v2")
     assert places(story) == ["main 1", "main 2", "fork-1 2"]
     assert opened(story, "fork-1").kept == 1
 
 
 def test_a_sub_agent_has_a_branch_of_its_own_on_the_main_agents() -> None:
-    story = told("u1", "u1 a1 u2")
+    story = build_story("u1", "u1 a1 u2")
     assert place(story.begin("do", who=caller(agent="x"))) == "agent-1 1"
     assert place(story.begin("do ok go", who=caller(agent="x"))) == "agent-1 2"
     assert place(story.begin("do", who=caller(agent="y"))) == "agent-2 1"
@@ -171,8 +171,8 @@ def test_a_sub_agent_has_a_branch_of_its_own_on_the_main_agents() -> None:
 
 
 @pytest.mark.parametrize("names", ["agent", "session"])
-def test_a_nested_sub_agent_hangs_on_the_agent_that_called_it(names: str) -> None:
-    story = told("u1")
+def test_a_nested_sub_agent_has_its_calling_agent_as_parent(names: str) -> None:
+    story = build_story("u1")
     story.begin("do", who=caller(agent="x", called_by_session="root"))
     story.begin("do", who=caller(agent="z", called_by_session="root"))
     nested = caller(agent="y", called_by="x") if names == "agent" else caller(agent="y", called_by_session="x")
@@ -180,8 +180,8 @@ def test_a_nested_sub_agent_hangs_on_the_agent_that_called_it(names: str) -> Non
     assert opened(story, "agent-3").parent == "agent-1"
 
 
-def test_a_sub_agents_side_call_and_rewind_are_its_own() -> None:
-    story = told("u1")
+def test_side_calls_and_rewinds_of_a_sub_agent_belong_to_it() -> None:
+    story = build_story("u1")
     story.begin("do a go", who=caller(agent="x"))
     story.begin("do a no", who=caller(agent="x"))
     story.begin("title", who=caller(agent="x", kind=RequestKind.TITLE))
@@ -189,8 +189,8 @@ def test_a_sub_agents_side_call_and_rewind_are_its_own() -> None:
     assert opened(story, "side-1").parent == "fork-1"
 
 
-def test_each_side_call_is_a_branch_that_hangs_on_the_window_that_spoke_last() -> None:
-    story = told("u1", "u1 a1 u2", "u1 a1 v2", "u1 a1 u2 a2 u3")
+def test_each_side_call_is_a_branch_below_the_most_recent_window() -> None:
+    story = build_story("u1", "u1 a1 u2", "u1 a1 v2", "u1 a1 u2 a2 u3")
     assert place(story.begin("title x y", who=SIDE)) == "side-1 1"
     assert place(story.begin("title x z", who=SIDE)) == "side-2 1"
     assert place(story.begin("title x y", who=SIDE)) == "side-1 1.2"
@@ -199,13 +199,13 @@ def test_each_side_call_is_a_branch_that_hangs_on_the_window_that_spoke_last() -
     assert not opened(story, "side-2").inherits
 
 
-def test_a_conversation_without_tools_goes_on() -> None:
+def test_a_conversation_without_tools_continues() -> None:
     story = Story()
     story.begin("hello", who=SIDE)
     assert place(story.begin("hello hi more", who=SIDE)) == "side-1 2"
 
 
-def test_a_side_call_before_the_first_turn_hangs_on_nothing() -> None:
+def test_a_side_call_before_the_first_turn_has_no_parent() -> None:
     story = Story()
     story.begin("title", who=SIDE)
     story.begin("u1")
@@ -214,7 +214,7 @@ def test_a_side_call_before_the_first_turn_hangs_on_nothing() -> None:
 
 
 def test_claude_codes_compaction_is_a_leaf_of_the_turn_whose_last_message_it_amends() -> None:
-    story = told("u1", "u1 a1 u2", "u1 a1 u2 a2 u3")
+    story = build_story("u1", "u1 a1 u2", "u1 a1 u2 a2 u3")
     assert place(story.begin("u1 a1 u2 a2 u3+compact", who=COMPACTION)) == "compaction-1 3"
     leaf = opened(story, "compaction-1")
     assert (leaf.kind, leaf.parent, leaf.forked_at, leaf.kept) == (BranchKind.COMPACTION, "main", 2, 4)
@@ -225,13 +225,13 @@ def test_claude_codes_compaction_is_a_leaf_of_the_turn_whose_last_message_it_ame
 
 
 def test_a_compaction_that_only_adds_messages_is_a_leaf_too() -> None:
-    story = told("u1")
+    story = build_story("u1")
     assert place(story.begin("u1 a1 compact", who=COMPACTION)) == "compaction-1 2"
     assert place(story.begin("u1 a1 u2")) == "main 2"
 
 
-def test_what_follows_a_compaction_hangs_on_the_window_that_was_compacted() -> None:
-    story = told("u1", "u1 a1 u2", "u1 a1 v2")
+def test_the_successor_of_a_compaction_has_the_compacted_window_as_parent() -> None:
+    story = build_story("u1", "u1 a1 u2", "u1 a1 v2")
     story.begin("u1 a1 v2 b2 compact", who=COMPACTION)
     assert place(story.begin("summary b2 v3", who=SUCCESSOR)) == "successor-1 1"
     assert (opened(story, "successor-1").parent, opened(story, "successor-1").inherits) == ("fork-1", False)
@@ -241,9 +241,9 @@ def test_what_follows_a_compaction_hangs_on_the_window_that_was_compacted() -> N
     assert opened(story, "successor-2").parent == "successor-1"
 
 
-def test_a_summary_behind_words_of_the_window_before_begins_a_window_and_no_fork() -> None:
-    """So does Codex 0.169.0: what its user said comes again, and then the summary."""
-    story = told("u1")
+def test_a_summary_after_messages_of_the_previous_window_begins_a_window_and_no_fork() -> None:
+    """Codex 0.169.0 does so: it repeats the user's messages, then adds the summary."""
+    story = build_story("u1")
     story.begin("u1 a1 compact", who=COMPACTION)
     assert place(story.begin("u1 summary", who=SUCCESSOR)) == "successor-1 1"
     assert (opened(story, "successor-1").parent, opened(story, "successor-1").inherits) == ("main", False)
@@ -254,16 +254,16 @@ def test_a_summary_behind_words_of_the_window_before_begins_a_window_and_no_fork
     assert place(story.begin("u1 summary-2", who=SUCCESSOR)) == "successor-2 1"
 
 
-def test_a_summary_hangs_on_no_window_that_its_caller_is_not_known_to_know() -> None:
-    story = told("u1", "u1 a1 u2", "u1 a1 v2")
+def test_a_successor_gets_no_parent_that_its_caller_has_not_proven_to_know() -> None:
+    story = build_story("u1", "u1 a1 u2", "u1 a1 v2")
     assert place(story.begin("summary v3", who=SUCCESSOR, known=frozenset())) == "successor-1 1"
     assert opened(story, "successor-1").parent is None
     story.begin("another-summary v3", who=SUCCESSOR, known=frozenset({"main"}))
-    assert opened(story, "successor-2").parent == "main"  # not the one in which others spoke last
+    assert opened(story, "successor-2").parent == "main"  # not the most recent window, which belongs to others
 
 
-def test_opencodes_compaction_shares_nothing_and_hangs_on_the_window_all_the_same() -> None:
-    story = told("u1", "u1 a1 u2")
+def test_opencodes_compaction_has_the_window_as_parent_without_shared_messages() -> None:
+    story = build_story("u1", "u1 a1 u2")
     assert place(story.begin("conversation…", who=COMPACTION)) == "compaction-1 1"
     assert (opened(story, "compaction-1").parent, opened(story, "compaction-1").forked_at) == ("main", 2)
     story.begin("what-did-we-do? summary u3", who=SUCCESSOR)
@@ -273,7 +273,7 @@ def test_opencodes_compaction_shares_nothing_and_hangs_on_the_window_all_the_sam
 
 
 def test_a_history_that_shares_nothing_is_another_main_branch() -> None:
-    story = told("u1", "v1")
+    story = build_story("u1", "v1")
     assert places(story) == ["main 1", "main-2 1"]
     assert opened(story, "main-2").parent is None
 
@@ -294,7 +294,7 @@ def test_requests_without_a_history_follow_each_other_on_one_branch_for_each_lan
 
 
 def test_a_turn_ends_once() -> None:
-    story = told("u1", "u1")
+    story = build_story("u1", "u1")
     first, second = Address("main", 1, 1), Address("main", 1, 2)
     assert [type(event) for event in story.finish(first)] == [TurnFinished]
     assert story.finish(first) == story.interrupt(first) == ()
@@ -304,11 +304,11 @@ def test_a_turn_ends_once() -> None:
 
 
 def test_the_end_of_a_turn_that_never_began_changes_nothing() -> None:
-    story = told("u1")
+    story = build_story("u1")
     assert story.finish(Address("main", 2, 1)) == story.interrupt(Address("nowhere", 1, 1)) == ()
 
 
-def test_a_gap_is_recorded_before_the_turn_that_tells_of_it_and_after_the_start() -> None:
+def test_a_gap_is_recorded_after_the_session_start_and_before_its_turn() -> None:
     story = Story()
     story.begin("u1", gap=Gap(since=5, turns=3, reason="the database was away"))
     assert [type(event) for event in story.events] == [SessionStarted, GapRecorded, BranchOpened, TurnBegan]
@@ -317,25 +317,25 @@ def test_a_gap_is_recorded_before_the_turn_that_tells_of_it_and_after_the_start(
     assert (gap.since, gap.turns, gap.reason) == (5, 3, "the database was away")
 
 
-def test_after_forgetting_the_session_goes_on_and_builds_on_nothing() -> None:
-    story = told("u1")
+def test_after_forgetting_the_session_continues_with_a_full_body() -> None:
+    story = build_story("u1")
     assert story.forget() == (SessionForgotten(at=1),)
     began = story.begin("u1 a1 u2")
     assert (place(began), began.base) == ("main 2", 0)
 
 
-def test_there_is_nothing_to_forget_of_a_session_that_never_was() -> None:
+def test_forgetting_an_unknown_session_records_nothing() -> None:
     assert Story().forget() == ()
 
 
 def test_a_turn_of_a_long_session_takes_as_many_steps_as_an_early_one() -> None:
-    story = told("u1")
+    story = build_story("u1")
     sample = story.events[-1]
     assert isinstance(sample, TurnBegan)
     state, steps = story.state, {}
     for turn in range(2, 2401):
         piece = Piece(turn.to_bytes(32, "big"), 0, 50)
-        # As Claude Code's bodies: each grows before an end of 20 bytes that stays.
+        # Like Claude Code's bodies: each grows before a constant tail of 20 bytes.
         change = recipe.change_of(state.branches["main"].body.length - 20, [piece], 20)
         event = attrs.evolve(
             sample,
@@ -355,7 +355,7 @@ def test_a_turn_of_a_long_session_takes_as_many_steps_as_an_early_one() -> None:
 
 @contextmanager
 def counted_lines() -> Iterator[list[None]]:
-    """Every line that Python runs, loops as often as they go round; what C does inside one counts once."""
+    """Count every executed Python line, each loop iteration included; a call into C counts once."""
     lines: list[None] = []
 
     def trace(_frame: FrameType, what: str, _argument: object) -> Any:
@@ -384,7 +384,7 @@ steps = st.tuples(
 
 @examples(150)
 @given(st.lists(steps, min_size=3, max_size=24))
-def test_whatever_is_asked_every_request_is_placed_and_rebuilt(asked: list[Any]) -> None:
+def test_any_sequence_of_requests_is_placed_and_rebuilt(asked: list[Any]) -> None:
     story = Story()
     histories: list[list[str]] = [["u1"]]
     seen: dict[tuple[str, int], int] = {}
@@ -407,7 +407,7 @@ def test_whatever_is_asked_every_request_is_placed_and_rebuilt(asked: list[Any])
 
 
 def _check_count(story: Story, began: TurnBegan, seen: dict[tuple[str, int], int]) -> None:
-    """Turns of a branch count on from what it inherits, and attempts at a turn from 1."""
+    """Turns of a branch continue the inherited count, and attempts at a turn count from 1."""
     key = began.branch, began.turn
     branch = opened(story, began.branch)
     first = branch.forked_at + 1 if branch.inherits else 1

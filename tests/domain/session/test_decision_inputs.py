@@ -1,4 +1,4 @@
-"""The grounds of decisions: recorded where there is something to say, and folded to the settings that hold."""
+"""Decision inputs: recorded unless empty, and folded to the current settings."""
 
 import attrs
 import pytest
@@ -40,7 +40,7 @@ NOTE = RecordInputs(at=7, branch="main", turn=3, attempt=1, round=1, noted=Input
 ANSWER = IndexFound(question=b"q", passages=None, missing=0)
 
 
-def test_settings_are_recorded_when_they_are_others_than_before_and_then_hold() -> None:
+def test_settings_are_recorded_only_when_they_change() -> None:
     (event,) = decision_inputs.decide(TakeSettings(at=7, taken=TAKEN), None)
     assert event == SettingsTaken(
         at=7,
@@ -63,7 +63,7 @@ def test_settings_are_recorded_when_they_are_others_than_before_and_then_hold() 
     assert len(decision_inputs.decide(TakeSettings(at=8, taken=wider), after.taken)) == 1
 
 
-def test_what_is_under_way_goes_on_with_the_settings_of_the_log_and_else_with_the_servers() -> None:
+def test_recorded_settings_take_precedence_over_the_servers() -> None:
     other = ServerSettings(window=1)
     assert decision_inputs.in_force(TAKEN, other) == SETTINGS
     assert decision_inputs.in_force(None, other) == other
@@ -79,7 +79,7 @@ def test_what_is_under_way_goes_on_with_the_settings_of_the_log_and_else_with_th
         {"noted": InputsSoFar(found=(ANSWER,))},
     ],
 )
-def test_grounds_are_recorded_where_there_is_any_and_change_no_state(change: dict[str, object]) -> None:
+def test_decision_inputs_are_recorded_if_not_empty_and_change_no_state(change: dict[str, object]) -> None:
     command = attrs.evolve(NOTE, **change)  # type: ignore[arg-type]
     assert decision_inputs.decide(NOTE, TAKEN) == ()
     (event,) = decision_inputs.decide(command, TAKEN)
@@ -89,7 +89,7 @@ def test_grounds_are_recorded_where_there_is_any_and_change_no_state(change: dic
     assert redact(event) == event
 
 
-def test_what_a_helper_was_asked_is_recorded_with_all_it_said_and_cost_and_changes_no_state() -> None:
+def test_a_helper_question_is_recorded_with_answer_and_cost_and_changes_no_state() -> None:
     said = GroundedSentence(text="The pool holds 20.", object="a", start=3, end=19)
     answered = HelperAnswer(helper="h", sentences=(said,), dropped=1, nanodollars=5)
     (event,) = decision_inputs.decide(
@@ -104,7 +104,7 @@ def test_what_a_helper_was_asked_is_recorded_with_all_it_said_and_cost_and_chang
     assert (redacted.question, redacted.sentences) == ("", (attrs.evolve(said, text=""),))
 
 
-def test_a_question_is_known_by_all_that_was_asked_and_not_by_the_order_of_the_objects() -> None:
+def test_a_question_hash_covers_all_parameters_but_not_the_order_of_objects() -> None:
     asked = question_of("retries?", ["a", "b"], 12)
     assert question_of("retries?", ["b", "a"], 12) == asked
     others = [question_of("retries!", ["a", "b"], 12), question_of("retries?", ["a"], 12)]

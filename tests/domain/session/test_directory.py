@@ -1,4 +1,4 @@
-"""What is known of a session before it is loaded is what is known of it once it is."""
+"""The directory knows the same of a session as the loaded session."""
 
 import attrs
 import pytest
@@ -28,7 +28,7 @@ MODES = st.sampled_from([None, *Mode])
 
 
 @given(st.lists(st.tuples(HISTORIES, CALLERS, MODES), max_size=6))
-def test_the_few_events_that_are_looked_at_say_what_the_whole_session_says(
+def test_modes_from_two_event_kinds_equal_modes_from_the_whole_session(
     steps: list[tuple[str, Caller, Mode | None]],
 ) -> None:
     story = Story()
@@ -40,7 +40,7 @@ def test_the_few_events_that_are_looked_at_say_what_the_whole_session_says(
     assert ours == {lane: mode for lane, mode in lane_modes(story.state).items() if mode is not Mode.OBSERVE}
 
 
-def test_a_forked_agent_is_known_by_its_own_name_in_its_parent_s_lane() -> None:
+def test_a_forked_agent_keeps_its_own_name_in_its_parents_lane() -> None:
     story = Story()
     main = story.begin("a b c")
     story.do(SetMode(at=1, branch=main.branch, mode=Mode.MANAGE, why="w"))
@@ -51,7 +51,7 @@ def test_a_forked_agent_is_known_by_its_own_name_in_its_parent_s_lane() -> None:
     assert lane_modes(story.state) == modes_by_branch(story.events) == expected
 
 
-def test_beside_a_managed_conversation_a_request_that_is_not_changes_nothing() -> None:
+def test_an_unmanaged_request_does_not_change_the_mode_of_a_managed_lane() -> None:
     story = Story()
     managed = story.begin("a")
     story.do(SetMode(at=1, branch=managed.branch, mode=Mode.MANAGE, why="w"))
@@ -59,7 +59,7 @@ def test_beside_a_managed_conversation_a_request_that_is_not_changes_nothing() -
     assert lane_modes(story.state)[MAIN] is Mode.MANAGE
 
 
-def test_a_decision_is_known_with_its_reason_and_a_fork_begins_with_its_parents() -> None:
+def test_mode_decisions_include_the_reason_and_a_fork_inherits_its_parents() -> None:
     story = Story()
     first = story.begin("a b c")
     assert mode_decisions(story.events) == {}
@@ -71,7 +71,7 @@ def test_a_decision_is_known_with_its_reason_and_a_fork_begins_with_its_parents(
 
 
 @pytest.mark.parametrize(("switches", "since"), [((), None), ((False,), 0), ((False, True), None), ((True, False), 1)])
-def test_the_operator_s_last_word_counts(switches: tuple[bool, ...], since: int | None) -> None:
+def test_the_operators_last_switch_counts(switches: tuple[bool, ...], since: int | None) -> None:
     assert off_since([ManagingSwitched(at=at, on=on, why="w") for at, on in enumerate(switches)]) == since
 
 
@@ -81,13 +81,13 @@ def test_streams_of_tenants_and_operators_never_meet() -> None:
     assert stream_of("t", "s") == stream_of("t", "s")
 
 
-def test_no_name_that_a_client_makes_up_is_that_of_a_stream_of_ours() -> None:
+def test_no_client_name_maps_to_the_operators_stream() -> None:
     known = knowledge_stream(Place("t", Scope.PROJECT, "/work"))
     assert stream_of("t", "\0operator") != operator_stream("t")
     assert stream_of("t", "\0knowledge\0project\0/work") != known
 
 
-def test_only_what_was_managed_is_shown_as_managed_no_longer() -> None:
+def test_only_a_branch_that_was_managed_is_shown_as_no_longer_managed() -> None:
     story = Story()
     never = story.begin("a b c")
     story.do(SetMode(at=1, branch=never.branch, mode=Mode.BYPASS, why="no answer in time"))

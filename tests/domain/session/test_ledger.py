@@ -1,4 +1,4 @@
-"""What the ledger says a turn cost, what it would have cost without us, and when it says that something is wrong."""
+"""The ledger: the cost of a turn, its cost without the proxy, and when billing deviates."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 
 def body(history: Sequence[Mapping[str, Any]]) -> bytes:
-    """As Claude Code marks it: two blocks of the system prompt, and the last block."""
+    """A body with Claude Code's cache markers: two blocks of the system prompt, and the last block."""
     *before, last = history
     said = last["content"]
     blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said
@@ -43,7 +43,7 @@ def body(history: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def history(turns: int, words: str = WORDS) -> list[Json]:
-    """What a client holds at a turn."""
+    """The client's history at a turn."""
     roles = ("user", "assistant")
     return [
         {"role": roles[number % 2], "content": [{"type": "text", "text": f"{number} {words}"}]}
@@ -66,7 +66,7 @@ def turn(
     at: int | None = None,
     attempt: int = 1,
 ) -> AccountTurn:
-    """A turn, ten seconds after the one before, that took a second."""
+    """A turn that takes a second and begins ten seconds after the previous one."""
     began = number * 10 * SECOND if at is None else at
     return AccountTurn(
         at=began + SECOND,
@@ -80,8 +80,8 @@ def turn(
     )
 
 
-def told(commands: Sequence[AccountTurn]) -> tuple[list[TurnAccounted], Ledger]:
-    """What is recorded of turns, one after the other, and the ledger after them."""
+def account_all(commands: Sequence[AccountTurn]) -> tuple[list[TurnAccounted], Ledger]:
+    """The events of consecutive turns, and the ledger after them."""
     events, held = [], Ledger()
     for command in commands:
         events.append(account(command, held))
@@ -89,8 +89,8 @@ def told(commands: Sequence[AccountTurn]) -> tuple[list[TurnAccounted], Ledger]:
     return events, held
 
 
-def test_what_is_not_counted_is_assumed_to_be_what_the_rules_say() -> None:
-    events, _ = told([turn(number, layout(body(history(number)))) for number in (1, 2, 3)])
+def test_uncounted_usage_is_assumed_to_follow_the_cache_rules() -> None:
+    events, _ = account_all([turn(number, layout(body(history(number)))) for number in (1, 2, 3)])
     for event in events:
         assert event.assumed
         assert event.actual == event.expected == event.shadow
@@ -100,42 +100,42 @@ def test_what_is_not_counted_is_assumed_to_be_what_the_rules_say() -> None:
 
 def test_in_observe_the_shadow_has_the_size_that_the_provider_counted() -> None:
     usage = Tokens(input=3, output=50, read=0, write_5m=13_000)
-    (event,), _ = told([turn(1, layout(body(history(1))), usage=usage)])
+    (event,), _ = account_all([turn(1, layout(body(history(1))), usage=usage)])
     assert event.shadow.prompt == event.expected.prompt == event.actual.prompt == 13_003
     assert event.shadow.output == 50
     assert not event.assumed
 
 
 @pytest.mark.parametrize("prompt", [0, 7, 10**9])
-def test_a_size_that_cannot_be_is_not_believed(prompt: int) -> None:
-    (event,), held = told([turn(1, layout(body(history(1))), usage=Tokens(input=prompt, output=4))])
+def test_an_implausible_prompt_count_is_ignored(prompt: int) -> None:
+    (event,), held = account_all([turn(1, layout(body(history(1))), usage=Tokens(input=prompt, output=4))])
     assert event.assumed
     assert event.counted == 0
     assert event.actual.prompt == event.estimated
     assert held.recent == ()
 
 
-def test_a_second_attempt_costs_but_its_shadow_does_not_count_twice() -> None:
+def test_a_second_attempt_is_billed_but_its_shadow_is_not_counted_twice() -> None:
     first = layout(body(history(1)))
-    once, again = told([turn(1, first), turn(1, first, attempt=2, at=20 * SECOND)])[0]
+    once, again = account_all([turn(1, first), turn(1, first, attempt=2, at=20 * SECOND)])[0]
     assert once.shadow.prompt > 0
     assert again.shadow == Tokens()
     assert again.actual.prompt == once.actual.prompt
 
 
 def test_a_pause_longer_than_the_caches_life_is_a_miss_for_the_shadow_too() -> None:
-    events, _ = told([turn(1, layout(body(history(1)))), turn(2, layout(body(history(2))), at=400 * SECOND)])
+    events, _ = account_all([turn(1, layout(body(history(1)))), turn(2, layout(body(history(2))), at=400 * SECOND)])
     assert events[1].shadow.read == events[1].expected.read == 0
 
 
-def test_what_another_prompt_did_not_touch_is_still_in_the_cache() -> None:
+def test_another_prompt_does_not_evict_cache_entries() -> None:
     first, other = layout(body(history(1))), layout(body(history(1, "another task " * 900)))
-    events, _ = told([turn(1, first), turn(2, other), turn(3, layout(body(history(2))))])
+    events, _ = account_all([turn(1, first), turn(2, other), turn(3, layout(body(history(2))))])
     assert events[2].expected.read == events[2].shadow.read == first.prompt.tokens
 
 
-def test_a_clock_that_jumps_back_makes_misses_and_no_error() -> None:
-    events, held = told([turn(1, layout(body(history(1)))), turn(2, layout(body(history(2))), at=-(10**15))])
+def test_a_backward_clock_jump_causes_cache_misses_but_no_error() -> None:
+    events, held = account_all([turn(1, layout(body(history(1)))), turn(2, layout(body(history(2))), at=-(10**15))])
     assert events[1].expected.read == 0
     assert held.accounts["main"].turn == 2
 
@@ -144,7 +144,7 @@ def test_all_rounds_of_a_turn_are_its_cost_and_each_reads_what_the_one_before_wr
     client, asked = layout(body(history(1))), layout(body(history(2)))
     command = turn(1, client, client, asked, mode=Mode.MANAGE)
     rounds = [command.rounds[0], attrs.evolve(command.rounds[1], at=command.rounds[0].at + 10)]
-    (event,), _ = told([attrs.evolve(command, rounds=rounds)])
+    (event,), _ = account_all([attrs.evolve(command, rounds=rounds)])
     assert event.rounds == 2
     assert event.actual.prompt == client.prompt.tokens + asked.prompt.tokens
     assert event.actual.read == client.prompt.tokens
@@ -153,20 +153,20 @@ def test_all_rounds_of_a_turn_are_its_cost_and_each_reads_what_the_one_before_wr
 
 def test_a_smaller_prompt_upstream_is_a_saving_against_the_clients_own() -> None:
     commands = [turn(n, layout(body(history(n))), layout(body(history(n, "short"))), mode=Mode.MANAGE) for n in (1, 2)]
-    _, held = told(commands)
+    _, held = account_all(commands)
     assert 0 < held.billed < held.unmanaged
 
 
-def test_observed_turns_are_no_part_of_the_balance() -> None:
-    _, held = told([turn(1, layout(body(history(1))), usage=Tokens(input=20_000))])
+def test_observed_turns_do_not_enter_the_balance() -> None:
+    _, held = account_all([turn(1, layout(body(history(1))), usage=Tokens(input=20_000))])
     assert held.billed == held.unmanaged == 0
 
 
-def test_without_us_the_client_compacts_once_at_its_point_and_goes_on_small() -> None:
+def test_the_shadow_compacts_once_at_the_compaction_point_and_continues_small() -> None:
     small = layout(body(history(1, "short")))
     grown = [history(number, WORDS * 5) for number in range(1, 7)]
     commands = [turn(n, layout(body(each)), small, mode=Mode.MANAGE) for n, each in enumerate(grown, 1)]
-    events, held = told(commands)
+    events, held = account_all(commands)
     compacted = [event for event in events if event.compacted]
     assert len(compacted) == 1
     assert compacted[0].shadow.output >= ledger.SUMMARY_TOKENS
@@ -175,36 +175,38 @@ def test_without_us_the_client_compacts_once_at_its_point_and_goes_on_small() ->
     assert max(sizes[:place]) <= COMPACTION_TOKENS < sizes[place]
     assert sizes[place + 1] < COMPACTION_TOKENS * 2 / 3
     assert held.accounts["main"].since == len(commands[place].client.ends)
-    assert not any(event.compacted for event in told([turn(6, layout(body(grown[-1])))])[0])  # observed: it does itself
+    assert not any(
+        event.compacted for event in account_all([turn(6, layout(body(grown[-1])))])[0]
+    )  # in observe mode the client compacts itself
 
 
-def test_a_fork_before_the_compaction_has_its_history_again() -> None:
+def test_a_fork_before_the_compaction_has_the_full_history() -> None:
     held = Ledger(accounts={"main": Account(turn=9, since=12)})
     assert ledger.fork(held, "fork-1", "main", 20).accounts["fork-1"] == Account(since=12)
     assert ledger.fork(held, "fork-1", "main", 5).accounts["fork-1"] == Account()
 
 
-def test_what_another_session_left_in_the_cache_is_read_by_the_shadow_too() -> None:
+def test_the_shadow_also_reads_cache_entries_of_other_sessions() -> None:
     client = layout(body(history(1)))
     size = client.prompt.tokens
     lucky = Tokens(read=size // 2, write_5m=size - size // 2)
-    (event,), _ = told([turn(1, client, usage=lucky, mode=Mode.MANAGE)])
+    (event,), _ = account_all([turn(1, client, usage=lucky, mode=Mode.MANAGE)])
     assert event.expected.read == 0
     assert event.shadow.read == lucky.read
     assert event.shadow.prompt == size
 
 
-# When the provider bills otherwise
+# When the provider's billing deviates
 
 
 def uncached(turns: int) -> list[AccountTurn]:
-    """A provider that caches nothing, and says so."""
+    """A provider that caches nothing, and reports that."""
     layouts = [layout(body(history(number))) for number in range(1, turns + 1)]
     return [turn(n, each, usage=Tokens(input=each.prompt.tokens)) for n, each in enumerate(layouts, 1)]
 
 
-def test_a_provider_that_never_reads_what_it_wrote_is_found_out_within_a_few_turns() -> None:
-    events, held = told(uncached(8))
+def test_a_provider_that_never_reads_its_cache_deviates_within_a_few_turns() -> None:
+    events, held = account_all(uncached(8))
     assert [event.deviates for event in events].index(True) < 6
     why = why_to_stop(held)
     assert why is not None
@@ -212,12 +214,12 @@ def test_a_provider_that_never_reads_what_it_wrote_is_found_out_within_a_few_tur
 
 
 @pytest.mark.parametrize("rest", [0, 3], ids=["a whole prompt", "the beginning of one"])
-def test_what_is_near_the_smallest_that_is_cached_is_no_reason_to_stop(rest: int) -> None:
-    """We take it for large enough, and the provider does not: a small agent would be managed no longer for good."""
+def test_a_miss_near_the_minimum_cacheable_size_is_no_reason_to_stop(rest: int) -> None:
+    """The estimate exceeds the minimum and the count does not. A small agent would otherwise lose managing for good."""
     minimum = model_of(MODEL).cache_minimum
     near = minimum - 1
     expected, actual = Tokens(read=near, write_5m=rest * near), Tokens(write_5m=(rest + 1) * near)
-    (event,), _ = told([turn(1, layout(body(history(1))))])
+    (event,), _ = account_all([turn(1, layout(body(history(1))))])
     alike = attrs.evolve(event, expected=expected, actual=actual, assumed=False)
     held = reduce(after, [attrs.evolve(alike, turn=number) for number in range(1, 9)], Ledger())
     assert why_to_stop(held) is None
@@ -225,13 +227,13 @@ def test_what_is_near_the_smallest_that_is_cached_is_no_reason_to_stop(rest: int
     assert why_to_stop(reduce(after, [attrs.evolve(far, turn=number) for number in range(1, 9)], Ledger())) is not None
 
 
-def test_a_small_agent_whose_prompts_are_never_cached_is_managed_on() -> None:
+def test_a_small_agent_whose_prompts_are_never_cached_stays_managed() -> None:
     minimum = model_of(MODEL).cache_minimum
     small = [
         attrs.evolve(each, rounds=[attrs.evolve(sent, usage=Tokens(input=minimum - 1)) for sent in each.rounds])
         for each in uncached(8)
     ]
-    events, held = told(small)
+    events, held = account_all(small)
     assert max(event.expected.read for event in events) > 0
     assert not any(event.deviates for event in events)
     assert why_to_stop(held) is None
@@ -241,47 +243,47 @@ def test_one_prompt_that_the_provider_lost_is_no_reason_to_stop() -> None:
     commands: list[AccountTurn] = []
     for number in range(1, 13):
         client = layout(body(history(number)))
-        expected = told([*commands, turn(number, client)])[0][-1].expected
+        expected = account_all([*commands, turn(number, client)])[0][-1].expected
         lost = Tokens(write_5m=client.prompt.tokens)
         commands.append(turn(number, client, usage=lost if number == 9 else expected))
-    assert why_to_stop(told(commands)[1]) is None
+    assert why_to_stop(account_all(commands)[1]) is None
 
 
 def on_one_slot(command: AccountTurn) -> AccountTurn:
     return attrs.evolve(command, cache=rules_of(tariff_of("local")))
 
 
-def test_of_one_slot_whose_reads_nobody_tells_they_are_assumed_and_no_reason_to_stop() -> None:
-    """As servers do that count the prompt alone: all of it would seem to be read anew each time."""
-    events, held = told([on_one_slot(each) for each in uncached(8)])
+def test_unreported_reads_of_a_single_slot_are_assumed_and_no_reason_to_stop() -> None:
+    """For servers that count only the whole prompt, every turn would otherwise look like a full cache miss."""
+    events, held = account_all([on_one_slot(each) for each in uncached(8)])
     assert not any(event.deviates for event in events)
     assert why_to_stop(held) is None
     assert all(event.assumed and event.actual == event.expected for event in events[1:])
     assert events[-1].actual.read > 0
 
 
-def test_a_provider_that_never_tells_of_its_cache_is_no_reason_to_stop() -> None:
-    """All of a prompt would seem to be billed as plain input each time."""
+def test_a_provider_that_never_reports_its_cache_is_no_reason_to_stop() -> None:
+    """The whole prompt would otherwise seem to be billed as plain input on every turn."""
     silent = [
         attrs.evolve(each, rounds=[attrs.evolve(sent, reports_cache=False) for sent in each.rounds])
         for each in uncached(8)
     ]
-    events, held = told(silent)
+    events, held = account_all(silent)
     assert all(event.assumed and event.counted for event in events)
     assert not any(event.deviates for event in events)
     assert why_to_stop(held) is None
-    assert why_to_stop(told(uncached(8))[1]) is not None
+    assert why_to_stop(account_all(uncached(8))[1]) is not None
 
 
 def test_a_slot_that_another_prompt_took_is_no_reason_to_stop() -> None:
-    """It says what it read: as much as without us."""
+    """The server reports its reads, which are the same without the proxy."""
     lost = [
         on_one_slot(attrs.evolve(each, rounds=[attrs.evolve(sent, usage=Tokens(input=sent.usage.input, read=1))]))
         for each in uncached(8)
         for sent in each.rounds
         if sent.usage is not None
     ]
-    events, _ = told(lost)
+    events, _ = account_all(lost)
     assert not any(event.deviates for event in events)
     assert events[-1].actual.read == 1
 
@@ -311,7 +313,7 @@ def test_totals_are_the_sums_of_the_turns_and_every_size_adds_up(
             at += pause * SECOND
             client = LAYOUTS[number - 1]
             commands.append(turn(number, client, client, usage=usage, mode=mode, at=at, attempt=attempt))
-    events, held = told(commands)
+    events, held = account_all(commands)
     managed = [event for event in events if event.mode is not Mode.OBSERVE]
     assert held.billed == sum((equivalents(event.actual, MODEL) for event in managed), Fraction(0))
     assert held.unmanaged == sum((equivalents(event.shadow, MODEL) for event in managed), Fraction(0))
@@ -326,12 +328,14 @@ def test_totals_are_the_sums_of_the_turns_and_every_size_adds_up(
 @examples(25)
 @given(STEPS)
 def test_the_shadow_of_an_append_only_session_is_the_evaluations_unmanaged_bill(steps: list[Step]) -> None:
-    """The same session from two sides: its bodies with their own markers, and a policy that changes nothing."""
+    """The same session in two ways: its bodies with their own markers, and a policy that changes nothing."""
     trace = traced(steps)
     requests = [layout(body(trace.messages[: each.messages])) for each in trace.requests]
     fixed = requests[0].prompt[requests[0].head - 1].tokens
     unmanaged = simulate(sized(trace, fixed=fixed), (), UNMANAGED)
-    events, _ = told([turn(each.turn, at_it, at=each.at) for each, at_it in zip(trace.requests, requests, strict=True)])
+    events, _ = account_all(
+        [turn(each.turn, at_it, at=each.at) for each, at_it in zip(trace.requests, requests, strict=True)]
+    )
     assert [equivalents(event.shadow, MODEL) for event in events] == [point.billed for point in unmanaged.points]
 
 
@@ -339,11 +343,11 @@ def test_the_shadow_of_an_append_only_session_is_the_evaluations_unmanaged_bill(
     ("model", "point"),
     [("claude-opus-5-5", 967_000), ("claude-sonnet-5-5", 967_000), ("claude-opus-4-5", 155_000), (None, 155_000)],
 )
-def test_where_a_client_compacts_is_guessed_by_what_it_takes_its_window_for(model: str | None, point: int) -> None:
+def test_the_compaction_point_is_derived_from_the_clients_window(model: str | None, point: int) -> None:
     assert ledger.compaction_point(model) == point
 
 
-def test_a_compaction_that_was_seen_corrects_the_guess_and_a_small_one_tells_nothing() -> None:
+def test_an_observed_compaction_corrects_the_compaction_point_unless_it_is_small() -> None:
     small, large = (Account(counted=size, estimated=size) for size in (30_000, 120_000))
     held = Ledger(accounts={"main": small, "agent-1": large})
     assert ledger.compact(held, "main").compacts_at is None
@@ -357,8 +361,8 @@ def test_a_compaction_that_was_seen_corrects_the_guess_and_a_small_one_tells_not
     assert after(seen, account(command, seen)).compacts_at == 120_000
 
 
-def test_the_smallest_size_that_is_cached_is_held_against_what_the_provider_counts_and_in_older_logs_not() -> None:
-    """The estimate is too small for the cache, the prompt is not: then the shadow writes it, as the provider says."""
+def test_the_minimum_cacheable_size_is_compared_with_counted_sizes_except_in_older_logs() -> None:
+    """The estimate is below the minimum, the counted prompt is not: the shadow writes it, as the provider does."""
     minimum = model_of(MODEL).cache_minimum
     said = {"type": "text", "text": WORDS[: len(WORDS) * 2 // 3], "cache_control": MARKER}
     client = layout(dumps({"model": MODEL, "messages": [{"role": "user", "content": [said]}]}))
@@ -371,24 +375,26 @@ def test_the_smallest_size_that_is_cached_is_held_against_what_the_provider_coun
 
 
 def counted(prompt: PromptLayout) -> Tokens:
-    """What a provider says of it that counts a head twice as large as is estimated, and messages a fifth smaller."""
+    """The usage from a provider that counts twice the estimate for the head, and a fifth less for messages."""
     head = prompt.prompt[prompt.head - 1].tokens
     return Tokens(input=2 * head + (prompt.prompt.tokens - head) * 4 // 5)
 
 
-def test_a_shadow_of_messages_is_not_measured_by_a_prompt_that_is_mostly_head_but_in_older_logs() -> None:
-    """A rewritten prompt is, and its head may be estimated otherwise than its messages: how the prompts grew tells."""
+def test_messages_of_the_shadow_are_not_scaled_by_a_prompt_that_is_mostly_head_except_in_older_logs() -> None:
+    """A rewritten prompt is mostly head, whose scale may differ from the messages': the prompts' growth gives both."""
     grown, rewritten = layout(body(history(12))), layout(body(history(1, "short")))
     before = [layout(body(history(number))) for number in range(1, 12)]
     commands = [turn(number, each, usage=counted(each), mode=Mode.MANAGE) for number, each in enumerate(before, 1)]
     commands.append(turn(12, grown, rewritten, usage=counted(rewritten), mode=Mode.MANAGE))
-    told_of = {parts: told([attrs.evolve(each, parts=parts) for each in commands])[0][-1] for parts in (True, False)}
+    by_parts = {
+        parts: account_all([attrs.evolve(each, parts=parts) for each in commands])[0][-1] for parts in (True, False)
+    }
     size = counted(grown).input
-    assert told_of[True].shadow.prompt == pytest.approx(size, rel=0.02)
-    assert told_of[False].shadow.prompt > 1.5 * size
+    assert by_parts[True].shadow.prompt == pytest.approx(size, rel=0.02)
+    assert by_parts[False].shadow.prompt > 1.5 * size
 
 
-def test_what_came_with_a_turn_is_measured_by_how_the_prompt_grew_and_a_rewritten_prompt_tells_nothing() -> None:
+def test_a_turn_is_scaled_by_the_growth_of_its_prompt_unless_the_prompt_was_rewritten() -> None:
     first = Account().count(MODEL, 1, 10_000, 8_000)
     grown = attrs.evolve(first, turn=1).count(MODEL, 2, 16_000, 12_000)
     assert grown.grown == {1: Fraction(5, 4), 2: Fraction(3, 2)}
@@ -401,9 +407,9 @@ def test_what_came_with_a_turn_is_measured_by_how_the_prompt_grew_and_a_rewritte
     assert attrs.evolve(grown, turn=2).count("another-model", 3, 20_000, 18_000).grown == {3: Fraction(10, 9)}
 
 
-def test_what_was_only_observed_can_be_counted_on_both_sides() -> None:
+def test_observed_turns_can_be_counted_on_both_sides() -> None:
     usage = Tokens(input=3, output=50, write_5m=13_000)
-    _, held = told([turn(1, layout(body(history(1))), usage=usage)])
+    _, held = account_all([turn(1, layout(body(history(1))), usage=usage)])
     assert held.billed == held.unmanaged == 0
     both = ledger.count_observed(held)
     assert both.billed == both.unmanaged == equivalents(usage, MODEL)

@@ -1,4 +1,4 @@
-"""Nothing that was said is left in an event, and what is left still adds up."""
+"""Redacted events contain no text of the session, and still fold."""
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -110,7 +110,7 @@ def texts_of(hint: Any, path: str) -> Iterator[str]:
 
 
 def spoken(hint: Any) -> Any:
-    """A value of a type with the canary in all its texts."""
+    """A value of a type with the canary in every text."""
     if attrs.has(hint):
         return hint(**{field.name: spoken(field.type) for field in attrs.fields(attrs.resolve_types(hint))})
     origin, parts = get_origin(hint), get_args(hint)
@@ -129,39 +129,39 @@ def spoken(hint: Any) -> Any:
     return CANARY if hint in (str, Any) else hint()
 
 
-def heard(value: Any, path: str = "") -> Iterator[str]:
-    """The paths at which a value still holds the canary."""
+def find_canaries(value: Any, path: str = "") -> Iterator[str]:
+    """The paths at which a value contains the canary."""
     if isinstance(value, str):
         if CANARY in value:
             yield path
     elif attrs.has(type(value)):
         for field in attrs.fields(type(value)):
-            yield from heard(getattr(value, field.name), f"{path}.{field.name}".lstrip("."))
+            yield from find_canaries(getattr(value, field.name), f"{path}.{field.name}".lstrip("."))
     elif isinstance(value, Mapping):
         for pair in value.items():
-            yield from heard(pair, path)
+            yield from find_canaries(pair, path)
     elif isinstance(value, tuple):
         for each in value:
-            yield from heard(each, path)
+            yield from find_canaries(each, path)
 
 
 @pytest.mark.parametrize("name", sorted(EVENT_NAMES))
-def test_every_text_of_every_event_is_erased_or_known_to_say_nothing(name: str) -> None:
+def test_redaction_erases_every_text_field_that_is_not_listed_as_safe(name: str) -> None:
     event = spoken(EVENT_NAMES[name])
     texts = set(texts_of(EVENT_NAMES[name], ""))
-    assert set(heard(event)) == texts  # the canary was everywhere
-    assert set(heard(redact(event))) == texts - WORDS.get(name, set())
+    assert set(find_canaries(event)) == texts  # the canary is in every text
+    assert set(find_canaries(redact(event))) == texts - WORDS.get(name, set())
     unexplained = {text for text in texts if text not in NO_WORDS and (name, text) not in NO_WORDS}
     assert unexplained == WORDS.get(name, set())
 
 
-def test_every_text_that_may_stay_is_one_of_some_event() -> None:
+def test_every_text_field_listed_as_safe_exists_in_an_event() -> None:
     found = {text for name, cls in EVENT_NAMES.items() for text in texts_of(cls, "")}
     assert {text if isinstance(text, str) else text[1] for text in NO_WORDS} <= found
 
 
 @pytest.mark.parametrize("name", sorted(EVENT_NAMES))
-def test_to_redact_again_changes_nothing(name: str) -> None:
+def test_redaction_is_idempotent(name: str) -> None:
     once = redact(spoken(EVENT_NAMES[name]))
     assert redact(once) == once
 
@@ -170,7 +170,7 @@ def folded(events: list[Event]) -> Session:
     return reduce(evolve, events, Session())
 
 
-async def test_once_forgotten_it_makes_no_difference_whether_the_events_still_had_words() -> None:
+async def test_a_forgotten_session_folds_to_the_same_state_from_redacted_events() -> None:
     async with talking() as talk:
         await rich_session(talk)
     events: list[Event] = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]
@@ -181,7 +181,9 @@ async def test_once_forgotten_it_makes_no_difference_whether_the_events_still_ha
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), histories)
-def test_so_it_is_whatever_happened_to_objects(history: list[str], happened: list[ObjectEvent]) -> None:
+def test_a_forgotten_session_folds_to_the_same_state_after_any_object_events(
+    history: list[str], happened: list[ObjectEvent]
+) -> None:
     story = Story()
     story.begin(" ".join(history))
     events: list[Event] = [*story.events, made("a", 0), made("b", 2), *happened]
@@ -190,7 +192,7 @@ def test_so_it_is_whatever_happened_to_objects(history: list[str], happened: lis
 
 
 @pytest.mark.parametrize("damaged", [0, 1, 2])
-def test_a_damaged_session_that_was_forgotten_begins_anew(damaged: int) -> None:
+def test_a_forgotten_damaged_session_starts_over(damaged: int) -> None:
     story = Story()
     story.begin("u1")
     events: list[Event | UnreadableEvent] = [*story.events]
@@ -207,7 +209,7 @@ def test_a_damaged_session_that_was_forgotten_begins_anew(damaged: int) -> None:
     assert sum(isinstance(event, SessionStarted) for event in again.events) == 1
 
 
-def test_a_session_of_which_an_event_names_what_is_not_there_is_not_whole() -> None:
+def test_a_session_with_a_dangling_reference_is_not_whole() -> None:
     story = Story()
     story.begin("u1")
     assert is_whole(story.events)

@@ -18,18 +18,18 @@ def test_without_limits_nothing_is_forgotten() -> None:
     assert _chosen(_candidate(1, 900), _candidate(2, 1)) == []
 
 
-def test_what_was_not_active_for_so_many_days_is_forgotten() -> None:
+def test_sessions_inactive_for_the_given_days_are_forgotten() -> None:
     assert _chosen(_candidate(1, 10.1), _candidate(2, 9.9), _candidate(3, 30), days=10) == [3, 1]
 
 
-def test_the_oldest_go_until_the_rest_fits() -> None:
+def test_the_oldest_sessions_are_forgotten_until_the_rest_fits() -> None:
     sessions = (_candidate(1, 1, 50), _candidate(2, 3, 10), _candidate(3, 2, 60))
     assert _chosen(*sessions, stored_bytes=109) == [2, 3]
     assert _chosen(*sessions, stored_bytes=110) == [2]
     assert _chosen(*sessions, stored_bytes=120) == []
 
 
-def test_both_limits_hold_together() -> None:
+def test_both_limits_apply_together() -> None:
     assert _chosen(_candidate(1, 20), _candidate(2, 5), _candidate(3, 1), days=10, stored_bytes=100) == [1, 2]
 
 
@@ -38,11 +38,11 @@ def test_a_session_in_use_is_never_forgotten() -> None:
     assert _chosen(fresh, days=1, stored_bytes=1) == []
 
 
-def test_what_holds_nothing_is_left_alone() -> None:
+def test_a_session_without_content_is_skipped() -> None:
     assert _chosen(_candidate(1, 99, 0), days=1) == []
 
 
-def test_each_comes_with_a_reason() -> None:
+def test_each_victim_has_a_reason() -> None:
     (old,) = victims([_candidate(1, 12)], now=NOW, days=10, stored_bytes=None)
     assert old.reason == "not active for 12 days"
     (large,) = victims([_candidate(1, 12)], now=NOW, days=None, stored_bytes=1)

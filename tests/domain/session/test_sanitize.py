@@ -1,4 +1,4 @@
-"""Facts from outside are cut to what the log can hold."""
+"""External values are cut to what the log can store."""
 
 import json
 from typing import Any
@@ -23,17 +23,17 @@ def stored(usage: dict[str, Any]) -> TurnInterrupted:
 
 
 @given(st.dictionaries(st.text(st.characters(exclude_categories=())), anything, max_size=4))
-def test_whatever_usage_says_can_be_stored(usage: dict[str, Any]) -> None:
+def test_any_usage_can_be_stored(usage: dict[str, Any]) -> None:
     event = stored(usage)
     assert CODEC.decode(*CODEC.encode(Envelope(event, "c"))).event == event
 
 
-def test_ordinary_usage_is_kept_as_it_is() -> None:
+def test_ordinary_usage_is_unchanged() -> None:
     usage = {"input_tokens": 3, "rate": 0.5, "tier": "é", "none": None, "cache": {"5m": [1, True]}}
     assert sanitize.facts(usage) == usage
 
 
-def test_what_cannot_be_stored_is_left_out() -> None:
+def test_values_that_cannot_be_stored_are_dropped() -> None:
     usage = json.loads(
         '{"a": 1e999, "b": 99999999999999999999, "c": "\\ud800", "d": [NaN], "e": ' + "[" * 9 + "]" * 9 + "}"
     )
@@ -42,7 +42,7 @@ def test_what_cannot_be_stored_is_left_out() -> None:
     assert (facts["c"], facts["d"]) == ("?", [None])
 
 
-def test_an_endlessly_nested_usage_is_cut() -> None:
+def test_a_deeply_nested_usage_is_cut() -> None:
     nested: dict[str, Any] = {}
     for _ in range(5000):
         nested = {"in": nested}

@@ -1,4 +1,4 @@
-"""A summary is known by its lines, and it stands for a window if it was made of all of that."""
+"""A summary is recognized by its lines, and covers a window if it was made from all of it."""
 
 import pytest
 
@@ -35,17 +35,17 @@ def blocks(*texts: str) -> list[dict[str, str]]:
         (read(), False),
     ],
 )
-def test_half_of_the_lines_of_a_summary_prove_it(history: Transcript, carries: bool) -> None:
+def test_half_of_a_summarys_lines_prove_it(history: Transcript, carries: bool) -> None:
     assert succession.carries(history, SUMMARY) is carries
 
 
-def test_what_the_model_thinks_before_its_summary_need_not_be_there() -> None:
+def test_text_before_the_summary_tag_is_not_required() -> None:
     aloud = "<analysis>\n" + "I think of this at great length.\n" * 90 + "</analysis>\n<summary>\n"
     assert succession.carries(read(SUMMARY), f"{aloud}{SUMMARY}\n</summary>")
 
 
 @pytest.mark.parametrize("reply", ["", "Done.", "\n".join(["Done."] * 90), "It was about a vault and its code."])
-def test_what_may_be_guessed_proves_nothing(reply: str) -> None:
+def test_short_or_common_lines_prove_nothing(reply: str) -> None:
     assert not succession.carries(read(reply), reply)
 
 
@@ -59,7 +59,7 @@ def test_what_may_be_guessed_proves_nothing(reply: str) -> None:
         ("conversation", False),
     ],
 )
-def test_a_summary_stands_for_a_window_of_which_it_has_all(asked: str, sums_up: bool) -> None:
+def test_a_summary_covers_a_window_only_if_its_request_has_the_whole_history(asked: str, sums_up: bool) -> None:
     story = Story()
     for history in ("u1", "u1 a1 u2", "u1 a1 u2 a2 u3"):
         story.begin(history)

@@ -83,7 +83,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_sessions.py": ("a session is listed with its branches", "cli/branches"),
     "cli/test_ask.py": ("what is put together shows in what the command prints", "app/asking"),
-    "http/test_knowledge_told.py": (
+    "http/test_session_knowledge.py": (
         "what sessions get and give shows upstream",
         "actors/knowledge_source",
     ),

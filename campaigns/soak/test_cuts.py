@@ -16,11 +16,11 @@ from tests.http.managing import (
     Json,
     Stage,
     assert_nothing_of_ours,
-    let_go,
     look,
+    model_says,
     open_stage,
+    release_call,
     results,
-    said,
     text,
     think,
 )
@@ -28,7 +28,7 @@ from tests.http.raw_client import RawReply
 
 WORDS = "The parser is in src/parse.py; its tests fail at line 40, because a colon is missing there."
 FIRST = (think("Where was it? I look."), text(WORDS), look(path="src/parse.py"))
-BEFORE = (think("It left the window."), text("Let me see."), let_go())
+BEFORE = (think("It left the window."), text("Let me see."), release_call())
 AFTER = (think("Here it is."), text(WORDS))
 LAST = b'{"type":"message_stop"}'
 """What a stream ends with."""
@@ -53,8 +53,8 @@ async def test_wherever_a_reply_breaks_off_the_client_gets_what_came_and_goes_on
     for places in _batches(payload, every=every, stream=stream):
         rules: list[Json] = []
         for number, place in enumerate(places):
-            rules += [_at(number, said(*FIRST, faults=[place])), _at(number, said(*FIRST))]
-        async with open_stage(*rules, {"reply": said(text("It is mended."))}, mode=mode) as stage:
+            rules += [_at(number, model_says(*FIRST, faults=[place])), _at(number, model_says(*FIRST))]
+        async with open_stage(*rules, {"reply": model_says(text("It is mended."))}, mode=mode) as stage:
             client = Client(stage.url, stream=stream)
             for number in range(len(places)):
                 await _ask(client, number)
@@ -73,13 +73,16 @@ async def test_wherever_a_reply_breaks_off_the_client_gets_what_came_and_goes_on
 async def test_wherever_a_hidden_round_breaks_off_the_client_sees_one_reply_or_sends_again(
     stream: bool, every: bool, loopback_clock: MockClock
 ) -> None:
-    payload = await _play_whole([said(*BEFORE)], AFTER, stream=stream)
+    payload = await _play_whole([model_says(*BEFORE)], AFTER, stream=stream)
     for places in _batches(payload, every=every, stream=stream):
         rules: list[Json] = []
         for number, place in enumerate(places):
-            rules += [_at(number, said(*AFTER, faults=[place]), rounds=1), _at(number, said(*BEFORE), rounds=0)]
-        rules.append({"when": {"rounds": 1}, "reply": said(*AFTER)})
-        async with open_stage(*rules, {"reply": said(*BEFORE)}) as stage:
+            rules += [
+                _at(number, model_says(*AFTER, faults=[place]), rounds=1),
+                _at(number, model_says(*BEFORE), rounds=0),
+            ]
+        rules.append({"when": {"rounds": 1}, "reply": model_says(*AFTER)})
+        async with open_stage(*rules, {"reply": model_says(*BEFORE)}) as stage:
             client = Client(stage.url, stream=stream)
             for number in range(len(places)):
                 message = await _ask(client, number)
@@ -107,7 +110,7 @@ async def _ask(client: Client, number: int) -> Json:
 
 async def _play_whole(before: Sequence[Json], reply: Sequence[Json], *, stream: bool) -> bytes:
     """What a reply is on the wire where nothing breaks."""
-    async with open_stage({"replies": [*before, said(*reply)]}) as stage:
+    async with open_stage({"replies": [*before, model_says(*reply)]}) as stage:
         await Client(stage.url, stream=stream).turn(text(_prompt(0)))
         return bytes(stage.standin.exchanges[-1].payload)
 

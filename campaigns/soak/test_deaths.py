@@ -23,7 +23,7 @@ from mnemosyne_lab.provider import from_data
 from tests.actors.support import rebuilt
 from tests.app.home import Home, at_home
 from tests.cli.support import MNEMOSYNE
-from tests.http.managing import Client, Json, look, recall, said, text, think
+from tests.http.managing import Client, Json, look, model_says, recall, text, think
 from tests.waiting import DEADLINE, IMPATIENT
 
 WINDOW = 16_000
@@ -38,8 +38,11 @@ LATEST = 4
 READS = 3
 """What is looked at for each prompt, one after the other."""
 
-ROUND = [*[said(think(f"I look, {number}."), look(at=number)) for number in range(READS)], said(think(), recall())]
-SCRIPT = {"rules": [{"replies": [*ROUND, said(think("Well."), text("It is there."))]}]}
+ROUND = [
+    *[model_says(think(f"I look, {number}."), look(at=number)) for number in range(READS)],
+    model_says(think(), recall()),
+]
+SCRIPT = {"rules": [{"replies": [*ROUND, model_says(think("Well."), text("It is there."))]}]}
 
 
 @attrs.frozen

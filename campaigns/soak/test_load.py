@@ -21,7 +21,7 @@ from mnemosyne.app.storage import open_storage
 from mnemosyne.services.verifying import verify_sessions
 from mnemosyne_lab.provider import from_data
 from tests.app.home import Home, Served, at_home
-from tests.http.managing import Client, Json, look, recall, said, text, think
+from tests.http.managing import Client, Json, look, model_says, recall, text, think
 from tests.http.raw_client import RawConnection, RawReply
 
 WINDOW = 16_000
@@ -49,12 +49,12 @@ HANDLES = 8
 SLOW_BYTES, SLOW_PAUSE = 4_096, 0.1
 """A slow client takes so much, so many seconds apart."""
 
-READS = [said(think(f"I look, {number}."), look(at=number)) for number in range(3)]
+READS = [model_says(think(f"I look, {number}."), look(at=number)) for number in range(3)]
 SCRIPT = {
     "rules": [
         {"when": {"prompt": "At length"}, "replies": [{"text": "A word of very many, and another one. " * 4_000}]},
         {"when": {"prompt": "In short"}, "replies": [{"text": "Noted."}]},
-        {"replies": [*READS, said(think(), recall()), said(think("Well."), text("It is there."))]},
+        {"replies": [*READS, model_says(think(), recall()), model_says(think("Well."), text("It is there."))]},
     ]
 }
 

@@ -30,7 +30,7 @@ from tests.app.home import Home, Served, at_home
 from tests.clients.agents import CLAUDE_CODE
 from tests.clients.desk import bare_environment
 from tests.clients.installing import installed
-from tests.http.managing import Client, Json, look, recall, said, text, think
+from tests.http.managing import Client, Json, look, model_says, recall, text, think
 from tests.waiting import IMPATIENT, until
 
 WINDOW = 16_000
@@ -63,8 +63,10 @@ READING = 5.0
 STANDING, RESTART_AT = (150.0, 210.0), 330.0
 """Seconds from when to when one server stands still in it, and when the database is restarted."""
 
-READS = [said(think(f"I look, {number}."), look(at=number)) for number in range(3)]
-SCRIPT = {"rules": [{"replies": [*READS, said(think(), recall()), said(think("Well."), text("It is there."))]}]}
+READS = [model_says(think(f"I look, {number}."), look(at=number)) for number in range(3)]
+SCRIPT = {
+    "rules": [{"replies": [*READS, model_says(think(), recall()), model_says(think("Well."), text("It is there."))]}]
+}
 
 
 @attrs.define
@@ -357,7 +359,11 @@ class RealClient:
 def _script_of_client(project: Path) -> list[Json]:
     """A file of four thousand tokens, hidden questions, and an answer."""
     read = CLAUDE_CODE.read(project / "notes.txt")
-    replies = [said(think("I look."), read), said(think(), recall()), said(think("Well."), text("It is there."))]
+    replies = [
+        model_says(think("I look."), read),
+        model_says(think(), recall()),
+        model_says(think("Well."), text("It is there.")),
+    ]
     return [{"when": {"prompt": "of a client"}, "replies": replies}]
 
 

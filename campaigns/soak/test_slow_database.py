@@ -13,7 +13,7 @@ from mnemosyne.app.storage import open_storage
 from mnemosyne.domain.session.events import BranchOpened, GapRecorded
 from mnemosyne_lab.provider import from_data
 from tests.app.home import Home, at_home
-from tests.http.managing import Client, look, recall, said, text, think
+from tests.http.managing import Client, look, model_says, recall, text, think
 from tests.scenarios.judge import Archive, Record
 from tests.waiting import IMPATIENT
 
@@ -27,9 +27,9 @@ SCRIPT = {
     "rules": [
         {
             "replies": [
-                said(think("I look."), look(at=1)),
-                said(think(), recall()),
-                said(think("Well."), text("It is there.")),
+                model_says(think("I look."), look(at=1)),
+                model_says(think(), recall()),
+                model_says(think("Well."), text("It is there.")),
             ]
         }
     ]

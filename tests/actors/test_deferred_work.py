@@ -22,7 +22,7 @@ from mnemosyne.errors import LogUnavailable
 from mnemosyne_lab.provider.cache import PromptCache
 from tests.actors.support import CODEC, StoppableLog, Teller, events_of, open_actor, open_process, reply
 from tests.domain import recorded
-from tests.http.managing import Client, look, open_stage, recall, said, text
+from tests.http.managing import Client, look, model_says, open_stage, recall, text
 
 USAGE = {"input_tokens": 3, "output_tokens": 7, "cache_creation_input_tokens": 40, "cache_read_input_tokens": 0}
 
@@ -176,7 +176,7 @@ async def test_what_is_owed_is_done_before_a_message_that_does_not_wait_for_the_
 
 
 async def test_all_rounds_of_a_managed_turn_are_in_its_account() -> None:
-    async with open_stage({"replies": [said(recall()), said(look()), said(text("Done."))]}) as stage:
+    async with open_stage({"replies": [model_says(recall()), model_says(look()), model_says(text("Done."))]}) as stage:
         client = Client(stage.url)
         await client.work("Look at it. " + "Words to fill the cache with. " * 300)
         await stage.events_until(TurnAccounted, 2)
@@ -191,7 +191,9 @@ async def test_all_rounds_of_a_managed_turn_are_in_its_account() -> None:
 
 
 async def test_in_observe_the_simulation_reads_and_writes_what_the_provider_counted() -> None:
-    async with open_stage({"replies": [*[said(look())] * 4, said(text("Done."))]}, mode=Mode.OBSERVE) as stage:
+    async with open_stage(
+        {"replies": [*[model_says(look())] * 4, model_says(text("Done."))]}, mode=Mode.OBSERVE
+    ) as stage:
         await Client(stage.url).work("Look at it. " + "Words to fill the cache with. " * 300)
         await stage.events_until(TurnAccounted, 5)
         entered = accounted(await stage.events())
@@ -206,7 +208,7 @@ async def test_managing_stops_where_the_provider_bills_otherwise_than_its_rules_
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(PromptCache, "begin_reply", lambda self, lookup: None)  # it never reads what it wrote
-    async with open_stage({"replies": [*[said(look())] * 8, said(text("Done."))]}) as stage:
+    async with open_stage({"replies": [*[model_says(look())] * 8, model_says(text("Done."))]}) as stage:
         client = Client(stage.url)
         await client.work("Look at it. " + "Words to fill the cache with. " * 300)
         modes = await stage.modes()

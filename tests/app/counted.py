@@ -22,7 +22,7 @@ from mnemosyne_lab.provider import from_data
 from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import PATIENT
 from tests.app.doors import Counts, Doors, open_doors
-from tests.http.managing import Client, Json, said
+from tests.http.managing import Client, Json, model_says
 
 DAY = 24 * 3_600_000_000
 
@@ -67,8 +67,10 @@ class Counted:
     def answers(self, *replies: Sequence[Json]) -> None:
         """What the model says to the next requests, one after the other; the last also to all that follow."""
         first = len(self.standin.messages) + 1
-        rules = [{"when": {"request": number}, "reply": said(*reply)} for number, reply in enumerate(replies, first)]
-        self.standin.script = from_data({"rules": [*rules, {"reply": said(*replies[-1])}]})
+        rules = [
+            {"when": {"request": number}, "reply": model_says(*reply)} for number, reply in enumerate(replies, first)
+        ]
+        self.standin.script = from_data({"rules": [*rules, {"reply": model_says(*replies[-1])}]})
 
 
 @asynccontextmanager

@@ -22,11 +22,15 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.services import verifying
 from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.cli.support import MNEMOSYNE, environ_for
-from tests.http.managing import look, said, text, think
+from tests.http.managing import look, model_says, text, think
 from tests.http.raw_client import connect
 from tests.waiting import DEADLINE, PATIENT
 
-LOOP = {"rules": [{"replies": [said(think("I look."), look(at="it")), said(think("Well."), text("It is there."))]}]}
+LOOP = {
+    "rules": [
+        {"replies": [model_says(think("I look."), look(at="it")), model_says(think("Well."), text("It is there."))]}
+    ]
+}
 
 
 @attrs.frozen

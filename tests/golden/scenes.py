@@ -39,8 +39,8 @@ from tests.adapters.endpoint import open_endpoint
 from tests.adapters.helpers.asking import ENVIRON, settings
 from tests.golden.archived import Archived, DatabaseLog, add
 from tests.golden.sessions import CODEC
-from tests.http.evicting import DECIDED, RECALL, Index, read_and_gone, result
-from tests.http.managing import Client, Json, Stage, look, open_stage, recall, said, script, text, think
+from tests.http.evicting import DECIDED, RECALL, Index, read_and_evict, result
+from tests.http.managing import Client, Json, Stage, look, model_says, open_stage, recall, script, text, think
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import exchange
 from tests.http.test_epochs import (
@@ -59,7 +59,7 @@ from tests.http.test_epochs import (
     violations,
 )
 from tests.http.test_helped_answers import PAID, QUESTION, composed
-from tests.http.test_knowledge_told import USER, Working
+from tests.http.test_session_knowledge import USER, Working
 from tests.http.test_stated_windows import read_files
 
 CREDENTIAL = "made-up-token-0123456789"
@@ -104,7 +104,7 @@ async def observed(log: DatabaseLog) -> None:
         # Another attempt after the provider was busy, and another one after the connection broke.
         stage.standin.script = script({"reply": {"failure": {"status": 529}}})
         await client.turn(text("And the tests?"))
-        cut = said(think(), text("They are in tests/."), faults=[{"kind": "cut", "at": 6}])
+        cut = model_says(think(), text("They are in tests/."), faults=[{"kind": "cut", "at": 6}])
         stage.standin.script = script({"reply": cut})
         await client.send()
         assert client.replies[-1].cut
@@ -292,12 +292,12 @@ async def helped(log: DatabaseLog) -> None:
     clock = Clock()
     async with helped_stage(log, clock) as stage:
         client = client_of(stage)
-        await read_and_gone(client, stage)
+        await read_and_evict(client, stage)
         answer(stage, [recall(QUESTION)], [text("Seven.")])
         await client.turn(text("Go on."))
         await stage.events_until(HelperAsked)
         await ask(client, stage, BACKOFF, [think(), read("/src/backoff.py")], [think(), text("It is there.")])
-        stage.standin.script = script({"reply": said(think(), text("So it"), faults=[{"kind": "cut", "at": 6}])})
+        stage.standin.script = script({"reply": model_says(think(), text("So it"), faults=[{"kind": "cut", "at": 6}])})
         await client.turn(text("Is it?"))
         await stage.events_until(TurnInterrupted)
         await go_on_without_waiting(client, stage)
@@ -370,7 +370,7 @@ async def requested(log: DatabaseLog) -> None:
         open_stage(standin=standin, log=log, window=SMALL, clock=clock, index=Index(log)) as stage,
     ):
         client = client_of(stage)
-        await read_and_gone(client, stage)
+        await read_and_evict(client, stage)
         archive, session = Archived(log, log, stage.process.journal), str(await stage.stream())
         first, *_ = await made_of(stage, "Read")
         said = {"session": session, "branch": "main", "reason": "a person said so", "correlation_id": "a-person"}
@@ -389,7 +389,7 @@ async def repeated(log: DatabaseLog) -> None:
         open_standin(clock=lambda: clock.now / 1e6) as standin,
         open_stage(standin=standin, log=log, clock=clock, index=Index(log), tell_repeats=True) as stage,
     ):
-        standin.script = script({"replies": [*[said(look(at="it"))] * 3, said(text("There is nothing."))]})
+        standin.script = script({"replies": [*[model_says(look(at="it"))] * 3, model_says(text("There is nothing."))]})
         client = Client(stage.url)
         message = await client.turn(text("Look."))
         while message["stop_reason"] == "tool_use":
@@ -406,7 +406,7 @@ async def waited(log: DatabaseLog) -> None:
         open_standin(clock=lambda: clock.now / 1e6) as standin,
         open_stage(standin=standin, log=log, clock=clock, index=Index(log), manages_small=False) as stage,
     ):
-        standin.script = script({"replies": [said(think(), text(f"Answer {number}.")) for number in range(3)]})
+        standin.script = script({"replies": [model_says(think(), text(f"Answer {number}.")) for number in range(3)]})
         client = Client(stage.url)
         await client.turn(text("Look."))
         clock.now += 10 * MINUTES

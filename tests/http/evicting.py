@@ -1,4 +1,4 @@
-"""A managed conversation from whose window a file was evicted, with an index of its objects."""
+"""A managed conversation from which a file was evicted, with an index of its objects."""
 
 import json
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -23,7 +23,7 @@ RECALL = "What did we decide about the retries of the upload queue?"
 
 
 def result(call: Json, holds: str, size: int = 300) -> Json:
-    """A long file that has to do with nothing that anybody asks, but for one line."""
+    """A long file of irrelevant content except for one line."""
     lines = [f"{number:6}\tlike a line of a long and dull column, and of no use" for number in range(size)]
     lines[150] = f"   150\t{holds}"
     return {"type": "tool_result", "tool_use_id": call["id"], "content": "\n".join(lines)}
@@ -32,7 +32,7 @@ def result(call: Json, holds: str, size: int = 300) -> Json:
 async def exchange(
     client: Client, stage: Stage, prompt: str, *replies: Sequence[Json], holds: str = "", size: int = 300
 ) -> Json:
-    """The prompt, and every result that the model asks for; its last reply is the last of these."""
+    """Send the prompt and every result that the model asks for; return the replies, the final one last."""
     answer(stage, *replies)
     message = await client.turn(text(prompt))
     while message.get("stop_reason") == "tool_use":
@@ -42,8 +42,8 @@ async def exchange(
     return message
 
 
-async def read_and_gone(client: Client, stage: Stage, holds: str = DECIDED, size: int = 300) -> None:
-    """A file that holds something, and so much after it that the window was rewritten without it."""
+async def read_and_evict(client: Client, stage: Stage, holds: str = DECIDED, size: int = 300) -> None:
+    """Read a file with the content, then fill the window until a rewrite evicts it."""
     done = [think(), text("Done.")]
     await exchange(client, stage, "Read the notes.", [think(), read("/docs/notes.md")], done, holds=holds, size=size)
     await exchange(client, stage, "Read the large part.", [think(), read("/src/part.py")], done, size=900)
@@ -53,7 +53,7 @@ async def read_and_gone(client: Client, stage: Stage, holds: str = DECIDED, size
 
 @attrs.frozen
 class Index:
-    """An index of the objects that are on record, by the words of their passages."""
+    """An index of the recorded objects by the words of their passages."""
 
     log: StoppableLog
 

@@ -1,4 +1,4 @@
-"""A client that talks through the whole of a managing proxy, and everything that can be asked of it afterwards."""
+"""A client that talks to a complete managing proxy, and the checks on what the proxy sent and recorded."""
 
 import itertools
 import json
@@ -70,18 +70,18 @@ def restore(object_id: str) -> Json:
     return {"type": "tool_use", "name": "memory_restore", "input": {"object_id": object_id, "reason": "needed"}}
 
 
-def let_go() -> Json:
-    """A hidden call whose answer needs no thread: a clock that jumps runs on while one works."""
+def release_call() -> Json:
+    """A hidden call whose answer needs no worker thread: an auto-jump clock would run on while a thread works."""
     return {"type": "tool_use", "name": "memory_release", "input": {"object_ids": ["abc1234"], "reason": "done"}}
 
 
-def said(*content: Json, **options: Any) -> Json:
+def model_says(*content: Json, **options: Any) -> Json:
     return {"content": list(content), **options}
 
 
 @attrs.define
 class Client:
-    """One conversation of an agent that marks its last block, as Claude Code does."""
+    """One conversation of an agent that marks its last block for caching, as Claude Code does."""
 
     url: str
     session: str = "s"
@@ -105,21 +105,21 @@ class Client:
         return [*self.history[:-1], _marked(self.history[-1])]
 
     async def send(self) -> Json:
-        """The history once; the message that came back, or the error."""
+        """Send the history once and return the reply message or the error."""
         self.bodies.append(self.body())
         reply = await exchange(self.url, body=self.bodies[-1], headers=self.raw_headers())
         self.replies.append(reply)
         return message_of(reply)
 
     def raw_headers(self) -> list[tuple[bytes, bytes]]:
-        """What every request of the conversation says of itself."""
+        """The headers that identify the conversation in every request."""
         named = {"x-claude-code-session-id": self.session, "user-agent": "claude-cli/2.1.329"}
         given = {"content-type": "application/json", "x-api-key": "k", "anthropic-version": "2023-06-01"}
         said = {name: value for name, value in (given | named | self.headers).items() if value}
         return [(name.encode(), value.encode()) for name, value in said.items()]
 
     async def count(self, *content: Json) -> bytes:
-        """Ask how many tokens a turn would have that says this, and take nothing into the history. The body sent."""
+        """Ask for the token count of a turn without adding it to the history; return the body sent."""
         self.history.append({"role": "user", "content": list(content)})
         body = json.loads(self.body())
         self.history.pop()
@@ -131,7 +131,7 @@ class Client:
         return raw
 
     async def turn(self, *content: Json) -> Json:
-        """Say something, and take the reply into the history."""
+        """Send a message and add the reply to the history."""
         self.history.append({"role": "user", "content": list(content)})
         message = await self.send()
         if "content" in message and "error" not in message:
@@ -139,7 +139,7 @@ class Client:
         return message
 
     async def work(self, prompt: str) -> Json:
-        """An exchange: the prompt, and every result that is asked for, to the end."""
+        """Run an exchange: send the prompt and every requested result until the model finishes."""
         message = await self.turn(text(prompt))
         while message.get("stop_reason") == "tool_use":
             message = await self.turn(*results(message))
@@ -182,7 +182,7 @@ def _marked(message: Json) -> Json:
 
 @attrs.define
 class Stage:
-    """A strict provider, a proxy that manages, and its log."""
+    """A strict provider, a managing proxy, and its log."""
 
     standin: Standin
     proxy: Proxy
@@ -195,16 +195,16 @@ class Stage:
 
     @property
     def upstream(self) -> list[Json]:
-        """What the provider was sent, request by request."""
+        """The requests that the provider received."""
         return [each.json() for each in self.standin.messages]
 
     @property
     def counted(self) -> list[bytes]:
-        """The bodies that the provider was asked to count."""
+        """The bodies of the provider's token-counting requests."""
         return [each.body for each in self.standin.exchanges if each.target.endswith("/count_tokens")]
 
     async def stream(self) -> UUID:
-        """That of the one session on record."""
+        """The stream of the only recorded session."""
         (stream,) = {*await self.log.streams()} - {operator_stream("t")}
         return stream
 
@@ -212,7 +212,7 @@ class Stage:
         return await events_of(self.log, await self.stream())
 
     async def events_until(self, kind: type[E], count: int = 1) -> list[E]:
-        """The events of that kind, once there are so many."""
+        """The events of one type, once the log holds at least this many."""
         committed = self.process.journal.committed
         with trio.fail_after(DEADLINE):
             while True:
@@ -223,7 +223,7 @@ class Stage:
                 await committed.beyond(position)
 
     async def switch(self, *, on: bool, stream: UUID | None = None) -> None:
-        """Say, as another process would, whether a session may be managed, or all may."""
+        """Switch managing for one session or for all, as another process would."""
         stream = stream or operator_stream("t")
         version = len(await self.log.read(stream))
         event = ManagingSwitched(at=1, on=on, why="somebody said so")
@@ -236,8 +236,8 @@ class Stage:
         return [event for event in await self.events() if isinstance(event, RoundBegan)]
 
     async def rounds(self, *, at_once: bool = False, again: bool = False) -> list[RoundBegan]:
-        """The rounds on record, each rebuilt to the very bytes that the provider got; in whatever order where several
-        were under way ``at_once``. Where some were sent ``again``, each is once on record.
+        """The recorded rounds, each rebuilt to the exact bytes that the provider received; in any order if several
+        ran ``at_once``. A round that was sent ``again`` is recorded once.
         """
         stream = await self.stream()
         recorded = await self.log.read(stream)
@@ -275,7 +275,7 @@ async def open_stage(
     memory_tokens: int | None = None,
     owners: MemoryOwners | None = None,
 ) -> AsyncIterator[Stage]:
-    """The whole, for as long as the block runs."""
+    """The complete setup, for as long as the block runs."""
     log = log or StoppableLog()
     async with open_process(
         log,
@@ -304,12 +304,12 @@ async def open_stage(
 
 
 async def until_begun(stage: Stage, turns: int) -> None:
-    """Wait until so many turns are on record."""
+    """Wait until this many turns are recorded."""
     await stage.events_until(TurnBegan, turns)
 
 
 async def interrupted(stage: Stage) -> list[list[Json]]:
-    """What arrived of each reply that was cut short, once that is on record."""
+    """The recorded partial replies, once the log holds them."""
     found = []
     for event in await stage.events_until(TurnInterrupted):
         assert event.reply is not None
@@ -324,15 +324,15 @@ def script(*rules: Json) -> Script:
 
 
 def bare(value: Any) -> Any:
-    """A value without cache markers."""
+    """A value without its cache markers."""
     if isinstance(value, dict):
         return {key: bare(inner) for key, inner in value.items() if key != "cache_control"}
     return [bare(inner) for inner in value] if isinstance(value, list) else value
 
 
 def prompt_blocks(body: Json) -> list[str]:
-    """Tools, system and blocks as the provider sees them one after the other, markers removed, and the entry for its
-    billing, which Claude Code writes anew for each prompt and no cache counts.
+    """Tools, system and blocks in the order in which the provider reads them, without cache markers and without the
+    billing entry that Claude Code changes for each prompt and that does not affect caching.
     """
     system = [block for block in bare(body.get("system", [])) if not block["text"].startswith(BILLING)]
     blocks = [*bare(body["tools"]), *system]
@@ -342,7 +342,7 @@ def prompt_blocks(body: Json) -> list[str]:
 
 
 def assert_prefixes(bodies: Sequence[Json]) -> None:
-    """Each request begins with all of the one before."""
+    """Each request begins with all of the previous one."""
     for before, after in itertools.pairwise(bodies):
         earlier = prompt_blocks(before)
         assert prompt_blocks(after)[: len(earlier)] == earlier

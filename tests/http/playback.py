@@ -1,4 +1,4 @@
-"""A provider that plays back recorded replies in order, whatever it is asked, and remembers what it was sent."""
+"""A provider that plays back recorded replies in order, whatever the request, and keeps the requests."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ import trio
 
 @attrs.define
 class Playback:
-    """What came, and what is still to be answered: (content type, payload)."""
+    """The received requests and the remaining replies: (content type, payload)."""
 
     replies: list[tuple[str, bytes]]
     url: str = ""
@@ -45,7 +45,7 @@ async def _next(connection: h11.Connection, stream: trio.abc.Stream) -> object:
 
 @asynccontextmanager
 async def open_playback(replies: Sequence[tuple[str, bytes]]) -> AsyncIterator[Playback]:
-    """The provider, listening, for as long as the block runs."""
+    """The listening provider, for as long as the block runs."""
     playback = Playback(list(replies))
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     playback.url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"

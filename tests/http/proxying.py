@@ -57,8 +57,8 @@ class NoTurns:
 
 
 @attrs.define
-class Noted(Unrecorded):
-    """A turn log that remembers, and can be made to wait (``gate``) or to fail."""
+class RecordedTurns(Unrecorded):
+    """A turn log that keeps its calls, and can be made to wait (``gate``) or to fail."""
 
     said: list[str] = attrs.field(factory=list)
     replies: list[Reply | None] = attrs.field(factory=list)
@@ -114,7 +114,7 @@ async def _no_worker() -> dict[str, object]:
 
 
 async def _never_off() -> None:
-    """Since when managing is off."""
+    """Managing was never switched off."""
 
 
 async def _no_metrics() -> str:
@@ -162,7 +162,9 @@ async def open_proxy(
     others: Sequence[NamedUpstream] = (),
     **options: Any,
 ) -> AsyncIterator[Proxy]:
-    """The proxy in front of ``upstream``, for as long as the block runs; ``others`` are the same one by other names."""
+    """The proxy in front of ``upstream``, for as long as the block runs; ``others`` are further names of the same
+    provider.
+    """
     config = settings(upstream, **options)
     listener = bind(config.host, config.port)
     proxy = Proxy(url_of(listener), RelayProgress(), trio.Event(), Traffic())

@@ -1,4 +1,6 @@
-"""An HTTP client that hides nothing: what was sent, what came, in which pieces, and how it ended."""
+"""An HTTP client that exposes everything: the bytes sent, the bytes received and in which pieces, and how the
+exchange ended.
+"""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -15,7 +17,7 @@ Pairs = Sequence[tuple[bytes, bytes]]
 
 @attrs.define
 class RawReply:
-    """A reply as it came. ``cut`` says that the connection ended before the reply did."""
+    """A reply without any decoding. ``cut`` says that the connection ended before the reply did."""
 
     status: int = 0
     headers: list[tuple[bytes, bytes]] = attrs.field(factory=list)
@@ -43,7 +45,7 @@ class RawConnection:
         await self.stream.send_all(sent + self._h11.send(h11.EndOfMessage()))
 
     async def receive(self) -> RawReply:
-        """The whole reply, or as much of it as came."""
+        """The whole reply, or the part that arrived."""
         reply = RawReply()
         async for _ in self.pieces(reply):
             pass
@@ -52,8 +54,8 @@ class RawConnection:
         return reply
 
     async def pieces(self, reply: RawReply, at_most: int = 65_536) -> AsyncGenerator[bytes, None]:
-        """The reply's body in the pieces in which it came; ``reply`` is filled on the way. So many bytes are taken from
-        the network at once.
+        """Yield the body in the pieces in which it arrives, filling ``reply``; each read from the network takes at
+        most ``size`` bytes.
         """
         while True:
             try:
@@ -91,6 +93,6 @@ async def exchange(
 ) -> RawReply:
     """One request on a connection of its own."""
     async with connect(url) as connection:
-        with suppress(trio.BrokenResourceError):  # the server answered without reading on; its answer may be there
+        with suppress(trio.BrokenResourceError):  # The server may have replied without reading the rest of the request.
             await connection.send(method, target, body, headers)
         return await connection.receive()

@@ -1,4 +1,4 @@
-"""Rounds of a turn in the Responses API, as the stand-in writes them."""
+"""Rounds of a turn in the Responses API, as the scripted provider writes them."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ RUN = call("exec_command", 3, cmd="ls")
 
 @attrs.frozen
 class Round:
-    """What the provider says in the round of this number to a request that offers these tools."""
+    """The provider's output in the round of this number for a request that offers these tools."""
 
     content: list[Json]
     number: int = 1
@@ -69,8 +69,8 @@ class Round:
 
 
 def read_stream(raw: bytes) -> Json:
-    """What a strict reader makes of a stream: events and items are counted without a gap, each item begins and ends
-    once, and the last event holds what the others told.
+    """The events of a stream as a strict reader sees them: sequence numbers and output indexes have no gaps, each
+    item begins and ends once, and the last event contains the content of the others.
     """
     events = [orjson.loads(part.partition(b"data: ")[2]) for part in raw.split(b"\n\n") if b"data: " in part]
     assert [event["sequence_number"] for event in events] == list(range(len(events)))

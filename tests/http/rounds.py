@@ -1,4 +1,4 @@
-"""Turns of several rounds with a provider, for the tests of what makes one reply of them.
+r"""Turns of several provider rounds, for the tests of splicing them into one reply.
 
 A round is written as the message that it makes, and played as a stream or as a whole body.
 """
@@ -39,7 +39,7 @@ READ = call("Read", 3, file_path="/a")
 
 @attrs.frozen
 class Round:
-    """What the provider says in one round, and what it bills for it."""
+    """The provider's output in one round, and its bill."""
 
     content: list[Json]
     stop_reason: str = "end_turn"
@@ -51,11 +51,13 @@ class Round:
         return {**head, "content": self.content, "stop_reason": self.stop_reason, **STOP, "usage": self.usage}
 
     def whole(self) -> bytes:
-        """Spaces as no serializer of ours writes them, so that bytes made anew are noticed."""
+        """The body as JSON with unusual spacing, so that any reserialization shows."""
         return json.dumps(self.message(), separators=(" , ", " : ")).encode()
 
     def events(self) -> list[Json]:
-        produced = min(1, self.usage.get("output_tokens", 1))  # a count grows, it is never taken back
+        produced = min(
+            1, self.usage.get("output_tokens", 1)
+        )  # the output count grows within a stream, it never shrinks
         usage = {**self.usage, "output_tokens": produced}
         started = {**self.message(), "content": [], "stop_reason": None, "usage": usage}
         events: list[Json] = [{"type": "message_start", "message": started}, {"type": "ping"}]
@@ -103,7 +105,7 @@ class Rewriter(Protocol):
 
 @attrs.frozen
 class Played:
-    """What came out of a turn."""
+    """The result of a played turn."""
 
     outputs: list[Output]
 
@@ -119,7 +121,7 @@ class Played:
 def play(
     rewriter: Rewriter, rounds: Sequence[bytes], pieces: Callable[[bytes], list[bytes]] = lambda raw: [raw]
 ) -> Played:
-    """Feed rounds as a relay would: the next one only when the one before has asked for it."""
+    """Feed rounds as a relay would: each one only when the previous one asks for it."""
     outputs: list[Output] = []
     for number, raw in enumerate(rounds):
         if number:
@@ -133,7 +135,7 @@ def play(
 
 
 def events_of(raw: bytes) -> list[Json]:
-    """The events of a stream in which there are whole frames only, as a strict reader sees them."""
+    """The events of a stream of complete frames, as a strict reader sees them."""
     assert raw.endswith(b"\n\n")
     events = []
     for part in raw.removesuffix(b"\n\n").split(b"\n\n"):
@@ -145,7 +147,7 @@ def events_of(raw: bytes) -> list[Json]:
 
 
 def read_by_sdk(raw: bytes, *, streamed: bool) -> Message:
-    """What the vendor's own library makes of the bytes."""
+    """The message that the vendor's own library reads from the bytes."""
     kind = "text/event-stream" if streamed else "application/json"
     answer = httpx2.Response(200, headers={"content-type": kind}, content=raw)
     with (

@@ -1,4 +1,4 @@
-"""Event streams of our own making, for the tests of what passes and reads them."""
+"""Handmade event streams, for the tests of what relays and reads them."""
 
 import itertools
 import json
@@ -49,7 +49,7 @@ TOOL: Block = [
 
 
 def stream(events: list[dict[str, Any]], newline: str = "\n") -> bytes:
-    """The bytes of a stream, with a comment in it and a field that nobody knows."""
+    """The bytes of a stream, with a comment and an unknown field in it."""
     head = f": opened{newline}{newline}retry: 10{newline}{newline}".encode()
     return head + b"".join(frame(event, newline) for event in events)
 

@@ -1,4 +1,6 @@
-"""A turn that is sent twice: what the answers of one attempt brought back is not in the other, and memory knows."""
+"""A turn that the client sends twice: an object restored in one attempt is not in the other, and the memory knows
+the difference.
+"""
 
 import json
 
@@ -26,8 +28,8 @@ STANDS = "is in your context in full"
 
 
 class Twice:
-    """A managed conversation of which an object left, whose last request is sent twice: the model asks for the object
-    in the first attempt, and in the second reads a file.
+    """A managed conversation with an evicted object, whose last request is sent twice: the model asks for the object
+    in the first attempt and reads a file in the second.
     """
 
     def __init__(self, stage: Stage, client: Client, gone: str) -> None:
@@ -37,7 +39,7 @@ class Twice:
 
     @classmethod
     async def begin(cls, stage: Stage, clock: Clock) -> tuple["Twice", list[Json]]:
-        """It, and the replies of the first attempt and of the second."""
+        """The conversation, with the replies of the first and of the second attempt."""
         client = client_of(stage)
         message = await explore(client, stage, 18)
         clock.now += 60 * MINUTES
@@ -50,31 +52,33 @@ class Twice:
         second = await client.send()
         return cls(stage, client, gone), [first, second]
 
-    async def go_on(self, reply: Json) -> str:
-        """What the model is told when the client goes on from a reply, and it asks for the object then."""
+    async def continue_from(self, reply: Json) -> str:
+        """The memory result that the model gets if the client continues from this reply and the model then asks for
+        the object.
+        """
         self.client.history.append({"role": "assistant", "content": reply["content"]})
         answer(self.stage, [think(), restore(self.gone)], [think(), read("/third.py")])
         await self.client.turn(*results_of(reply))
         return json.dumps(self.stage.upstream[-1]["messages"][-1])
 
-    async def is_gone(self) -> bool:
-        """Whether memory holds that the branch shows less of the object than all."""
+    async def is_evicted(self) -> bool:
+        """Whether the memory holds that the branch shows the object at less than full size."""
         return self.gone in await below_full(self.stage)
 
 
 @pytest.mark.parametrize(("number", "told"), [(1, COMES_BACK), (0, STANDS)])
-async def test_whichever_attempt_is_gone_on_from_memory_knows_what_came_back_in_it(number: int, told: str) -> None:
+async def test_memory_knows_what_the_attempt_that_the_client_continues_has_restored(number: int, told: str) -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         twice, replies = await Twice.begin(stage, clock)
-        assert await twice.is_gone()  # the second attempt did not show what the first one had back
-        assert told in await twice.go_on(replies[number])
-        assert not await twice.is_gone()
+        assert await twice.is_evicted()  # the second attempt did not show the object that the first one restored
+        assert told in await twice.continue_from(replies[number])
+        assert not await twice.is_evicted()
         assert violations(stage) == []
         await stage.rounds()
 
 
-async def test_the_log_says_why_it_left_again() -> None:
+async def test_degradation_names_the_unused_attempt_as_its_cause() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         twice, _ = await Twice.begin(stage, clock)

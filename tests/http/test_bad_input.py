@@ -1,4 +1,6 @@
-"""What makes no sense in a dialect is its provider's to judge: it leaves as it came, and nothing breaks over it."""
+"""Requests that make no sense in their dialect: the proxy forwards them unchanged for the provider to judge, and
+nothing breaks.
+"""
 
 import itertools
 import json
@@ -29,13 +31,13 @@ KEYS = [(b"authorization", b"Bearer k"), (b"x-api-key", b"k"), (b"anthropic-vers
 
 
 async def send(stage: Stage, written: Written, body: bytes) -> RawReply:
-    """A client's request on the path of a dialect."""
+    """Send a client's request on the path of a dialect."""
     headers = [(b"content-type", b"application/json"), *KEYS, *CLIENTS[written.dialect.name]]
     return await exchange(stage.url, PATHS[written.dialect.name], body, headers=headers)
 
 
 def request(written: Written, talk: Sequence[Exchange] = TALK, **members: Any) -> Json:
-    """A request in which the user speaks last, and that is answered at once."""
+    """A request that ends with the user's message and is answered at once."""
     return {**written.request(talk), "stream": False, **members}
 
 
@@ -43,8 +45,8 @@ def asked(*before: Exchange) -> list[Exchange]:
     return [*before, Exchange("And now?", ())]
 
 
-def said_at_length(turns: int) -> list[Exchange]:
-    """Turns that fill a small window, as the stand-in answers them, and one more."""
+def fill_window(turns: int) -> list[Exchange]:
+    """Turns that fill a small window, as the scripted provider answers them, and one more."""
     return asked(*(Exchange(f"Number {turn}. " * 400, [Said("Seen.")]) for turn in range(turns)))
 
 
@@ -53,9 +55,7 @@ def said_at_length(turns: int) -> list[Exchange]:
     [pair for pair in itertools.permutations(WRITTEN, 2) if pair[0].dialect.array != pair[1].dialect.array],
     ids=lambda written: written.dialect.name,
 )
-async def test_a_body_of_another_dialect_is_refused_by_the_provider_in_its_own_words(
-    written: Written, other: Written
-) -> None:
+async def test_body_of_another_dialect_gets_the_providers_own_refusal(written: Written, other: Written) -> None:
     body = bodies(other)[-1]
     async with open_stage() as stage:
         reply = await send(stage, written, body)
@@ -67,8 +67,8 @@ async def test_a_body_of_another_dialect_is_refused_by_the_provider_in_its_own_w
 
 
 @EACH
-async def test_what_nobody_knows_stays_in_a_history_whatever_leaves_it(written: Written) -> None:
-    """It is refused by a strict provider; others may know what it is."""
+async def test_unknown_parts_of_a_history_survive_every_rewrite(written: Written) -> None:
+    """A strict provider refuses them; others may know them."""
     unknown, array = UNKNOWN[written.dialect.name], written.dialect.array
     first = len(written.request(asked())[array])
     async with (
@@ -76,18 +76,18 @@ async def test_what_nobody_knows_stays_in_a_history_whatever_leaves_it(written: 
         open_stage(standin=standin, window=4_000) as stage,
     ):
         for turns in range(4):
-            body = request(written, said_at_length(turns))
+            body = request(written, fill_window(turns))
             body[array].insert(first, unknown)
             assert (await send(stage, written, json.dumps(body).encode())).status == 200
         assert all(unknown in each[array] for each in stage.upstream)
 
 
 @EACH
-async def test_whatever_a_body_holds_it_is_answered_and_costs_us_nothing_of_our_own(
+async def test_malformed_body_is_answered_without_an_error_of_the_proxy(
     written: Written, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In the midst of a managed conversation in a small window; what the provider makes of it is the client's."""
-    whole = request(written, said_at_length(2))
+    """In the middle of a managed conversation in a small window; the client gets the provider's judgement."""
+    whole = request(written, fill_window(2))
     async with (
         open_standin({"rules": [{"reply": {"text": "Seen."}}]}, strict=False) as standin,
         open_stage(standin=standin, window=4_000) as stage,
@@ -102,7 +102,7 @@ async def test_whatever_a_body_holds_it_is_answered_and_costs_us_nothing_of_our_
 
 
 @EACH
-async def test_a_tool_of_the_clients_that_is_named_as_ours_is_its_own(written: Written) -> None:
+async def test_client_tool_with_a_memory_tool_name_stays_the_clients(written: Written) -> None:
     body = request(written, asked())
     named = json.loads(json.dumps(body["tools"][0]).replace('"bash"', '"memory_query"'))
     call = {"type": "tool_use", "name": "memory_query", "input": {"question": "what?"}}
@@ -117,7 +117,7 @@ async def test_a_tool_of_the_clients_that_is_named_as_ours_is_its_own(written: W
 
 @EACH
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_an_error_of_the_provider_is_the_clients_to_the_byte(written: Written, *, stream: bool) -> None:
+async def test_provider_error_reaches_the_client_byte_for_byte(written: Written, *, stream: bool) -> None:
     failing = {"when": {"prompt": "now"}, "times": 1, "reply": {"failure": {"status": 418, "message": "No."}}}
     async with open_stage(failing, {"reply": {"text": "Yes."}}) as stage:
         raw = json.dumps(request(written, asked(), stream=stream)).encode()
@@ -127,10 +127,10 @@ async def test_an_error_of_the_provider_is_the_clients_to_the_byte(written: Writ
 
 
 @EACH
-async def test_a_window_smaller_than_what_never_leaves_is_said_and_left_alone(written: Written) -> None:
+async def test_window_below_the_minimum_is_reported_and_never_rewritten(written: Written) -> None:
     async with open_stage({"reply": {"text": "Seen."}}, window=1_000) as stage:
         for turns in range(3):
-            reply = await send(stage, written, json.dumps(request(written, said_at_length(turns))).encode())
+            reply = await send(stage, written, json.dumps(request(written, fill_window(turns))).encode())
             assert reply.status == 200
         assert len(stage.standin.messages) == 3
         assert {each.window for each in await stage.events_until(WindowFilled)} == {1_000}

@@ -1,5 +1,5 @@
-"""Web pages of others neither reach the provider through the proxy nor read our own pages; every other client does.
-Only a proxy that is believed says whose a request is.
+"""Foreign web pages can neither reach the provider through the proxy nor read its pages; every other client can. The
+tenant header counts only from a trusted proxy.
 """
 
 import json
@@ -15,7 +15,7 @@ from mnemosyne.http.browsers import AllowedHosts
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.inspector.status import StatusPages
 from mnemosyne_lab.provider.server import open_standin
-from tests.http.proxying import TOKEN, Noted, open_proxy, settings
+from tests.http.proxying import TOKEN, RecordedTurns, open_proxy, settings
 from tests.http.raw_client import RawReply, connect, exchange
 from tests.http.test_gateway import WHOLE
 from tests.lab.provider.building import HEADERS
@@ -74,20 +74,20 @@ HOSTS = [
 
 
 @pytest.mark.parametrize(("host", "is_ours"), HOSTS)
-def test_only_names_that_no_page_can_have_or_that_were_listed_mean_this_server(host: str, is_ours: bool) -> None:
+def test_only_local_or_configured_host_names_reach_this_server(host: str, is_ours: bool) -> None:
     callers = AllowedHosts(hosts=frozenset({"gate.example.com", "server"}))
     assert (callers.refusal(((b"host", host.encode()),)) is None) is is_ours
 
 
-def test_what_sends_no_header_of_a_browser_is_answered() -> None:
+def test_request_without_browser_headers_is_answered() -> None:
     assert AllowedHosts().refusal(()) is None
     assert AllowedHosts().refusal(((b"host", b"127.0.0.1"), (b"sec-fetch-mode", b"cors"))) is None
     assert AllowedHosts().refusal(((b"host", b"127.0.0.1"), (b"sec-fetch-site", b"none"))) is None
 
 
 @pytest.mark.parametrize("headers", FOREIGN, ids=lambda each: str(each[-1]))
-async def test_a_request_of_a_foreign_page_reaches_neither_provider_nor_log(headers: list[tuple[bytes, bytes]]) -> None:
-    noted = Noted()
+async def test_request_of_a_foreign_page_reaches_neither_provider_nor_log(headers: list[tuple[bytes, bytes]]) -> None:
+    noted = RecordedTurns()
     async with open_standin() as standin, open_proxy(standin.url, noted) as proxy:
         for kind in (b"application/json", b"text/plain"):
             sent = [(name, value) for name, value in CLIENT if name.lower() != b"content-type"]
@@ -101,17 +101,17 @@ async def test_a_request_of_a_foreign_page_reaches_neither_provider_nor_log(head
 
 @pytest.mark.parametrize("target", ["//v1/messages", "/v1/messages/", "/anthropic/v1/messages", "//-/status"])
 @pytest.mark.parametrize("headers", FOREIGN[:3], ids=lambda each: str(each[-1]))
-async def test_no_other_form_of_a_path_is_open_to_a_foreign_page(
+async def test_every_spelling_of_a_path_is_closed_to_foreign_pages(
     target: str, headers: list[tuple[bytes, bytes]]
 ) -> None:
-    async with open_standin() as standin, open_proxy(standin.url, Noted()) as proxy:
+    async with open_standin() as standin, open_proxy(standin.url, RecordedTurns()) as proxy:
         reply = await exchange(proxy.url, target, WHOLE, headers=[*CLIENT, *headers])
         assert reply.status == 403
         assert standin.exchanges == []
 
 
 @pytest.mark.parametrize("target", ["//-/status", "///-/metrics", "/anthropic/-/status"])
-async def test_a_page_has_one_path_only(target: str) -> None:
+async def test_inspector_page_has_exactly_one_path(target: str) -> None:
     own = [(b"Authorization", b"Bearer " + TOKEN.encode())]
     async with open_standin(strict=False) as standin, open_proxy(standin.url) as proxy:
         await exchange(proxy.url, target, method="GET", headers=own)
@@ -121,7 +121,7 @@ async def test_a_page_has_one_path_only(target: str) -> None:
         assert (hidden.status, len(standin.exchanges)) == (404, 1)
 
 
-async def test_it_is_refused_before_its_body_is_read() -> None:
+async def test_foreign_request_is_refused_before_its_body_is_read() -> None:
     async with open_proxy("http://127.0.0.1:9") as proxy, connect(proxy.url) as connection:
         await connection.stream.send_all(
             b"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://evil.example\r\n"
@@ -131,13 +131,13 @@ async def test_it_is_refused_before_its_body_is_read() -> None:
             assert (await connection.stream.receive_some(65536)).startswith(b"HTTP/1.1 403")
 
 
-async def test_a_listed_page_is_served_and_may_read_the_reply_and_only_it() -> None:
+async def test_only_configured_page_is_served_and_may_read_the_reply() -> None:
     page = b"https://chat.example"
     preflight = [(b"Origin", page), (b"Access-Control-Request-Method", b"POST")]
     preflight.append((b"Access-Control-Request-Headers", b"x-api-key, content-type"))
     async with (
         open_standin() as standin,
-        open_proxy(standin.url, Noted(), allowed_origins="https://chat.example") as proxy,
+        open_proxy(standin.url, RecordedTurns(), allowed_origins="https://chat.example") as proxy,
     ):
         asked = await exchange(proxy.url, method="OPTIONS", headers=preflight)
         assert (asked.status, asked.header(b"access-control-allow-origin")) == (204, page)
@@ -150,7 +150,9 @@ async def test_a_listed_page_is_served_and_may_read_the_reply_and_only_it() -> N
 
 
 @pytest.mark.parametrize("headers", FOREIGN, ids=lambda each: str(each[-1]))
-async def test_our_own_pages_are_not_for_other_sites_even_with_the_token(headers: list[tuple[bytes, bytes]]) -> None:
+async def test_inspector_pages_are_closed_to_other_sites_even_with_the_token(
+    headers: list[tuple[bytes, bytes]],
+) -> None:
     async with open_proxy("http://127.0.0.1:9") as proxy:
         own = (b"Authorization", b"Bearer " + TOKEN.encode())
         assert (await _status(proxy.url, [own, *headers])).status == 403
@@ -162,16 +164,14 @@ async def _status(url: str, headers: list[tuple[bytes, bytes]]) -> RawReply:
 
 
 @pytest.mark.parametrize(("address", "tenant", "is_taken"), WHO)
-def test_a_tenant_is_taken_from_a_proxy_that_is_believed_and_from_nobody_else(
-    address: str | None, tenant: str, is_taken: bool
-) -> None:
+def test_tenant_header_counts_only_from_a_trusted_proxy(address: str | None, tenant: str, is_taken: bool) -> None:
     named = ((b"X-Mnemosyne-Tenant", tenant.encode("latin-1")),)
     assert (AllowedHosts(proxies=PROXIES).refusal_of_tenant(named, address) is None) is is_taken
     assert AllowedHosts().refusal_of_tenant(named, address) is not None
     assert AllowedHosts().refusal_of_tenant((), address) is None
 
 
-def test_two_tenants_are_none() -> None:
+def test_two_tenant_headers_are_refused() -> None:
     named = ((b"x-mnemosyne-tenant", b"red"), (b"x-mnemosyne-tenant", b"blue"))
     assert AllowedHosts(proxies=PROXIES).refusal_of_tenant(named, "10.1.2.3") is not None
 
@@ -214,7 +214,7 @@ async def ask(
 
 @pytest.mark.parametrize("path", [b"/", b"/v1/messages", b"/index.html", b"/-x"])
 @pytest.mark.parametrize("headers", [NAVIGATION, EMBEDDED], ids=["opened", "embedded"])
-async def test_a_page_s_address_shows_our_own_404_and_nothing_of_the_provider(
+async def test_unknown_page_gets_the_proxys_404_and_nothing_from_the_provider(
     path: bytes, headers: list[tuple[bytes, bytes]]
 ) -> None:
     gateway = Cookies()
@@ -231,7 +231,7 @@ async def test_a_page_s_address_shows_our_own_404_and_nothing_of_the_provider(
         [(b"Sec-Fetch-Dest", b"image"), (b"Sec-Fetch-Site", b"same-origin")],
     ],
 )
-async def test_what_a_browser_gets_of_the_provider_runs_no_script_and_sets_no_cookie(
+async def test_browser_gets_provider_replies_without_scripts_or_cookies(
     headers: list[tuple[bytes, bytes]],
 ) -> None:
     status, got, body = await ask(Cookies(), b"/anything", headers)
@@ -239,12 +239,12 @@ async def test_what_a_browser_gets_of_the_provider_runs_no_script_and_sets_no_co
     assert got == {b"content-type": b"text/html", b"content-security-policy": b"sandbox"}
 
 
-async def test_a_client_that_is_no_browser_gets_the_provider_s_headers_as_they_came() -> None:
+async def test_client_that_is_no_browser_gets_the_provider_headers_unchanged() -> None:
     _, got, _ = await ask(Cookies(), b"/anything", [(b"User-Agent", b"claude-cli/2.1.329")])
     assert got.keys() == {b"content-type", b"Set-Cookie", b"set-cookie"}
 
 
-def test_the_machine_s_own_name_counts_where_others_can_reach_it() -> None:
+def test_host_name_of_the_machine_counts_if_the_listener_is_public() -> None:
     own = socket.gethostname().lower()
     remote = hosts_of(settings("https://h", host="0.0.0.0", allow_remote=True))
     assert own in remote.hosts

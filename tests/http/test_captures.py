@@ -1,4 +1,4 @@
-"""What real clients sent, and the replies they got, pass byte for byte in both directions."""
+"""Captured requests of real clients and their replies pass byte for byte in both directions."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ async def test_every_recorded_exchange_passes_byte_for_byte(run: Path) -> None:
 
 
 def recorded_in(run: Path) -> list[tuple[dict[str, Any], tuple[str, bytes]]]:
-    """The requests of a run with their bytes as the client would write them, and their replies."""
+    """The requests of a capture with their bytes as the client would write them, and their replies."""
     recorded = []
     for path in sorted(run.glob("*.json")):
         request = json.loads(path.read_text())

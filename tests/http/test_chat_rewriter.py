@@ -1,5 +1,6 @@
-"""A completion that holds nothing of ours passes byte for byte, at every cut; of one that does, the client gets what it
-would have got without, as one message."""
+"""A completion without memory calls passes byte for byte, at every cut; any other reaches the client as one message
+without them.
+"""
 
 import json
 from typing import Any
@@ -40,7 +41,7 @@ TAGGED = CHAT.stream(Said(f"Done.\n{TAG}And more.", "", [RUN]))
 
 
 def read(raw: bytes) -> Json:
-    """What a client makes of a stream."""
+    """The message that a client reads from a stream."""
     reply = ChatReply()
     for frame in FrameReader().feed(raw):
         event = event_of(frame)
@@ -57,34 +58,32 @@ def message_of(completion: Json) -> Json:
 
 
 @given(st.lists(st.integers(0, len(PLAIN))))
-def test_a_stream_without_anything_of_ours_passes_byte_for_byte_wherever_it_was_cut(places: list[int]) -> None:
+def test_stream_without_memory_calls_passes_byte_for_byte_at_every_cut(places: list[int]) -> None:
     played = play(ChatRewriter(NAMES), [PLAIN], lambda raw: cut(raw, places))
     assert played.raw == PLAIN
     assert isinstance(played.outputs[-1], EndOfReply)
 
 
 @given(st.binary())
-def test_bytes_that_are_no_event_stream_pass_too(garbage: bytes) -> None:
+def test_bytes_that_are_no_event_stream_pass_unchanged(garbage: bytes) -> None:
     rewriter = ChatRewriter(NAMES)
     assert b"".join(each.raw for each in [*rewriter.feed(garbage), *rewriter.close()]) == garbage
 
 
 @given(st.integers(0, len(PLAIN)))
-def test_a_stream_that_breaks_off_anywhere_passes_as_far_as_it_came(place: int) -> None:
+def test_broken_stream_passes_up_to_its_last_byte(place: int) -> None:
     rewriter = ChatRewriter(NAMES)
     assert b"".join(each.raw for each in [*rewriter.feed(PLAIN[:place]), *rewriter.close()]) == PLAIN[:place]
 
 
 @pytest.mark.parametrize("rounds", [SPLICED, [TAGGED]], ids=["hidden calls", "a cleanup block"])
 @given(places=st.lists(st.integers(0, max(map(len, SPLICED)))))
-def test_the_client_gets_the_same_message_of_several_rounds_at_every_cut(
-    rounds: list[bytes], places: list[int]
-) -> None:
+def test_message_of_several_rounds_does_not_depend_on_the_cuts(rounds: list[bytes], places: list[int]) -> None:
     played = play(ChatRewriter(NAMES), rounds, lambda raw: cut(raw, places))
     assert played.raw == play(ChatRewriter(NAMES), rounds).raw
 
 
-def test_several_rounds_are_one_message_in_which_nothing_is_ours() -> None:
+def test_several_rounds_are_one_message_without_memory_calls() -> None:
     played = play(ChatRewriter(NAMES), SPLICED)
     completion = read(played.raw)
     assert b"memory_" not in played.raw
@@ -99,18 +98,18 @@ def test_several_rounds_are_one_message_in_which_nothing_is_ours() -> None:
     assert json.loads(played.ends[0].calls[0].input_json) == {"question": "what?"}
 
 
-def test_the_usage_is_the_last_rounds_prompt_and_the_output_of_all() -> None:
+def test_usage_has_the_prompt_of_the_last_round_and_the_output_of_all() -> None:
     used = read(play(ChatRewriter(NAMES), SPLICED).raw)["usage"]
     assert (used["prompt_tokens"], used["completion_tokens"], used["total_tokens"]) == (112, 18, 130)
 
 
-def told(text: str) -> Json:
+def read_message(text: str) -> Json:
     return {"content": [{"token": text, "logprob": -0.5}]}
 
 
 def as_llama_cpp(stream: bytes) -> bytes:
-    """The stream with what llama-cpp-python says besides: each call once more, in the form that is out of date, and the
-    likelihoods of all that was generated.
+    """The stream with the extra fields of llama-cpp-python: each call repeated in the deprecated form, and the log
+    probabilities of everything generated.
     """
     frames = []
     for frame in FrameReader().feed(stream):
@@ -119,12 +118,12 @@ def as_llama_cpp(stream: bytes) -> bytes:
             calls = choice["delta"].get("tool_calls") or []
             choice["delta"] |= {"function_call": calls[0]["function"]} if calls else {}
             said = choice["delta"].get("content") or (calls and json.dumps(calls[0]["function"]))
-            choice["logprobs"] = told(said) if said else None
+            choice["logprobs"] = read_message(said) if said else None
         frames.append(b"data: " + json.dumps(event).encode() + b"\n\n" if event else frame.raw)
     return b"".join(frames)
 
 
-def test_a_hidden_call_is_hidden_in_every_form_in_which_a_server_says_it() -> None:
+def test_hidden_call_is_removed_in_every_form_that_servers_use() -> None:
     rounds = [as_llama_cpp(each) for each in SPLICED]
     assert rounds[0].count(b"memory_") == 3
     played = play(ChatRewriter(NAMES), rounds)
@@ -136,13 +135,16 @@ def test_a_hidden_call_is_hidden_in_every_form_in_which_a_server_says_it() -> No
     assert b"drop: #" not in play(ChatRewriter(NAMES), [as_llama_cpp(TAGGED)]).raw
 
 
-def test_a_whole_reply_holds_the_likelihoods_of_the_texts_that_its_client_sees() -> None:
+def test_whole_reply_keeps_log_probabilities_of_visible_texts_only() -> None:
     def whole(said: Said) -> Json:
         native = CHAT.whole(said)
         [choice] = native["choices"]
         calls = choice["message"].get("tool_calls") or []
         old = {"function_call": calls[0]["function"]} if calls else {}
-        return {**native, "choices": [{**choice, "message": choice["message"] | old, "logprobs": told(str(said))}]}
+        return {
+            **native,
+            "choices": [{**choice, "message": choice["message"] | old, "logprobs": read_message(str(said))}],
+        }
 
     asking, done, tagged = whole(Said("", "", [ASK])), whole(Said("It is there.")), whole(Said(TAG))
     shown = splice_completion([asking, done], NAMES, itemized=False)["choices"][0]
@@ -153,13 +155,13 @@ def test_a_whole_reply_holds_the_likelihoods_of_the_texts_that_its_client_sees()
     assert splice_completion([done], NAMES, itemized=False) == done
 
 
-def test_a_cleanup_block_is_left_out_of_a_text() -> None:
+def test_cleanup_block_is_removed_from_a_text() -> None:
     completion = read(play(ChatRewriter(NAMES), [TAGGED]).raw)
     assert message_of(completion)["content"] == "Done.\nAnd more."
     assert [call["id"] for call in message_of(completion)["tool_calls"]] == ["call_run"]
 
 
-def test_a_reply_of_hidden_calls_alone_that_is_ended_says_so() -> None:
+def test_reply_of_hidden_calls_alone_says_so_when_it_is_ended() -> None:
     rewriter = ChatRewriter(NAMES)
     raw = b"".join(each.raw for each in [*rewriter.feed(SPLICED[0]), *rewriter.close(), *rewriter.end_now()])
     assert read(raw)["choices"][0]["finish_reason"] == "stop"
@@ -169,7 +171,7 @@ def test_a_reply_of_hidden_calls_alone_that_is_ended_says_so() -> None:
     assert message_of(read(raw))["content"] == NO_CONTENT
 
 
-def test_an_error_before_the_first_word_is_a_plain_one_and_later_a_chunk() -> None:
+def test_error_before_any_output_is_plain_and_after_output_a_chunk() -> None:
     error = b'{"error":{"message":"full","type":"server_error"}}'
     [failed] = ChatRewriter(NAMES).feed(b"data: " + error + b"\n\n")
     assert isinstance(failed, FailedBeforeOutput)
@@ -182,7 +184,7 @@ def test_an_error_before_the_first_word_is_a_plain_one_and_later_a_chunk() -> No
     assert rewriter.failed
 
 
-def test_an_error_that_is_written_over_several_lines_is_one_frame() -> None:
+def test_error_of_several_lines_is_one_frame() -> None:
     error = json.dumps({"error": {"message": "full", "type": "server_error"}}, indent=2).encode()
     rewriter = ChatRewriter(NAMES)
     rewriter.feed(SPLICED[0])
@@ -197,7 +199,7 @@ def whole(said: Said) -> bytes:
 
 
 def bare(calls: list[Json], *, streamed: bool) -> bytes:
-    """A completion of these calls, with no more of them than there is."""
+    """A completion with these calls and the fewest possible fields."""
     made = CHAT.whole(Said(calls=[ASK]))
     made["choices"][0]["message"]["tool_calls"] = calls
     if not streamed:
@@ -212,7 +214,7 @@ def asked(**members: Any) -> Json:
 
 
 def follow_up(end: EndOfRound) -> list[Json]:
-    """What goes upstream behind a round whose calls were answered."""
+    """The messages that go upstream after a round whose calls were answered."""
     native = json.loads(end.reply.body)
     results = {call.id: CHAT.dialect.write_result(call.id, "found", False) for call in end.calls}
     round_ = Round(tuple(CHAT.dialect.reply_content(native)), results, native)
@@ -227,7 +229,7 @@ STREAMED = pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "
 
 
 @STREAMED
-def test_a_hidden_call_without_a_type_is_answered_as_a_function(streamed: bool) -> None:
+def test_hidden_call_without_a_type_is_answered_as_a_function(streamed: bool) -> None:
     rewriter = rewriter_of(streamed)
     played = play(rewriter, [bare([asked(id="call_1")], streamed=streamed)])
     assert played.raw == b""
@@ -236,7 +238,7 @@ def test_a_hidden_call_without_a_type_is_answered_as_a_function(streamed: bool) 
     assert result == {"role": "tool", "tool_call_id": "call_1", "content": "found"}
 
 
-def test_a_whole_completion_passes_as_it_came_or_is_made_of_its_rounds() -> None:
+def test_whole_completion_passes_unchanged_or_joins_its_rounds() -> None:
     plain = whole(Said("I look there.", "Hm.", [RUN]))
     assert play(WholeReply(RULES, NAMES), [plain]).raw == plain
     played = play(
@@ -248,7 +250,7 @@ def test_a_whole_completion_passes_as_it_came_or_is_made_of_its_rounds() -> None
     assert (completion["usage"]["prompt_tokens"], completion["usage"]["completion_tokens"]) == (112, 18)
 
 
-def test_a_whole_reply_that_is_no_completion_passes_and_a_later_one_is_an_error() -> None:
+def test_first_reply_that_is_no_completion_passes_and_a_later_one_is_an_error() -> None:
     assert play(WholeReply(RULES, NAMES), [b"nonsense"]).raw == b"nonsense"
     rewriter = WholeReply(RULES, NAMES)
     rewriter.feed(whole(Said("", "", [ASK])))
@@ -261,7 +263,7 @@ def test_a_whole_reply_that_is_no_completion_passes_and_a_later_one_is_an_error(
 
 @STREAMED
 @pytest.mark.parametrize("ids", [[None, None], ["", ""], ["call_0", "call_0"], ["call_1", None], [7, []]])
-def test_each_hidden_call_is_answered_by_an_id_of_its_own(ids: list[Any], streamed: bool) -> None:
+def test_each_hidden_call_is_answered_under_an_id_of_its_own(ids: list[Any], streamed: bool) -> None:
     calls = [asked(type="function", **({} if id_ is None else {"id": id_})) for id_ in ids]
     raw = bare(calls, streamed=streamed)
     ends = [play(rewriter_of(streamed), [raw]).ends[0] for _ in range(2)]
@@ -275,7 +277,7 @@ def test_each_hidden_call_is_answered_by_an_id_of_its_own(ids: list[Any], stream
 
 
 @STREAMED
-def test_a_call_of_the_clients_keeps_its_id_beside_a_hidden_one_that_shares_it(streamed: bool) -> None:
+def test_client_call_keeps_the_id_that_it_shares_with_a_hidden_call(streamed: bool) -> None:
     run = {"id": "call_0", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
     played = play(rewriter_of(streamed), [bare([asked(id="call_0"), run], streamed=streamed)])
     [message, result] = follow_up(played.ends[0])
@@ -284,7 +286,7 @@ def test_a_call_of_the_clients_keeps_its_id_beside_a_hidden_one_that_shares_it(s
     assert b"call_0" in played.raw
 
 
-def test_a_streamed_call_of_a_custom_tool_is_read_as_the_whole_one() -> None:
+def test_streamed_call_of_a_custom_tool_reads_like_a_whole_one() -> None:
     pieces: list[Json] = [
         {"id": "call_1", "type": "custom", "custom": {"name": "patch", "input": ""}},
         {"custom": {"input": "*** Begin"}},

@@ -1,5 +1,5 @@
-"""Cleanup tags through the whole of a managing proxy: the client never sees one, the provider always gets it back, and
-the memory does what it says.
+"""Cleanup tags through a complete managing proxy: the client never sees one, the provider always gets it back, and
+the memory applies it.
 """
 
 import json
@@ -35,10 +35,10 @@ from tests.http.managing import (
     assert_prefixes,
     interrupted,
     look,
+    model_says,
     open_stage,
     recall,
     results,
-    said,
     script,
     text,
     think,
@@ -51,12 +51,12 @@ SECRETS = ("memory_cleanup", "abc2345")
 BETWEEN, BEFORE, BEHIND, ALONE = f"Let me see.\n{TAG}Now look.", f"{TAG}Here.", f"So that was it.\n\n{TAG}", TAG
 LOOP = {
     "replies": [
-        said(think("Hm."), text(BETWEEN), look(at="it")),
-        said(text(ALONE), look(at="this")),
-        said(think("What was it?"), text(BEHIND), recall()),
-        said(text(ALONE), recall("and that?"), text(BEFORE), look(at="that")),
-        said(text(ALONE), recall("again?")),
-        said(think("Done."), text(ALONE)),
+        model_says(think("Hm."), text(BETWEEN), look(at="it")),
+        model_says(text(ALONE), look(at="this")),
+        model_says(think("What was it?"), text(BEHIND), recall()),
+        model_says(text(ALONE), recall("and that?"), text(BEFORE), look(at="that")),
+        model_says(text(ALONE), recall("again?")),
+        model_says(think("Done."), text(ALONE)),
     ]
 }
 SHOWN = ["Let me see.\nNow look.", "So that was it.\n\n", "Here.", "(no content)"]
@@ -65,13 +65,13 @@ STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "wh
 
 
 def texts_of(history: Sequence[Json]) -> list[str]:
-    """What the model says in a history."""
+    """The model's texts in a history."""
     blocks = [block for message in history if message["role"] == "assistant" for block in message["content"]]
     return [block["text"] for block in blocks if block["type"] == "text"]
 
 
 def assert_unseen(client: Client) -> None:
-    """The client saw no sign of a cleanup block, and of nothing else of ours."""
+    """The client saw no sign of a cleanup block or of any other memory feature."""
     assert_nothing_of_ours(client)
     for secret in SECRETS:
         assert secret not in json.dumps(client.history)
@@ -79,7 +79,7 @@ def assert_unseen(client: Client) -> None:
 
 
 async def assert_kept(stage: Stage, *, rounds: int) -> None:
-    """All that the model said in so many rounds stands in the last request, to the byte."""
+    """The last request contains everything that the model wrote in these rounds, byte for byte."""
     (stream,) = await stage.log.streams()
     finished = [event for event in await stage.events() if isinstance(event, RoundFinished)][:rounds]
     for event in finished:
@@ -96,7 +96,7 @@ async def assert_one_history(stage: Stage) -> None:
 
 
 @STREAMED
-async def test_blocks_are_hidden_wherever_they_stand_and_go_back_to_the_provider_as_they_came(stream: bool) -> None:
+async def test_blocks_are_hidden_from_the_client_and_returned_to_the_provider_unchanged(stream: bool) -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url, stream=stream)
         for prompt in ("Where is it?", "And the other?"):
@@ -113,7 +113,7 @@ async def test_blocks_are_hidden_wherever_they_stand_and_go_back_to_the_provider
         await stage.rounds()
 
 
-async def test_a_server_started_anew_knows_the_echo_of_what_it_hid() -> None:
+async def test_restarted_server_recognizes_the_echo_of_a_hidden_block() -> None:
     async with open_standin({"rules": [LOOP]}) as standin:
         log = StoppableLog()
         async with open_stage(standin=standin, log=log) as stage:
@@ -125,7 +125,7 @@ async def test_a_server_started_anew_knows_the_echo_of_what_it_hid() -> None:
                 message = await client.turn(*results(message))
         async with open_stage(standin=standin, log=log) as stage:
             client.url = stage.url
-            await client.turn(text("And the other?"))  # behind a reply that was a block and nothing else
+            await client.turn(text("And the other?"))  # after a reply that consisted of a block alone
         assert texts_of(client.history) == [*SHOWN, SHOWN[0]]
         assert standin.violations == []
         assert_prefixes(stage.upstream)
@@ -136,9 +136,9 @@ async def test_a_server_started_anew_knows_the_echo_of_what_it_hid() -> None:
 
 
 @pytest.mark.parametrize("place", range(2, 12))
-async def test_a_stream_that_is_cut_shows_no_block_and_what_the_client_kept_of_it_goes_on(place: int) -> None:
-    cut = said(think("Hm."), text(f"Well.\n{TAG}{TAG}Done."), faults=[{"kind": "cut", "at": place}])
-    async with open_stage({"reply": cut, "times": 1}, {"reply": said(text("Yes."))}) as stage:
+async def test_cut_stream_shows_no_block_and_the_conversation_continues_from_the_kept_part(place: int) -> None:
+    cut = model_says(think("Hm."), text(f"Well.\n{TAG}{TAG}Done."), faults=[{"kind": "cut", "at": place}])
+    async with open_stage({"reply": cut, "times": 1}, {"reply": model_says(text("Yes."))}) as stage:
         client = Client(stage.url)
         await client.turn(text("Where?"))
         (seen,) = await interrupted(stage)
@@ -153,7 +153,7 @@ async def test_a_stream_that_is_cut_shows_no_block_and_what_the_client_kept_of_i
         await stage.rounds()
 
 
-async def test_a_client_that_goes_back_gets_the_same_words_upstream_up_to_there() -> None:
+async def test_client_that_goes_back_gets_the_same_history_upstream_up_to_there() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
@@ -166,8 +166,8 @@ async def test_a_client_that_goes_back_gets_the_same_words_upstream_up_to_there(
         await stage.rounds()
 
 
-async def test_words_that_the_client_rewrote_stand_as_it_says() -> None:
-    async with open_stage({"reply": said(think("Hm."), text(BETWEEN))}) as stage:
+async def test_texts_that_the_client_rewrote_are_sent_as_rewritten() -> None:
+    async with open_stage({"reply": model_says(think("Hm."), text(BETWEEN))}) as stage:
         client = Client(stage.url)
         await client.turn(text("Where is it?"))
         client.history[-1]["content"] = [text("I said something else.")]
@@ -176,19 +176,19 @@ async def test_words_that_the_client_rewrote_stand_as_it_says() -> None:
         assert stage.standin.violations == []
 
 
-# Where nothing is managed
+# Without managing
 
 
-async def test_where_nothing_is_managed_a_block_is_what_the_model_said() -> None:
-    async with open_stage({"reply": said(text(BETWEEN))}, mode=Mode.OBSERVE) as stage:
+async def test_block_in_an_observed_session_is_ordinary_text() -> None:
+    async with open_stage({"reply": model_says(text(BETWEEN))}, mode=Mode.OBSERVE) as stage:
         client = Client(stage.url)
         assert (await client.turn(text("one")))["content"] == [text(BETWEEN)]
         assert (await client.turn(text("two")))["content"] == [text(BETWEEN)]
         assert stage.standin.messages[-1].body == client.bodies[-1]
 
 
-async def test_in_a_bypass_the_client_sees_it_and_its_echo_is_known() -> None:
-    async with open_stage({"reply": said(think("Hm."), text(BETWEEN))}) as stage:
+async def test_bypassed_client_sees_the_block_and_its_echo_is_recognized() -> None:
+    async with open_stage({"reply": model_says(think("Hm."), text(BETWEEN))}) as stage:
         client = Client(stage.url)
         await client.turn(text("one"))
         client.headers = {"x-mnemosyne-mode": "off"}
@@ -201,9 +201,9 @@ async def test_in_a_bypass_the_client_sees_it_and_its_echo_is_known() -> None:
         await stage.rounds()
 
 
-async def test_in_a_bypass_a_call_of_that_name_is_the_clients_to_answer() -> None:
-    replies = {"replies": [said(think("Hm."), text("Let me see."), recall()), said(text("Yes."))]}
-    async with open_stage({"reply": said(text("Yes.")), "times": 1}, replies) as stage:
+async def test_bypassed_client_answers_a_call_with_a_cleanup_name_itself() -> None:
+    replies = {"replies": [model_says(think("Hm."), text("Let me see."), recall()), model_says(text("Yes."))]}
+    async with open_stage({"reply": model_says(text("Yes.")), "times": 1}, replies) as stage:
         client = Client(stage.url)
         await client.turn(text("one"))
         client.headers = {"x-mnemosyne-mode": "off"}
@@ -214,7 +214,7 @@ async def test_in_a_bypass_a_call_of_that_name_is_the_clients_to_answer() -> Non
         assert [each.violation.rule for each in stage.standin.violations if each.violation.rule != "R10"] == []
 
 
-# What it does
+# Effects
 
 
 async def things_read(stage: Stage, client: Client, count: int = 6) -> tuple[list[str], Json]:
@@ -229,13 +229,13 @@ def block(*lines: str) -> str:
 
 
 async def done(stage: Stage) -> list[ObjectEvent]:
-    """What directives led to so far."""
+    """The recorded effects of directives so far."""
     kinds = (ObjectReleased, ObjectPinned, ObjectSummarized)
     return [event for event in await stage.events() if isinstance(event, kinds)]
 
 
 @STREAMED
-async def test_objects_are_released_and_pinned_and_what_is_released_leaves_first(stream: bool) -> None:
+async def test_released_objects_are_evicted_first_and_pinned_ones_stay(stream: bool) -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
@@ -258,11 +258,11 @@ async def test_objects_are_released_and_pinned_and_what_is_released_leaves_first
 
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["last round", "hidden round"])
-async def test_what_a_reply_releases_is_on_record_with_it_even_if_nothing_is_done_later(
+async def test_release_is_recorded_with_its_reply_even_if_the_actor_ends_before_applying_it(
     hidden: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def stopped(*_: object) -> bool:
-        """The actor ended between the reply and this."""
+        """The actor ended between the reply and the directive."""
         return False
 
     monkeypatch.setattr(cleanup.CleanupTexts, "apply_tags", stopped)
@@ -278,7 +278,7 @@ async def test_what_a_reply_releases_is_on_record_with_it_even_if_nothing_is_don
         assert any(isinstance(event, RoundFinished) for event in events[released - 3 : released])
 
 
-async def test_a_round_of_hidden_calls_is_obeyed_like_any_other() -> None:
+async def test_directives_of_a_hidden_round_are_applied_like_any_other() -> None:
     async with open_stage() as stage:
         client = client_of(stage)
         (first, *_), message = await things_read(stage, client)
@@ -294,7 +294,7 @@ GOOD = " ".join(f"value_{number}" for number in range(300))
 """Half of what a file says that the agent reads."""
 
 
-async def test_a_text_becomes_a_rendition_with_what_it_lacks_declared_and_measured() -> None:
+async def test_text_becomes_a_rendition_with_measured_omissions() -> None:
     async with open_stage() as stage:
         client = client_of(stage)
         (first, *_), message = await things_read(stage, client)
@@ -315,7 +315,7 @@ async def test_a_text_becomes_a_rendition_with_what_it_lacks_declared_and_measur
     [f"{GOOD} src/invented.py", f"{GOOD[:40]} Nothing interesting happened anywhere else.", f"{GOOD} {GOOD}", "Yes."],
     ids=["it invents", "it says something else", "it is too long", "it says too little"],
 )
-async def test_a_text_that_must_not_stand_for_an_object_stays_a_text(summary: str) -> None:
+async def test_text_that_may_not_replace_an_object_stays_a_text(summary: str) -> None:
     async with open_stage() as stage:
         client = client_of(stage)
         (first, *_), message = await things_read(stage, client)
@@ -326,7 +326,7 @@ async def test_a_text_that_must_not_stand_for_an_object_stays_a_text(summary: st
         assert stage.standin.violations == []
 
 
-async def test_turns_that_are_collapsed_are_released_and_the_text_stays_with_the_provider(
+async def test_collapsed_turns_are_released_and_the_provider_keeps_the_text(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
@@ -344,7 +344,7 @@ async def test_turns_that_are_collapsed_are_released_and_the_text_stays_with_the
         assert not [each for each in await done(stage) if isinstance(each, ObjectSummarized)]
 
 
-async def test_no_content_obeys_itself() -> None:
+async def test_directive_in_tool_content_is_ignored() -> None:
     async with open_stage() as stage:
         client = client_of(stage)
         (first, second, *_), message = await things_read(stage, client)
@@ -361,21 +361,21 @@ async def test_no_content_obeys_itself() -> None:
         await stage.rounds()
 
 
-async def test_a_reply_that_was_refused_is_not_obeyed() -> None:
+async def test_directive_in_a_refused_reply_is_ignored() -> None:
     async with open_stage() as stage:
         client = client_of(stage)
         (first, *_), message = await things_read(stage, client)
-        refused = said(text(block(f"drop: #{first}")), stop_reason="refusal")
+        refused = model_says(text(block(f"drop: #{first}")), stop_reason="refusal")
         next_one = {"request": len(stage.standin.messages) + 1}
-        stage.standin.script = script({"reply": refused, "when": next_one}, {"reply": said(text("Yes."))})
+        stage.standin.script = script({"reply": refused, "when": next_one}, {"reply": model_says(text("Yes."))})
         await client.turn(*results_of(message))
         del client.history[-1]
         assert (await client.send())["content"] == [text("Yes.")]
         assert await done(stage) == []
 
 
-async def test_whatever_fails_in_obeying_no_turn_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with open_stage({"reply": said(text(BETWEEN))}) as stage:
+async def test_failure_to_apply_a_directive_fails_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_stage({"reply": model_says(text(BETWEEN))}) as stage:
         monkeypatch.setattr(cleanup_effects, "effects", lambda *_, **__: 1 / 0)
         client = Client(stage.url)
         for words in ("one", "two"):

@@ -1,4 +1,4 @@
-"""What the relay hands over and the client takes: in order, together where it came together, never without a bound."""
+"""The channel from the relay to the client keeps the order, joins outputs that arrive together, and is bounded."""
 
 from contextlib import aclosing
 
@@ -9,7 +9,7 @@ from mnemosyne.http.client_reply import CHUNKS_IN_FLIGHT, ClientReply, RelayProg
 from mnemosyne.http.turn_log import Unrecorded
 
 
-async def test_what_comes_together_leaves_in_one_write() -> None:
+async def test_outputs_that_arrive_together_are_sent_in_one_write() -> None:
     reply = ClientReply(Unrecorded(), RelayProgress())
     taken: list[bytes] = []
 
@@ -27,7 +27,7 @@ async def test_what_comes_together_leaves_in_one_write() -> None:
         reply.close(None)
 
 
-async def test_who_hands_over_waits_for_a_client_that_takes_nothing() -> None:
+async def test_sender_waits_for_a_client_that_reads_nothing() -> None:
     progress = RelayProgress()
     reply = ClientReply(Unrecorded(), progress)
     for _ in range(CHUNKS_IN_FLIGHT):

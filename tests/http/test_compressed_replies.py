@@ -1,4 +1,4 @@
-"""In a managed conversation, a reply that the provider compresses unasked is read whole, or passes as it is."""
+"""In a managed conversation, the proxy decodes a reply that the provider compressed unasked, or passes it unchanged."""
 
 import base64
 import gzip
@@ -27,7 +27,7 @@ def raw(body: bytes, encoding: str, *, streamed: bool, status: int = 200) -> Jso
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("kind", UNUSUAL)
-async def test_a_hidden_call_is_read_in_any_encoding(kind: str, streamed: bool) -> None:
+async def test_hidden_call_is_read_in_any_encoding(kind: str, streamed: bool) -> None:
     encoding, encode = UNUSUAL[kind]
     body = encode(ASKS.stream() if streamed else ASKS.whole())
     async with open_stage({"when": {"request": 1}, "reply": raw(body, encoding, streamed=streamed)}) as stage:
@@ -50,7 +50,7 @@ UNREADABLE: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("kind", UNREADABLE)
-async def test_what_cannot_be_decoded_passes_as_it_is_and_the_session_goes_on(kind: str, streamed: bool) -> None:
+async def test_undecodable_reply_passes_unchanged_and_the_session_continues(kind: str, streamed: bool) -> None:
     encoding, encode = UNREADABLE[kind]
     body = encode(SAYS.stream() if streamed else SAYS.whole())
     async with open_stage({"when": {"request": 1}, "reply": raw(body, encoding, streamed=streamed)}) as stage:
@@ -68,7 +68,7 @@ async def test_what_cannot_be_decoded_passes_as_it_is_and_the_session_goes_on(ki
         await stage.rounds()
 
 
-async def test_an_error_in_an_unknown_encoding_passes_as_it_is() -> None:
+async def test_error_in_an_unknown_encoding_passes_unchanged() -> None:
     async with open_stage({"reply": raw(b"who knows", "lzma", streamed=False, status=429)}) as stage:
         client = Client(stage.url)
         client.history.append({"role": "user", "content": [text("Where is it?")]})
@@ -79,7 +79,7 @@ async def test_an_error_in_an_unknown_encoding_passes_as_it_is() -> None:
 
 @pytest.mark.parametrize("encode", [gzip.compress, in_members(gzip.compress), brotli.compress], ids=["1", "2", "br"])
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-async def test_a_reply_cut_in_its_compressed_data_is_no_whole_reply(
+async def test_reply_cut_in_its_compressed_data_is_not_complete(
     encode: Callable[[bytes], bytes], streamed: bool
 ) -> None:
     encoding = "br" if encode is brotli.compress else "gzip"

@@ -1,4 +1,4 @@
-"""How many tokens a turn would have: asked for what would really be sent, and without a trace."""
+"""Token counts of a turn: the proxy counts the body that it would really send, and leaves no trace of the count."""
 
 import json
 import logging
@@ -18,11 +18,11 @@ from tests.http.managing import (
     Client,
     Json,
     Stage,
-    let_go,
     look,
+    model_says,
     open_stage,
+    release_call,
     results,
-    said,
     script,
     text,
     think,
@@ -44,8 +44,8 @@ from tests.http.test_managed import LOOP
 from tests.waiting import until
 
 
-async def counted_then_said(stage: Stage, client: Client, *content: Json) -> Json:
-    """Count a turn, take it, and compare what the provider was sent for either."""
+async def count_and_send(stage: Stage, client: Client, *content: Json) -> Json:
+    """Count a turn, send it, and compare the two bodies that the provider received."""
     await client.count(*content)
     number = len(stage.standin.messages)
     message = await client.turn(*content)
@@ -57,21 +57,21 @@ async def counted_then_said(stage: Stage, client: Client, *content: Json) -> Jso
     return message
 
 
-async def test_what_is_counted_is_what_the_turn_then_sends() -> None:
+async def test_counted_body_is_the_body_that_the_turn_sends() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         message = await client.turn(
             text("Where is it?")
-        )  # a hidden round before, and then one that waits beside a call
+        )  # a hidden round first, and then one that waits along with a client call
         while message["stop_reason"] == "tool_use":
-            message = await counted_then_said(stage, client, *results(message))
-        await counted_then_said(stage, client, text("And now?"))
+            message = await count_and_send(stage, client, *results(message))
+        await count_and_send(stage, client, text("And now?"))
         assert len(stage.counted) == 3
         assert stage.standin.violations == []
 
 
 async def conversation(*, counting: bool) -> tuple[list[bytes], list[Any]]:
-    """What upstream and log get of a conversation with a fork in it, with or without somebody counting on the way."""
+    """The upstream requests and the log of a conversation with a fork, with or without counts in between."""
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         for prompt in ("Where is it?", "And the other?", "No, the third."):
@@ -96,9 +96,9 @@ async def test_counting_leaves_no_trace() -> None:
     assert await conversation(counting=True) == await conversation(counting=False)
 
 
-async def test_a_count_in_the_midst_of_a_turn_disturbs_nothing(loopback_clock: trio.testing.MockClock) -> None:
-    slow = said(think("So that was it."), text("Here."), pace={"first": 60})
-    async with open_stage({"replies": [said(text("Let me see."), let_go()), slow], "times": 3}) as stage:
+async def test_count_in_the_middle_of_a_turn_does_not_disturb_it(loopback_clock: trio.testing.MockClock) -> None:
+    slow = model_says(think("So that was it."), text("Here."), pace={"first": 60})
+    async with open_stage({"replies": [model_says(text("Let me see."), release_call()), slow], "times": 3}) as stage:
         client, other = Client(stage.url), Client(stage.url)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.work, "Where is it?")
@@ -110,7 +110,7 @@ async def test_a_count_in_the_midst_of_a_turn_disturbs_nothing(loopback_clock: t
         await stage.rounds()
 
 
-async def test_after_an_epoch_the_rewritten_history_is_counted_and_none_begins_by_counting() -> None:
+async def test_count_after_an_epoch_uses_the_rewritten_history_and_begins_no_epoch() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 9)
@@ -130,26 +130,24 @@ async def test_after_an_epoch_the_rewritten_history_is_counted_and_none_begins_b
         assert len(stage.counted[-1]) < len(client.bodies[-1]) / 2
         before = await epochs_of(stage)
         del client.history[9:]  # to before an epoch, where the wire history cannot be cut
-        await counted_then_said(stage, client, text("No. Something else."))
+        await count_and_send(stage, client, text("No. Something else."))
         assert [each.reason for each in await epochs_of(stage)][len(before) :] == [WENT_BACK]
         assert len(stage.counted[-1]) < len(client.bodies[-1])
         assert violations(stage) == []
 
 
-async def test_a_count_begins_the_epoch_that_the_turn_would_begin_and_nothing_remembers_it() -> None:
+async def test_count_includes_the_epoch_that_the_turn_would_begin_and_records_nothing() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 2)
         while not (began := await epochs_of(stage)):
             answer(stage, [think(), read(f"/src/part_{len(client.history)}.py")])
-            message = await counted_then_said(stage, client, *results_of(message))
+            message = await count_and_send(stage, client, *results_of(message))
         assert len(began) == 1
         assert violations(stage) == []
 
 
-async def test_under_manual_thinking_a_count_of_what_was_cut_in_mid_loop_keeps_the_thinking_that_the_turn_keeps() -> (
-    None
-):
+async def test_count_keeps_the_thinking_of_a_cleared_tool_loop_under_manual_thinking() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
@@ -163,13 +161,13 @@ async def test_under_manual_thinking_a_count_of_what_was_cut_in_mid_loop_keeps_t
         message = await client.turn(text("And now?"))
         assert len(await epochs_of(stage)) == 1
         client.history[2]["content"][0]["content"] = "[cleared]"
-        await counted_then_said(stage, client, *results_of(message))
+        await count_and_send(stage, client, *results_of(message))
         assert b"Where was I?" in stage.counted[-1]
         assert violations(stage) == []
 
 
 @pytest.mark.parametrize("how", ["header", "operator", "tool"])
-async def test_what_is_managed_no_longer_is_counted_without_our_tools_before_its_next_turn(how: str) -> None:
+async def test_count_after_managing_ended_has_no_memory_tools(how: str) -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
@@ -179,55 +177,55 @@ async def test_what_is_managed_no_longer_is_counted_without_our_tools_before_its
             await stage.switch(on=False)
         else:
             client.tools = [LOOK, {**LOOK, "name": "memory_query"}]
-        stage.standin.script = script({"reply": said(think("Hm."), text("Yes."))})
-        await counted_then_said(stage, client, text("And now?"))
+        stage.standin.script = script({"reply": model_says(think("Hm."), text("Yes."))})
+        await count_and_send(stage, client, text("And now?"))
         assert json.loads(stage.counted[-1])["tools"] == client.tools
         assert b'thinking"' not in json.dumps(json.loads(stage.counted[-1])["messages"]).encode()
 
 
-async def test_the_first_turn_of_a_managed_conversation_is_counted_with_our_tools() -> None:
+async def test_count_of_the_first_managed_turn_has_memory_tools() -> None:
     async with open_stage(LOOP) as stage:
-        await counted_then_said(stage, Client(stage.url), text("Where is it?"))
+        await count_and_send(stage, Client(stage.url), text("Where is it?"))
         assert b"memory_query" in stage.counted[-1]
 
 
-async def test_after_a_bypass_the_count_is_of_what_goes_on_without_our_tools() -> None:
+async def test_count_after_a_bypass_has_no_memory_tools() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
         client.headers = {"x-mnemosyne-mode": "off"}
-        stage.standin.script = script({"reply": said(think("Hm."), text("Yes."))})
+        stage.standin.script = script({"reply": model_says(think("Hm."), text("Yes."))})
         await client.turn(text("And now?"))
-        await counted_then_said(stage, client, text("And now?"))
+        await count_and_send(stage, client, text("And now?"))
         assert json.loads(stage.counted[-1])["tools"] == [LOOK]
 
 
-async def counted_as_it_came(stage: Stage, client: Client) -> None:
+async def count_unchanged(stage: Stage, client: Client) -> None:
     sent = await client.count(text("What is it?"))
     assert stage.counted[-1] == sent
 
 
-YES = {"reply": said(think("Hm."), text("Yes."))}
+YES = {"reply": model_says(think("Hm."), text("Yes."))}
 
 
 @pytest.mark.parametrize("mode", [Mode.MANAGE, Mode.OBSERVE])
-async def test_what_is_not_managed_is_counted_as_it_came(mode: Mode) -> None:
+async def test_unmanaged_body_is_counted_unchanged(mode: Mode) -> None:
     async with open_stage(YES, mode=mode) as stage:
-        await counted_as_it_came(stage, Client(stage.url, session="nobody knows it", tools=[]))
+        await count_unchanged(stage, Client(stage.url, session="nobody knows it", tools=[]))
         assert await stage.log.streams() == []
         client = Client(stage.url, headers={"x-mnemosyne-mode": "observe"})
         await client.turn(text("one"))
-        await counted_as_it_came(stage, client)
+        await count_unchanged(stage, client)
         client.headers = {}
-        await counted_as_it_came(stage, client)
-        other = Client(stage.url, tools=[])  # of the same session, and nothing that was said in it
-        await counted_as_it_came(stage, other)
+        await count_unchanged(stage, client)
+        other = Client(stage.url, tools=[])  # of the same session, without content from it
+        await count_unchanged(stage, other)
 
 
-async def test_a_session_that_cannot_be_had_in_time_is_counted_as_its_client_says(
+async def test_count_uses_the_clients_body_if_the_session_does_not_load_in_time(
     loopback_clock: trio.testing.MockClock,
 ) -> None:
-    async with open_standin({"rules": [{"reply": said(text("Yes."))}]}) as standin:
+    async with open_standin({"rules": [{"reply": model_says(text("Yes."))}]}) as standin:
         log = StoppableLog()
         async with open_stage(standin=standin, log=log) as stage:
             client = Client(stage.url)
@@ -236,17 +234,17 @@ async def test_a_session_that_cannot_be_had_in_time_is_counted_as_its_client_say
         async with open_stage(standin=standin, log=log, patience=USUAL) as stage:
             client.url = stage.url
             before = trio.current_time()
-            await counted_as_it_came(stage, client)
-            assert USUAL.actor < trio.current_time() - before <= USUAL.loading  # it is read from the log first
+            await count_unchanged(stage, client)
+            assert USUAL.actor < trio.current_time() - before <= USUAL.loading  # the session is first read from the log
             log.away = False
             await trio.sleep(5)
-            await counted_then_said(stage, client, text("two"))
+            await count_and_send(stage, client, text("two"))
 
 
-async def test_while_the_database_stays_away_only_a_session_s_first_turn_waits_for_it_long(
+async def test_only_the_first_turn_of_a_session_waits_long_for_an_absent_database(
     loopback_clock: trio.testing.MockClock,
 ) -> None:
-    async with open_standin({"rules": [{"reply": said(text("Yes."))}]}) as standin:
+    async with open_standin({"rules": [{"reply": model_says(text("Yes."))}]}) as standin:
         log = StoppableLog()
         async with open_stage(standin=standin, log=log) as stage:
             client = Client(stage.url)
@@ -260,17 +258,18 @@ async def test_while_the_database_stays_away_only_a_session_s_first_turn_waits_f
                 assert "error" not in await client.turn(text(words))
                 took.append(trio.current_time() - before)
             log.away = False
-            # The clock jumps on while a thread works, too: the others wait for the actor alone, but not exactly that.
+            # The clock also jumps on while a thread works: the other turns wait for the actor alone, but not for an
+            # exact time.
             assert took[0] > USUAL.loading > max(took[1:])
 
 
-async def test_an_error_of_ours_costs_the_count_nothing_as_long_as_what_was_sent_is_known(
+async def test_internal_error_does_not_change_a_count_while_the_wire_history_is_known(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def failing(*given: Any) -> None:
         raise RuntimeError("a bug")
 
-    async with open_stage({"reply": said(text("Yes."), look(at="it"))}) as stage:
+    async with open_stage({"reply": model_says(text("Yes."), look(at="it"))}) as stage:
         client = Client(stage.url)
         message = await client.turn(text("one"))
         with monkeypatch.context() as broken, caplog.at_level(logging.ERROR):
@@ -279,4 +278,4 @@ async def test_an_error_of_ours_costs_the_count_nothing_as_long_as_what_was_sent
         assert stage.counted[-1] != sent
         assert "goes on without its upstream history" in caplog.text
         assert len(json.loads(stage.counted[-1])["tools"]) == 5
-        await counted_then_said(stage, client, *results(message))
+        await count_and_send(stage, client, *results(message))

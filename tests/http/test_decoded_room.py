@@ -1,4 +1,6 @@
-"""Compressed requests share one room for what they decode to; without room they are forwarded, and harm nobody."""
+"""Compressed requests share one budget for their decoded size; without budget they are forwarded, and others are not
+affected.
+"""
 
 import gzip
 import json
@@ -16,8 +18,8 @@ from mnemosyne.errors import TooMuchAtOnce
 from mnemosyne.http.decoded_room import DecodedRoom
 from mnemosyne.zstd import ZstdCompressor
 from mnemosyne_lab.provider.server import open_standin
-from tests.http.managing import Client, open_stage, said, text, think
-from tests.http.proxying import Noted, open_proxy
+from tests.http.managing import Client, model_says, open_stage, text, think
+from tests.http.proxying import RecordedTurns, open_proxy
 from tests.http.raw_client import exchange
 
 ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
@@ -31,7 +33,7 @@ BODY = {"model": "claude-opus-5-5", "max_tokens": 9, "messages": [{"role": "user
 RAW = json.dumps(BODY).encode()
 
 
-async def test_all_bodies_share_one_room_and_each_gives_its_part_back_from_any_thread() -> None:
+async def test_decoded_bodies_share_one_budget_and_return_their_part_from_any_thread() -> None:
     room = DecodedRoom(most=100)
     leases = [room.take(40), room.take(60)]
     assert (leases.count(None), room.take(1), room.held) == (0, None, 100)
@@ -42,7 +44,7 @@ async def test_all_bodies_share_one_room_and_each_gives_its_part_back_from_any_t
     assert room.take(100) is not None
 
 
-async def test_a_body_waits_for_room_then_goes_alone_without_and_the_next_is_refused() -> None:
+async def test_body_waits_for_budget_and_then_passes_alone_undecoded_while_the_next_is_refused() -> None:
     room = DecodedRoom(most=100, patience=0)
     first = await room.wait(100)
     beyond = await room.wait(90)
@@ -56,8 +58,8 @@ async def test_a_body_waits_for_room_then_goes_alone_without_and_the_next_is_ref
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-async def test_an_observed_request_without_room_is_forwarded_as_it_came_and_not_recorded(encoding: str) -> None:
-    turns, body = Noted(), ENCODINGS[encoding](RAW)
+async def test_observed_request_without_budget_is_forwarded_unchanged_and_not_recorded(encoding: str) -> None:
+    turns, body = RecordedTurns(), ENCODINGS[encoding](RAW)
     headers = [(b"content-encoding", encoding.encode()), (b"anthropic-version", b"2023-06-01"), (b"x-api-key", b"k")]
     async with open_standin(strict=False) as standin, open_proxy(standin.url, turns) as proxy:
         for most in (len(RAW) - 1, len(RAW)):
@@ -80,8 +82,8 @@ class Compressing(Client):
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd", "br"])
-async def test_a_managed_request_without_room_leaves_without_its_thinking_and_that_is_recorded(encoding: str) -> None:
-    rule = {"replies": [said(think(), text("There.")), said(text("Yes.")), said(text("No."))]}
+async def test_managed_request_without_budget_is_sent_without_thinking_and_recorded(encoding: str) -> None:
+    rule = {"replies": [model_says(think(), text("There.")), model_says(text("Yes.")), model_says(text("No."))]}
     async with open_stage(rule) as stage:
         client = Compressing(stage.url)
         client.encoding = encoding
@@ -96,8 +98,8 @@ async def test_a_managed_request_without_room_leaves_without_its_thinking_and_th
         assert [each.status for each in stage.standin.messages] == [200, 200, 200]
 
 
-async def test_one_of_many_managed_requests_without_room_waits_for_its_turn_and_is_refused_in_the_end() -> None:
-    async with open_stage({"replies": [said(text("Yes."))]}, mode=Mode.MANAGE) as stage:
+async def test_one_of_many_managed_requests_without_budget_waits_and_is_finally_refused() -> None:
+    async with open_stage({"replies": [model_says(text("Yes."))]}, mode=Mode.MANAGE) as stage:
         room = stage.proxy.decoded
         room.most, room.patience = 1, 0
         held = room.take(50, beyond=True)

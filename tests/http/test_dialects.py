@@ -1,4 +1,4 @@
-"""A conversation in any dialect passes byte for byte, is on record as it was sent, and is told in one language."""
+"""A conversation in any dialect passes byte for byte, is recorded as sent, and is described in the same words."""
 
 import json
 
@@ -26,7 +26,7 @@ CLIENTS = {
 async def talk(
     written: Written, log: StoppableLog, *, streamed: bool, mode: Mode = Mode.OBSERVE, path: str = "{}"
 ) -> list[bytes]:
-    """Have a conversation through the proxy, at the path of the dialect in another form; what the client got."""
+    """Hold a conversation through the proxy on another spelling of the dialect's path; return the replies."""
     kind = "text/event-stream" if streamed else "application/json"
     said = [written.stream(each) if streamed else json.dumps(written.whole(each)).encode() for each in replies()]
     path = path.format(PATHS[written.dialect.name])
@@ -46,7 +46,7 @@ async def talk(
 
 @EACH
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-async def test_every_request_is_on_record_and_every_reply_understood(written: Written, streamed: bool) -> None:
+async def test_every_request_is_recorded_and_every_reply_parsed(written: Written, streamed: bool) -> None:
     log = StoppableLog()
     await talk(written, log, streamed=streamed)
     (stream,) = await log.streams()
@@ -69,7 +69,7 @@ async def test_every_request_is_on_record_and_every_reply_understood(written: Wr
 
 
 @EACH
-async def test_the_window_is_told_in_the_same_words(written: Written) -> None:
+async def test_window_report_has_the_same_words_in_every_dialect(written: Written) -> None:
     body = bodies(written)[-1]
     view = context_view.view(body, range(99), written.dialect)
     said = [(block.role, block.kind, block.preview) for block in view.blocks if block.section == "messages"]
@@ -92,7 +92,7 @@ async def test_the_window_is_told_in_the_same_words(written: Written) -> None:
     "path", ["/{}", "//{}//", "{}/", "{}/?beta=true", "/anthropic{}?beta=true", "/gateway/v1/team//openai{}", "/api{}"]
 )
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
-async def test_another_form_of_a_path_is_the_same_path_and_goes_upstream_as_it_is(
+async def test_other_spelling_of_a_path_is_recognized_and_goes_upstream_unchanged(
     written: Written, path: str, mode: Mode
 ) -> None:
     plain, other = StoppableLog(), StoppableLog()

@@ -1,4 +1,4 @@
-"""A request is refused for its form where it means another kind of server, or could be read in two ways."""
+"""The proxy refuses a request whose form is meant for another kind of server or is ambiguous."""
 
 import json
 
@@ -19,7 +19,7 @@ LENGTH, CHUNKED = (b"Content-Length", b"5"), (b"transfer-encoding", b"chunked")
         ("GET", b"/v1/messages", ((b"Upgrade", b"WebSocket"),), 426, "server-sent"),
     ],
 )
-def test_what_is_refused_is_told_why_in_the_provider_s_shape(
+def test_refusal_names_its_reason_in_the_providers_error_format(
     method: str, target: bytes, headers: tuple[tuple[bytes, bytes], ...], status: int, says: str
 ) -> None:
     refused = refusal_of(method, target, headers)
@@ -29,5 +29,5 @@ def test_what_is_refused_is_told_why_in_the_provider_s_shape(
 
 
 @pytest.mark.parametrize("headers", [(), (LENGTH,), (CHUNKED,), ((b"upgrade", b"h2c"),)])
-def test_everything_else_goes_on(headers: tuple[tuple[bytes, bytes], ...]) -> None:
+def test_every_other_form_passes(headers: tuple[tuple[bytes, bytes], ...]) -> None:
     assert refusal_of("POST", b"/v1/messages?beta=true", headers) is None

@@ -1,4 +1,4 @@
-"""Contexts that are really rewritten: epochs through the whole of a managing proxy, judged by the strict provider."""
+"""Rewritten contexts: epochs through a complete managing proxy, judged by the strict provider."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -31,10 +31,10 @@ from tests.http.managing import (
     Stage,
     assert_nothing_of_ours,
     assert_prefixes,
+    model_says,
     open_stage,
     prompt_blocks,
     recall,
-    said,
     script,
     text,
     think,
@@ -49,7 +49,7 @@ MINUTES = 60_000_000
 
 @attrs.define
 class Clock:
-    """Seconds pass as the test says."""
+    """A clock that the test advances by seconds."""
 
     now: int = 1_700_000_000_000_000
 
@@ -117,9 +117,9 @@ async def reads(
     folder: str = "/src",
     beside: Sequence[Json] = (),
 ) -> Json:
-    """So many turns in which the agent gets what it asked for and reads another file, of so many lines."""
+    """This many turns, in each of which the agent gets its result and reads another file of this many lines."""
     for number in range(first, first + count):
-        # Once something was written, what is read is no longer gathered for an answer.
+        # Once the agent has written something, reads no longer count as gathering for an answer.
         first_call = [] if results_of(message) else [WRITTEN]
         answer(stage, [think(), *first_call, read(f"{folder}/part_{number}.py"), *beside])
         message = await client.turn(*(results_of(message, size) or [text("Go on.")]))
@@ -132,17 +132,17 @@ CHANGES = [edit(f"/src/other_{number}.py") for number in range(3)]
 
 
 async def explore(client: Client, stage: Stage, turns: int, *, size: int = 300) -> Json:
-    """The same from the beginning on, and three other files are changed beside the second read."""
+    """The same from the start, with three other files changed along with the second read."""
     message = await reads(client, stage, {"content": []}, 1, size=size)
     message = await reads(client, stage, message, 1, first=1, size=size, beside=CHANGES)
     return await reads(client, stage, message, turns - 2, first=2, size=size)
 
 
 def answer(stage: Stage, *replies: Sequence[Json]) -> None:
-    """What the model says to the next requests, one after the other; the last also to all that follow."""
+    """The model's replies to the next requests in order; the last one also answers all further requests."""
     first = len(stage.standin.messages) + 1
-    rules = [{"when": {"request": number}, "reply": said(*reply)} for number, reply in enumerate(replies, first)]
-    stage.standin.script = script(*rules, {"reply": said(*replies[-1])})
+    rules = [{"when": {"request": number}, "reply": model_says(*reply)} for number, reply in enumerate(replies, first)]
+    stage.standin.script = script(*rules, {"reply": model_says(*replies[-1])})
 
 
 async def epochs_of(stage: Stage) -> list[EpochBegan]:
@@ -153,7 +153,7 @@ def violations(stage: Stage) -> list[str]:
     return [str(each) for each in stage.standin.violations]
 
 
-async def test_a_window_that_fills_is_rewritten_and_grows_again_from_there() -> None:
+async def test_full_window_is_rewritten_and_grows_again_from_there() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 12)
@@ -174,13 +174,13 @@ async def test_a_window_that_fills_is_rewritten_and_grows_again_from_there() -> 
         await stage.rounds()
 
 
-async def test_a_cache_that_went_cold_is_a_moment_to_rewrite_and_the_head_is_held_for_longer() -> None:
+async def test_cold_cache_triggers_a_rewrite_and_the_head_keeps_a_longer_lifetime() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
         message = await explore(client, stage, 8, size=LARGE)
         assert await epochs_of(stage) == []
-        clock.now += 24 * 60 * MINUTES  # a session that comes back after a day
+        clock.now += 24 * 60 * MINUTES  # a session that resumes after a day
         await reads(client, stage, message, 3, first=8, size=LARGE)
         (began,) = await epochs_of(stage)
         assert (began.turn, began.price, began.hour) == (9, 0, True)
@@ -192,7 +192,7 @@ async def test_a_cache_that_went_cold_is_a_moment_to_rewrite_and_the_head_is_hel
         await stage.rounds()
 
 
-async def test_a_clock_that_jumps_back_begins_no_epoch() -> None:
+async def test_clock_that_jumps_back_begins_no_epoch() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
@@ -203,7 +203,7 @@ async def test_a_clock_that_jumps_back_begins_no_epoch() -> None:
         assert violations(stage) == []
 
 
-async def test_what_was_restored_stands_in_its_old_place_in_the_next_epoch() -> None:
+async def test_restored_object_is_at_its_old_place_in_the_next_epoch() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
@@ -228,12 +228,12 @@ async def test_what_was_restored_stands_in_its_old_place_in_the_next_epoch() -> 
         await stage.rounds()
 
 
-async def test_a_client_that_goes_back_to_before_an_epoch_begins_another_one() -> None:
+async def test_client_that_goes_back_before_an_epoch_begins_another_one() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 9)
         before = await epochs_of(stage)
-        del client.history[5:]  # behind the second file that was read
+        del client.history[5:]  # after the second file that was read
         answer(stage, [think(), read("/another.py")])
         message = await client.turn(text("No. Something else."))
         message = await reads(client, stage, message, 2, first=20)
@@ -244,7 +244,7 @@ async def test_a_client_that_goes_back_to_before_an_epoch_begins_another_one() -
         await stage.rounds()
 
 
-async def test_an_earlier_turn_once_more_leaves_the_branch_as_it_is() -> None:
+async def test_repeated_earlier_turn_leaves_the_branch_unchanged() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 9)
@@ -258,7 +258,7 @@ async def test_an_earlier_turn_once_more_leaves_the_branch_as_it_is() -> None:
         await stage.rounds()
 
 
-async def test_the_same_request_twice_begins_one_epoch() -> None:
+async def test_same_request_twice_begins_one_epoch() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         message: Json = {"content": []}
@@ -272,7 +272,7 @@ async def test_the_same_request_twice_begins_one_epoch() -> None:
         await stage.rounds()
 
 
-async def test_under_manual_thinking_an_epoch_waits_for_the_next_prompt() -> None:
+async def test_epoch_waits_for_the_next_prompt_under_manual_thinking() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
@@ -291,7 +291,7 @@ async def test_under_manual_thinking_an_epoch_waits_for_the_next_prompt() -> Non
         await stage.rounds()
 
 
-async def test_under_manual_thinking_a_client_that_clears_an_old_result_in_mid_loop_keeps_its_thinking() -> None:
+async def test_client_that_clears_an_old_result_in_a_tool_loop_keeps_its_thinking() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
@@ -313,7 +313,7 @@ async def test_under_manual_thinking_a_client_that_clears_an_old_result_in_mid_l
         await stage.rounds()
 
 
-async def test_the_result_of_a_hidden_call_is_sent_before_an_epoch_takes_it_out() -> None:
+async def test_hidden_result_is_sent_before_an_epoch_evicts_it() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
@@ -330,7 +330,7 @@ async def test_the_result_of_a_hidden_call_is_sent_before_an_epoch_takes_it_out(
         assert violations(stage) == []
 
 
-async def test_what_is_bypassed_is_not_rewritten_any_more() -> None:
+async def test_bypassed_session_is_not_rewritten() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
@@ -344,11 +344,11 @@ async def test_what_is_bypassed_is_not_rewritten_any_more() -> None:
             assert "1h" not in json.dumps(stage.upstream[-1]["system"])
             assert NOTE not in json.dumps(stage.upstream[-1]["messages"])
         assert len(await epochs_of(stage)) == 1
-        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # our tools left
+        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # without memory tools
         await stage.rounds()
 
 
-async def test_what_is_bypassed_is_on_record_as_shown_in_full_and_grows_from_wherever_its_client_goes_back_to() -> None:
+async def test_bypassed_branch_is_recorded_in_full_and_grows_from_any_earlier_point() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 9, size=LARGE)
@@ -364,13 +364,11 @@ async def test_what_is_bypassed_is_on_record_as_shown_in_full_and_grows_from_whe
         await reads(client, stage, message, 3, first=20, size=LARGE)
         assert_prefixes(stage.upstream[asked:])
         assert await below_full(stage) == []
-        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # our tools left
+        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # without memory tools
         await stage.rounds()
 
 
-async def test_a_turn_that_begins_an_epoch_without_a_rewrite_shows_all_in_full_and_a_later_round_changes_nothing() -> (
-    None
-):
+async def test_epoch_without_a_rewrite_shows_everything_in_full_and_later_rounds_keep_it() -> None:
     async with open_stage(window=SMALL) as stage:
         await reads(client_of(stage), stage, {"content": []}, 9)
         events = await stage.events()
@@ -380,7 +378,7 @@ async def test_a_turn_that_begins_an_epoch_without_a_rewrite_shows_all_in_full_a
     gone = {each.id for each, fidelity in before.memory.standings(last.branch) if fidelity is not Fidelity.FULL}
     assert gone
     begun = {number: evolve(before, attrs.evolve(last, epoch=last.epoch + 1, round=number)) for number in (1, 2)}
-    assert begun[2].memory == before.memory  # thinking that the provider refused was left out
+    assert begun[2].memory == before.memory  # without the thinking that the provider refused
     assert begun[2].eviction_turns == before.eviction_turns
     assert all(fidelity is Fidelity.FULL for _, fidelity in begun[1].memory.standings(last.branch))
     assert all(before.eviction_turns.find_turn(last.branch, each) is not None for each in gone)
@@ -389,13 +387,13 @@ async def test_a_turn_that_begins_an_epoch_without_a_rewrite_shows_all_in_full_a
 
 
 async def below_full(stage: Stage) -> list[str]:
-    """The objects that the session's last branch shows at less than in full."""
+    """The objects that the session's last branch shows at less than full size."""
     state = reduce(evolve, await stage.events(), Session())
     branch = max(state.branches.values(), key=lambda each: each.body_version)
     return [each.id for each, fidelity in state.memory.standings(branch.name) if fidelity is not Fidelity.FULL]
 
 
-async def test_where_what_was_cut_cannot_be_rendered_all_is_sent_once_and_then_goes_on(
+async def test_history_that_cannot_be_rendered_is_sent_once_in_full_and_continues(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def failing(*given: Any) -> None:
@@ -416,13 +414,13 @@ async def test_where_what_was_cut_cannot_be_rendered_all_is_sent_once_and_then_g
         message = await client.turn(text("No. Something else."))
         await reads(client, stage, message, 2, first=20)
         assert_prefixes(stage.upstream[asked:])
-        assert '"thinking"' in json.dumps(stage.upstream[-1]["messages"])  # what was thought since stays
+        assert '"thinking"' in json.dumps(stage.upstream[-1]["messages"])  # thinking after the eviction stays
         assert await below_full(stage) == []
         assert await epochs_of(stage) == before
         assert violations(stage) == []
 
 
-async def test_a_fork_from_before_a_restore_does_not_show_what_came_back() -> None:
+async def test_fork_from_before_a_restore_does_not_show_the_restored_object() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
@@ -442,7 +440,7 @@ async def test_a_fork_from_before_a_restore_does_not_show_what_came_back() -> No
         assert violations(stage) == []
 
 
-async def test_after_a_compaction_what_was_said_before_can_still_be_had() -> None:
+async def test_content_from_before_a_client_compaction_can_be_restored() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 9)
@@ -463,7 +461,7 @@ async def test_after_a_compaction_what_was_said_before_can_still_be_had() -> Non
         await stage.rounds()
 
 
-async def test_a_file_that_is_read_again_after_it_left_is_a_fault_without_a_word() -> None:
+async def test_rereading_an_evicted_file_counts_as_a_silent_fault() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 8)
@@ -476,7 +474,7 @@ async def test_a_file_that_is_read_again_after_it_left_is_a_fault_without_a_word
         assert fault.object == gone[0]
 
 
-async def test_a_turn_is_explained_by_its_epoch() -> None:
+async def test_turn_is_explained_by_its_epoch() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 8)
@@ -487,7 +485,7 @@ async def test_a_turn_is_explained_by_its_epoch() -> None:
         assert memory_travel.snapshot(recorded, "main", 1).epoch is None
 
 
-async def test_a_planner_that_fails_costs_nothing_but_its_epoch(
+async def test_failing_planner_costs_nothing_but_its_epoch(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*given: Any) -> None:
@@ -503,7 +501,7 @@ async def test_a_planner_that_fails_costs_nothing_but_its_epoch(
         assert "no epoch could be begun" in caplog.text
 
 
-async def test_what_left_long_ago_is_counted_in_notes_so_that_their_lines_do_not_fill_the_window() -> None:
+async def test_notes_count_old_evictions_instead_of_listing_them() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 30, folder="/src" + "/a/folder/in/a/folder" * 4)  # long lines
@@ -518,7 +516,7 @@ async def test_what_left_long_ago_is_counted_in_notes_so_that_their_lines_do_not
 
 
 async def starved(monkeypatch: pytest.MonkeyPatch) -> trio.Event:
-    """No planner answers any more, until the event is set."""
+    """The planner gives no answer until the event is set."""
     plans, fed = Epochs.begin_epoch, trio.Event()
 
     async def slowly(*given: Any) -> Any:
@@ -532,7 +530,7 @@ async def starved(monkeypatch: pytest.MonkeyPatch) -> trio.Event:
 HURRIED = attrs.evolve(PATIENT, actor=0.01, database=0.01)
 
 
-async def test_where_the_planner_does_not_answer_what_was_sent_goes_on_and_the_next_request_is_planned(
+async def test_without_a_planner_answer_the_sent_history_continues_and_the_next_request_is_planned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_stage(window=SMALL) as stage:
@@ -556,7 +554,7 @@ async def test_where_the_planner_does_not_answer_what_was_sent_goes_on_and_the_n
         assert len(await stage.rounds()) == 6, "each is on record as it left"
 
 
-async def test_however_long_the_planner_is_away_each_request_goes_on_from_what_left_and_is_on_record(
+async def test_requests_during_a_long_planner_outage_continue_the_sent_history_and_are_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with open_stage(window=SMALL) as stage:
@@ -589,7 +587,7 @@ def bare_of_thinking(body: Json) -> Json:
     return {**body, "messages": messages}
 
 
-async def test_hidden_calls_of_a_turn_that_nothing_was_planned_for_are_answered(
+async def test_hidden_calls_of_an_unplanned_turn_are_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with open_stage(window=SMALL) as stage:
@@ -619,9 +617,7 @@ STEPS = st.lists(
 
 @examples(8)
 @given(steps=STEPS, window=st.sampled_from((5_000, SMALL, WINDOW)))
-def test_whatever_happens_the_provider_finds_nothing_wrong_and_every_round_is_rebuilt(
-    steps: list[str], window: int
-) -> None:
+def test_random_stories_never_violate_provider_rules_and_every_round_is_rebuilt(steps: list[str], window: int) -> None:
     async def story() -> None:
         async with open_standin({"rules": []}) as standin:
             log, clock, client = StoppableLog(), Clock(), Client("", tools=TOOLS)
@@ -630,7 +626,7 @@ def test_whatever_happens_the_provider_finds_nothing_wrong_and_every_round_is_re
                 async with open_stage(standin=standin, log=log, window=window, clock=clock) as stage:
                     client.url = stage.url
                     while left and left[0][1] != "restart":
-                        await tell(stage, client, clock, *left.pop(0))
+                        await play_step(stage, client, clock, *left.pop(0))
                         assert violations(stage) == []
                     left = left[1:]
             if standin.messages:
@@ -640,7 +636,7 @@ def test_whatever_happens_the_provider_finds_nothing_wrong_and_every_round_is_re
     trio.run(story)
 
 
-async def tell(stage: Stage, client: Client, clock: Clock, number: int, step: str) -> None:
+async def play_step(stage: Stage, client: Client, clock: Clock, number: int, step: str) -> None:
     """One step of a story."""
     if step == "pause":
         clock.now += 10 * MINUTES

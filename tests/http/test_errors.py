@@ -1,4 +1,4 @@
-"""Our own errors are in the form that the client's library reads: that of its dialect."""
+"""The proxy's own errors have the form that the client's library reads: that of its dialect."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ PATHS = {"messages": "/v1/messages", "chat": "/v1/chat/completions", "responses"
 
 
 def assert_form(dialect: Dialect, body: bytes, kind: str) -> str:
-    """Its one sentence, if the error is written as the dialect's provider writes it."""
+    """Return the error's sentence; the error must have the form of the dialect's provider."""
     told: Json = json.loads(body)
     if dialect is MESSAGES:
         assert told == {"type": "error", "error": {"type": kind, "message": told["error"]["message"]}}
@@ -37,7 +37,7 @@ def assert_form(dialect: Dialect, body: bytes, kind: str) -> str:
 
 
 @EACH
-async def test_a_body_that_is_too_large_is_refused_in_the_form_of_its_path(dialect: Dialect) -> None:
+async def test_too_large_body_is_refused_in_the_form_of_its_path(dialect: Dialect) -> None:
     async with open_standin() as standin, open_proxy(standin.url, max_body_bytes=10) as proxy:
         reply = await exchange(proxy.url, PATHS[dialect.name], b"x" * 11)
     assert reply.status == 413
@@ -45,7 +45,7 @@ async def test_a_body_that_is_too_large_is_refused_in_the_form_of_its_path(diale
 
 
 @EACH
-async def test_a_provider_that_is_not_there_is_told_in_the_form_of_its_path(dialect: Dialect) -> None:
+async def test_unreachable_provider_is_reported_in_the_form_of_the_path(dialect: Dialect) -> None:
     async with open_proxy("http://127.0.0.1:9") as proxy:
         reply = await exchange(proxy.url, PATHS[dialect.name], b"{}")
     assert reply.status == 502
@@ -54,9 +54,7 @@ async def test_a_provider_that_is_not_there_is_told_in_the_form_of_its_path(dial
 
 @pytest.mark.parametrize("dialect", [CHAT, RESPONSES], ids=lambda dialect: dialect.name)
 @pytest.mark.parametrize("body", [b'{"stream":true}', b'{"model":7}', b"{"], ids=["none", "no name", "no JSON"])
-async def test_a_request_without_a_model_that_two_providers_could_mean_is_sent_to_neither(
-    dialect: Dialect, body: bytes
-) -> None:
+async def test_request_without_a_model_is_not_sent_if_two_providers_match(dialect: Dialect, body: bytes) -> None:
     others = [NamedUpstream(name, "", (dialect.name,), (f"{name}*",)) for name in ("qwen", "gpt")]
     async with open_standin() as standin, open_proxy(standin.url, others=others) as proxy:
         reply = await exchange(proxy.url, PATHS[dialect.name], body)
@@ -67,7 +65,7 @@ async def test_a_request_without_a_model_that_two_providers_could_mean_is_sent_t
 
 
 @EACH
-async def test_what_is_refused_for_its_form_or_its_caller_is_told_in_that_of_its_path(dialect: Dialect) -> None:
+async def test_refusal_for_form_or_host_has_the_form_of_the_path(dialect: Dialect) -> None:
     async with open_proxy("http://127.0.0.1:9") as proxy:
         upgrade = await exchange(proxy.url, PATHS[dialect.name], b"{}", headers=[(b"upgrade", b"websocket")])
         foreign = await exchange(proxy.url, PATHS[dialect.name], b"{}", headers=[(b"origin", b"https://evil.example")])
@@ -77,7 +75,7 @@ async def test_what_is_refused_for_its_form_or_its_caller_is_told_in_that_of_its
 
 
 @EACH
-def test_an_error_keeps_its_body_and_gets_one_where_it_has_none(dialect: Dialect) -> None:
+def test_error_keeps_its_body_or_gets_a_default_one(dialect: Dialect) -> None:
     own = b'{"error": {"message": "busy"}}'
     assert complete_error(own, dialect) == own
     for body, message in (
@@ -89,5 +87,5 @@ def test_an_error_keeps_its_body_and_gets_one_where_it_has_none(dialect: Dialect
     assert "broke" in assert_form(dialect, cut_error(dialect), "api_error")
 
 
-def test_an_error_of_no_dialect_is_in_the_form_of_the_messages_api() -> None:
+def test_error_outside_any_dialect_has_the_form_of_the_messages_api() -> None:
     assert_form(MESSAGES, error_body_for(UpstreamFailed("x gave no answer"), MESSAGES).body, "api_error")

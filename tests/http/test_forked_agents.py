@@ -1,8 +1,8 @@
-"""Forked sub-agents, which begin with their parent's history: the provider cached and signed what was sent for the
-parent, so a fork goes on from there.
+r"""Forked sub-agents, which begin with their parent's history: the provider cached and signed the parent's requests,
+so a fork continues from there.
 
-A fork has its session's id and an agent's id of its own. It repeats its parent's history, shows of the last reply the
-call alone that began it, and adds its task (Claude Code 2.1.332).
+A fork has its session's id and its own agent id. It repeats its parent's history, keeps from the last reply only the
+call that started it, and adds its task (Claude Code 2.1.332).
 """
 
 import copy
@@ -24,11 +24,11 @@ from tests.http.managing import (
     Stage,
     assert_nothing_of_ours,
     look,
+    model_says,
     open_stage,
     prompt_blocks,
     recall,
     results,
-    said,
     script,
     text,
     think,
@@ -37,13 +37,13 @@ from tests.http.test_epochs import SMALL, client_of, reads
 from tests.http.test_two_proxies import two_stages
 
 AGENT = "x-claude-code-agent-id"
-BOTH = said(think("I divide it."), text("Two parts."), look(part="a"), look(part="b"))
-DONE = said(think("Done."), text("It is done."))
+BOTH = model_says(think("I divide it."), text("Two parts."), look(part="a"), look(part="b"))
+DONE = model_says(think("Done."), text("It is done."))
 ASKS = {
     "when": {"prompt": "Begin"},
-    "replies": [said(think("Where?"), text("Let me see."), recall()), BOTH, DONE, DONE, DONE],
+    "replies": [model_says(think("Where?"), text("Let me see."), recall()), BOTH, DONE, DONE, DONE],
 }
-PART = {"when": {"last": "Your part"}, "reply": said(think("I look."), look(at="it"))}
+PART = {"when": {"last": "Your part"}, "reply": model_says(think("I look."), look(at="it"))}
 
 
 def calls_of(message: Json) -> list[Json]:
@@ -51,7 +51,7 @@ def calls_of(message: Json) -> list[Json]:
 
 
 def fork(parent: Client, call: Json, agent: str, *, messages: int | None = None, **changes: Any) -> Client:
-    """The agent that this call of the parent's last reply began; of its history so many messages stand before that."""
+    """The agent that this call of the parent's last reply started, with this many messages of the history before it."""
     history = copy.deepcopy(parent.history[: -1 if messages is None else messages])
     history.append({"role": "assistant", "content": [call]})
     headers = parent.headers | {AGENT: agent}
@@ -66,7 +66,7 @@ async def begin(agent: Client, call: Json, task: str = "Your part.") -> Json:
 
 
 async def work(agent: Client, call: Json) -> Json:
-    """All that the agent does for its task."""
+    """Everything that the agent does for its task."""
     message = await begin(agent, call)
     while message.get("stop_reason") == "tool_use":
         message = await agent.turn(*results(message))
@@ -84,12 +84,12 @@ def refusals(stage: Stage) -> list[object]:
 
 
 async def forks_of(stage: Stage) -> list[tuple[BranchKind, str | None, int, str | None]]:
-    """Kind, parent, turn and agent of the branches behind the first."""
+    """Kind, parent, turn and agent of the branches after the first."""
     opened = [each for each in await stage.events() if isinstance(each, BranchOpened)]
     return [(each.kind, each.parent, each.forked_at, each.agent_id) for each in opened[1:]]
 
 
-async def test_several_forks_at_once_share_all_that_was_sent_for_their_parent_hidden_rounds_too() -> None:
+async def test_parallel_forks_share_everything_sent_for_their_parent_with_hidden_rounds() -> None:
     async with open_stage(PART, ASKS) as stage:
         parent = Client(stage.url)
         one, two = calls_of(message := await parent.turn(text("Begin.")))
@@ -112,7 +112,7 @@ async def test_several_forks_at_once_share_all_that_was_sent_for_their_parent_hi
         await stage.rounds(at_once=True)
 
 
-async def test_a_fork_that_arrives_when_its_parent_has_gone_on_begins_where_it_left_it() -> None:
+async def test_late_fork_begins_where_its_parent_started_it() -> None:
     async with open_stage(PART, ASKS) as stage:
         parent = Client(stage.url)
         _, two = calls_of(message := await parent.turn(text("Begin.")))
@@ -129,8 +129,8 @@ async def test_a_fork_that_arrives_when_its_parent_has_gone_on_begins_where_it_l
         await stage.rounds()
 
 
-async def test_a_fork_of_a_fork_and_a_fork_of_another_agent_go_on_from_their_own_parents() -> None:
-    once = {"when": {"prompt": "Alone"}, "replies": [said(think("I divide."), look(part="c")), DONE, DONE]}
+async def test_fork_of_a_fork_and_fork_of_an_agent_continue_from_their_own_parents() -> None:
+    once = {"when": {"prompt": "Alone"}, "replies": [model_says(think("I divide."), look(part="c")), DONE, DONE]}
     async with open_stage(PART, once, ASKS) as stage:
         parent = Client(stage.url)
         one, _ = calls_of(await parent.turn(text("Begin.")))
@@ -154,7 +154,7 @@ async def test_a_fork_of_a_fork_and_a_fork_of_another_agent_go_on_from_their_own
 
 
 @pytest.mark.parametrize("messages", [2, 4, 8])
-async def test_a_fork_of_a_rewritten_history_stays_inside_the_window(messages: int) -> None:
+async def test_fork_of_a_rewritten_history_stays_within_the_window(messages: int) -> None:
     async with open_stage(window=SMALL) as stage:
         parent = client_of(stage)
         await reads(parent, stage, {"content": []}, 12)
@@ -178,7 +178,7 @@ async def test_a_fork_of_a_rewritten_history_stays_inside_the_window(messages: i
 
 
 @pytest.mark.parametrize("server", [Mode.MANAGE, Mode.OBSERVE])
-async def test_a_server_started_anew_knows_the_parent_of_a_fork_and_the_fork(server: Mode) -> None:
+async def test_restarted_server_recognizes_the_parent_of_a_fork_and_the_fork(server: Mode) -> None:
     async with open_standin({"rules": [PART, ASKS]}) as standin:
         log = StoppableLog()
         async with open_stage(log=log, standin=standin) as stage:
@@ -198,10 +198,10 @@ async def test_a_server_started_anew_knows_the_parent_of_a_fork_and_the_fork(ser
             await stage.rounds()
 
 
-async def test_a_fork_through_another_server_at_the_same_log_goes_on_from_its_parent() -> None:
+async def test_fork_through_another_server_on_the_same_log_continues_from_its_parent() -> None:
     async with two_stages(PART, ASKS) as (one, two):
         first = Client(two.url, headers={AGENT: "early"})
-        await first.turn(text("Begin."))  # the other server knows the session, and not what comes next
+        await first.turn(text("Begin."))  # the other server knows the session but not its next turns
         parent = Client(one.url)
         call, _ = calls_of(await parent.turn(text("Begin.")))
         sent = one.upstream[-1]
@@ -214,7 +214,7 @@ async def test_a_fork_through_another_server_at_the_same_log_goes_on_from_its_pa
 
 
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
-async def test_a_fork_of_an_observed_session_is_a_fork_and_stays_observed(mode: Mode) -> None:
+async def test_fork_of_an_observed_session_is_a_fork_and_stays_observed(mode: Mode) -> None:
     async with open_standin({"rules": [PART, ASKS]}) as standin:
         log = StoppableLog()
         async with open_stage(log=log, standin=standin, mode=Mode.OBSERVE) as stage:
@@ -231,7 +231,7 @@ async def test_a_fork_of_an_observed_session_is_a_fork_and_stays_observed(mode: 
 
 
 @pytest.mark.parametrize("more", [True, False])
-async def test_a_fork_with_other_tools_than_its_parent_goes_on_all_the_same(more: bool) -> None:
+async def test_fork_with_other_tools_than_its_parent_still_continues(more: bool) -> None:
     other = {"name": "Other", "description": "Another.", "input_schema": {"type": "object"}}
     async with open_stage(PART, ASKS) as stage:
         parent = Client(stage.url)
@@ -249,17 +249,17 @@ def _bare_agent(parent: Client, **headers: str) -> Client:
     return Client(parent.url, session=parent.session, headers={AGENT: "y"} | headers)
 
 
-async def test_an_agent_with_a_prompt_of_its_own_stays_what_it_was() -> None:
+async def test_agent_with_a_prompt_of_its_own_is_not_a_fork() -> None:
     async with open_stage(PART, ASKS) as stage:
         parent = Client(stage.url)
         await parent.turn(text("Begin."))
         same, own = _bare_agent(parent), Client(stage.url, headers={AGENT: "z"})
-        await same.turn(text("Begin."))  # the same prompt is no history of the model's
+        await same.turn(text("Begin."))  # the same prompt without a reply of the model
         await own.work("Your part.")
         assert await forks_of(stage) == [(BranchKind.AGENT, "main", 1, "y"), (BranchKind.AGENT, "main", 1, "z")]
 
 
-async def test_agents_that_began_with_one_prompt_and_had_other_replies_are_no_forks() -> None:
+async def test_agents_with_the_same_prompt_and_other_replies_are_not_forks() -> None:
     async with open_stage(PART, ASKS) as stage:
         parent = Client(stage.url)
         await parent.turn(text("Begin."))
@@ -270,7 +270,7 @@ async def test_agents_that_began_with_one_prompt_and_had_other_replies_are_no_fo
 
 
 @pytest.mark.parametrize("stranger", ["another key", "another session"])
-async def test_another_caller_or_session_inherits_nothing(stranger: str) -> None:
+async def test_another_client_or_session_inherits_nothing(stranger: str) -> None:
     async with open_stage(PART, ASKS) as stage:
         parent = Client(stage.url)
         one, _ = calls_of(await parent.turn(text("Begin.")))

@@ -1,6 +1,7 @@
-"""Conversations that go on under another name: a client resumes a session as a fork of it, with an id of its own.
+r"""Conversations that continue under another name: a client resumes a session as a fork with an id of its own.
 
-The provider signed the model's thinking against what we had sent, so such a history must go on from there.
+The provider signed the model's thinking against the history that the proxy had sent, so such a fork must continue
+from there.
 """
 
 import copy
@@ -24,11 +25,11 @@ from tests.http.managing import (
     assert_nothing_of_ours,
     assert_prefixes,
     look,
+    model_says,
     open_stage,
     prompt_blocks,
     recall,
     results,
-    said,
     script,
     text,
     think,
@@ -37,17 +38,17 @@ from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, read, re
 from tests.http.test_managed import LOOP
 from tests.http.test_switching import MODE, broken_rules
 
-SHORT: Json = {"reply": said(think("Hm."), text("Yes."))}
+SHORT: Json = {"reply": model_says(think("Hm."), text("Yes."))}
 
 
 def fork(client: Client, session: str, messages: int | None = None) -> Client:
-    """The client under another name, with so many messages of the history."""
+    """The client under another name, with this many messages of the history."""
     history = copy.deepcopy(client.history[:messages])
     return Client(client.url, session=session, history=history, tools=client.tools)
 
 
 async def kinds(stage: Stage, session: str) -> list[BranchKind]:
-    """Of the branches of a session."""
+    """The kinds of a session's branches."""
     events = await events_of(stage.log, stream_of("t", session))
     return [each.kind for each in events if isinstance(each, BranchOpened)]
 
@@ -58,7 +59,7 @@ def refused(stage: Stage) -> list[int | None]:
 
 @pytest.mark.parametrize("exchanges", [1, 3])
 @pytest.mark.parametrize("rule", [LOOP, SHORT], ids=["loop", "short"])
-async def test_a_fork_goes_on_from_what_was_sent_for_the_session_that_it_left(exchanges: int, rule: Json) -> None:
+async def test_fork_continues_from_the_history_sent_for_its_session(exchanges: int, rule: Json) -> None:
     async with open_stage(rule) as stage:
         client = Client(stage.url)
         for number in range(exchanges):
@@ -68,12 +69,12 @@ async def test_a_fork_goes_on_from_what_was_sent_for_the_session_that_it_left(ex
             await other.work(f"And where is the other, {number}?")
         assert refused(stage) == []
         assert stage.standin.violations == []
-        assert_prefixes(stage.upstream)  # nothing is cold, and no thinking is lost
+        assert_prefixes(stage.upstream)  # nothing is uncached, and no thinking is lost
         assert_nothing_of_ours(other)
         await stage.rounds()
 
 
-async def test_both_go_on_and_a_fork_of_the_fork_too() -> None:
+async def test_session_fork_and_fork_of_the_fork_all_continue() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
@@ -93,7 +94,7 @@ async def test_both_go_on_and_a_fork_of_the_fork_too() -> None:
         await stage.rounds()
 
 
-async def test_who_says_what_its_fork_said_before_goes_on_from_its_own_reply() -> None:
+async def test_fork_that_repeats_its_sibling_continues_from_its_own_reply() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         message = await client.turn(text("Where is it?"))
@@ -102,12 +103,12 @@ async def test_who_says_what_its_fork_said_before_goes_on_from_its_own_reply() -
             said_next = await each.turn(*results(message))
             await each.turn(*results(said_next))
         assert stage.standin.violations == []
-        for body in (stage.upstream[-1], stage.upstream[-4]):  # either's last one
+        for body in (stage.upstream[-1], stage.upstream[-4]):  # the last request of each
             assert "and that?" in json.dumps(body["messages"])  # the hidden call in its reply
         await stage.rounds()
 
 
-async def test_a_fork_and_what_is_said_of_it_leave_the_session_as_it_is() -> None:
+async def test_fork_leaves_its_session_unchanged() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
@@ -132,12 +133,12 @@ async def test_a_fork_and_what_is_said_of_it_leave_the_session_as_it_is() -> Non
         await stage.rounds()
 
 
-async def test_a_fork_from_the_midst_of_a_session_begins_there() -> None:
+async def test_fork_from_the_middle_of_a_session_begins_there() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         for number in range(3):
             await client.work(f"Where is it, {number}?")
-        other = fork(client, "forked", messages=6)  # behind the first exchange
+        other = fork(client, "forked", messages=6)  # after the first exchange
         await other.work("Something else.")
         assert refused(stage) == []
         assert stage.standin.violations == []
@@ -145,7 +146,7 @@ async def test_a_fork_from_the_midst_of_a_session_begins_there() -> None:
 
 
 @pytest.mark.parametrize("server", [Mode.MANAGE, Mode.OBSERVE])
-async def test_a_server_started_anew_knows_a_fork_and_what_it_left(server: Mode) -> None:
+async def test_restarted_server_recognizes_a_fork_and_its_session(server: Mode) -> None:
     async with open_standin({"rules": [LOOP]}) as standin:
         log = StoppableLog()
         async with open_stage(log=log, standin=standin) as stage:
@@ -164,7 +165,7 @@ async def test_a_server_started_anew_knows_a_fork_and_what_it_left(server: Mode)
 
 @pytest.mark.parametrize("slow", ["root_of", "modes_of", "find_managed", "the session"])
 @pytest.mark.parametrize("server", [Mode.MANAGE, Mode.OBSERVE])
-async def test_a_history_whose_origin_nobody_can_tell_now_leaves_without_thinking_and_is_looked_up_again(
+async def test_history_of_unknown_origin_is_sent_without_thinking_and_looked_up_later(
     slow: str, server: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_stage({"when": {"prompt": "it?"}, **LOOP}, SHORT, mode=server) as stage:
@@ -197,7 +198,7 @@ async def _never(*_: object) -> None:
 
 
 async def without_its_actor(stage: Stage, client: Client, *content: Json) -> Json:
-    """A turn that leaves while the session's actor still reads the log."""
+    """A turn that the proxy sends while the session's actor still reads the log."""
     registry = stage.process.registry
     registry.discard(await stage.stream(), registry._awake[await stage.stream()].actor)
     registry.patience = attrs.evolve(PATIENT, loading=0.0)
@@ -207,8 +208,8 @@ async def without_its_actor(stage: Stage, client: Client, *content: Json) -> Jso
     return message
 
 
-async def test_a_fork_whose_first_request_left_without_us_still_sends_what_its_hidden_call_got() -> None:
-    asks = {"when": {"last": "Begin"}, "reply": said(think("I look."), look(at="a"), recall())}
+async def test_fork_whose_first_request_bypassed_its_actor_still_sends_the_hidden_result() -> None:
+    asks = {"when": {"last": "Begin"}, "reply": model_says(think("I look."), look(at="a"), recall())}
     async with open_stage(asks, SHORT) as stage:
         client = Client(stage.url)
         await client.turn(text("Hello."))
@@ -227,20 +228,20 @@ async def test_a_fork_whose_first_request_left_without_us_still_sends_what_its_h
         assert_nothing_of_ours(client)
 
 
-async def test_a_fork_whose_first_request_left_without_us_goes_on_from_all_rounds_before_it() -> None:
+async def test_fork_whose_first_request_bypassed_its_actor_continues_from_all_earlier_rounds() -> None:
     async with open_stage({"when": {"prompt": "it?"}, **LOOP}, SHORT) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
         before = len(stage.upstream)
         other = fork(client, "forked")
-        await other.count(text("How much would it be?"))  # whose history it is, is known by now
+        await other.count(text("How much would it be?"))  # by now the origin of the history is known
         await without_its_actor(stage, other, text("And the other?"))
         await other.turn(text("Go on."))
         assert refused(stage) == []
         assert_prefixes([stage.upstream[before - 1], stage.upstream[before + 1]])
 
 
-async def test_a_fork_after_an_epoch_shows_what_the_session_showed_and_remembers_it() -> None:
+async def test_fork_after_an_epoch_shows_and_remembers_what_the_session_showed() -> None:
     async with open_stage(window=3 * SMALL) as stage:
         client, message = client_of(stage), Json(content=[])
         while not message["content"] or not await epochs_of(stage):
@@ -259,7 +260,7 @@ async def test_a_fork_after_an_epoch_shows_what_the_session_showed_and_remembers
         await stage.rounds()
 
 
-async def test_a_fork_may_be_off() -> None:
+async def test_fork_can_be_switched_off() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
@@ -272,12 +273,12 @@ async def test_a_fork_may_be_off() -> None:
         assert broken_rules(stage) == []
 
 
-async def test_a_session_that_only_begins_with_the_same_words_is_another() -> None:
+async def test_session_with_the_same_first_words_is_not_a_fork() -> None:
     async with open_stage(SHORT) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
         other = Client(stage.url, session="another", tools=client.tools)
-        stage.standin.script = script({"reply": said(think("No."), text("No."))})
+        stage.standin.script = script({"reply": model_says(think("No."), text("No."))})
         for prompt in ("Where is it?", "And now?"):
             await other.work(prompt)
         assert {*await stage.log.streams()} == {stream_of("t", "s"), stream_of("t", "another")}
@@ -289,7 +290,7 @@ async def test_a_session_that_only_begins_with_the_same_words_is_another() -> No
         assert len(await stage.log.streams()) == 3
 
 
-async def test_a_fork_of_a_session_that_was_only_observed_is_a_session_of_its_own() -> None:
+async def test_fork_of_an_observed_session_is_a_session_of_its_own() -> None:
     async with open_stage(SHORT, mode=Mode.OBSERVE) as stage:
         client = Client(stage.url)
         for prompt in ("Where is it?", "And now?"):
@@ -301,7 +302,7 @@ async def test_a_fork_of_a_session_that_was_only_observed_is_a_session_of_its_ow
         assert {*await stage.log.streams()} == {stream_of("t", "s"), stream_of("t", "forked")}
 
 
-async def test_a_title_may_be_asked_for_before_and_a_sub_agent_is_called_in_the_fork() -> None:
+async def test_fork_may_ask_for_a_title_first_and_call_a_sub_agent() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")

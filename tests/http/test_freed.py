@@ -1,6 +1,5 @@
-"""What is over is freed at once, however it ended: nothing of a turn waits for a search for garbage. That comes rarely
-to a server, and holds every session while it looks. (Of a reply that breaks off, what the web server makes of the error
-waits for it.)
+"""A finished turn is freed at once, however it ended, without a run of the garbage collector, which is rare in a
+server and stops every session. (For a broken reply, only the web server's error objects wait for it.)
 """
 
 import gc
@@ -16,12 +15,12 @@ from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.client_reply import ClientReply
 from mnemosyne.http.rounds import SplicedRounds
-from tests.http.managing import Client, Json, Stage, look, open_stage, recall, said, text, think
+from tests.http.managing import Client, Json, Stage, look, model_says, open_stage, recall, text, think
 from tests.waiting import until
 
-CALLS: Json = {"replies": [said(think(), look(at=1)), said(think(), recall()), said(text("Done."))]}
-SEES: Json = {"when": {"prompt": "again"}, "replies": [said(think(), recall()), said(text("Here."))]}
-HANGS: Json = {"when": {"prompt": "for ever"}, "reply": said(text("x" * 10_000), pace={"between": 3600})}
+CALLS: Json = {"replies": [model_says(think(), look(at=1)), model_says(think(), recall()), model_says(text("Done."))]}
+SEES: Json = {"when": {"prompt": "again"}, "replies": [model_says(think(), recall()), model_says(text("Here."))]}
+HANGS: Json = {"when": {"prompt": "for ever"}, "reply": model_says(text("x" * 10_000), pace={"between": 3600})}
 FAILS: Json = {"when": {"prompt": "fail"}, "reply": {"failure": {"status": 500}}}
 AGAIN: Json = {
     "when": {"prompt": "again", "rounds": 1},
@@ -43,7 +42,7 @@ async def work_unstreamed(stage: Stage) -> None:
     await Client(stage.url, stream=False).work("go on")
 
 
-async def leave(stage: Stage) -> None:
+async def disconnect(stage: Stage) -> None:
     asked = len(stage.standin.messages)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(Client(stage.url).work, "for ever")
@@ -56,24 +55,24 @@ async def fail(stage: Stage) -> None:
 
 
 async def try_again(stage: Stage) -> None:
-    """Only a hidden round is tried again by us."""
+    """The proxy retries hidden rounds only."""
     await Client(stage.url).turn(text("again"))
 
 
 async def outrun(stage: Stage) -> None:
-    """Another process writes to the session, so what its actor decides is refused."""
+    """Another process writes to the session, so the actor's decision is refused."""
     client = Client(stage.url)
     await client.work("go on")
     await stage.switch(on=True, stream=await stage.stream())
     await client.work("go on")
 
 
-ENDS = [work, work_unstreamed, leave, fail, try_again, outrun]
+ENDS = [work, work_unstreamed, disconnect, fail, try_again, outrun]
 
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("mode", [Mode.MANAGE, Mode.OBSERVE])
-async def test_a_turn_that_is_over_is_freed_without_a_search_for_garbage(
+async def test_finished_turn_is_freed_without_garbage_collection(
     mode: Mode, end: Callable[[Stage], Awaitable[None]], loopback_clock: MockClock
 ) -> None:
     gc.collect()
@@ -96,5 +95,5 @@ async def test_a_turn_that_is_over_is_freed_without_a_search_for_garbage(
 
 
 def list_alive(*kinds: type) -> list[weakref.ref[object]]:
-    """Those that there are, unless they are freed."""
+    """The objects that are still alive."""
     return [weakref.ref(each) for each in gc.get_objects() if isinstance(each, kinds)]

@@ -61,14 +61,14 @@ FAULTS: dict[str, dict[str, Any]] = {
 
 
 def end_to_end(reply: RawReply) -> list[tuple[bytes, bytes]]:
-    """The headers that may be compared: without those of the hop, of the clock and of framing."""
+    """The comparable headers: without hop-by-hop headers, dates and framing."""
     ours = HOP_BY_HOP | {b"date", b"content-length"}
     return [(name, value) for name, value in reply.headers if name.lower() not in ours]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("request_body", [STREAMED, WHOLE], ids=["streamed", "whole"])
-async def test_a_client_gets_exactly_what_a_direct_connection_gives(fault: str, request_body: bytes) -> None:
+async def test_client_gets_exactly_the_reply_of_a_direct_connection(fault: str, request_body: bytes) -> None:
     script = {"rules": [{"reply": FAULTS[fault]}]}
     headers = [(b"anthropic-version", b"2023-06-01"), (b"x-api-key", b"k"), (b"Accept-Encoding", b"gzip")]
     async with open_standin(script) as one, open_standin(script) as other, open_proxy(other.url) as proxy:
@@ -78,7 +78,7 @@ async def test_a_client_gets_exactly_what_a_direct_connection_gives(fault: str, 
     assert end_to_end(proxied) == end_to_end(direct)
 
 
-async def test_a_provider_that_closes_before_a_byte_is_asked_once_and_answered_for() -> None:
+async def test_provider_that_closes_without_a_reply_is_asked_once_and_gives_an_error() -> None:
     async with open_standin({"rules": [{"reply": {"faults": [{"kind": "cut_before_reply"}]}}]}) as standin:
         async with open_proxy(standin.url) as proxy:
             reply = await exchange(proxy.url, body=WHOLE)
@@ -87,7 +87,7 @@ async def test_a_provider_that_closes_before_a_byte_is_asked_once_and_answered_f
     assert json.loads(reply.body)["error"]["type"] == "api_error"
 
 
-async def test_a_provider_that_is_not_there_is_told_in_the_providers_own_shape() -> None:
+async def test_unreachable_provider_is_reported_in_the_providers_error_format() -> None:
     async with open_proxy("http://127.0.0.1:9") as proxy:
         reply = await exchange(proxy.url, body=WHOLE)
     error = json.loads(reply.body)
@@ -112,7 +112,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize(("method", "target", "content"), REQUESTS, ids=lambda value: str(value)[:40])
-async def test_any_request_reaches_the_provider_as_it_was_sent(method: str, target: str, content: bytes) -> None:
+async def test_any_request_reaches_the_provider_unchanged(method: str, target: str, content: bytes) -> None:
     headers = [(b"X-Api-Key", b"k"), (b"Anthropic-Version", b"2023-06-01"), (b"X-Twice", b"1"), (b"x-twice", b"2")]
     async with open_standin(strict=False) as standin, open_proxy(standin.url) as proxy:
         reply = await exchange(proxy.url, target, content, method=method, headers=headers)
@@ -123,13 +123,13 @@ async def test_any_request_reaches_the_provider_as_it_was_sent(method: str, targ
     assert reply.status == seen.status
 
 
-async def test_the_path_without_a_version_is_given_the_one_that_the_provider_has() -> None:
+async def test_path_without_a_version_gets_the_providers_version() -> None:
     async with open_standin() as standin, open_proxy(standin.url) as proxy:
         reply = await exchange(proxy.url, "/messages?beta=true", WHOLE)
         assert (reply.status, standin.exchanges[0].target) == (200, "/v1/messages?beta=true")
 
 
-async def test_a_chunked_request_arrives_whole() -> None:
+async def test_chunked_request_arrives_complete() -> None:
     async with open_standin() as standin, open_proxy(standin.url) as proxy:
         async with connect(proxy.url) as connection:
             head = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nanthropic-version: 2023-06-01\r\nx-api-key: k\r\n"
@@ -144,7 +144,7 @@ async def test_a_chunked_request_arrives_whole() -> None:
         assert standin.exchanges[0].body == WHOLE
 
 
-async def test_every_delta_leaves_before_the_next_one_has_come() -> None:
+async def test_every_delta_is_forwarded_before_the_next_one_arrives() -> None:
     script = {"rules": [{"reply": {"text": "x" * 240, "pace": {"between": 3600, "characters": 24}}}]}
     opened = trio.Event()
     async with (
@@ -158,11 +158,11 @@ async def test_every_delta_leaves_before_the_next_one_has_come() -> None:
             async for _ in pieces:
                 if b"content_block_start" in reply.body:
                     opened.set()
-                    break  # the first delta is an hour away, and what precedes it is here
+                    break  # the first delta is an hour away, and the frames before it are here
     assert opened.is_set()
 
 
-async def test_a_client_that_leaves_closes_the_providers_stream() -> None:
+async def test_client_disconnect_closes_the_provider_stream() -> None:
     script = {"rules": [{"reply": {"text": "x" * 100_000, "pace": {"between": 3600}}}]}
     async with open_standin(script) as standin, open_proxy(standin.url) as proxy:
         async with connect(proxy.url) as connection:
@@ -173,7 +173,7 @@ async def test_a_client_that_leaves_closes_the_providers_stream() -> None:
         assert not standin.exchanges[0].complete
 
 
-async def test_a_client_that_leaves_before_the_reply_began_is_let_go_too() -> None:
+async def test_client_disconnect_before_the_reply_is_noticed() -> None:
     script = {"rules": [{"reply": {"text": "late", "pace": {"first": 3600}}}]}
     async with open_standin(script) as standin, open_proxy(standin.url) as proxy:
         async with connect(proxy.url) as connection:
@@ -182,7 +182,7 @@ async def test_a_client_that_leaves_before_the_reply_began_is_let_go_too() -> No
         await until(lambda: not proxy.progress.running)
 
 
-async def test_a_stale_pooled_connection_is_replaced_without_the_client_noticing() -> None:
+async def test_stale_pooled_connection_is_replaced_unnoticed_by_the_client() -> None:
     script = {"rules": [{"reply": {"text": "hello", "transport": {"close_after": True}}}]}
     async with open_standin(script) as standin, open_proxy(standin.url) as proxy:
         for _ in range(5):
@@ -190,7 +190,7 @@ async def test_a_stale_pooled_connection_is_replaced_without_the_client_noticing
         assert len(standin.exchanges) == 5
 
 
-async def test_a_body_over_the_configured_size_is_refused_in_the_providers_shape() -> None:
+async def test_body_over_the_configured_size_is_refused_in_the_providers_error_format() -> None:
     async with open_standin() as standin, open_proxy(standin.url, max_body_bytes=10) as proxy:
         reply = await exchange(proxy.url, body=b"x" * 11)
         assert (reply.status, json.loads(reply.body)["error"]["type"]) == (413, "request_too_large")
@@ -198,7 +198,7 @@ async def test_a_body_over_the_configured_size_is_refused_in_the_providers_shape
         assert len(standin.exchanges) == 1
 
 
-async def test_the_provider_never_sees_headers_that_are_meant_for_us() -> None:
+async def test_provider_never_sees_headers_for_the_proxy() -> None:
     async with open_standin() as standin, open_proxy(standin.url) as proxy:
         headers = [(b"x-mnemosyne-session", b"mine"), (b"anthropic-version", b"2023-06-01"), (b"x-api-key", b"k")]
         await exchange(proxy.url, body=WHOLE, headers=headers)
@@ -213,7 +213,7 @@ async def test_several_exchanges_share_a_connection() -> None:
         assert len({seen.connection for seen in standin.exchanges}) == 1
 
 
-async def test_a_tool_loop_passes_the_strict_provider(standin_with_tools: Standin) -> None:
+async def test_tool_loop_passes_the_strict_provider(standin_with_tools: Standin) -> None:
     async with open_proxy(standin_with_tools.url) as proxy:
         messages = [user("look")]
         for number in range(3):

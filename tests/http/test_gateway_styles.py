@@ -1,5 +1,6 @@
-"""However a gateway numbers and cuts the calls of a stream, its record is the same, and the client gets its own calls
-and no hidden one. A stream without a hidden call passes unchanged."""
+"""However a gateway numbers and splits the calls of a stream, the record is the same and the client gets exactly its
+own calls. A stream without a hidden call passes unchanged.
+"""
 
 import json
 from collections.abc import Iterable
@@ -61,7 +62,7 @@ def completion(calls: list[Called], style: CallStyle, *, says_end: bool = True) 
 
 
 def calls_by_index(raw: bytes) -> list[tuple[str, str]]:
-    """The calls as a client has them that goes by the index alone."""
+    """The calls as read by a client that uses only their index."""
     calls: dict[int, list[str]] = {}
     for event in events_in(raw):
         for choice in event["choices"]:
@@ -77,7 +78,7 @@ def calls_by_index(raw: bytes) -> list[tuple[str, str]]:
 @example([MEMORY, CLIENT], CallStyle(index="zero"))
 @example([CLIENT, MEMORY, Called("call_2", "bash", "{}")], CallStyle(index="none", name="late"))
 @example([MEMORY], CallStyle(name="pieces"))
-def test_a_client_of_chat_completions_gets_its_calls_and_no_other(calls: list[Called], style: CallStyle) -> None:
+def test_chat_client_gets_exactly_its_own_calls(calls: list[Called], style: CallStyle) -> None:
     raw = completion(calls, style)
     outputs = fed(ChatRewriter(NAMES), raw)
     own = [(call.name, call.arguments) for call in calls if not is_hidden(call)]
@@ -104,15 +105,13 @@ def test_a_client_of_chat_completions_gets_its_calls_and_no_other(calls: list[Ca
 
 
 @given(st.lists(st.sampled_from([CLIENT, MEMORY]), min_size=1, max_size=3), call_styles(), st.integers(1, 40))
-def test_a_stream_that_breaks_off_shows_nothing_of_a_hidden_call(
-    calls: list[Called], style: CallStyle, missing: int
-) -> None:
+def test_broken_stream_shows_nothing_of_a_hidden_call(calls: list[Called], style: CallStyle, missing: int) -> None:
     rewriter = ChatRewriter(NAMES)
     raw = completion(calls, style, says_end=False)[:-missing]
     assert b"memory_" not in joined([*rewriter.feed(raw), *rewriter.cut()])
 
 
-def test_a_tool_whose_name_begins_as_ours_do_is_the_clients() -> None:
+def test_tool_whose_name_starts_like_a_memory_tool_is_the_clients() -> None:
     calls = [Called("a", "memory", "{}"), Called("b", "memory_", '{"x": 1}')]
     for style in (CallStyle(), CallStyle(name="late"), CallStyle(index="zero"), CallStyle(cut="whole")):
         raw = completion(calls, style)
@@ -123,7 +122,7 @@ def test_a_tool_whose_name_begins_as_ours_do_is_the_clients() -> None:
 
 
 def message(calls: list[Called], index: str, *, reason: str | None = "tool_use") -> bytes:
-    """A text, and calls, each block numbered in this way."""
+    """A text and calls, with this numbering of the blocks."""
     head: Json = {
         "id": "msg_1",
         "type": "message",
@@ -152,7 +151,7 @@ INDICES = st.sampled_from(["right", "zero", "float", "digits", "null", "none"])
 
 
 def blocks_of(raw: bytes) -> list[Any]:
-    """The blocks of a stream as a client has them that goes by the index alone."""
+    """The blocks of a stream as read by a client that uses only their index."""
     blocks: dict[int, Any] = {}
     for event in events_in(raw):
         match event:
@@ -164,7 +163,7 @@ def blocks_of(raw: bytes) -> list[Any]:
 
 
 @given(called(), INDICES)
-def test_a_client_of_messages_gets_its_calls_and_no_other(calls: list[Called], index: str) -> None:
+def test_messages_client_gets_exactly_its_own_calls(calls: list[Called], index: str) -> None:
     raw = message(calls, index)
     outputs = fed(StreamRewriter(NAMES), raw)
     end = end_of(outputs)
@@ -214,7 +213,7 @@ def response(calls: list[Called], index: str, ids: str, *, says_end: bool = True
 
 
 @given(called(), INDICES, st.sampled_from(["right", "new", "none"]))
-def test_a_client_of_responses_gets_its_calls_and_no_other(calls: list[Called], index: str, ids: str) -> None:
+def test_responses_client_gets_exactly_its_own_calls(calls: list[Called], index: str, ids: str) -> None:
     raw = response(calls, index, ids)
     outputs = fed(ResponsesRewriter(NAMES), raw)
     hidden = [call for call in calls if is_hidden(call)]
@@ -237,10 +236,10 @@ def test_a_client_of_responses_gets_its_calls_and_no_other(calls: list[Called], 
     ]
 
 
-# An end that gives no reason
+# An end without a reason
 
 
-def test_a_hidden_call_is_answered_where_the_end_gives_no_reason() -> None:
+def test_hidden_call_is_answered_if_the_end_has_no_reason() -> None:
     chunks = completion([MEMORY], CallStyle(), says_end=False)
     bare = {
         "no reason, and an end": (ChatRewriter, chunks + b"data: [DONE]\n\n"),
@@ -256,7 +255,7 @@ def test_a_hidden_call_is_answered_where_the_end_gives_no_reason() -> None:
         assert not any(isinstance(output, EndOfReply) for output in outputs), name
 
 
-def test_a_hidden_call_that_was_cut_short_is_not_answered() -> None:
+def test_hidden_call_that_was_cut_short_is_not_answered() -> None:
     half = Called("call_1", "memory_query", '{"question": "q')
     for rewriter, raw in (
         (ChatRewriter, completion([half], CallStyle(), says_end=False)),
@@ -266,7 +265,7 @@ def test_a_hidden_call_that_was_cut_short_is_not_answered() -> None:
         assert not any(isinstance(o, EndOfRound) and o.calls for o in fed(rewriter(NAMES), raw)), rewriter
 
 
-def test_a_connection_that_broke_ends_no_round_that_did_not_say_so() -> None:
+def test_broken_connection_does_not_end_a_round() -> None:
     for rewriter, raw in (
         (ChatRewriter(NAMES), completion([MEMORY], CallStyle(), says_end=False)),
         (ResponsesRewriter(NAMES), response([MEMORY], "right", "right", says_end=False)),

@@ -1,5 +1,5 @@
-"""Rounds that leave while the database hangs, and another process writes to their session: all that left is on record,
-or said to be missing.
+"""Rounds that the proxy sends while the database hangs and another process writes to their session: every sent
+request is recorded or reported as missing.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,27 @@ from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import FallbackSent, RoundFinished
 from mnemosyne.errors import LogUnavailable
 from tests.actors.support import CODEC, PATIENT, StoppableLog
-from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, let_go, open_stage, said, text, think
+from tests.http.managing import (
+    Client,
+    Json,
+    Stage,
+    assert_nothing_of_ours,
+    model_says,
+    open_stage,
+    release_call,
+    text,
+    think,
+)
 from tests.waiting import until
 
-LOOP = {"replies": [said(think("Hm."), text("Let me see."), let_go()), said(think("So."), text("Here."))]}
+LOOP = {
+    "replies": [model_says(think("Hm."), text("Let me see."), release_call()), model_says(think("So."), text("Here."))]
+}
 HURRIED = attrs.evolve(PATIENT, database=0.1)
 
 
 class HangingLog(StoppableLog):
-    """A log that hangs from an event on, when it is told to."""
+    """A log that hangs from a given event on, when switched on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +52,9 @@ class HangingLog(StoppableLog):
 
 
 async def turn_through(stage: Stage, log: HangingLog, client: Client, *, at: type[Event], on: bool, left: int) -> Json:
-    """A turn during which the log hangs from an event on, until so many requests left and another process wrote."""
+    """A turn during which the log hangs from an event on, until this many requests were sent and another process
+    wrote.
+    """
     message: Json = {}
 
     async def turn() -> None:
@@ -62,7 +76,7 @@ async def finished_rounds(stage: Stage) -> list[tuple[int, int, str | None]]:
     return [(each.turn, each.round, each.stop_reason) for each in await stage.events_until(RoundFinished)]
 
 
-async def test_a_hidden_round_that_left_is_on_record_and_so_is_its_reply() -> None:
+async def test_sent_hidden_round_and_its_reply_are_recorded() -> None:
     log = HangingLog()
     async with open_stage(LOOP, log=log, patience=HURRIED) as stage:
         client = Client(stage.url)
@@ -75,7 +89,7 @@ async def test_a_hidden_round_that_left_is_on_record_and_so_is_its_reply() -> No
         assert_nothing_of_ours(client)
 
 
-async def test_an_answer_that_came_in_time_goes_however_long_its_record_takes() -> None:
+async def test_timely_answer_is_sent_however_long_its_record_takes() -> None:
     log = HangingLog()
     hurried = attrs.evolve(PATIENT, answers=0.5, database=0.6)
     async with open_stage(LOOP, log=log, patience=hurried) as stage:
@@ -87,7 +101,7 @@ async def test_an_answer_that_came_in_time_goes_however_long_its_record_takes() 
         assert [(each.turn, each.round) for each in await stage.rounds()] == [(1, 1), (1, 2)]
 
 
-async def test_a_turn_that_left_before_its_proposal_was_outdated_is_on_record_with_all_its_rounds() -> None:
+async def test_turn_sent_before_its_proposal_was_outdated_is_recorded_with_all_rounds() -> None:
     log = HangingLog()
     async with open_stage(LOOP, log=log, patience=HURRIED) as stage:
         client = Client(stage.url)
@@ -100,7 +114,7 @@ async def test_a_turn_that_left_before_its_proposal_was_outdated_is_on_record_wi
         assert stage.standin.violations == []
 
 
-async def test_hidden_rounds_of_a_turn_that_is_none_of_ours_any_more_are_a_gap() -> None:
+async def test_hidden_rounds_of_a_turn_lost_to_another_process_are_a_gap() -> None:
     log = HangingLog()
     async with open_stage(LOOP, log=log, patience=HURRIED) as stage:
         client = Client(stage.url)
@@ -113,7 +127,7 @@ async def test_hidden_rounds_of_a_turn_that_is_none_of_ours_any_more_are_a_gap()
         assert [event.turns for event in await stage.events_until(GapRecorded)] == [1]
 
 
-async def test_what_could_not_be_queued_has_not_happened_to_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_event_that_could_not_be_queued_does_not_change_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     submit, full = GroupJournal.submit, [True]
 
     def full_once(journal: GroupJournal, append: Append) -> JournalTicket:

@@ -1,11 +1,11 @@
-"""Headers pass from end to end; what belongs to one hop, to us or to a secret goes nowhere it should not."""
+"""End-to-end headers pass; hop-by-hop headers, the proxy's own headers and secrets go nowhere they should not."""
 
 import pytest
 
 from mnemosyne.http.headers import for_client, for_upstream, loggable, loggable_path
 
 
-def test_hop_by_hop_headers_stay_on_their_hop_and_the_rest_keeps_order_case_and_repeats() -> None:
+def test_hop_by_hop_headers_are_dropped_and_the_rest_keeps_order_case_and_repeats() -> None:
     headers = (
         (b"X-Api-Key", b"k"),
         (b"Connection", b"keep-alive, X-Private"),
@@ -17,13 +17,13 @@ def test_hop_by_hop_headers_stay_on_their_hop_and_the_rest_keeps_order_case_and_
     assert for_client(headers) == ((b"X-Api-Key", b"k"), (b"Via", b"a"), (b"via", b"b"))
 
 
-def test_a_length_beside_chunks_does_not_reach_the_client() -> None:
+def test_content_length_of_a_chunked_reply_does_not_reach_the_client() -> None:
     headers = ((b"Content-Length", b"5"), (b"transfer-encoding", b"chunked"), (b"a", b"b"))
     assert for_client(headers) == ((b"a", b"b"),)
     assert for_client(headers[:1]) == headers[:1]
 
 
-def test_the_provider_never_sees_our_own_headers_nor_the_host_that_the_client_used() -> None:
+def test_provider_never_sees_proxy_headers_or_the_clients_host_header() -> None:
     headers = ((b"Host", b"127.0.0.1:8787"), (b"X-Mnemosyne-Session", b"s"), (b"Expect", b"100-continue"), (b"a", b"b"))
     assert for_upstream(headers) == ((b"a", b"b"),)
 
@@ -35,19 +35,19 @@ def test_only_listed_headers_are_logged() -> None:
     assert line == "user-agent=x/1"
 
 
-def test_a_path_is_logged_without_query_and_keys() -> None:
+def test_path_is_logged_without_query_and_keys() -> None:
     assert loggable_path(b"/v1/messages?key=CANARY") == "/v1/messages"
     assert loggable_path(b"http://user:CANARY@host/v1/sk-ant-CANARY/x") == "http://…@host/v1/…/x"
 
 
-def test_a_key_that_names_a_session_is_not_logged() -> None:
+def test_key_that_names_a_session_is_not_logged() -> None:
     line = loggable(((b"X-Api-Key", b"a-gateway-s-key"), (b"X-Session-Id", b"of a-gateway-s-key"), (b"X-App", b"cli")))
     assert line == f"x-session-id=of {'*' * 15}, x-app=cli"
     assert "CANARY" not in loggable(((b"User-Agent", b"x/1 (sk-ant-api03-CANARYCANARYCANARY)"),))
 
 
 @pytest.mark.parametrize("key", [b"a1b2c3d4e5f6a7b8c9d0", b"gw-Key-0123456789abcdef", b"0123456789abcdef" * 4])
-def test_a_key_without_a_shape_is_not_logged_whatever_header_brought_it(key: bytes) -> None:
+def test_key_without_a_known_shape_is_not_logged_from_any_header(key: bytes) -> None:
     stars = "*" * len(key)
     assert loggable(((b"X-Gate", key), (b"User-Agent", b"x/1 (" + key + b")"))) == f"user-agent=x/1 ({stars})"
     for name in (b"X-Session-Id", b"X-Claude-Code-Agent-Id", b"X-Parent-Session-Id"):
@@ -66,13 +66,13 @@ def test_ids_and_versions_are_logged() -> None:
     assert "*" not in line
 
 
-def test_a_path_is_logged_without_what_looks_like_a_key_of_anybody() -> None:
+def test_path_is_logged_without_anything_that_looks_like_a_key() -> None:
     assert "CANARY" not in loggable_path(b"/v1/ghp_CANARYabcdefghijklmnopqrstuvwxyz0123/x")
 
 
 @pytest.mark.parametrize(
     "part", ["0f8fad5bd9cb469fa165", "CANARYCANARYCANARYCANARYC", "key=CANARY", "C%41NARY", "msg_01CANARY"]
 )
-def test_of_a_path_that_nobody_knows_the_words_alone_are_logged(part: str) -> None:
+def test_only_words_of_an_unknown_path_are_logged(part: str) -> None:
     path = f"/v1beta/files/{part}/content:upload"
     assert loggable_path(path.encode()) == "/v1beta/files/…/content:upload"

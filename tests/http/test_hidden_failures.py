@@ -1,4 +1,4 @@
-"""Hidden rounds that fail: what passes by itself is waited out, and the client hears of nothing but us."""
+"""Failing hidden rounds: the proxy waits out a temporary failure, and the client gets keep-alives only."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ from tests.http.managing import (
     Json,
     assert_nothing_of_ours,
     assert_prefixes,
-    let_go,
+    model_says,
     open_stage,
     recall,
-    said,
+    release_call,
     text,
     think,
 )
@@ -28,12 +28,12 @@ from tests.http.proxying import open_proxy
 from tests.waiting import until
 
 HERE = text("Here.")
-LOOP = {"replies": [said(think("Hm."), text("Let me see."), let_go()), said(think("So."), HERE)]}
-UNSEEN = {"replies": [said(let_go()), said(HERE)]}
+LOOP = {"replies": [model_says(think("Hm."), text("Let me see."), release_call()), model_says(think("So."), HERE)]}
+UNSEEN = {"replies": [model_says(release_call()), model_says(HERE)]}
 
 
 def failing(times: int, **reply: Any) -> Json:
-    """The second round fails so often."""
+    """The second round fails this often."""
     return {"when": {"rounds": 1}, "reply": reply, "times": times}
 
 
@@ -42,10 +42,10 @@ FAILURES: dict[str, Json] = {
     "500": {"failure": {"status": 500}},
     "529": {"failure": {"status": 529}},
     "reset before the head": {"faults": [{"kind": "cut_before_reply", "reset": True}]},
-    "reset behind the head": said(HERE, faults=[{"kind": "cut", "at": 1, "reset": True}]),
-    "reset within a hidden call": said(let_go(), faults=[{"kind": "cut", "at": -3, "reset": True}]),
-    "reset within text that may be hidden": said(text("<memory_cleanup>\n"), faults=[{"kind": "cut", "at": -3}]),
-    "an event": said(HERE, faults=[{"kind": "error_event", "at": 1}]),
+    "reset behind the head": model_says(HERE, faults=[{"kind": "cut", "at": 1, "reset": True}]),
+    "reset within a hidden call": model_says(release_call(), faults=[{"kind": "cut", "at": -3, "reset": True}]),
+    "reset within text that may be hidden": model_says(text("<memory_cleanup>\n"), faults=[{"kind": "cut", "at": -3}]),
+    "an event": model_says(HERE, faults=[{"kind": "error_event", "at": 1}]),
 }
 
 
@@ -54,7 +54,7 @@ FAILURES: dict[str, Json] = {
     ("what", "stream"),
     [*((what, True) for what in FAILURES), *((what, False) for what in FAILURES if what != "an event")],
 )
-async def test_a_failure_of_a_hidden_round_that_passes_is_nothing_to_the_client(
+async def test_temporary_failure_of_a_hidden_round_is_invisible_to_the_client(
     what: str, stream: bool, loop: Json, loopback_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_stage(failing(2, **FAILURES[what]), loop) as stage:
@@ -74,9 +74,9 @@ async def test_a_failure_of_a_hidden_round_that_passes_is_nothing_to_the_client(
         assert (await calm.turn(text("Where?")))["usage"]["output_tokens"] == message["usage"]["output_tokens"]
 
 
-async def test_a_hidden_round_that_is_cut_behind_its_last_event_is_whole() -> None:
-    whole = said(think("Hm."), text("Let me see."), let_go(), faults=[{"kind": "cut", "at": 99}])
-    async with open_stage({"replies": [whole, said(think("So."), HERE)]}) as stage:
+async def test_hidden_round_cut_after_its_last_event_is_complete() -> None:
+    whole = model_says(think("Hm."), text("Let me see."), release_call(), faults=[{"kind": "cut", "at": 99}])
+    async with open_stage({"replies": [whole, model_says(think("So."), HERE)]}) as stage:
         client = Client(stage.url)
         assert (await client.turn(text("Where?")))["content"][-1] == HERE
         assert not client.replies[0].cut
@@ -86,7 +86,7 @@ async def test_a_hidden_round_that_is_cut_behind_its_last_event_is_whole() -> No
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
-async def test_a_reply_without_a_byte_is_what_the_client_gets(kind: str) -> None:
+async def test_reply_without_a_byte_reaches_the_client_as_an_error(kind: str) -> None:
     async with (
         open_playback([(kind, b"")]) as provider,
         open_process(StoppableLog()) as process,
@@ -100,7 +100,7 @@ async def test_a_reply_without_a_byte_is_what_the_client_gets(kind: str) -> None
         assert b"memory_query" in provider.requests[0][3]
 
 
-async def test_what_the_provider_asks_for_is_waited_and_the_client_hears_of_us(loopback_clock: MockClock) -> None:
+async def test_retry_after_is_respected_and_the_client_gets_pings(loopback_clock: MockClock) -> None:
     async with open_stage(failing(1, failure={"status": 429, "retry_after": 50}), LOOP) as stage:
         client = Client(stage.url)
         started = trio.current_time()
@@ -122,7 +122,7 @@ async def test_what_the_provider_asks_for_is_waited_and_the_client_hears_of_us(l
     ids=["too often", "too long", "too long together", "of no use", "not a number", "not of the moment"],
 )
 @pytest.mark.parametrize("loop", [LOOP, UNSEEN], ids=["words before", "nothing before"])
-async def test_after_the_last_try_the_failure_is_the_clients(
+async def test_failure_of_the_last_retry_reaches_the_client(
     failure: Json, tries: int, loop: Json, loopback_clock: MockClock
 ) -> None:
     async with open_stage(failing(9, failure=failure), loop) as stage:
@@ -135,14 +135,14 @@ async def test_after_the_last_try_the_failure_is_the_clients(
         assert b"message_stop" not in client.replies[0].body
 
 
-async def test_a_first_round_that_fails_is_the_clients_to_try_again(loopback_clock: MockClock) -> None:
+async def test_failed_first_round_is_left_to_the_client_to_retry(loopback_clock: MockClock) -> None:
     async with open_stage({"reply": {"failure": {"status": 529}}}) as stage:
         assert (await Client(stage.url).turn(text("Where?")))["status"] == 529
         assert len(stage.upstream) == 1
 
 
-async def test_a_round_of_which_the_client_has_seen_something_is_not_sent_again(loopback_clock: MockClock) -> None:
-    seen = said(text("Now"), recall(), faults=[{"kind": "cut", "at": -4}])
+async def test_round_with_visible_output_is_not_sent_again(loopback_clock: MockClock) -> None:
+    seen = model_says(text("Now"), recall(), faults=[{"kind": "cut", "at": -4}])
     async with open_stage(failing(1, **seen), LOOP) as stage:
         client = Client(stage.url)
         await client.turn(text("Where?"))
@@ -150,7 +150,7 @@ async def test_a_round_of_which_the_client_has_seen_something_is_not_sent_again(
         assert len(stage.upstream) == 2
 
 
-async def test_a_client_that_leaves_while_a_round_waits_to_be_sent_again_is_not_waited_for() -> None:
+async def test_client_disconnect_ends_the_wait_for_a_retry() -> None:
     async with open_stage(failing(9, failure={"status": 529, "retry_after": 60}), LOOP) as stage:
         client = Client(stage.url)
         client.history.append({"role": "user", "content": [text("Where is it?")]})

@@ -1,4 +1,4 @@
-"""A chunked body is read as the same bytes wherever the network cuts it, in few events where its chunks are short."""
+"""A chunked body reads as the same bytes at every network cut, and short chunks make few events."""
 
 import h11
 import pytest
@@ -36,7 +36,7 @@ CHUNKS = st.lists(st.binary(min_size=1, max_size=5) | st.binary(min_size=4000, m
 
 
 @given(CHUNKS, st.sampled_from([b"", b";name=value"]), st.lists(st.integers(0, 9000), max_size=6))
-def test_the_body_is_the_same_at_every_cut(chunks: list[bytes], extension: bytes, places: list[int]) -> None:
+def test_body_is_the_same_at_every_cut(chunks: list[bytes], extension: bytes, places: list[int]) -> None:
     wire = HEAD + b"".join(b"%X%s\r\n%s\r\n" % (len(each), extension, each) for each in chunks) + END
     events = events_of(cut(wire, places))
     assert body_of(events) == b"".join(chunks)
@@ -44,13 +44,13 @@ def test_the_body_is_the_same_at_every_cut(chunks: list[bytes], extension: bytes
     assert list(events[-1].headers) == [(b"x-after", b"1")]
 
 
-def test_short_chunks_that_came_together_are_one_event() -> None:
+def test_short_chunks_that_arrive_together_are_one_event() -> None:
     events = events_of([HEAD + b"1\r\n\r\r\n" * 5000 + END])
     assert body_of(events) == b"\r" * 5000
     assert len(events) == 3
 
 
 @pytest.mark.parametrize("wrong", [b"1\r\nxy\r\n", b"g\r\nx\r\n", b"-1\r\nx\r\n", b"1\nx\r\n", b"1\r\nx\r\n\r\n"])
-def test_what_is_no_chunk_behind_short_ones_is_refused(wrong: bytes) -> None:
+def test_invalid_chunk_after_short_ones_is_refused(wrong: bytes) -> None:
     with pytest.raises(h11.RemoteProtocolError):
         events_of([HEAD + b"1\r\nx\r\n" * 3 + wrong + END])

@@ -1,5 +1,5 @@
-"""All state is folded: an actor that is lost after any message of a story, before or after it did what it owed, leaves
-a session that goes on with the same decisions and the same bytes.
+"""All state is folded: an actor that is lost after any message of a story, before or after its deferred work, leaves
+a session that continues with the same decisions and the same bytes.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -35,7 +35,7 @@ Point = int
 
 @attrs.define
 class Killer:
-    """Ends the actor of a session at some points of a story, until it is at its end."""
+    """Ends the actor of a session at some points of a story."""
 
     is_lost_at: Callable[[Point], bool]
     passed: Point = 0
@@ -46,7 +46,7 @@ class Killer:
         if not self.at_the_end and self.is_lost_at(self.passed):
             if actor._last is not None:
                 await actor._last.durable()
-            await wait_all_tasks_blocked()  # who has something to tell has told it to this actor
+            await wait_all_tasks_blocked()  # the event for this point was already delivered to this actor
             actor.stop()
             await trio.lowlevel.checkpoint()
 
@@ -66,8 +66,8 @@ async def killing(is_lost_at: Callable[[Point], bool]) -> AsyncIterator[Killer]:
 
 
 async def play(stage: Stage, clock: Clock) -> None:
-    """Files are read until the window is full; the model asks, restores, releases and is sent back; all that we keep
-    beside the log would show.
+    """Files are read until the window is full; the model asks, restores and releases, and the client goes back; this
+    exercises everything that is kept outside the log.
     """
     client = Client(stage.url, members={"max_tokens": 1_000, "thinking": {"type": "adaptive"}})
     answer(
@@ -76,7 +76,7 @@ async def play(stage: Stage, clock: Clock) -> None:
     message = await client.turn(text("Read all parts. We use port 8443 for the server, not 8080."))
     while message["stop_reason"] == "tool_use":
         message = await client.turn(*results_of(message, 150))
-    clock.now += 3_600_000_000  # the cache goes cold: a moment to rewrite
+    clock.now += 3_600_000_000  # the cache goes cold, which triggers a rewrite
     answer(
         stage,
         [think("I forgot."), recall("which port?")],
@@ -103,14 +103,14 @@ async def play(stage: Stage, clock: Clock) -> None:
 
 @attrs.frozen
 class Story:
-    """What came of a story: what was decided, what the provider was sent, and how many points it has."""
+    """The result of a story: the decisions, the provider's requests, and the number of points."""
 
     events: list[Json]
     bodies: list[Json]
     points: int
 
 
-async def told(is_lost_at: Callable[[Point], bool]) -> Story:
+async def play_story(is_lost_at: Callable[[Point], bool]) -> Story:
     clock = Clock()
     async with killing(is_lost_at) as killer, open_stage(window=SMALL, clock=clock) as stage:
         await play(stage, clock)
@@ -124,7 +124,7 @@ async def told(is_lost_at: Callable[[Point], bool]) -> Story:
 
 
 async def awake(stage: Stage) -> None:
-    """Wait until the session is loaded, and all is done that it owes."""
+    """Wait until the session is loaded and its deferred work is done."""
     answers = 0
     while answers < 2:
         _, asked = stage.process.registry.ask(IDENTITY, CompleteDeferred())
@@ -134,7 +134,7 @@ async def awake(stage: Stage) -> None:
 
 
 def _without_time(event: Event) -> Json:
-    """The event but for when it was, and how long it took: a story that is told again takes another time."""
+    """The event without its time and duration, which differ between runs of a story."""
     fields: dict[str, Any] = attrs.asdict(event, recurse=False)
     left_out = ("at", "began", "latency", "expected", "shadow_entries", "wire_entries", "deviates", "shadow", "actual")
     return {"event": type(event).__name__, **{name: value for name, value in fields.items() if name not in left_out}}
@@ -142,8 +142,8 @@ def _without_time(event: Event) -> Json:
 
 @cache
 def whole() -> Story:
-    """The story without a loss, told once."""
-    return trio.run(told, lambda point: False)
+    """The story without a loss, played once."""
+    return trio.run(play_story, lambda point: False)
 
 
 def check_same(again: Story) -> None:
@@ -151,20 +151,20 @@ def check_same(again: Story) -> None:
     assert again.bodies == whole().bodies
 
 
-def test_the_story_has_everything_in_it_that_could_be_lost() -> None:
+def test_story_exercises_every_kind_of_state() -> None:
     happened = {each["event"] for each in whole().events}
     wanted = (BranchModeSet, EpochBegan, ObjectDegraded, ObjectFaulted, ObjectRestored, ObjectPinned, RoundFinished)
     assert {each.__name__ for each in wanted} <= happened
 
 
 @pytest.mark.parametrize("first", range(EVERY))
-def test_wherever_the_actor_is_lost_again_and_again_the_same_is_decided_and_the_same_bytes_are_sent(first: int) -> None:
+def test_losing_the_actor_repeatedly_changes_neither_decisions_nor_bytes(first: int) -> None:
     assert whole().points > EVERY
-    check_same(trio.run(told, lambda point: point % EVERY == first))
+    check_same(trio.run(play_story, lambda point: point % EVERY == first))
 
 
 @examples(6)
 @given(st.data())
-def test_whenever_the_actor_is_lost_once_the_same_is_decided_and_the_same_bytes_are_sent(data: st.DataObject) -> None:
+def test_losing_the_actor_once_changes_neither_decisions_nor_bytes(data: st.DataObject) -> None:
     at = data.draw(st.integers(1, whole().points))
-    check_same(trio.run(told, lambda point: point == at))
+    check_same(trio.run(play_story, lambda point: point == at))

@@ -1,4 +1,4 @@
-"""No text stops the proxy: endless lines in what a tool returned are shortened, and the next request is answered."""
+"""No text stops the proxy: endless lines in a tool result are shortened, and the next request is answered."""
 
 import signal
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Turns of a managed branch, from a client through everything of ours to a strict provider."""
+"""Turns of a managed branch, from a client through the complete proxy to a strict provider."""
 
 import base64
 import gzip
@@ -34,15 +34,15 @@ from tests.http.managing import (
     assert_nothing_of_ours,
     assert_prefixes,
     interrupted,
-    let_go,
     look,
     look_for,
+    model_says,
     open_stage,
     prompt_blocks,
     recall,
+    release_call,
     restore,
     results,
-    said,
     script,
     text,
     think,
@@ -53,17 +53,17 @@ from tests.waiting import until
 
 LOOP = {
     "replies": [
-        said(think("I forgot."), text("Let me see."), recall()),
-        said(think("So that was it."), text("Now look."), look(at="it")),
-        said(look(at="this"), recall("and that?"), look(at="that")),
-        said(recall("again?")),
-        said(think("Done."), text("It is there.")),
+        model_says(think("I forgot."), text("Let me see."), recall()),
+        model_says(think("So that was it."), text("Now look."), look(at="it")),
+        model_says(look(at="this"), recall("and that?"), look(at="that")),
+        model_says(recall("again?")),
+        model_says(think("Done."), text("It is there.")),
     ]
 }
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_hidden_rounds_and_mixtures_are_one_reply_to_the_client_and_one_history_to_the_provider(
+async def test_hidden_rounds_are_one_reply_to_the_client_and_one_history_to_the_provider(
     stream: bool,
 ) -> None:
     async with open_stage(LOOP) as stage:
@@ -84,13 +84,13 @@ async def test_hidden_rounds_and_mixtures_are_one_reply_to_the_client_and_one_hi
         ]
 
 
-async def test_a_server_started_anew_goes_on_where_the_other_stopped() -> None:
+async def test_restarted_server_continues_where_the_other_stopped() -> None:
     async with open_standin({"rules": [LOOP]}) as standin:
         log = StoppableLog()
         async with open_stage(standin=standin, log=log) as stage:
             client = Client(stage.url)
             message = await client.turn(text("Where is it?"))
-        for _ in range(2):  # in the midst of the exchange, once with a hidden call that waits for its result
+        for _ in range(2):  # in the middle of the exchange, once with a hidden call that waits for its result
             async with open_stage(standin=standin, log=log) as stage:
                 client.url = stage.url
                 message = await client.turn(*results(message))
@@ -101,12 +101,12 @@ async def test_a_server_started_anew_goes_on_where_the_other_stopped() -> None:
         await stage.rounds()
 
 
-async def test_a_client_that_goes_back_forks_the_wire_history_too() -> None:
+async def test_client_that_goes_back_forks_the_wire_history() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
         sent = len(stage.upstream)
-        del client.history[3:]  # behind the first results of its own
+        del client.history[3:]  # after the first client results
         await client.work("No, where was it?")
         assert stage.standin.violations == []
         first, again = stage.upstream[0], stage.upstream[sent]
@@ -116,7 +116,7 @@ async def test_a_client_that_goes_back_forks_the_wire_history_too() -> None:
         await stage.rounds()
 
 
-async def test_a_client_that_goes_back_to_where_a_hidden_call_waited_gets_its_result_in_again() -> None:
+async def test_client_that_goes_back_to_a_pending_hidden_call_gets_its_result_sent() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         message = await client.turn(text("Where is it?"))
@@ -128,8 +128,8 @@ async def test_a_client_that_goes_back_to_where_a_hidden_call_waited_gets_its_re
         await stage.rounds()
 
 
-async def test_words_that_the_client_cut_short_stand_as_it_says() -> None:
-    async with open_stage({**LOOP, "times": 2}, {"reply": said(text("Well."))}) as stage:
+async def test_reply_that_the_client_cut_short_is_sent_as_cut() -> None:
+    async with open_stage({**LOOP, "times": 2}, {"reply": model_says(text("Well."))}) as stage:
         client = Client(stage.url)
         await client.turn(text("Where is it?"))
         client.history[-1]["content"] = client.history[-1]["content"][:3]  # up to the thinking of the second round
@@ -142,10 +142,10 @@ async def test_words_that_the_client_cut_short_stand_as_it_says() -> None:
         await stage.rounds()
 
 
-async def test_a_client_that_leaves_in_a_hidden_round_keeps_what_it_saw_and_the_provider_what_it_said() -> None:
-    slow = said(think("Well,"), text("now I see"), pace={"first": 3600})
-    rules: list[Json] = [{"replies": [said(think("Hm."), text("Let me see."), recall()), slow], "times": 2}]
-    async with open_stage(*rules, {"reply": said(text("Fine."))}) as stage:
+async def test_disconnect_in_a_hidden_round_keeps_the_visible_part_and_the_provider_history() -> None:
+    slow = model_says(think("Well,"), text("now I see"), pace={"first": 3600})
+    rules: list[Json] = [{"replies": [model_says(think("Hm."), text("Let me see."), recall()), slow], "times": 2}]
+    async with open_stage(*rules, {"reply": model_says(text("Fine."))}) as stage:
         client = Client(stage.url)
         client.history.append({"role": "user", "content": [text("Where is it?")]})
         async with trio.open_nursery() as nursery:
@@ -162,9 +162,12 @@ async def test_a_client_that_leaves_in_a_hidden_round_keeps_what_it_saw_and_the_
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_a_failure_before_anything_was_shown_is_the_providers_own_error(stream: bool) -> None:
+async def test_failure_before_any_output_is_the_providers_own_error(stream: bool) -> None:
     overloaded = {"failure": {"status": 529, "headers": [["retry-after", "700"]]}}
-    rules: list[Json] = [{"replies": [said(recall()), overloaded], "times": 2}, {"reply": said(text("Yes."))}]
+    rules: list[Json] = [
+        {"replies": [model_says(recall()), overloaded], "times": 2},
+        {"reply": model_says(text("Yes."))},
+    ]
     async with open_stage(*rules) as stage:
         client = Client(stage.url, stream=stream)
         message = await client.turn(text("Where?"))
@@ -175,9 +178,9 @@ async def test_a_failure_before_anything_was_shown_is_the_providers_own_error(st
         await stage.rounds()
 
 
-async def test_a_failure_after_something_was_shown_is_an_error_event() -> None:
+async def test_failure_after_output_is_an_error_event() -> None:
     refused = {"failure": {"status": 403, "type": "permission_error"}}
-    rules: list[Json] = [{"replies": [said(text("Let me see."), recall()), refused]}]
+    rules: list[Json] = [{"replies": [model_says(text("Let me see."), recall()), refused]}]
     async with open_stage(*rules) as stage:
         client = Client(stage.url)
         message = await client.turn(text("Where?"))
@@ -186,17 +189,17 @@ async def test_a_failure_after_something_was_shown_is_an_error_event() -> None:
         assert b"message_stop" not in client.replies[0].body
 
 
-async def test_a_hidden_round_that_is_cut_cuts_the_reply() -> None:
-    cut = said(text("Now"), faults=[{"kind": "cut", "at": -2}])
-    async with open_stage({"replies": [said(text("Let me see."), recall()), cut]}) as stage:
+async def test_cut_hidden_round_cuts_the_reply() -> None:
+    cut = model_says(text("Now"), faults=[{"kind": "cut", "at": -2}])
+    async with open_stage({"replies": [model_says(text("Let me see."), recall()), cut]}) as stage:
         client = Client(stage.url)
         await client.turn(text("Where?"))
         assert client.replies[0].cut
 
 
-async def test_a_reply_that_breaks_off_before_its_first_word_is_an_error_in_the_providers_shape() -> None:
-    cut = said(text("Now"), faults=[{"kind": "cut", "at": 0}])
-    async with open_stage({"reply": cut, "times": 1}, {"reply": said(text("Yes."))}) as stage:
+async def test_reply_cut_before_any_output_is_an_error_in_the_providers_format() -> None:
+    cut = model_says(text("Now"), faults=[{"kind": "cut", "at": 0}])
+    async with open_stage({"reply": cut, "times": 1}, {"reply": model_says(text("Yes."))}) as stage:
         client = Client(stage.url)
         message = await client.turn(text("Where?"))
         assert (message["status"], message["error"]["type"]) == (502, "api_error")
@@ -204,9 +207,9 @@ async def test_a_reply_that_breaks_off_before_its_first_word_is_an_error_in_the_
         await stage.rounds()
 
 
-async def test_a_hidden_round_goes_on_where_only_its_connection_breaks_behind_its_end() -> None:
-    cut = said(text("Let me see."), recall(), faults=[{"kind": "cut", "at": 1_000}])
-    async with open_stage({"reply": cut, "times": 1}, {"reply": said(text("Yes."))}) as stage:
+async def test_hidden_round_is_complete_if_the_connection_breaks_after_its_end() -> None:
+    cut = model_says(text("Let me see."), recall(), faults=[{"kind": "cut", "at": 1_000}])
+    async with open_stage({"reply": cut, "times": 1}, {"reply": model_says(text("Yes."))}) as stage:
         client = Client(stage.url)
         message = await client.turn(text("Where?"))
         assert message["content"] == [text("Let me see."), text("Yes.")]
@@ -214,14 +217,14 @@ async def test_a_hidden_round_goes_on_where_only_its_connection_breaks_behind_it
         await stage.rounds()
 
 
-async def test_a_paused_turn_goes_on_in_the_assistants_own_message_also_for_a_server_started_anew() -> None:
+async def test_paused_turn_continues_in_its_assistant_message_after_a_restart() -> None:
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "it"}}
     rules = [
-        {"reply": said(think("Long."), text("I search."), search, stop_reason="pause_turn"), "times": 1},
-        {"reply": said(think("Hm."), recall()), "times": 1},
-        {"reply": said(think("So."), text("Found.")), "times": 1},
-        {"reply": said(think("Hm."), recall()), "times": 1},
-        {"reply": said(think("So."), text("Found."))},
+        {"reply": model_says(think("Long."), text("I search."), search, stop_reason="pause_turn"), "times": 1},
+        {"reply": model_says(think("Hm."), recall()), "times": 1},
+        {"reply": model_says(think("So."), text("Found.")), "times": 1},
+        {"reply": model_says(think("Hm."), recall()), "times": 1},
+        {"reply": model_says(think("So."), text("Found."))},
     ]
     async with open_standin({"rules": rules}) as standin:
         log, client = StoppableLog(), Client("")
@@ -241,10 +244,10 @@ async def test_a_paused_turn_goes_on_in_the_assistants_own_message_also_for_a_se
 BOUND = {"failure": {"status": 400, "message": "x: The block is bound to a different conversation: its system differs"}}
 
 
-async def test_thinking_that_the_provider_refuses_is_left_out_once_and_for_ever() -> None:
+async def test_refused_thinking_is_removed_once_and_permanently() -> None:
     rules: list[Json] = [
         {"reply": BOUND, "when": {"last": "refuse"}, "times": 1},
-        {"reply": said(think("Hm."), text("Yes."))},
+        {"reply": model_says(think("Hm."), text("Yes."))},
     ]
     async with open_stage(*rules) as stage:
         client = Client(stage.url)
@@ -258,7 +261,7 @@ async def test_thinking_that_the_provider_refuses_is_left_out_once_and_for_ever(
 
 
 @pytest.mark.parametrize("lost", ["the turn", "the session"])
-async def test_thinking_that_is_refused_is_left_out_although_the_session_has_gone_on_in_another_process(
+async def test_refused_thinking_is_removed_even_if_another_process_continued_the_session(
     lost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def lose(*given: object) -> RoundOver:
@@ -269,7 +272,7 @@ async def test_thinking_that_is_refused_is_left_out_although_the_session_has_gon
     monkeypatch.setattr(ManagedRounds, "refuse", lose)
     rules: list[Json] = [
         {"reply": BOUND, "when": {"last": "refuse"}, "times": 1},
-        {"reply": said(think("Hm."), text("Yes."))},
+        {"reply": model_says(think("Hm."), text("Yes."))},
     ]
     async with open_stage(*rules) as stage:
         client = Client(stage.url)
@@ -288,8 +291,8 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_thinking_of_another_issuer_does_not_leave_and_what_was_said_with_it_does(stream: bool) -> None:
-    """As where a client was with another provider for an exchange, and comes back, then to ask another model."""
+async def test_thinking_of_another_issuer_is_dropped_and_its_text_is_kept(stream: bool) -> None:
+    """As when a client used another provider for an exchange, comes back, and then asks for another model."""
     async with open_stage(LOOP) as stage:
         client = Client(stage.url, stream=stream)
         await client.work("Where is it?")
@@ -305,8 +308,8 @@ async def test_thinking_of_another_issuer_does_not_leave_and_what_was_said_with_
         await stage.rounds()
 
 
-async def test_a_provider_that_refuses_what_holds_no_thinking_is_not_asked_again() -> None:
-    rules: list[Json] = [{"reply": said(think("Hm."), text("Yes.")), "times": 1}, {"reply": BOUND}]
+async def test_request_without_thinking_is_not_retried_after_a_refusal() -> None:
+    rules: list[Json] = [{"reply": model_says(think("Hm."), text("Yes.")), "times": 1}, {"reply": BOUND}]
     async with open_stage(*rules) as stage:
         client = Client(stage.url)
         await client.turn(text("one"))
@@ -317,13 +320,13 @@ async def test_a_provider_that_refuses_what_holds_no_thinking_is_not_asked_again
         assert len(stage.upstream) == 4
 
 
-async def test_a_bypass_sends_what_the_client_says_without_the_thinking_of_before_and_goes_on_so() -> None:
+async def test_bypass_sends_the_clients_history_without_earlier_thinking() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
         client.headers = {"x-mnemosyne-mode": "off"}
         sent = len(stage.upstream)
-        stage.standin.script = script({"reply": said(think("Hm."), text("Yes."))})
+        stage.standin.script = script({"reply": model_says(think("Hm."), text("Yes."))})
         for _ in range(3):
             await client.turn(text("And now?"))
         bodies = stage.upstream[sent:]
@@ -334,8 +337,8 @@ async def test_a_bypass_sends_what_the_client_says_without_the_thinking_of_befor
         await stage.rounds()
 
 
-async def test_a_session_that_is_turned_off_is_bypassed_from_its_next_request_on() -> None:
-    async with open_stage({"reply": said(think("Hm."), text("Yes."))}) as stage:
+async def test_session_that_is_switched_off_is_bypassed_from_its_next_request() -> None:
+    async with open_stage({"reply": model_says(think("Hm."), text("Yes."))}) as stage:
         client = Client(stage.url)
         await client.turn(text("one"))
         await stage.switch(on=False, stream=await stage.stream())
@@ -347,9 +350,9 @@ async def test_a_session_that_is_turned_off_is_bypassed_from_its_next_request_on
         ]
 
 
-async def test_under_manual_thinking_a_bypass_waits_for_the_next_prompt() -> None:
+async def test_bypass_waits_for_the_next_prompt_under_manual_thinking() -> None:
     manual = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 4000}
-    rules = [{"replies": [said(think("Hm."), look()), said(think("So."), text("Yes."))]}]
+    rules = [{"replies": [model_says(think("Hm."), look()), model_says(think("So."), text("Yes."))]}]
     async with open_stage(*rules) as stage:
         client = Client(stage.url, model="claude-sonnet-4-6", members=manual)
         message = await client.turn(text("one"))
@@ -360,47 +363,47 @@ async def test_under_manual_thinking_a_bypass_waits_for_the_next_prompt() -> Non
         assert [each.violation.rule for each in stage.standin.violations if each.violation.rule != "R10"] == []
 
 
-async def sent_as_it_came(stage: Stage, client: Client) -> None:
+async def is_sent_unchanged(stage: Stage, client: Client) -> None:
     message = await client.turn(text("What is it?"))
     assert message["content"] == [text("Yes.")]
     assert stage.standin.messages[-1].body == client.bodies[-1]
     assert await stage.rounds_of_log() == []
 
 
-YES = {"reply": said(text("Yes."))}
+YES = {"reply": model_says(text("Yes."))}
 
 
-async def test_without_being_asked_nothing_is_managed() -> None:
+async def test_nothing_is_managed_unless_requested() -> None:
     async with open_stage(YES, mode=Mode.OBSERVE) as stage:
         client = Client(stage.url)
-        await sent_as_it_came(stage, client)
+        await is_sent_unchanged(stage, client)
         assert await stage.modes() == []
 
 
-async def test_a_header_asks_for_it_and_another_one_refuses_it() -> None:
+async def test_header_switches_managing_on_or_off() -> None:
     async with open_stage(YES, mode=Mode.OBSERVE) as stage:
         await Client(stage.url, headers={"x-mnemosyne-mode": "manage"}).turn(text("one"))
         assert "memory_query" in json.dumps(stage.upstream[0]["tools"])
         assert stage.standin.messages[0].header("x-mnemosyne-mode") is None
     async with open_stage(YES) as stage:
-        await sent_as_it_came(stage, Client(stage.url, headers={"x-mnemosyne-mode": "observe"}))
+        await is_sent_unchanged(stage, Client(stage.url, headers={"x-mnemosyne-mode": "observe"}))
 
 
-async def test_a_client_with_a_tool_of_that_name_is_only_observed() -> None:
+async def test_client_with_a_tool_of_the_same_name_is_only_observed() -> None:
     async with open_stage(YES) as stage:
-        await sent_as_it_came(stage, Client(stage.url, tools=[LOOK, {**LOOK, "name": "memory_search"}]))
+        await is_sent_unchanged(stage, Client(stage.url, tools=[LOOK, {**LOOK, "name": "memory_search"}]))
         assert [(each.mode, "tool of its own" in each.why) for each in await stage.modes()] == [(Mode.OBSERVE, True)]
 
 
-async def test_a_history_begun_without_us_is_only_observed() -> None:
+async def test_history_begun_without_the_proxy_is_only_observed() -> None:
     async with open_stage(YES) as stage:
         client = Client(stage.url)
         client.history = [{"role": "user", "content": [text("a")]}, {"role": "assistant", "content": [text("b")]}]
-        await sent_as_it_came(stage, client)
-        await sent_as_it_came(stage, client)
+        await is_sent_unchanged(stage, client)
+        await is_sent_unchanged(stage, client)
 
 
-async def test_a_client_that_changes_its_first_message_stays_managed() -> None:
+async def test_client_that_changes_its_first_message_stays_managed() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
@@ -412,13 +415,13 @@ async def test_a_client_that_changes_its_first_message_stays_managed() -> None:
         await stage.rounds()
 
 
-async def test_a_request_without_tools_goes_as_it_came() -> None:
+async def test_request_without_tools_is_sent_unchanged() -> None:
     async with open_stage(YES) as stage:
-        await sent_as_it_came(stage, Client(stage.url, tools=[]))
+        await is_sent_unchanged(stage, Client(stage.url, tools=[]))
 
 
-async def test_tools_that_come_and_go_stand_before_ours() -> None:
-    async with open_stage({"reply": said(text("Yes."))}) as stage:
+async def test_client_tools_that_change_precede_the_memory_tools() -> None:
+    async with open_stage({"reply": model_says(text("Yes."))}) as stage:
         client = Client(stage.url)
         other = {**LOOK, "name": "mcp__other"}
         for tools in ([LOOK], [LOOK, other], [other], [{**LOOK, "description": "Looks again."}, other]):
@@ -430,8 +433,8 @@ async def test_tools_that_come_and_go_stand_before_ours() -> None:
         await stage.rounds()
 
 
-async def test_a_tool_of_ours_name_that_appears_later_ends_the_managing() -> None:
-    async with open_stage({"reply": said(think(), text("Yes."))}) as stage:
+async def test_client_tool_with_a_memory_tool_name_ends_the_managing() -> None:
+    async with open_stage({"reply": model_says(think(), text("Yes."))}) as stage:
         client = Client(stage.url)
         await client.turn(text("What is it?"))
         client.tools = [LOOK, {**LOOK, "name": "memory_query"}]
@@ -441,22 +444,26 @@ async def test_a_tool_of_ours_name_that_appears_later_ends_the_managing() -> Non
         await stage.rounds()
 
 
-def told(body: Json) -> list[str]:
-    """The results of a request, as the model reads them."""
+def results_sent(body: Json) -> list[str]:
+    """The results in a request, as the model reads them."""
     blocks = [block for message in body["messages"] if message["role"] == "user" for block in message["content"]]
     return [block["content"] for block in blocks if block["type"] == "tool_result"]
 
 
-@pytest.mark.parametrize("call", [recall(), look_for("it"), let_go()], ids=["a question", "a search", "a release"])
+@pytest.mark.parametrize(
+    "call", [recall(), look_for("it"), release_call()], ids=["a question", "a search", "a release"]
+)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_a_model_that_asks_on_and_on_is_told_to_go_on_and_goes_on(call: Json, stream: bool) -> None:
-    asks = [said(text(f"Hm {number}."), call) for number in range(7)]
-    async with open_stage({"replies": [*asks, said(text("Now look."), look(at="it")), said(text("There."))]}) as stage:
+async def test_model_that_keeps_asking_is_told_to_continue_and_does(call: Json, stream: bool) -> None:
+    asks = [model_says(text(f"Hm {number}."), call) for number in range(7)]
+    async with open_stage(
+        {"replies": [*asks, model_says(text("Now look."), look(at="it")), model_says(text("There."))]}
+    ) as stage:
         client = Client(stage.url, stream=stream)
         message = await client.work("Where is it?")
         assert message["content"] == [text("There.")]
         assert "Mnemosyne" not in json.dumps(client.history)
-        results_of_turn = told(stage.upstream[7])
+        results_of_turn = results_sent(stage.upstream[7])
         assert [each == NO_MORE for each in results_of_turn] == [False] * MOST_ANSWERED + [True] * 2
         assert stage.standin.violations == []
         assert_prefixes(stage.upstream)
@@ -464,17 +471,17 @@ async def test_a_model_that_asks_on_and_on_is_told_to_go_on_and_goes_on(call: Js
         await stage.rounds()
 
 
-async def test_the_next_turn_may_ask_again() -> None:
-    asks = [said(text(f"Hm {number}."), recall()) for number in range(6)]
-    async with open_stage({"replies": [*asks, said(text("Yes."))]}) as stage:
+async def test_next_turn_may_ask_again() -> None:
+    asks = [model_says(text(f"Hm {number}."), recall()) for number in range(6)]
+    async with open_stage({"replies": [*asks, model_says(text("Yes."))]}) as stage:
         client = Client(stage.url)
         for _ in range(2):
             assert (await client.turn(text("Where is it?")))["content"][-1] == text("Yes.")
-        assert [each == NO_MORE for each in told(stage.upstream[-1])] == [*[False] * MOST_ANSWERED, True] * 2
+        assert [each == NO_MORE for each in results_sent(stage.upstream[-1])] == [*[False] * MOST_ANSWERED, True] * 2
 
 
-async def test_a_model_that_never_stops_asking_is_stopped_without_a_word_of_ours() -> None:
-    async with open_stage({"reply": said(text("Hm."), recall()), "times": MOST_ROUNDS}, YES) as stage:
+async def test_model_that_never_stops_asking_is_stopped_without_added_text() -> None:
+    async with open_stage({"reply": model_says(text("Hm."), recall()), "times": MOST_ROUNDS}, YES) as stage:
         client = Client(stage.url)
         message = await client.turn(text("Where is it?"))
         assert len(stage.upstream) == MOST_ROUNDS
@@ -487,15 +494,17 @@ async def test_a_model_that_never_stops_asking_is_stopped_without_a_word_of_ours
 
 
 @pytest.mark.parametrize("call", [recall(), look_for("it"), restore("abc1234")])
-async def test_before_anything_has_left_the_window_a_call_is_told_so(call: Json) -> None:
-    async with open_stage({"replies": [said(text("Hm."), call), said(text("Yes."))]}) as stage:
+async def test_memory_call_before_any_eviction_is_answered_that_nothing_is_evicted(call: Json) -> None:
+    async with open_stage({"replies": [model_says(text("Hm."), call), model_says(text("Yes."))]}) as stage:
         await Client(stage.url).turn(text("Where is it?"))
-        assert told(stage.upstream[-1]) == [ALL_SHOWN]
+        assert results_sent(stage.upstream[-1]) == [ALL_SHOWN]
         assert not [event for event in await stage.events() if isinstance(event, ObjectFaulted)]
 
 
-async def test_a_hidden_call_that_a_limit_cut_short_is_answered_as_not_run() -> None:
-    async with open_stage({"reply": said(text("Hm."), recall(), stop_reason="max_tokens"), "times": 1}, YES) as stage:
+async def test_truncated_hidden_call_is_answered_as_not_run() -> None:
+    async with open_stage(
+        {"reply": model_says(text("Hm."), recall(), stop_reason="max_tokens"), "times": 1}, YES
+    ) as stage:
         client = Client(stage.url)
         message = await client.turn(text("Where is it?"))
         assert (message["content"], message["stop_reason"]) == ([text("Hm.")], "max_tokens")
@@ -505,8 +514,8 @@ async def test_a_hidden_call_that_a_limit_cut_short_is_answered_as_not_run() -> 
         assert_prefixes(stage.upstream)
 
 
-async def test_a_reply_of_hidden_calls_alone_is_not_empty_to_the_client() -> None:
-    async with open_stage({"replies": [said(recall()), said()], "times": 2}, YES) as stage:
+async def test_reply_of_hidden_calls_alone_is_not_empty_to_the_client() -> None:
+    async with open_stage({"replies": [model_says(recall()), model_says()], "times": 2}, YES) as stage:
         client = Client(stage.url)
         assert (await client.turn(text("Where is it?")))["content"] == [text("(no content)")]
         await client.turn(text("Go on."))
@@ -515,7 +524,7 @@ async def test_a_reply_of_hidden_calls_alone_is_not_empty_to_the_client() -> Non
         await stage.rounds()
 
 
-async def test_a_provider_that_compresses_unasked_is_read_all_the_same() -> None:
+async def test_reply_that_the_provider_compressed_unasked_is_read() -> None:
     body = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","content":[],"role":"assistant"}}'
     raw = gzip.compress(body + b'\n\nevent: message_stop\ndata: {"type":"message_stop"}\n\n')
     headers = [["content-type", "text/event-stream"], ["content-encoding", "gzip"]]
@@ -528,7 +537,7 @@ async def test_a_provider_that_compresses_unasked_is_read_all_the_same() -> None
         assert client.replies[0].header(b"content-encoding") is None
 
 
-async def test_attempts_at_one_turn_are_sent_the_same() -> None:
+async def test_attempts_at_one_turn_are_sent_alike() -> None:
     rules: list[Json] = [{"reply": {"failure": {"status": 529}}, "times": 2}, LOOP]
     async with open_stage(*rules) as stage:
         client = Client(stage.url)
@@ -553,12 +562,12 @@ async def test_two_markers_stay_two_and_strings_become_blocks_once() -> None:
         await stage.rounds()
 
 
-async def test_a_compaction_and_what_follows_it_are_managed_too() -> None:
+async def test_client_compaction_and_its_continuation_are_managed() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
         kept = client.history[-1]
-        stage.standin.script = script({"reply": said(think(), text("<summary>It is there.</summary>"))})
+        stage.standin.script = script({"reply": model_says(think(), text("<summary>It is there.</summary>"))})
         message = await client.turn(text("CRITICAL: Respond with TEXT ONLY. Summarize."))
         assert message["content"][-1] == text("<summary>It is there.</summary>")
         assert_prefixes(stage.upstream)
@@ -570,14 +579,14 @@ async def test_a_compaction_and_what_follows_it_are_managed_too() -> None:
         await stage.rounds()
 
 
-async def test_without_a_database_a_managed_conversation_goes_on() -> None:
+async def test_managed_conversation_continues_without_a_database() -> None:
     hurried = attrs.evolve(PATIENT, database=0.1, actor=0.1, loading=0.1)
-    async with open_standin({"rules": [{"reply": said(think("Hm."), text("Yes."))}]}) as standin:
+    async with open_standin({"rules": [{"reply": model_says(think("Hm."), text("Yes."))}]}) as standin:
         log = StoppableLog()
         async with open_stage(standin=standin, log=log, patience=hurried) as stage:
             client = Client(stage.url)
             await client.turn(text("one"))
-            log.hang()  # what is asked is queued, and the turn goes on
+            log.hang()  # the questions are queued, and the turn continues
             assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
             log.flowing.set()
         log.away = True
@@ -586,16 +595,16 @@ async def test_without_a_database_a_managed_conversation_goes_on() -> None:
             assert (await client.turn(text("three")))["content"][-1] == text("Yes.")
             assert "thinking" not in json.dumps(stage.upstream[-1]["messages"])
             log.away = False
-            await until_begun(stage, 3)  # what waited is recorded, so the session has been read again
+            await until_begun(stage, 3)  # the queued events are recorded, so the session has been read again
             assert (await client.turn(text("four")))["content"][-1] == text("Yes.")
             assert json.dumps(stage.upstream[-1]["messages"]).count('"thinking": "Hm."') == 2
         assert [each.violation.rule for each in standin.violations if each.violation.rule != "R10"] == []
 
 
-async def test_an_error_of_ours_costs_the_turn_nothing_as_long_as_what_was_sent_is_known(
+async def test_internal_error_costs_the_turn_nothing_while_the_wire_history_is_known(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_stage({"reply": said(think("Hm."), text("Yes."))}) as stage:
+    async with open_stage({"reply": model_says(think("Hm."), text("Yes."))}) as stage:
         client = Client(stage.url)
         await client.turn(text("one"))
         with monkeypatch.context() as broken:
@@ -608,10 +617,10 @@ async def test_an_error_of_ours_costs_the_turn_nothing_as_long_as_what_was_sent_
         await stage.rounds()
 
 
-async def test_an_error_of_ours_costs_the_turn_its_wire_history_at_worst(
+async def test_internal_error_costs_the_turn_at_most_its_wire_history(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_stage({"reply": said(think("Hm."), text("Yes."))}) as stage:
+    async with open_stage({"reply": model_says(think("Hm."), text("Yes."))}) as stage:
         client = Client(stage.url)
         await client.turn(text("one"))
         with monkeypatch.context() as broken:
@@ -628,7 +637,7 @@ async def test_an_error_of_ours_costs_the_turn_its_wire_history_at_worst(
 
 
 def fails(function: Any) -> Any:
-    """The same, but for its first call."""
+    """The same, except for its first call."""
     failed: list[bool] = []
 
     def failing(*given: Any, **options: Any) -> Any:
@@ -641,11 +650,15 @@ def fails(function: Any) -> Any:
 
 
 ASKS_TWICE = {
-    "replies": [said(think("Hm."), text("Well."), recall()), said(think("So."), recall("and?")), said(text("Yes."))]
+    "replies": [
+        model_says(think("Hm."), text("Well."), recall()),
+        model_says(think("So."), recall("and?")),
+        model_says(text("Yes.")),
+    ]
 }
 
 
-async def test_calls_that_an_error_of_ours_leaves_unanswered_do_not_end_the_turn(
+async def test_hidden_calls_left_unanswered_by_an_internal_error_do_not_end_the_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with open_stage(ASKS_TWICE) as stage:
@@ -653,7 +666,7 @@ async def test_calls_that_an_error_of_ours_leaves_unanswered_do_not_end_the_turn
             broken.setattr(ManagedRounds, "answer", fails(ManagedRounds.answer))
             client = Client(stage.url)
             assert (await client.turn(text("one")))["content"][-1] == text("Yes.")
-        assert told(stage.upstream[2]) == [NOT_NOW, ALL_SHOWN]
+        assert results_sent(stage.upstream[2]) == [NOT_NOW, ALL_SHOWN]
         assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
         assert stage.standin.violations == []
         assert_prefixes(stage.upstream)
@@ -662,20 +675,20 @@ async def test_calls_that_an_error_of_ours_leaves_unanswered_do_not_end_the_turn
         assert [(each.turn, each.round) for each in await stage.rounds()][:3] == [(1, 1), (1, 2), (1, 3)]
 
 
-async def test_calls_that_get_no_answer_in_time_do_not_end_the_turn_and_what_left_is_on_record(
+async def test_hidden_calls_without_a_timely_answer_do_not_end_the_turn_and_are_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers, late = FromMemory.answer, trio.Event()
 
     async def slowly(*given: Any, **named: Any) -> Any:
-        await late.wait()  # for ever, as far as the turn knows
+        await late.wait()  # longer than the turn waits
         return await answers(*given, **named)
 
     monkeypatch.setattr(FromMemory, "answer", slowly)
     async with open_stage(ASKS_TWICE, patience=attrs.evolve(PATIENT, answers=0.1, database=0.1)) as stage:
         client = Client(stage.url)
         assert (await client.turn(text("one")))["content"][-1] == text("Yes.")
-        assert told(stage.upstream[2]) == [NOT_NOW] * 2
+        assert results_sent(stage.upstream[2]) == [NOT_NOW] * 2
         late.set()
         await stage.events_until(TurnFinished)
         assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
@@ -686,7 +699,7 @@ async def test_calls_that_get_no_answer_in_time_do_not_end_the_turn_and_what_lef
 
 
 @pytest.mark.parametrize("anew", [False, True], ids=["the same server", "a server started anew"])
-async def test_a_managed_conversation_that_goes_on_after_it_was_forgotten_is_rebuilt_from_what_is_stored_since(
+async def test_forgotten_managed_conversation_continues_and_its_new_turns_are_rebuilt(
     anew: bool,
 ) -> None:
     log = StoppableLog()
@@ -714,11 +727,11 @@ async def test_a_managed_conversation_that_goes_on_after_it_was_forgotten_is_reb
             assert sha256(body).digest() == each.envelope.event.sha256
 
 
-async def test_more_values_than_are_read_leave_without_the_thinking_of_before_and_its_branch_stays_managed() -> None:
+async def test_request_with_too_many_values_is_sent_without_earlier_thinking_and_stays_managed() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
-        stage.standin.script = script({"reply": said(think("Hm."), text("Yes."))})
+        stage.standin.script = script({"reply": model_says(think("Hm."), text("Yes."))})
         kept, sent = list(client.history), len(stage.upstream)
         client.tools = [{**LOOK, "input_schema": {"type": "object", "enum": [0] * json_spans.MOST_VALUES}}]
         for prompt in ("And now?", "And then?"):
@@ -734,8 +747,10 @@ async def test_more_values_than_are_read_leave_without_the_thinking_of_before_an
         assert_nothing_of_ours(client)
 
 
-@pytest.mark.parametrize("rule", [LOOP, {"reply": said(text("Yes."))}, {"reply": said(text("All of it. " * 9_000))}])
-async def test_a_whole_managed_reply_has_its_length_and_a_streamed_one_has_none(rule: Json) -> None:
+@pytest.mark.parametrize(
+    "rule", [LOOP, {"reply": model_says(text("Yes."))}, {"reply": model_says(text("All of it. " * 9_000))}]
+)
+async def test_whole_managed_reply_has_a_length_and_a_streamed_one_has_none(rule: Json) -> None:
     async with open_stage(rule) as stage:
         whole, streamed = Client(stage.url, stream=False), Client(stage.url, session="streamed")
         await whole.work("Where is it?")

@@ -1,4 +1,4 @@
-"""Turns of a managed branch in Chat Completions, from a client through everything of ours to a strict provider."""
+"""Turns of a managed branch in Chat Completions, from a client through the complete proxy to a strict provider."""
 
 import itertools
 import json
@@ -13,7 +13,7 @@ from mnemosyne.domain.wire.chat_reply import ChatReply
 from mnemosyne.http.sse import FrameReader, event_of
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
-from tests.http.managing import Json, Stage, open_stage, recall, said, script, text, think
+from tests.http.managing import Json, Stage, model_says, open_stage, recall, script, text, think
 from tests.http.raw_client import RawReply, exchange
 from tests.http.test_managed_responses import LOOP, MODE, OWN_LOOP
 
@@ -22,7 +22,7 @@ TOOL: Json = {"type": "function", "function": {"name": "look", "parameters": {"t
 
 @attrs.define
 class Talk:
-    """One conversation of a client that keeps every message as it came."""
+    """One conversation of a client that keeps every message unchanged."""
 
     url: str
     stream: bool = True
@@ -33,7 +33,7 @@ class Talk:
     size: int = 1
 
     async def send(self) -> Json:
-        """The history once; the completion that came back, or the error."""
+        """Send the history once; return the completion or the error."""
         body = {"model": "qwen3", "tools": [TOOL], "stream": self.stream, **self.members, "messages": self.history}
         given = {"content-type": "application/json", "user-agent": "OpenAI/Python 3.52.0", "authorization": "Bearer k"}
         headers = [(name.encode(), value.encode()) for name, value in (given | self.headers).items()]
@@ -46,7 +46,7 @@ class Talk:
         return read_stream(reply.body) if self.stream else dict(json.loads(reply.body))
 
     async def work(self, prompt: str) -> str:
-        """An exchange: the prompt, and every result that is asked for, to the last words."""
+        """Run an exchange: send the prompt and every requested result until the model's final text."""
         self.history.append({"role": "user", "content": prompt})
         while True:
             message = (await self.send())["choices"][0]["message"]
@@ -67,7 +67,7 @@ def read_stream(raw: bytes) -> Json:
 
 
 def breaks(stage: Stage) -> int:
-    """How often what the provider was sent did not begin with what it was sent before."""
+    """How often the provider's request did not begin with the previous one."""
     sent = [each["messages"] for each in stage.upstream]
     return sum(after[: len(before)] != before for before, after in itertools.pairwise(sent))
 
@@ -79,7 +79,7 @@ def assert_nothing_of_ours(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_hidden_rounds_and_mixtures_are_one_reply_to_the_client_and_one_history_to_the_provider(
+async def test_hidden_rounds_are_one_reply_to_the_client_and_one_history_to_the_provider(
     stream: bool,
 ) -> None:
     async with open_stage(LOOP) as stage:
@@ -97,7 +97,7 @@ async def test_hidden_rounds_and_mixtures_are_one_reply_to_the_client_and_one_hi
         assert {each.stop_reason for each in finished} == {"tool_calls", "stop"}
 
 
-async def test_a_server_that_starts_anew_goes_on_with_the_same_bytes() -> None:
+async def test_restarted_server_continues_with_the_same_bytes() -> None:
     log = StoppableLog()
     async with open_standin({"rules": [LOOP]}) as standin:
         talk = Talk("")
@@ -110,7 +110,7 @@ async def test_a_server_that_starts_anew_goes_on_with_the_same_bytes() -> None:
         assert standin.violations == []
 
 
-async def test_whoever_goes_back_is_sent_up_to_there_what_was_sent_before() -> None:
+async def test_client_that_goes_back_gets_the_same_history_upstream_up_to_there() -> None:
     async with open_stage(LOOP) as stage:
         talk = Talk(stage.url)
         await talk.work("Where is it?")
@@ -124,7 +124,7 @@ async def test_whoever_goes_back_is_sent_up_to_there_what_was_sent_before() -> N
         assert_nothing_of_ours(talk)
 
 
-async def test_managing_that_is_turned_off_goes_on_with_the_clients_own_history() -> None:
+async def test_switched_off_conversation_continues_with_the_clients_own_history() -> None:
     async with open_stage(LOOP) as stage:
         talk = Talk(stage.url)
         await talk.work("Where is it?")
@@ -136,7 +136,7 @@ async def test_managing_that_is_turned_off_goes_on_with_the_clients_own_history(
         assert [each.mode for each in await stage.modes()] == [Mode.MANAGE, Mode.BYPASS]
 
 
-async def test_a_window_that_fills_is_rewritten_and_the_work_goes_on() -> None:
+async def test_full_window_is_rewritten_and_the_work_continues() -> None:
     async with open_stage(LOOP, window=8_000) as stage:
         talk = Talk(stage.url, size=200)
         for number in range(6):
@@ -155,7 +155,10 @@ async def test_a_window_that_fills_is_rewritten_and_the_work_goes_on() -> None:
 @pytest.mark.parametrize("call_id", ["call_0", "0"])
 async def test_calls_of_several_replies_that_share_an_id_are_rewritten_with_their_results(call_id: str) -> None:
     """Some servers number the calls of each reply from zero. A result belongs to the call right before it."""
-    replies = [said({"type": "tool_use", "id": call_id, "name": "look", "input": {}}), said(text("It is there."))]
+    replies = [
+        model_says({"type": "tool_use", "id": call_id, "name": "look", "input": {}}),
+        model_says(text("It is there.")),
+    ]
     async with open_stage({"replies": replies}, window=8_000) as stage:
         talk = Talk(stage.url, size=400)
         for number in range(6):
@@ -171,7 +174,7 @@ async def test_calls_of_several_replies_that_share_an_id_are_rewritten_with_thei
 
 async def test_hidden_calls_that_share_an_id_each_get_their_own_result() -> None:
     calls = [{**recall(question), "id": "call_0"} for question in ("what was it?", "where was it?")]
-    async with open_stage({"replies": [said(*calls), said(text("It is there."))]}) as stage:
+    async with open_stage({"replies": [model_says(*calls), model_says(text("It is there."))]}) as stage:
         talk = Talk(stage.url)
         for prompt in ("Where is it?", "And where is the other?"):
             assert await talk.work(prompt) == "It is there."
@@ -191,7 +194,7 @@ async def test_hidden_calls_that_share_an_id_each_get_their_own_result() -> None
         ({"tools": [{**TOOL, "cache_control": {"type": "ephemeral"}}]}, "marks what is to be cached"),
     ],
 )
-async def test_what_cannot_be_managed_is_recorded_only_and_says_why(members: Json, why: str) -> None:
+async def test_unmanageable_conversation_is_only_recorded_with_the_reason(members: Json, why: str) -> None:
     async with open_stage({"reply": {"text": "Hello."}}) as stage:
         talk = Talk(stage.url, members=members)
         talk.history.append({"role": "user", "content": "Hello?"})
@@ -202,7 +205,7 @@ async def test_what_cannot_be_managed_is_recorded_only_and_says_why(members: Jso
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_an_error_of_the_provider_is_the_clients_in_its_own_shape_and_the_next_try_goes_on(
+async def test_provider_error_reaches_the_client_unchanged_and_a_retry_continues(
     stream: bool,
 ) -> None:
     failing = {"when": {"prompt": "other"}, "times": 1, "reply": {"failure": {"status": 400, "message": "No."}}}
@@ -217,8 +220,8 @@ async def test_an_error_of_the_provider_is_the_clients_in_its_own_shape_and_the_
         assert breaks(stage) == 0
 
 
-async def test_a_hidden_round_that_fails_is_sent_again() -> None:
-    loop = {"replies": [said(think("I forgot."), recall()), said(text("It is there."))]}
+async def test_failed_hidden_round_is_sent_again() -> None:
+    loop = {"replies": [model_says(think("I forgot."), recall()), model_says(text("It is there."))]}
     overloaded = {"when": {"request": 2}, "times": 1, "reply": {"failure": {"status": 429}}}
     async with open_stage(overloaded, loop) as stage:
         talk = Talk(stage.url)

@@ -1,4 +1,4 @@
-"""Turns of a managed branch in the Responses API, from a client through everything of ours to a strict provider."""
+"""Turns of a managed branch in the Responses API, from a client through the complete proxy to a strict provider."""
 
 import json
 from itertools import pairwise
@@ -11,7 +11,7 @@ from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
-from tests.http.managing import Json, Stage, open_stage, recall, said, script, text, think
+from tests.http.managing import Json, Stage, model_says, open_stage, recall, script, text, think
 from tests.http.raw_client import RawReply, exchange
 from tests.http.responses import read_stream
 
@@ -25,20 +25,20 @@ def look(**given: object) -> Json:
 
 LOOP = {
     "replies": [
-        said(think("I forgot."), text("Let me see."), recall()),
-        said(think("So that was it."), text("Now look."), look(at="it")),
-        said(look(at="this"), look(at="that"), recall("and that?")),
-        said(think("Hm."), recall("again?")),
-        said(think("Done."), text("It is there.")),
+        model_says(think("I forgot."), text("Let me see."), recall()),
+        model_says(think("So that was it."), text("Now look."), look(at="it")),
+        model_says(look(at="this"), look(at="that"), recall("and that?")),
+        model_says(think("Hm."), recall("again?")),
+        model_says(think("Done."), text("It is there.")),
     ]
 }
-OWN_LOOP = {"replies": [said(think("I look."), look(at="it")), said(think("Well."), text("It is there."))]}
+OWN_LOOP = {"replies": [model_says(think("I look."), look(at="it")), model_says(think("Well."), text("It is there."))]}
 """What the model does without memory tools."""
 
 
 @attrs.define
 class Talk:
-    """One conversation of a client that keeps every item as it came, as Codex does."""
+    """One conversation of a client that keeps every item unchanged, as Codex does."""
 
     url: str
     stream: bool = True
@@ -49,7 +49,7 @@ class Talk:
     size: int = 1
 
     async def send(self) -> Json:
-        """The history once; the response that came back, or the error."""
+        """Send the history once; return the response or the error."""
         body = {"model": "gpt-5.5", "instructions": "You are an agent. " * 600, "tools": [TOOL], **self.members}
         given = {
             "content-type": "application/json",
@@ -67,7 +67,7 @@ class Talk:
         return response
 
     async def work(self, prompt: str) -> Json:
-        """An exchange: the prompt, and every result that is asked for, to the end."""
+        """Run an exchange: send the prompt and every requested result until the model finishes."""
         self.history.append({"type": "message", "role": "user", "content": [{"type": "input_text", "text": prompt}]})
         while True:
             response = await self.send()
@@ -90,7 +90,7 @@ def words(response: Json) -> str:
 
 
 def breaks(stage: Stage) -> int:
-    """How often what the provider was sent did not begin with what it was sent before."""
+    """How often the provider's request did not begin with the previous one."""
     sent = [each["input"] for each in stage.upstream]
     return sum(after[: len(before)] != before for before, after in pairwise(sent))
 
@@ -102,7 +102,7 @@ def assert_nothing_of_ours(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_hidden_rounds_and_mixtures_are_one_reply_to_the_client_and_one_history_to_the_provider(
+async def test_hidden_rounds_are_one_reply_to_the_client_and_one_history_to_the_provider(
     stream: bool,
 ) -> None:
     async with open_stage(LOOP) as stage:
@@ -126,7 +126,7 @@ async def test_hidden_rounds_and_mixtures_are_one_reply_to_the_client_and_one_hi
         assert {each.stop_reason for each in finished} == {"completed"}
 
 
-async def test_a_server_that_starts_anew_goes_on_with_the_same_bytes() -> None:
+async def test_restarted_server_continues_with_the_same_bytes() -> None:
     log = StoppableLog()
     async with open_standin({"rules": [LOOP]}) as standin:
         talk = Talk("")
@@ -139,7 +139,7 @@ async def test_a_server_that_starts_anew_goes_on_with_the_same_bytes() -> None:
         assert standin.violations == []
 
 
-async def test_whoever_goes_back_is_sent_up_to_there_what_was_sent_before() -> None:
+async def test_client_that_goes_back_gets_the_same_history_upstream_up_to_there() -> None:
     async with open_stage(LOOP) as stage:
         talk = Talk(stage.url)
         await talk.work("Where is it?")
@@ -155,8 +155,8 @@ async def test_whoever_goes_back_is_sent_up_to_there_what_was_sent_before() -> N
         assert_nothing_of_ours(talk)
 
 
-async def test_reasoning_is_left_out_when_managing_is_turned_off() -> None:
-    """What it led to may have been a call of ours, which the client never saw."""
+async def test_reasoning_is_dropped_when_managing_is_switched_off() -> None:
+    """It may have led to a memory call, which the client never saw."""
     async with open_stage(LOOP) as stage:
         talk = Talk(stage.url)
         await talk.work("Where is it?")
@@ -164,14 +164,14 @@ async def test_reasoning_is_left_out_when_managing_is_turned_off() -> None:
         stage.standin.script = script(OWN_LOOP)
         for number in range(2):
             assert words(await talk.work(f"Where is the other, {number}?")) == "It is there."
-        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # the tools changed, of course
+        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # the tools changed, as expected
         assert {each.status for each in stage.standin.messages} == {200}
         assert [tool["name"] for tool in stage.upstream[-1]["tools"]] == ["look"]
         assert "reasoning" in {item["type"] for item in stage.upstream[-1]["input"]}
         assert [each.mode for each in await stage.modes()] == [Mode.MANAGE, Mode.BYPASS]
 
 
-async def test_a_window_that_fills_is_rewritten_and_the_work_goes_on() -> None:
+async def test_full_window_is_rewritten_and_the_work_continues() -> None:
     async with open_stage(LOOP, window=8_000) as stage:
         talk = Talk(stage.url, size=200)
         for number in range(6):
@@ -193,7 +193,7 @@ async def test_a_window_that_fills_is_rewritten_and_the_work_goes_on() -> None:
         ({"store": False, "background": True}, "the provider holds a part of it"),
     ],
 )
-async def test_what_the_provider_holds_a_part_of_is_recorded_only_and_says_why(members: Json, why: str) -> None:
+async def test_conversation_stored_at_the_provider_is_only_recorded_with_the_reason(members: Json, why: str) -> None:
     async with open_stage({"reply": {"text": "Hello."}}) as stage:
         talk = Talk(stage.url, members=members)
         talk.history.append({"role": "user", "content": "Hello?"})
@@ -204,7 +204,7 @@ async def test_what_the_provider_holds_a_part_of_is_recorded_only_and_says_why(m
         assert why in decided.why
 
 
-async def test_a_history_with_a_sealed_part_is_recorded_only() -> None:
+async def test_history_with_an_encrypted_part_is_only_recorded() -> None:
     async with open_stage() as stage:
         talk = Talk(stage.url)
         talk.history += [{"role": "user", "content": "Hello?"}, {"type": "compaction_trigger"}]
@@ -216,7 +216,7 @@ async def test_a_history_with_a_sealed_part_is_recorded_only() -> None:
         assert all("memory_query" not in json.dumps(each["tools"]) for each in stage.upstream)
 
 
-async def test_reasoning_that_the_provider_refuses_is_left_out_once() -> None:
+async def test_refused_reasoning_is_removed_once() -> None:
     message = "Item 'rs_1' of type 'reasoning' was provided without its required following item."
     refused = {"when": {"prompt": "other"}, "times": 1, "reply": {"failure": {"status": 400, "message": message}}}
     async with open_stage(refused, LOOP) as stage:
@@ -231,8 +231,8 @@ async def test_reasoning_that_the_provider_refuses_is_left_out_once() -> None:
         await stage.rounds()
 
 
-async def test_reasoning_of_another_issuer_does_not_leave() -> None:
-    """As where a client goes on with another provider: nobody else could read it, and the provider would refuse it."""
+async def test_reasoning_of_another_issuer_is_not_sent() -> None:
+    """As when a client continues with another provider, which could not read it and would refuse it."""
     foreign = {"type": "reasoning", "id": "rs_9", "summary": [], "encrypted_content": "of another issuer"}
     async with open_stage(LOOP) as stage:
         talk = Talk(stage.url)

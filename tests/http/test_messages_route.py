@@ -1,4 +1,4 @@
-"""What a request is, is seen by its path in whatever form, and a model call on an unknown path is noticed."""
+"""The path, in any spelling, says what a request is, and a model call on an unknown path is noticed."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def asked(target: bytes, body: bytes = b"{}", method: str = "POST") -> UpstreamR
         (b"/", b"/"),
     ],
 )
-def test_a_plain_path_has_no_empty_parts_and_no_prefix(target: bytes, plain: bytes) -> None:
+def test_normalized_path_has_no_empty_segments_and_no_prefix(target: bytes, plain: bytes) -> None:
     assert plain_path(target) == plain
 
 
@@ -38,7 +38,7 @@ def test_a_plain_path_has_no_empty_parts_and_no_prefix(target: bytes, plain: byt
         b"/v1//-/m",
     ],
 )
-def test_a_path_that_only_resembles_one_of_a_turn_is_none(target: bytes) -> None:
+def test_path_that_only_resembles_a_turn_path_is_no_turn(target: bytes) -> None:
     assert turn_dialect(asked(target)) is None
     assert may_hold_a_conversation(asked(target))
 
@@ -50,7 +50,7 @@ def test_only_a_post_is_a_turn(target: bytes) -> None:
 
 
 @pytest.mark.parametrize("target", [b"//v1/messages/count_tokens", b"/anthropic/v1/messages/count_tokens/?beta=true"])
-def test_a_count_is_one_in_every_form_of_its_path(target: bytes) -> None:
+def test_count_request_is_recognized_in_every_spelling_of_its_path(target: bytes) -> None:
     assert is_count(asked(target))
     assert not may_hold_a_conversation(asked(target))
 
@@ -69,5 +69,5 @@ def test_a_count_is_one_in_every_form_of_its_path(target: bytes) -> None:
         (b"/api/feedback", b"", False),
     ],
 )
-def test_a_model_call_on_an_unknown_path_is_told_from_statistics(target: bytes, body: bytes, may: bool) -> None:
+def test_model_call_on_an_unknown_path_is_distinguished_from_statistics(target: bytes, body: bytes, may: bool) -> None:
     assert may_hold_a_conversation(asked(target, body)) is may

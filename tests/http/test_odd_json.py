@@ -1,4 +1,6 @@
-"""Odd JSON in a managed conversation: objects are made, the history is rewritten, and what is sent is valid JSON."""
+"""Unusual JSON in a managed conversation: objects are recorded, the history is rewritten, and the requests are valid
+JSON.
+"""
 
 import json
 import re
@@ -34,13 +36,13 @@ _ESCAPED_BYTE = re.compile(rb"\\{1,2}udc([89a-f][0-9a-f])")
 
 
 def raw_of(body: Json) -> bytes:
-    """The JSON of a body; characters that stand for bytes are those bytes, in arguments of calls, too."""
+    """The JSON of a body in which escaped bytes are replaced by the bytes themselves, in call arguments too."""
     return _ESCAPED_BYTE.sub(lambda found: bytes([int(found[1], 16)]), json.dumps(body).encode())
 
 
 @asynccontextmanager
 async def open_lenient(written: Written) -> AsyncIterator[tuple[Callable[[], list[bytes]], Stage]]:
-    """A managing proxy before a provider that takes whatever is sent; the bodies that it got."""
+    """A managing proxy in front of a provider that accepts everything; yields the bodies that it received."""
     reply = "application/json", json.dumps(written.whole(Said("Seen."))).encode()
     log = StoppableLog()
     async with (
@@ -53,7 +55,7 @@ async def open_lenient(written: Written) -> AsyncIterator[tuple[Callable[[], lis
 
 
 def talk(turns: int, strange: str) -> Sequence[Exchange]:
-    """Turns with calls that fill a small window, the first with what is odd, and the beginning of another."""
+    """Turns with calls that fill a small window, the first with the unusual part, and the start of another."""
 
     def exchange(number: int) -> Exchange:
         odd = strange if number == 0 else ""
@@ -69,7 +71,7 @@ def talk(turns: int, strange: str) -> Sequence[Exchange]:
 
 @EACH
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
-async def test_a_conversation_with_an_odd_character_is_managed(
+async def test_conversation_with_an_odd_character_is_managed(
     written: Written, odd: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_lenient(written) as (sent, stage):
@@ -89,7 +91,7 @@ NUMBERS: dict[str, Any] = {"NaN": b"NaN", "minus infinity": b"-Infinity", "1e400
 
 
 @pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS.keys())
-async def test_a_number_that_no_value_holds_leaves_a_conversation_managed(
+async def test_number_out_of_range_leaves_a_conversation_managed(
     number: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_lenient(MESSAGES) as (sent, stage):
@@ -105,10 +107,10 @@ async def test_a_number_that_no_value_holds_leaves_a_conversation_managed(
 
 @EACH
 @pytest.mark.parametrize("value", [b"[" * 5000 + b"]" * 5000, b"tru", b"'x'"], ids=["deep", "no literal", "no string"])
-async def test_a_message_that_cannot_be_read_goes_as_it_is_to_the_provider_who_judges_it(
+async def test_unreadable_message_is_sent_unchanged_for_the_provider_to_judge(
     written: Written, value: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In the midst of a managed conversation, which was answered with an error of ours."""
+    """In the middle of a managed conversation, where the proxy once answered with an error of its own."""
     async with open_lenient(written) as (sent, stage):
         assert (await send(stage, written, raw_of(request(written, talk(0, ""))))).status == 200
         body = request(written, talk(0, ""))
@@ -124,7 +126,7 @@ async def test_a_message_that_cannot_be_read_goes_as_it_is_to_the_provider_who_j
 @EACH
 @pytest.mark.parametrize("block", ['"words"', "5", "null", '["words"]'])
 @pytest.mark.parametrize("role", ["user", "assistant"])
-async def test_a_content_block_that_is_not_an_object_goes_as_it_is_to_the_provider_who_judges_it(
+async def test_content_block_that_is_no_object_is_sent_unchanged_for_the_provider_to_judge(
     written: Written, block: str, role: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_lenient(written) as (sent, stage):

@@ -1,4 +1,4 @@
-"""Half surrogate pairs in replies: the client gets the bytes, the record rebuilds them, and managing goes on."""
+"""Unpaired surrogates in replies: the client gets the bytes, the record rebuilds them, and managing continues."""
 
 import json
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def in_a_call(odd: str) -> Said:
 @pytest.mark.parametrize("half", HALVES.values(), ids=HALVES.keys())
 @pytest.mark.parametrize("where", [in_text, in_thinking, in_a_call])
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-async def test_a_half_surrogate_pair_in_a_reply_is_passed_on_and_goes_back(
+async def test_unpaired_surrogate_in_a_reply_reaches_the_client_and_is_sent_back(
     written: Written,
     half: str,
     where: Callable[[str], Said],

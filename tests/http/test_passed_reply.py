@@ -1,4 +1,4 @@
-"""A reply passes as it came in every dialect; only its last bytes are handed out apart."""
+"""A reply passes unchanged in every dialect; only its last bytes are output separately."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from tests.http.streams import cut
 
 
 @given(st.lists(st.binary(min_size=1)))
-def test_outputs_joined_are_what_was_fed_and_the_end_comes_last(chunks: list[bytes]) -> None:
+def test_joined_outputs_equal_the_input_and_the_end_is_last(chunks: list[bytes]) -> None:
     reading = PassedWhole(MESSAGES)
     outputs = [output for chunk in chunks for output in reading.feed(chunk)] + reading.close()
     assert b"".join(output.raw for output in outputs) == b"".join(chunks)
@@ -21,7 +21,7 @@ def test_outputs_joined_are_what_was_fed_and_the_end_comes_last(chunks: list[byt
     assert reading.reply.result().body == b"".join(chunks)
 
 
-def test_an_error_body_is_read() -> None:
+def test_error_body_is_read() -> None:
     reading = PassedWhole(MESSAGES)
     reading.feed(b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}')
     reading.close()
@@ -30,7 +30,7 @@ def test_an_error_body_is_read() -> None:
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
 @given(places=st.lists(st.integers(0, 4_000)))
-def test_a_stream_passes_and_reads_alike_wherever_the_network_cut_it(written: Written, places: list[int]) -> None:
+def test_stream_passes_and_reads_alike_at_every_network_cut(written: Written, places: list[int]) -> None:
     for said in replies():
         raw = written.stream(said)
         uncut, pieces = PassedStream(written.dialect), PassedStream(written.dialect)
@@ -41,7 +41,7 @@ def test_a_stream_passes_and_reads_alike_wherever_the_network_cut_it(written: Wr
         assert pieces.reply.result() == uncut.reply.result()
 
 
-def test_a_server_that_leaves_out_the_last_frame_has_ended_its_reply_all_the_same() -> None:
+def test_reply_without_the_last_frame_is_complete_at_some_servers() -> None:
     chat = next(each for each in WRITTEN if each.dialect.name == "chat")
     raw = chat.stream(replies()[-1]).removesuffix(b"data: [DONE]\n\n")
     reading = PassedStream(chat.dialect)

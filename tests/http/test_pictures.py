@@ -1,4 +1,4 @@
-"""Screenshots leave the window like anything else that a tool brought, come back to the byte, and cost less for it."""
+"""Screenshots are evicted like any other tool result, restored byte for byte, and lower the bill."""
 
 import base64
 import json
@@ -36,7 +36,7 @@ SCREENSHOT = {"name": "screenshot", "description": "Takes one.", "input_schema":
 
 
 def png(seed: int, width: int = 1440, height: int = 900) -> bytes:
-    """A picture of stripes: a small file, and as many tokens as any of its size."""
+    """A striped image: a small file with as many tokens as any image of its size."""
     chance = random.Random(seed)
     rows = b"".join(b"\0" + bytes([chance.randrange(256)]) * width for _ in range(height))
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
@@ -57,7 +57,7 @@ def shot(number: int) -> Json:
 
 
 async def walk(client: Client, stage: Stage, attached: list[Json], pause: Callable[[], None] = lambda: None) -> Json:
-    """The agent looks at one page after the other; each call gets what is attached next, after a ``pause``."""
+    """The agent looks at one page after the other; each call gets the next attachment as result, after a ``pause``."""
     content = [text("Walk through the pages.")]
     for number, each in enumerate(attached):
         pause()
@@ -76,7 +76,7 @@ async def walk(client: Client, stage: Stage, attached: list[Json], pause: Callab
 
 
 def jump(trios: MockClock, ours: Clock) -> None:
-    """Let all caches go cold: the stand-in's goes by trio's clock."""
+    """Let all caches expire: the scripted provider's cache uses trio's clock."""
     trios.jump(PAUSE)
     ours.now += PAUSE * 1_000_000
 
@@ -101,7 +101,7 @@ def images_in(body: Json) -> list[str]:
 
 
 def spent(stage: Stage) -> int:
-    """What the provider took, in nanodollars."""
+    """The provider's charge in nanodollars."""
     used = Tokens()
     for each in stage.standin.messages:
         (start,) = [line for line in each.payload.decode().splitlines() if '"message_start"' in line and "data" in line]
@@ -109,7 +109,7 @@ def spent(stage: Stage) -> int:
     return cost(used, "claude-opus-5-5") or 0
 
 
-async def test_thirty_screenshots_cost_half_at_most_where_the_cache_goes_cold_between_them(
+async def test_thirty_screenshots_cost_at_most_half_if_the_cache_expires_between_them(
     loopback_clock: MockClock,
 ) -> None:
     dollars = {}
@@ -124,7 +124,7 @@ async def test_thirty_screenshots_cost_half_at_most_where_the_cache_goes_cold_be
     assert dollars[Mode.MANAGE] <= dollars[Mode.OBSERVE] / 2
 
 
-async def test_every_screenshot_that_left_comes_back_to_the_byte() -> None:
+async def test_every_evicted_screenshot_is_restored_byte_for_byte() -> None:
     shots = [shot(each) for each in range(SHOTS)]
     clock, log = Clock(), StoppableLog()
     async with open_standin({"rules": []}) as standin:
@@ -148,7 +148,7 @@ async def test_every_screenshot_that_left_comes_back_to_the_byte() -> None:
         await stage.rounds()
 
 
-async def test_pictures_for_which_a_turn_has_no_room_are_refused_with_their_size() -> None:
+async def test_images_too_large_for_a_turn_are_refused_with_their_size() -> None:
     clock, log = Clock(), StoppableLog()
     async with open_stage(log=log, window=WINDOW, clock=iter(clock)) as stage:
         client = Client(stage.url, tools=[SCREENSHOT])
@@ -162,7 +162,7 @@ async def test_pictures_for_which_a_turn_has_no_room_are_refused_with_their_size
         assert "memory_query" not in result["content"]
 
 
-async def test_where_results_hold_text_alone_a_restore_of_pictures_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_image_restore_is_refused_where_results_hold_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "dialect_of", lambda lane: attrs.evolve(MESSAGES, attaches=False))
     clock = Clock()
     async with open_stage(window=WINDOW, clock=iter(clock)) as stage:
@@ -176,11 +176,11 @@ async def test_where_results_hold_text_alone_a_restore_of_pictures_is_refused(mo
 
 
 def results_in(body: Json) -> list[Json]:
-    """What the calls of the last message got."""
+    """The results of the last message's calls."""
     return [block for block in body["messages"][-1]["content"] if block["type"] == "tool_result"]
 
 
-async def test_a_document_that_is_cited_never_leaves() -> None:
+async def test_cited_document_is_never_evicted() -> None:
     data = {"type": "text", "media_type": "text/plain", "data": "Long ago. " * 200}
     kept = {"type": "document", "source": data, "citations": {"enabled": True}}
     clock = Clock()
@@ -193,14 +193,14 @@ async def test_a_document_that_is_cited_never_leaves() -> None:
 
 
 def paper(number: int, pages: int) -> Json:
-    """A PDF of pages that say their number."""
+    """A PDF whose pages contain their number."""
     count = b"".join(b"%d 0 obj\n<</Type /Page /Of %d>>\nendobj\n" % (at, number) for at in range(1, pages + 1))
     data = base64.b64encode(b"%PDF-1.4\n" + count + b"%%EOF\n").decode()
     return {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}}
 
 
-async def test_of_documents_that_have_no_room_together_each_comes_back_alone_to_the_byte() -> None:
-    """A page may have 3,000 tokens, and a turn has back 8,192 at most: two of them."""
+async def test_documents_too_large_together_are_restored_one_by_one_byte_for_byte() -> None:
+    """A page may have 3,000 tokens, and a turn restores 8,192 at most: two of them."""
     brought = [paper(each, 1) for each in range(4)]
     clock, log = Clock(), StoppableLog()
     async with open_standin({"rules": []}) as standin:
@@ -235,10 +235,10 @@ async def test_of_documents_that_have_no_room_together_each_comes_back_alone_to_
 
 
 @pytest.mark.parametrize(("papers", "pages", "fits"), [(1, 2, True), (1, 3, False), (4, 1, False)])
-async def test_pdfs_that_left_come_back_to_the_byte_while_a_turn_has_room_for_all_of_their_object(
+async def test_evicted_pdf_is_restored_byte_for_byte_if_the_turn_has_room_for_the_object(
     papers: int, pages: int, fits: bool
 ) -> None:
-    """A page may have 3,000 tokens, and a turn has back 8,192 at most."""
+    """A page may have 3,000 tokens, and a turn restores 8,192 at most."""
     brought = [paper(each, pages) for each in range(papers)]
     clock, log = Clock(), StoppableLog()
     async with open_standin({"rules": []}) as standin:

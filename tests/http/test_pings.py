@@ -1,4 +1,4 @@
-"""What a client hears while rounds that it does not see take long: every quarter of a minute that we are still here."""
+"""Keep-alives during long hidden rounds: the client gets one every 15 seconds."""
 
 import itertools
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from mnemosyne.actors.rounds import ManagedRounds
 from mnemosyne.http.rounds import LONGEST_SILENCE, QUIET_SECONDS
 from mnemosyne.http.sse import FrameReader
-from tests.http.managing import Client, Json, let_go, message_of, open_stage, said, text, think
+from tests.http.managing import Client, Json, message_of, model_says, open_stage, release_call, text, think
 from tests.http.raw_client import RawReply, connect
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -22,7 +22,7 @@ QUIET: Json = {"ping": False}
 
 @attrs.define
 class WorkerStatus:
-    """A reply, and when each piece of it came, in seconds from the request on."""
+    """A reply, and the arrival time of each piece in seconds after the request."""
 
     reply: RawReply
     pieces: list[tuple[float, bytes]]
@@ -38,7 +38,7 @@ class WorkerStatus:
 
 
 async def listen(*rounds: Json, stream: bool = True) -> WorkerStatus:
-    """One turn of so many rounds."""
+    """One turn of this many rounds."""
     async with open_stage({"replies": list(rounds)}) as stage:
         client = Client(stage.url, stream=stream)
         client.history.append({"role": "user", "content": [text("Where is it?")]})
@@ -53,16 +53,16 @@ async def listen(*rounds: Json, stream: bool = True) -> WorkerStatus:
 
 
 def silent(*content: Json, at: int | str, seconds: float) -> Json:
-    """A round in which nothing comes for a while."""
-    return said(*content, pace=QUIET, faults=[{"kind": "silence", "at": at, "seconds": seconds}])
+    """A round that pauses in its stream."""
+    return model_says(*content, pace=QUIET, faults=[{"kind": "silence", "at": at, "seconds": seconds}])
 
 
 def slow(*content: Json, seconds: float) -> Json:
-    """A round of which not even the head comes for a while."""
-    return said(*content, pace={**QUIET, "first": seconds})
+    """A round whose headers come late."""
+    return model_says(*content, pace={**QUIET, "first": seconds})
 
 
-ASKS = said(text("Let me see."), let_go(), pace=QUIET)
+ASKS = model_says(text("Let me see."), release_call(), pace=QUIET)
 HERE = text("Here.")
 
 TAKING_LONG: dict[str, Callable[[], list[Json]]] = {
@@ -70,13 +70,13 @@ TAKING_LONG: dict[str, Callable[[], list[Json]]] = {
     "behind the second head": lambda: [ASKS, silent(HERE, at=1, seconds=100)],
     "within a block": lambda: [ASKS, silent(HERE, at="content_block_delta", seconds=100)],
     "before the end": lambda: [ASKS, silent(HERE, at=-1, seconds=100)],
-    "a third round": lambda: [ASKS, said(think("Hm."), let_go(), pace=QUIET), slow(HERE, seconds=100)],
-    "nothing was shown yet": lambda: [said(let_go(), pace=QUIET), slow(HERE, seconds=100)],
+    "a third round": lambda: [ASKS, model_says(think("Hm."), release_call(), pace=QUIET), slow(HERE, seconds=100)],
+    "nothing was shown yet": lambda: [model_says(release_call(), pace=QUIET), slow(HERE, seconds=100)],
 }
 
 
 @pytest.mark.parametrize("what", TAKING_LONG)
-async def test_while_a_hidden_round_takes_long_the_client_hears_of_us(what: str, loopback_clock: MockClock) -> None:
+async def test_client_gets_pings_during_a_long_hidden_round(what: str, loopback_clock: MockClock) -> None:
     heard = await listen(*TAKING_LONG[what]())
     assert len(heard.pings) == 100 // QUIET_SECONDS
     assert heard.longest_silence <= QUIET_SECONDS + 0.1
@@ -90,7 +90,7 @@ def without_waiting(rounds: list[Json]) -> list[Json]:
     return [{**each, "pace": QUIET, "faults": []} for each in rounds]
 
 
-async def test_while_an_answer_takes_long_the_client_hears_of_us(
+async def test_client_gets_pings_during_a_long_memory_answer(
     monkeypatch: pytest.MonkeyPatch, loopback_clock: MockClock
 ) -> None:
     answer = ManagedRounds.answer
@@ -106,27 +106,25 @@ async def test_while_an_answer_takes_long_the_client_hears_of_us(
 
 
 @pytest.mark.parametrize("seconds", [0.0, 14.0])
-async def test_nobody_is_told_what_the_provider_did_not_say_while_all_goes_well(
-    seconds: float, loopback_clock: MockClock
-) -> None:
+async def test_proxy_adds_no_pings_while_the_stream_is_active(seconds: float, loopback_clock: MockClock) -> None:
     told = think("Hm.")
-    heard = await listen(ASKS, slow(told, let_go(), seconds=seconds), silent(HERE, at=1, seconds=seconds))
+    heard = await listen(ASKS, slow(told, release_call(), seconds=seconds), silent(HERE, at=1, seconds=seconds))
     assert heard.pings == []
 
 
-async def test_the_silence_of_the_first_round_is_the_providers_own(loopback_clock: MockClock) -> None:
+async def test_proxy_adds_no_pings_during_the_first_round(loopback_clock: MockClock) -> None:
     heard = await listen(silent(text("Hm."), at="content_block_stop", seconds=100))
     assert heard.pings == []
     assert heard.longest_silence == pytest.approx(100, abs=1)
 
 
-async def test_a_reply_that_is_not_streamed_is_one_piece_however_long_it_takes(loopback_clock: MockClock) -> None:
+async def test_whole_reply_is_one_piece_however_long_it_takes(loopback_clock: MockClock) -> None:
     heard = await listen(ASKS, slow(HERE, seconds=100), stream=False)
     assert len(heard.pieces) == 1
     assert message_of(heard.reply)["content"] == [text("Let me see."), HERE]
 
 
-async def test_for_a_provider_that_is_dead_nobody_pings(loopback_clock: MockClock) -> None:
+async def test_proxy_adds_no_pings_for_a_dead_provider(loopback_clock: MockClock) -> None:
     heard = await listen(ASKS, silent(HERE, at=1, seconds=3600))
     assert len(heard.pings) == LONGEST_SILENCE // QUIET_SECONDS - 1
     assert heard.longest_silence > 3000

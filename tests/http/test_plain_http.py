@@ -1,4 +1,4 @@
-"""Whatever a stranger sends, the server answers in HTTP/1.1 or hangs up, and goes on."""
+"""Whatever bytes a stranger sends, the server answers in HTTP/1.1 or closes the connection, and continues."""
 
 import json
 import logging
@@ -22,8 +22,8 @@ WEBSOCKET = UPGRADE % b"websocket" + b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n"
 
 
-async def said(url: str, sent: bytes) -> bytes:
-    """All that comes back for these bytes, until the server hangs up."""
+async def read_reply(url: str, sent: bytes) -> bytes:
+    """Everything that the server sends for these bytes until it closes the connection."""
     parts = urlsplit(url)
     assert parts.hostname
     got = b""
@@ -54,11 +54,11 @@ async def said(url: str, sent: bytes) -> bytes:
     ],
     ids=["connect", "absolute", "two lengths", "odd length", "odd coding", "http2", "tls", "websocket", "its frames"],
 )
-async def test_what_is_not_for_us_gets_an_error_of_the_provider_s_shape_and_no_traceback(
+async def test_foreign_protocol_gets_an_error_in_the_providers_format_and_no_traceback(
     sent: bytes, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_standin(SCRIPT) as standin, open_proxy(standin.url) as proxy:
-        head, _, body = (await said(proxy.url, sent)).partition(b"\r\n\r\n")
+        head, _, body = (await read_reply(proxy.url, sent)).partition(b"\r\n\r\n")
         assert (await exchange(proxy.url, body=WHOLE)).status == 200
         assert len(standin.exchanges) == 1
     assert head.startswith(b"HTTP/1.1 %d" % status)
@@ -66,7 +66,7 @@ async def test_what_is_not_for_us_gets_an_error_of_the_provider_s_shape_and_no_t
     assert [each for each in caplog.records if each.exc_info or each.levelno >= logging.ERROR] == []
 
 
-async def test_a_client_that_would_rather_speak_http2_is_answered_in_http_1_1() -> None:
+async def test_client_that_offers_http2_is_answered_in_http_1_1() -> None:
     async with open_standin(SCRIPT) as standin, open_proxy(standin.url) as proxy:
         reply = await exchange(
             proxy.url,
@@ -78,13 +78,13 @@ async def test_a_client_that_would_rather_speak_http2_is_answered_in_http_1_1() 
     assert len(standin.exchanges) == 1
 
 
-async def test_a_fault_in_one_connection_ends_that_connection_alone(
+async def test_fault_in_one_connection_ends_only_that_connection(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_standin(SCRIPT) as standin, open_proxy(standin.url) as proxy:
         with monkeypatch.context() as patching:
             patching.setattr(PlainHttp, "_create_stream", _fails)
-            assert await said(proxy.url, b"GET / HTTP/1.1\r\nHost: HOST\r\n\r\n") == b""
+            assert await read_reply(proxy.url, b"GET / HTTP/1.1\r\nHost: HOST\r\n\r\n") == b""
         assert (await exchange(proxy.url, body=WHOLE)).status == 200
     assert "a connection is given up" in caplog.text
 
@@ -93,26 +93,26 @@ async def _fails(*_: object) -> None:
     raise RuntimeError("a bug")
 
 
-async def test_a_connection_that_its_client_has_closed_is_let_go_of_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closed_connection_is_released_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "KEEP_ALIVE_SECONDS", 1_000_000)
     async with open_standin(SCRIPT) as standin, open_proxy(standin.url) as proxy, connect(proxy.url) as connection:
         await connection.send("POST", "/v1/messages", WHOLE)
         assert (await connection.receive()).status == 200
-        await trio.testing.wait_all_tasks_blocked(0.01)  # now the server waits for the next one
+        await trio.testing.wait_all_tasks_blocked(0.01)  # now the server waits for the next request
         await connection.stream.send_eof()
         with trio.fail_after(DEADLINE):
             assert await connection.stream.receive_some() == b""
 
 
-async def test_a_body_that_stops_coming_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stalled_body_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway, "STALLED_SECONDS", 0.05)
     async with open_standin(SCRIPT) as standin, open_proxy(standin.url) as proxy:
-        got = await said(proxy.url, b"POST /v1/messages HTTP/1.1\r\nHost: HOST\r\nContent-Length: 50\r\n\r\n{")
+        got = await read_reply(proxy.url, b"POST /v1/messages HTTP/1.1\r\nHost: HOST\r\nContent-Length: 50\r\n\r\n{")
     assert got.startswith(b"HTTP/1.1 408")
     assert b"nothing of the request came" in got
 
 
-async def test_bodies_that_never_end_hold_others_up_only_while_they_are_there() -> None:
+async def test_endless_bodies_delay_others_only_while_they_are_open() -> None:
     room = Unfinished(most=100_000)
     async with open_standin(SCRIPT) as standin, open_proxy(standin.url, unfinished=room) as proxy:
         parts = urlsplit(proxy.url)

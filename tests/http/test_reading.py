@@ -1,4 +1,4 @@
-"""The reader fits the reply: streams, whole bodies, and compressed ones, whose bytes pass compressed."""
+"""The reader matches the reply: streams, whole bodies, and compressed ones, whose bytes pass compressed."""
 
 import gzip
 import resource
@@ -48,7 +48,7 @@ def head(content_type: str, encoding: str = "") -> ReplyHead:
 
 @pytest.mark.parametrize("encoding", ENCODERS)
 @given(places=st.lists(st.integers(0, 10_000)))
-def test_a_compressed_stream_passes_compressed_and_is_read(encoding: str, places: list[int]) -> None:
+def test_compressed_stream_passes_compressed_and_is_read(encoding: str, places: list[int]) -> None:
     encoded = ENCODERS[encoding](WIRE)
     outputs, reply = read(head("text/event-stream; charset=utf-8", encoding), cut(encoded, places))
     assert b"".join(output.raw for output in outputs) == encoded
@@ -63,7 +63,7 @@ def brotli_bomb() -> bytes:
     return b"".join([*(compressor.process(zeros) for _ in range(64)), compressor.finish()])
 
 
-def test_a_small_body_that_decodes_to_a_gigabyte_fills_no_memory() -> None:
+def test_small_body_that_decodes_to_a_gigabyte_does_not_fill_memory() -> None:
     bomb = brotli_bomb()
     assert len(bomb) < 10_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -71,12 +71,12 @@ def test_a_small_body_that_decodes_to_a_gigabyte_fills_no_memory() -> None:
     outputs, _ = read(head("application/json", "br"), [bomb])
     assert b"".join(output.raw for output in outputs) == bomb
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert grown < 800 * 1024  # KB: the bound is 256 MB, and the decoder may hold what it made twice
+    assert grown < 800 * 1024  # KB: the bound is 256 MB, and the decoder may hold its output twice
 
 
 @pytest.mark.parametrize("encoding", ENCODERS)
-def test_few_compressed_bytes_that_become_many_are_decoded_in_short_pieces(encoding: str) -> None:
-    """So that a reply like this holds nobody up, whoever reads it."""
+def test_few_compressed_bytes_with_a_large_output_are_decoded_in_short_steps(encoding: str) -> None:
+    """So such a reply delays no other request."""
     many = b'event: ping\ndata: {"type":"ping"}\n\n' * 30_000
     decoder = decoder_for((encoding.encode(),))
     assert decoder is not None
@@ -86,7 +86,7 @@ def test_few_compressed_bytes_that_become_many_are_decoded_in_short_pieces(encod
 
 
 @pytest.mark.parametrize("encoding", ENCODERS)
-def test_a_stream_of_which_one_piece_becomes_many_frames_is_read_in_as_many_steps(encoding: str) -> None:
+def test_one_piece_of_many_frames_is_read_in_as_many_steps(encoding: str) -> None:
     many = WIRE + b": ping\n\n" * 100_000
     reading = reading_of(head("text/event-stream", encoding), MESSAGES)
     encoded = ENCODERS[encoding](many)
@@ -99,7 +99,7 @@ def test_a_stream_of_which_one_piece_becomes_many_frames_is_read_in_as_many_step
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
 @pytest.mark.parametrize("frame", [b": ping\n\n", b"one endless line"])
 @pytest.mark.parametrize("encoding", ["", "gzip"])
-def test_a_reply_is_read_up_to_a_bound_and_passes_whole(
+def test_reply_is_read_up_to_a_bound_and_passes_completely(
     kind: str, frame: bytes, encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mnemosyne.http.reading.LARGEST_REPLY", 3 * STEP)
@@ -112,7 +112,7 @@ def test_a_reply_is_read_up_to_a_bound_and_passes_whole(
 
 
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
-def test_a_reply_with_more_values_than_are_read_passes_and_none_of_them_is_looked_at(kind: str) -> None:
+def test_reply_with_too_many_values_passes_unread(kind: str) -> None:
     raw = b'{"id":"msg_7","type":"message_start","message":{"id":"msg_7"},"x":[' + b"0," * MOST_VALUES + b"0]}"
     sent = b"data: " + raw + b"\n\n" if "stream" in kind else raw
     outputs, reply = read(head(kind), [sent])
@@ -120,7 +120,7 @@ def test_a_reply_with_more_values_than_are_read_passes_and_none_of_them_is_looke
     assert (reply.message_id, reply.body) == (None, b"{}" if "stream" in kind else raw)
 
 
-def test_a_whole_reply_that_is_too_long_is_kept_and_not_read() -> None:
+def test_too_long_whole_reply_is_kept_and_not_parsed() -> None:
     raw = b'{"id":"msg_7","text":"' + b"a" * (LONGEST_WHOLE - 24) + b'"}'
     assert len(raw) == LONGEST_WHOLE
     assert read(head("application/json"), [raw])[1].message_id == "msg_7"
@@ -130,7 +130,7 @@ def test_a_whole_reply_that_is_too_long_is_kept_and_not_read() -> None:
 
 @pytest.mark.parametrize("encoding", ENCODERS)
 @given(data=st.binary(max_size=3000), room=st.integers(1, 4000), places=st.lists(st.integers(0, 3000), max_size=5))
-def test_what_fits_the_room_is_decoded_whole_and_what_does_not_is_refused(
+def test_reply_within_the_budget_is_decoded_and_a_larger_one_refused(
     encoding: str, data: bytes, room: int, places: list[int]
 ) -> None:
     bounded = decoder_for((encoding.encode(),), room - 1)
@@ -144,19 +144,19 @@ def test_what_fits_the_room_is_decoded_whole_and_what_does_not_is_refused(
 
 
 @pytest.mark.parametrize("encoding", ENCODERS)
-def test_a_compressed_whole_reply_is_recorded_decoded(encoding: str) -> None:
+def test_compressed_whole_reply_is_recorded_decoded(encoding: str) -> None:
     encoded = ENCODERS[encoding](b'{"id":"msg_7","usage":{"input_tokens":3}}')
     outputs, reply = read(head("application/json", encoding), [encoded])
     assert outputs == [EndOfReply(encoded)]
     assert (reply.message_id, reply.usage) == ("msg_7", {"input_tokens": 3})
 
 
-def test_a_reply_in_an_unknown_encoding_passes_and_is_recorded_as_it_came() -> None:
+def test_reply_in_an_unknown_encoding_passes_and_is_recorded_unchanged() -> None:
     outputs, reply = read(head("text/event-stream", "snappy"), [b"\x01", b"\x02"])
     assert b"".join(output.raw for output in outputs) == reply.body == b"\x01\x02"
 
 
-def test_a_reply_that_lies_about_its_encoding_still_passes() -> None:
+def test_reply_with_a_false_encoding_header_still_passes() -> None:
     outputs, _ = read(head("text/event-stream", "gzip"), [WIRE])
     assert b"".join(output.raw for output in outputs) == WIRE
 
@@ -183,7 +183,7 @@ UNUSUAL: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 
 @pytest.mark.parametrize("kind", UNUSUAL)
 @given(places=st.lists(st.integers(0, 400), max_size=8))
-def test_an_unusual_body_passes_as_it_is_and_is_read_whole(kind: str, places: list[int]) -> None:
+def test_unusual_body_passes_unchanged_and_is_read_completely(kind: str, places: list[int]) -> None:
     encoding, encode = UNUSUAL[kind]
     for content_type, data in (("text/event-stream", WIRE), ("application/json", b'{"id":"m","a":"%s"}' % (b"x" * 90))):
         encoded = encode(data)
@@ -194,7 +194,7 @@ def test_an_unusual_body_passes_as_it_is_and_is_read_whole(kind: str, places: li
 
 
 @pytest.mark.parametrize("kind", [kind for kind in UNUSUAL if kind != "gzip and padding"])
-def test_a_whole_body_cut_in_its_compressed_data_has_no_end(kind: str) -> None:
+def test_whole_body_cut_in_its_compressed_data_has_no_end(kind: str) -> None:
     encoding, encode = UNUSUAL[kind]
     encoded = encode(b'{"id":"m"}' + b" " * 99)[:-3]
     outputs, _ = read(head("application/json", encoding), [encoded])
@@ -203,7 +203,7 @@ def test_a_whole_body_cut_in_its_compressed_data_has_no_end(kind: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "lzma", "gzip, lzma", "gzip," * 9])
-def test_a_body_that_is_not_in_its_encoding_is_recorded_as_it_is(encoding: str) -> None:
+def test_body_that_is_not_in_its_stated_encoding_is_recorded_unchanged(encoding: str) -> None:
     data = b'{"id":"msg_7"}'
     outputs, reply = read(head("application/json", encoding), [data[:1], data[1:]])
     assert b"".join(output.raw for output in outputs) == data

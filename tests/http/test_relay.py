@@ -1,4 +1,4 @@
-"""What a relay tells the log, when, and that no trouble of the log is the client's."""
+"""The relay's reports to the log and their order; a failing log never affects the client."""
 
 import json
 from collections.abc import AsyncIterator
@@ -8,15 +8,15 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne_lab.provider.server import open_standin
-from tests.http.proxying import Noted, open_proxy
+from tests.http.proxying import RecordedTurns, open_proxy
 from tests.http.raw_client import connect, exchange
 from tests.http.test_gateway import STREAMED, WHOLE
 from tests.waiting import until
 
 
-async def test_a_turn_is_recorded_as_begun_and_then_as_finished() -> None:
+async def test_turn_is_recorded_as_begun_and_then_as_finished() -> None:
     for body in (STREAMED, WHOLE):
-        noted = Noted()
+        noted = RecordedTurns()
         async with open_standin() as standin, open_proxy(standin.url, noted) as proxy:
             reply = await exchange(proxy.url, body=body)
         assert noted.said == ["sent", "begun", "finished 200"]
@@ -25,8 +25,8 @@ async def test_a_turn_is_recorded_as_begun_and_then_as_finished() -> None:
         assert reply.status == 200
 
 
-async def test_an_error_of_the_provider_is_a_finished_turn() -> None:
-    noted = Noted()
+async def test_provider_error_is_a_finished_turn() -> None:
+    noted = RecordedTurns()
     script = {"rules": [{"reply": {"failure": {"status": 529}}}]}
     async with open_standin(script) as standin, open_proxy(standin.url, noted) as proxy:
         await exchange(proxy.url, body=STREAMED)
@@ -34,7 +34,7 @@ async def test_an_error_of_the_provider_is_a_finished_turn() -> None:
 
 
 async def test_nothing_reaches_the_client_before_the_request_is_recorded() -> None:
-    noted = Noted(gates={"begun": trio.Event()})
+    noted = RecordedTurns(gates={"begun": trio.Event()})
     async with listening(noted) as received:
         await until(lambda: noted.waits_for == "begun")
         await wait_all_tasks_blocked(STILL_SECONDS)
@@ -43,8 +43,8 @@ async def test_nothing_reaches_the_client_before_the_request_is_recorded() -> No
         await until(lambda: received.endswith(LAST_CHUNK))
 
 
-async def test_the_last_frame_waits_until_the_reply_is_recorded() -> None:
-    noted = Noted(gates={"finished": trio.Event()})
+async def test_last_frame_waits_until_the_reply_is_recorded() -> None:
+    noted = RecordedTurns(gates={"finished": trio.Event()})
     async with listening(noted) as received:
         await until(lambda: noted.waits_for == "finished" and b"message_delta" in received)
         await wait_all_tasks_blocked(STILL_SECONDS)
@@ -60,8 +60,8 @@ STILL_SECONDS = 0.05
 
 
 @asynccontextmanager
-async def listening(noted: Noted) -> AsyncIterator[bytearray]:
-    """What a client has received so far of a streamed reply."""
+async def listening(noted: RecordedTurns) -> AsyncIterator[bytearray]:
+    """The part of a streamed reply that the client has received so far."""
     received = bytearray()
     async with (
         open_standin() as standin,
@@ -80,8 +80,8 @@ async def listening(noted: Noted) -> AsyncIterator[bytearray]:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_reply_cut_by_the_provider_is_recorded_with_what_arrived() -> None:
-    noted = Noted()
+async def test_reply_cut_by_the_provider_is_recorded_with_the_received_part() -> None:
+    noted = RecordedTurns()
     reply = {"text": "begun and never done", "faults": [{"kind": "cut", "at": -2}]}
     async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
         await exchange(proxy.url, body=STREAMED)
@@ -91,24 +91,24 @@ async def test_a_reply_cut_by_the_provider_is_recorded_with_what_arrived() -> No
     assert json.loads(noted.replies[0].body)["content"] == [{"type": "text", "text": "begun and never done"}]
 
 
-async def test_a_stream_without_an_end_is_recorded_as_interrupted() -> None:
-    noted = Noted()
+async def test_stream_without_an_end_is_recorded_as_interrupted() -> None:
+    noted = RecordedTurns()
     reply = {"text": "and then", "faults": [{"kind": "no_message_stop"}]}
     async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
         assert not (await exchange(proxy.url, body=STREAMED)).cut
     assert noted.said == ["sent", "begun", "interrupted: the provider's stream ended before its last event"]
 
 
-async def test_an_error_in_mid_stream_is_recorded_by_its_name() -> None:
-    noted = Noted()
+async def test_error_in_mid_stream_is_recorded_by_its_name() -> None:
+    noted = RecordedTurns()
     reply = {"text": "begun", "faults": [{"kind": "error_event", "at": 4, "error_type": "overloaded_error"}]}
     async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
         await exchange(proxy.url, body=STREAMED)
     assert noted.said[-1] == "interrupted: the provider ended the stream with an error: overloaded_error"
 
 
-async def test_a_client_that_leaves_is_recorded_although_its_request_is_gone() -> None:
-    noted = Noted()
+async def test_client_disconnect_is_recorded_although_the_request_task_is_cancelled() -> None:
+    noted = RecordedTurns()
     reply = {"text": "x" * 1000, "pace": {"between": 3600}}
     async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
         async with connect(proxy.url) as connection:
@@ -118,21 +118,21 @@ async def test_a_client_that_leaves_is_recorded_although_its_request_is_gone() -
     assert noted.said == ["sent", "begun", "interrupted: the client left"]
 
 
-async def test_a_provider_that_cannot_be_reached_is_an_interrupted_turn() -> None:
-    noted = Noted()
+async def test_unreachable_provider_is_an_interrupted_turn() -> None:
+    noted = RecordedTurns()
     async with open_proxy("http://127.0.0.1:9", noted) as proxy:
         await exchange(proxy.url, body=STREAMED)
     assert noted.said[0].startswith("interrupted: http://127.0.0.1:9 gave no answer")
 
 
-async def test_a_log_that_fails_costs_the_client_nothing() -> None:
-    noted = Noted(failing=True)
+async def test_failing_log_costs_the_client_nothing() -> None:
+    noted = RecordedTurns(failing=True)
     async with open_standin() as one, open_standin() as other, open_proxy(other.url, noted) as proxy:
         assert (await exchange(proxy.url, body=STREAMED)).body == (await exchange(one.url, body=STREAMED)).body
     assert noted.said == ["sent", "begun", "finished 200"]
 
 
-async def test_a_client_that_does_not_read_stops_us_from_reading_more() -> None:
+async def test_client_that_does_not_read_slows_the_proxys_reads() -> None:
     script = {"rules": [{"reply": {"text": "x" * 3_000_000, "pace": {"characters": 1000}}}]}
     async with open_standin(script) as standin, open_proxy(standin.url) as proxy, connect(proxy.url) as connection:
         await connection.send("POST", "/v1/messages", STREAMED)

@@ -1,4 +1,4 @@
-"""Servers that give several calls one id: their conversations are rewritten all the same, each result with its call."""
+"""Servers that give several calls one id: their conversations are still rewritten, each result with its call."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from tests.http.test_odd_json import MESSAGES, open_lenient
     [lambda number: "call", lambda number: f"call_{number % 2}", lambda number: f"call_{number if number != 2 else 0}"],
     ids=["one for all", "two in turn", "one repeated"],
 )
-async def test_a_conversation_with_repeated_call_ids_is_rewritten(written: Written, name: Callable[[int], str]) -> None:
+async def test_conversation_with_repeated_call_ids_is_rewritten(written: Written, name: Callable[[int], str]) -> None:
     def exchange(number: int) -> Exchange:
         call = Call(name(number), "bash", {"command": f"cat {number}"}, f"line of {number}\n" * 250)
         return Exchange(f"Number {number}.", [Said("Look.", calls=[call]), Said("Seen.")])
@@ -32,11 +32,11 @@ async def test_a_conversation_with_repeated_call_ids_is_rewritten(written: Writt
         assert await stage.events_until(EpochBegan)
         assert len(sent()[-1]) < len(raw) / 2
         last = sent()[-1].decode()
-        assert last.count("line of 5") > 200  # the newest is there, whatever its id
+        assert last.count("line of 5") > 200  # the newest result is visible, whatever its id
         assert last.count("line of 0") < 5
 
 
-async def test_calls_of_one_reply_that_share_an_id_are_a_reason_on_record_to_rewrite_nothing() -> None:
+async def test_calls_of_one_reply_with_the_same_id_are_recorded_as_reason_for_no_rewrite() -> None:
     def exchange(number: int) -> Exchange:
         calls = [Call("call", "bash", {"command": f"cat {each}"}, f"line of {each}\n" * 250) for each in "ab"]
         return Exchange(f"Number {number}.", [Said("Look.", calls=calls), Said("Seen.")])

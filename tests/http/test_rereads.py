@@ -1,5 +1,5 @@
-"""A model reads an evicted file again, and its client answers that the file is unchanged: what leaves, what is recorded
-and what memory says of it afterwards.
+"""A model reads an evicted file again, and its client answers that the file is unchanged: the outgoing request, the
+record, and later memory answers.
 """
 
 import json
@@ -54,13 +54,13 @@ def calls_of(message: Json) -> list[Json]:
 
 
 async def ask(client: Client, stage: Stage, message: Json, calls: Sequence[Json]) -> Json:
-    """One turn: the results that are due go up, and the model makes these calls."""
+    """One turn: send the pending results; the model makes these calls."""
     answer(stage, [think(), *calls])
     return await client.turn(*(results_of(message) or [text("Go on.")]))
 
 
-async def bring(client: Client, stage: Stage, message: Json, *contents: object) -> Json:
-    """One turn with these results of the calls in the message; the model then reads something else."""
+async def deliver(client: Client, stage: Stage, message: Json, *contents: object) -> Json:
+    """One turn with these results for the calls in the message; the model then reads another file."""
     answer(stage, [think(), read(f"/src/next_{len(client.history)}.py")])
     calls = calls_of(message)
     assert len(calls) == len(contents)
@@ -68,9 +68,11 @@ async def bring(client: Client, stage: Stage, message: Json, *contents: object) 
 
 
 async def evict(client: Client, stage: Stage, first: Sequence[Json], *contents: object, turns: int = 12) -> Json:
-    """Read the ledger and so many other files, until the ledger is evicted; the message whose calls wait."""
+    """Read the ledger and this many other files until the ledger is evicted; return the message whose calls are
+    pending.
+    """
     message = await ask(client, stage, {"content": []}, first)
-    message = await bring(client, stage, message, *contents)
+    message = await deliver(client, stage, message, *contents)
     return await reads(client, stage, message, turns)
 
 
@@ -92,13 +94,13 @@ async def faults_of(stage: Stage, object_id: str) -> list[ObjectFaulted]:
 
 @pytest.mark.parametrize("stub", STUBS)
 @pytest.mark.parametrize("shape", ["text", "blocks"])
-async def test_evicted_content_goes_where_the_client_refers_to_it_and_stays_there(stub: str, shape: str) -> None:
+async def test_evicted_content_replaces_the_clients_reference_permanently(stub: str, shape: str) -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         assert NEEDLE not in json.dumps(stage.upstream[-1])
         message = await ask(client, stage, message, [read(LEDGER)])
-        message = await bring(client, stage, message, stub if shape == "text" else [text(stub)])
+        message = await deliver(client, stage, message, stub if shape == "text" else [text(stub)])
         assert last_results(stage)[0]["content"] == WHOLE
         sent = len(stage.upstream)
         await reads(client, stage, message, 1, first=40, size=10)
@@ -116,12 +118,12 @@ async def test_evicted_content_goes_where_the_client_refers_to_it_and_stays_ther
         await stage.rounds()
 
 
-async def test_a_reference_is_recorded_as_a_reference_and_not_as_the_file() -> None:
+async def test_reference_is_recorded_as_a_reference_and_not_as_the_file() -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [read(LEDGER)])
-        message = await bring(client, stage, message, STUB)
+        message = await deliver(client, stage, message, STUB)
         await reads(client, stage, message, 1, first=40)
         events = await stage.events()
         (ledger,) = await ledger_objects(stage)
@@ -131,13 +133,13 @@ async def test_a_reference_is_recorded_as_a_reference_and_not_as_the_file() -> N
         assert ledger.object not in [each.object for each in events if isinstance(each, ObjectSuperseded)]
 
 
-async def test_an_observed_session_sends_the_clients_bytes_and_records_a_reference() -> None:
+async def test_observed_session_sends_the_clients_bytes_and_records_a_reference() -> None:
     async with open_stage(mode=Mode.OBSERVE) as stage:
         client = client_of(stage)
         message = await ask(client, stage, {"content": []}, [read(LEDGER)])
-        message = await bring(client, stage, message, WHOLE)
+        message = await deliver(client, stage, message, WHOLE)
         message = await ask(client, stage, message, [read(LEDGER)])
-        message = await bring(client, stage, message, STUB)
+        message = await deliver(client, stage, message, STUB)
         await reads(client, stage, message, 1, first=40)
         assert [each.body for each in stage.standin.messages] == client.bodies
         (ledger,) = await ledger_objects(stage)
@@ -146,41 +148,41 @@ async def test_an_observed_session_sends_the_clients_bytes_and_records_a_referen
         assert not [each for each in await stage.events() if isinstance(each, ObjectFaulted)]
 
 
-async def test_what_the_branch_shows_in_full_is_not_put_there_a_second_time() -> None:
+async def test_content_that_the_branch_shows_in_full_is_not_repeated() -> None:
     async with open_stage(window=100_000) as stage:
         client = client_of(stage)
         message = await ask(client, stage, {"content": []}, [read(LEDGER)])
-        message = await bring(client, stage, message, WHOLE)
+        message = await deliver(client, stage, message, WHOLE)
         message = await reads(client, stage, message, 4)
         message = await ask(client, stage, message, [read(LEDGER)])
-        await bring(client, stage, message, STUB)
+        await deliver(client, stage, message, STUB)
         assert last_results(stage)[0]["content"] == STUB
 
 
-async def test_two_reads_of_one_file_at_once_bring_it_back_once() -> None:
+async def test_two_simultaneous_reads_of_one_file_restore_it_once() -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [read(LEDGER), read(LEDGER)])
-        await bring(client, stage, message, STUB, STUB)
+        await deliver(client, stage, message, STUB, STUB)
         assert [each["content"] for each in last_results(stage)] == [WHOLE, STUB]
         await stage.rounds()
 
 
-async def test_a_part_that_is_read_again_brings_back_that_part() -> None:
+async def test_rereading_a_part_restores_that_part() -> None:
     part = "".join(f"{number:6}\tpart of the ledger {number}\n" for number in range(10, 90))
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER), reads_lines(10, 80)], WHOLE, part)
         message = await ask(client, stage, message, [reads_lines(10, 80)])
-        await bring(client, stage, message, STUB)
+        await deliver(client, stage, message, STUB)
         assert last_results(stage)[0]["content"] == part
 
 
 @pytest.mark.parametrize(
     ("first", "second"), [("src/ledger.py", LEDGER), (LEDGER, "src/ledger.py"), ("./src/ledger.py", "src//ledger.py")]
 )
-async def test_a_file_comes_back_whichever_form_of_its_path_the_model_reads(
+async def test_file_is_restored_by_any_form_of_its_path(
     first: str, second: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = text("# Environment\n - Primary working directory: /")
@@ -189,7 +191,7 @@ async def test_a_file_comes_back_whichever_form_of_its_path_the_model_reads(
         client = client_of(stage)
         message = await evict(client, stage, [read(first)], WHOLE)
         message = await ask(client, stage, message, [read(second)])
-        message = await bring(client, stage, message, STUB)
+        message = await deliver(client, stage, message, STUB)
         assert last_results(stage)[0]["content"] == WHOLE
         sent = len(stage.upstream)
         await reads(client, stage, message, 1, first=40, size=10)
@@ -198,13 +200,13 @@ async def test_a_file_comes_back_whichever_form_of_its_path_the_model_reads(
         await stage.rounds()
 
 
-async def test_a_notebook_comes_back_cell_by_cell() -> None:
+async def test_notebook_is_restored_cell_by_cell() -> None:
     cells = [text(f'<cell id="{number}">value = {number}\n</cell>' * 6) for number in range(20)]
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read("/src/work.ipynb")], cells)
         message = await ask(client, stage, message, [read("/src/work.ipynb")])
-        await bring(client, stage, message, STUB)
+        await deliver(client, stage, message, STUB)
         assert last_results(stage)[0]["content"] == cells
 
 
@@ -218,36 +220,36 @@ async def test_a_notebook_comes_back_cell_by_cell() -> None:
         f"# {STUB}\nprint(1)\n\nprint(2)\n",
     ],
 )
-async def test_new_content_however_short_goes_on_unchanged_and_is_the_files_new_version(said: str) -> None:
+async def test_new_content_of_any_length_passes_unchanged_as_the_new_file_version(said: str) -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [read(LEDGER)])
-        message = await bring(client, stage, message, said)
+        message = await deliver(client, stage, message, said)
         assert str(last_results(stage)[0]["content"]).startswith(said)
         assert NEEDLE not in json.dumps(stage.upstream[-1])
         await reads(client, stage, message, 5, first=40)
         assert len(await ledger_objects(stage)) == 2
 
 
-async def test_the_output_of_a_command_is_never_replaced() -> None:
+async def test_command_output_is_never_replaced() -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [run(f"cat {LEDGER}")], WHOLE)
         message = await ask(client, stage, message, [run(f"cat {LEDGER}"), {**run("x"), "name": "Grep"}])
-        await bring(client, stage, message, STUB, STUB)
+        await deliver(client, stage, message, STUB, STUB)
         assert [each["content"] for each in last_results(stage)] == [STUB, STUB]
 
 
 @pytest.mark.parametrize(
     "said", ["File content unchanged since the earlier Read; refer to that result.", WORDINGS[3].text]
 )
-async def test_behind_what_only_looks_like_a_reference_a_line_names_the_object(said: str) -> None:
+async def test_text_that_only_resembles_a_reference_gets_a_pointer_line(said: str) -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [read(LEDGER)])
-        message = await bring(client, stage, message, said)
+        message = await deliver(client, stage, message, said)
         ledger = (await ledger_objects(stage))[0]
         assert last_results(stage)[0]["content"] == f"{said}\n\n{render_pointer(ledger.object)}"
         sent = len(stage.upstream)
@@ -257,58 +259,58 @@ async def test_behind_what_only_looks_like_a_reference_a_line_names_the_object(s
         await stage.rounds()
 
 
-async def test_where_the_window_has_no_room_a_line_names_the_object() -> None:
+async def test_reference_gets_a_pointer_line_if_the_window_has_no_room() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER), read("/src/other.py")], WHOLE, WHOLE * 9, turns=10)
         message = await ask(client, stage, message, [read("/src/other.py")])
-        await bring(client, stage, message, STUB)
+        await deliver(client, stage, message, STUB)
         assert last_results(stage)[0]["content"].startswith(f"{STUB}\n\n[That content has left your context: call")
         assert violations(stage) == []
 
 
-async def test_an_edit_that_calls_an_evicted_file_current_is_answered_with_a_line_once() -> None:
+async def test_edit_that_refers_to_an_evicted_file_gets_a_pointer_line_once() -> None:
     done = f"The file {LEDGER} has been updated successfully. {WORDINGS[3].text}"
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [edit(LEDGER)])
-        message = await bring(client, stage, message, done)
+        message = await deliver(client, stage, message, done)
         (ledger, *_) = await ledger_objects(stage)
         assert last_results(stage)[0]["content"] == f"{done}\n\n{render_pointer(ledger.object)}"
         message = await ask(client, stage, message, [edit(LEDGER)])
-        await bring(client, stage, message, done)
+        await deliver(client, stage, message, done)
         assert last_results(stage)[0]["content"] == done
 
 
-async def test_a_reference_behind_an_edit_is_not_answered_with_the_text_before_the_edit() -> None:
+async def test_reference_after_an_edit_is_not_replaced_by_the_old_text() -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [edit(LEDGER)])
-        message = await bring(client, stage, message, "The file was updated.")
+        message = await deliver(client, stage, message, "The file was updated.")
         message = await ask(client, stage, message, [read(LEDGER)])
-        await bring(client, stage, message, STUB)
+        await deliver(client, stage, message, STUB)
         (ledger, *_) = await ledger_objects(stage)
         assert last_results(stage)[0]["content"] == f"{STUB}\n\n{render_pointer(ledger.object)}"
 
 
-async def test_reminders_behind_a_reference_stay_behind_the_content() -> None:
+async def test_reminders_after_a_reference_stay_after_the_content() -> None:
     reminder = "<system-reminder>\nBe brief.\n</system-reminder>"
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [read(LEDGER)])
-        await bring(client, stage, message, f"{STUB}\n\n{reminder}")
+        await deliver(client, stage, message, f"{STUB}\n\n{reminder}")
         assert last_results(stage)[0]["content"] == f"{WHOLE}\n\n{reminder}"
 
 
-async def test_the_same_request_again_repeats_the_content_and_counts_one_fault() -> None:
+async def test_repeated_request_repeats_the_content_and_counts_one_fault() -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [read(LEDGER)])
-        await bring(client, stage, message, STUB)
+        await deliver(client, stage, message, STUB)
         del client.history[-1]
         await client.send()
         assert stage.upstream[-1]["messages"] == stage.upstream[-2]["messages"]
@@ -317,12 +319,12 @@ async def test_the_same_request_again_repeats_the_content_and_counts_one_fault()
         assert (await memory_of(stage)).view_of("main").fidelity_of(ledger.object) is Fidelity.FULL
 
 
-async def test_a_server_that_starts_again_sends_the_same_content() -> None:
+async def test_restarted_server_sends_the_same_content() -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [read(LEDGER)])
-        message = await bring(client, stage, message, STUB)
+        message = await deliver(client, stage, message, STUB)
         before = stage.upstream
         async with open_stage(window=ROOMY, log=stage.log, standin=stage.standin) as again:
             client.url = again.url
@@ -331,7 +333,7 @@ async def test_a_server_that_starts_again_sends_the_same_content() -> None:
             assert NEEDLE in json.dumps(again.upstream[-1])
 
 
-async def test_a_branch_that_left_another_one_gets_the_content_back_too() -> None:
+async def test_forked_branch_also_restores_the_content() -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
@@ -341,14 +343,14 @@ async def test_a_branch_that_left_another_one_gets_the_content_back_too() -> Non
         answer(stage, [think(), read(LEDGER)])
         of_agent = await agent.turn(as_result(call, "Fork started: you are it."), text("Your part."))
         assert NEEDLE not in json.dumps(stage.upstream[-1])
-        await bring(agent, stage, of_agent, STUB)
+        await deliver(agent, stage, of_agent, STUB)
         assert last_results(stage)[0]["content"] == WHOLE
         answer(stage, [think(), read(LEDGER)])
         message = await client.turn(as_result(call, "x = 1"))
         assert NEEDLE not in json.dumps(stage.upstream[-1]), "the agent's branch alone has it back"
         del client.history[-2:]
         message = await client.turn(as_result(call, "x = 2"))  # the user went back
-        await bring(client, stage, message, STUB)
+        await deliver(client, stage, message, STUB)
         assert last_results(stage)[0]["content"] == WHOLE
         assert violations(stage) == []
         await stage.rounds()
@@ -359,7 +361,7 @@ async def test_memory_tools_answer_with_the_file_and_never_with_the_reference() 
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [read(LEDGER)])
-        message = await bring(client, stage, message, STUB)
+        message = await deliver(client, stage, message, STUB)
         message = await reads(client, stage, message, 2, first=40)
         (reference,) = [
             each for each in await stage.events() if isinstance(each, ObjectCreated) and UNCHANGED in each.tags
@@ -379,8 +381,8 @@ they go on from a summary, or they share what another conversation of their clie
 """
 
 
-async def read_what_was_never_held(stage: Stage, kind: str) -> tuple[Client, Json]:
-    """Such a conversation, up to the reference."""
+async def read_without_content(stage: Stage, kind: str) -> tuple[Client, Json]:
+    """A conversation without the file's content, up to the reference to it."""
     client = client_of(stage)
     if kind in ("hook", "agent"):
         await evict(client, stage, [read(LEDGER)], WHOLE)
@@ -389,13 +391,13 @@ async def read_what_was_never_held(stage: Stage, kind: str) -> tuple[Client, Jso
     opening = "This session is being continued from a previous conversation that ran out of context. Summary: it went."
     answer(stage, [think(), read(LEDGER)])
     message = await client.turn(text(opening if kind == "continued" else "Verify it."))
-    return client, await bring(client, stage, message, STUB)
+    return client, await deliver(client, stage, message, STUB)
 
 
 @pytest.mark.parametrize("kind", NEVER_HELD)
-async def test_a_reference_to_what_a_conversation_never_held_is_sent_as_it_is(kind: str) -> None:
+async def test_reference_to_content_the_conversation_never_had_is_sent_unchanged(kind: str) -> None:
     async with open_stage(window=ROOMY) as stage:
-        client, message = await read_what_was_never_held(stage, kind)
+        client, message = await read_without_content(stage, kind)
         assert last_results(stage)[0]["content"] == STUB
         sent = len(stage.upstream)
         await reads(client, stage, message, 2, first=40, size=10)
@@ -408,9 +410,11 @@ async def test_a_reference_to_what_a_conversation_never_held_is_sent_as_it_is(ki
 
 @pytest.mark.parametrize("mode", [Mode.MANAGE, Mode.OBSERVE])
 @pytest.mark.parametrize("kind", NEVER_HELD)
-async def test_a_reference_to_what_a_conversation_never_held_is_no_version_and_no_answer(kind: str, mode: Mode) -> None:
+async def test_reference_to_content_the_conversation_never_had_is_neither_version_nor_answer(
+    kind: str, mode: Mode
+) -> None:
     async with open_stage(window=ROOMY, mode=mode) as stage:
-        client, message = await read_what_was_never_held(stage, kind)
+        client, message = await read_without_content(stage, kind)
         message = await reads(client, stage, message, 2, first=40, size=10)
         events = await stage.events()
         (reference,) = [each for each in events if isinstance(each, ObjectCreated) and UNCHANGED in each.tags]
@@ -423,13 +427,13 @@ async def test_a_reference_to_what_a_conversation_never_held_is_no_version_and_n
             assert all(STUB not in json.dumps(each) for each in last_results(stage))
 
 
-async def test_a_server_that_starts_again_leaves_a_reference_alone_to_what_it_never_recorded() -> None:
+async def test_restarted_server_leaves_a_reference_to_unrecorded_content_alone() -> None:
     async with open_stage(window=ROOMY) as stage:
-        client, message = await read_what_was_never_held(stage, "recorded late")
+        client, message = await read_without_content(stage, "recorded late")
         message = await ask(client, stage, message, [read(LEDGER)])
         async with open_stage(window=ROOMY, log=stage.log, standin=stage.standin) as again:
             client.url = again.url
-            message = await bring(client, again, message, STUB)
+            message = await deliver(client, again, message, STUB)
             assert last_results(again)[0]["content"] == STUB
             await reads(client, again, message, 1, first=40, size=10)
             assert_prefixes(again.upstream)

@@ -1,5 +1,6 @@
-"""A response that holds nothing of ours passes byte for byte, at every cut; of one that does, the client gets what it
-would have got without, counted without a gap."""
+"""A response without memory calls passes byte for byte, at every cut; any other reaches the client without them and
+with gapless numbering.
+"""
 
 import json
 
@@ -38,29 +39,29 @@ def feed(rewriter: ResponsesRewriter, raw: bytes) -> list[Output]:
 
 
 @given(st.lists(st.integers(0, len(PLAIN))))
-def test_a_stream_without_anything_of_ours_passes_byte_for_byte_wherever_it_was_cut(places: list[int]) -> None:
+def test_stream_without_memory_calls_passes_byte_for_byte_at_every_cut(places: list[int]) -> None:
     played = play(ResponsesRewriter(NAMES), [PLAIN], lambda raw: cut(raw, places))
     assert played.raw == PLAIN
     assert isinstance(played.outputs[-1], EndOfReply)
 
 
 @given(st.binary())
-def test_bytes_that_are_no_event_stream_pass_too(garbage: bytes) -> None:
+def test_bytes_that_are_no_event_stream_pass_unchanged(garbage: bytes) -> None:
     assert b"".join(each.raw for each in feed(ResponsesRewriter(NAMES), garbage)) == garbage
 
 
 @given(st.integers(0, len(PLAIN)))
-def test_a_stream_that_breaks_off_anywhere_passes_as_far_as_it_came(place: int) -> None:
+def test_broken_stream_passes_up_to_its_last_byte(place: int) -> None:
     assert b"".join(each.raw for each in feed(ResponsesRewriter(NAMES), PLAIN[:place])) == PLAIN[:place]
 
 
 @given(st.lists(st.integers(0, max(map(len, SPLICED)))))
-def test_the_client_gets_the_same_bytes_of_several_rounds_at_every_cut(places: list[int]) -> None:
+def test_bytes_of_several_rounds_do_not_depend_on_the_cuts(places: list[int]) -> None:
     played = play(ResponsesRewriter(NAMES), SPLICED, lambda raw: cut(raw, places))
     assert played.raw == play(ResponsesRewriter(NAMES), SPLICED).raw
 
 
-def test_several_rounds_are_one_response_in_which_nothing_is_ours() -> None:
+def test_several_rounds_are_one_response_without_memory_calls() -> None:
     played, response = shown(
         Round([thinking("What was it?"), RECALL], 1, OFFERS),
         Round([text("Once more."), RESTORE, call("memory_search", 4, query="x")], 2, OFFERS),
@@ -79,7 +80,7 @@ def test_several_rounds_are_one_response_in_which_nothing_is_ours() -> None:
     assert played.ends[0].calls[0].id == "call_memory_query_1"
 
 
-def test_usage_is_the_last_input_and_all_that_was_produced() -> None:
+def test_usage_has_the_last_input_and_the_output_of_all_rounds() -> None:
     rounds = [Round([thinking("What was it?"), RECALL], 1, OFFERS), Round([text("Now I know.")], 2, OFFERS)]
     produced = [json.loads(each.whole())["usage"]["output_tokens"] for each in rounds]
     _, response = shown(*rounds)
@@ -88,13 +89,13 @@ def test_usage_is_the_last_input_and_all_that_was_produced() -> None:
     assert usage["total_tokens"] == 200 + sum(produced)
 
 
-def test_of_one_round_only_our_tools_are_taken_out_of_what_it_says_of_its_request() -> None:
+def test_single_round_changes_only_by_removing_memory_tools_from_the_echoed_request() -> None:
     offered = (OURS[0], OFFERED, *OURS[1:])
     raw, bare = (Round([text("Hello.")], 1, tools).stream() for tools in (offered, (OFFERED,)))
     assert play(ResponsesRewriter(NAMES), [raw]).raw == bare
 
 
-def test_a_hidden_call_beside_the_clients_own_is_left_out_and_no_round_follows() -> None:
+def test_hidden_call_with_a_client_call_is_removed_and_no_round_follows() -> None:
     played, response = shown(Round([text("Both."), RECALL, RUN], 1, OFFERS))
     assert kinds(response) == ["message", "function_call"]
     (end,) = played.ends
@@ -102,7 +103,7 @@ def test_a_hidden_call_beside_the_clients_own_is_left_out_and_no_round_follows()
     assert [each.name for each in end.calls] == ["memory_query"]
 
 
-def test_hidden_calls_of_a_response_that_was_cut_short_are_dropped() -> None:
+def test_hidden_calls_of_a_truncated_response_are_dropped() -> None:
     played, response = shown(Round([text("A."), RECALL], 1, OFFERS, stop_reason="max_tokens"))
     assert kinds(response) == ["message"]
     assert response["status"] == "incomplete"
@@ -110,7 +111,7 @@ def test_hidden_calls_of_a_response_that_was_cut_short_are_dropped() -> None:
     assert played.ends[0].next is Next.END
 
 
-def test_a_reply_that_ends_without_words_says_so() -> None:
+def test_reply_that_ends_without_text_says_so() -> None:
     rewriter = ResponsesRewriter(NAMES)
     outputs = feed(rewriter, Round([thinking("Hm."), RECALL], 1, OFFERS).stream()) + rewriter.end_now()
     response = read_stream(b"".join(each.raw for each in outputs))
@@ -119,7 +120,7 @@ def test_a_reply_that_ends_without_words_says_so() -> None:
     assert rewriter.visible().complete
 
 
-def test_a_round_that_fails_before_anything_was_shown_is_a_plain_error() -> None:
+def test_round_that_fails_before_any_output_is_a_plain_error() -> None:
     rewriter = ResponsesRewriter(NAMES)
     feed(rewriter, Round([RECALL], 1, OFFERS).stream())
     rewriter.next_round()
@@ -130,7 +131,7 @@ def test_a_round_that_fails_before_anything_was_shown_is_a_plain_error() -> None
     assert rewriter.failed
 
 
-def test_a_round_that_fails_later_is_a_response_that_failed() -> None:
+def test_round_that_fails_after_output_is_a_failed_response() -> None:
     rewriter = ResponsesRewriter(NAMES)
     outputs = feed(rewriter, Round([text("Wait."), RECALL], 1, OFFERS).stream())
     rewriter.next_round()
@@ -141,7 +142,7 @@ def test_a_round_that_fails_later_is_a_response_that_failed() -> None:
     assert kinds(response) == ["message"]
 
 
-def test_a_later_round_that_breaks_off_has_failed() -> None:
+def test_later_round_that_breaks_off_has_failed() -> None:
     rewriter = ResponsesRewriter(NAMES)
     outputs = feed(rewriter, Round([text("Wait."), RECALL], 1, OFFERS).stream())
     rewriter.next_round()
@@ -151,7 +152,7 @@ def test_a_later_round_that_breaks_off_has_failed() -> None:
     assert rewriter.failed
 
 
-def test_what_fails_in_the_first_round_passes_as_it_came() -> None:
+def test_failure_in_the_first_round_passes_unchanged() -> None:
     whole: Json = {"id": "resp_1", "status": "failed", "error": {"code": "server_is_overloaded", "message": "busy"}}
     event = {"type": "response.failed", "sequence_number": 0, "response": {**whole, "output": []}}
     raw = b"event: response.failed\ndata: " + json.dumps(event).encode() + b"\n\n"
@@ -162,7 +163,7 @@ def test_what_fails_in_the_first_round_passes_as_it_came() -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
-def test_a_response_that_failed_shows_nothing_of_ours_either(rounds: int) -> None:
+def test_failed_response_shows_no_memory_calls_either(rounds: int) -> None:
     whole = Round([text("I look."), RECALL, RUN], rounds, OFFERS)
     failing = whole.stream().replace(b"response.completed", b"response.failed").replace(b'"completed"', b'"failed"')
     rewriter = ResponsesRewriter(NAMES)
@@ -174,7 +175,7 @@ def test_a_response_that_failed_shows_nothing_of_ours_either(rounds: int) -> Non
     assert rewriter.failed
 
 
-def test_a_later_try_at_a_round_counts_on_from_what_the_client_has() -> None:
+def test_retry_of_a_later_round_continues_the_clients_numbering() -> None:
     rewriter = ResponsesRewriter(NAMES)
     outputs = feed(rewriter, Round([text("Wait."), RECALL], 1, OFFERS).stream())
     for _ in range(2):
@@ -184,7 +185,7 @@ def test_a_later_try_at_a_round_counts_on_from_what_the_client_has() -> None:
     assert kinds(read_stream(b"".join(each.raw for each in outputs))) == ["message", "message"]
 
 
-def test_a_comment_keeps_a_client_awake_once_the_reply_has_begun() -> None:
+def test_comment_keeps_the_connection_alive_once_the_reply_has_begun() -> None:
     rewriter = ResponsesRewriter(NAMES)
     assert rewriter.ping() == b""
     outputs = feed(rewriter, Round([RECALL], 1, OFFERS).stream())
@@ -197,7 +198,7 @@ def test_a_comment_keeps_a_client_awake_once_the_reply_has_begun() -> None:
     assert rewriter.ping() == b""
 
 
-def test_what_the_client_sees_can_be_told_at_any_time() -> None:
+def test_visible_part_is_known_at_any_time() -> None:
     rewriter = ResponsesRewriter(NAMES)
     assert not rewriter.visible().complete
     for piece in cut(SPLICED[0], list(range(0, len(SPLICED[0]), 50))):
@@ -212,8 +213,8 @@ def test_what_the_client_sees_can_be_told_at_any_time() -> None:
 
 
 @pytest.mark.parametrize("line", [b"\n", b"\r\n"])
-def test_events_without_numbers_get_none(line: bytes) -> None:
-    """A local server counts nothing, and writes a line for the data alone."""
+def test_events_without_sequence_numbers_get_none(line: bytes) -> None:
+    """A local server numbers nothing and writes only data lines."""
     names = ["response.created", "response.output_item.added", "response.output_item.done", "response.completed"]
     said: Json = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
     hidden: Json = {"id": "fc_1", "type": "function_call", "call_id": "c", "name": "memory_query", "arguments": "{}"}
@@ -238,7 +239,7 @@ SHOWN = "One.\nTwo."
 
 
 @given(st.lists(st.integers(0, 9000)))
-def test_cleanup_blocks_are_left_out_of_texts_wherever_the_stream_is_cut(places: list[int]) -> None:
+def test_cleanup_blocks_are_removed_from_texts_at_every_cut(places: list[int]) -> None:
     raw = Round([text(TAGGED), RUN]).stream()
     played = play(
         ResponsesRewriter(NAMES), [raw], lambda whole: cut(whole, [each for each in places if each < len(raw)])
@@ -251,6 +252,6 @@ def test_cleanup_blocks_are_left_out_of_texts_wherever_the_stream_is_cut(places:
     assert "".join(each["delta"] for each in deltas) == SHOWN
 
 
-def test_a_message_that_is_a_cleanup_block_alone_has_no_words() -> None:
+def test_message_that_is_only_a_cleanup_block_has_no_text() -> None:
     _, response = shown(Round([text(f"{OPENING}\ndrop: #abc1234\n{CLOSING}\n"), RUN]))
     assert [item.get("content") for item in response["output"]] == [[], None]

@@ -1,4 +1,4 @@
-"""What a client is told of several rounds in the Responses API: items, usage, errors, and no tool of ours."""
+"""Splicing several rounds in the Responses API: items, usage, errors, and no memory tools."""
 
 import json
 
@@ -11,7 +11,7 @@ from mnemosyne.http.splicing import Next, end_of_round
 from tests.http.responses import OFFERED, OURS, Json
 
 
-def test_a_single_rounds_usage_is_its_own_and_of_several_the_last_input_counts() -> None:
+def test_single_round_keeps_its_usage_and_several_use_the_last_input() -> None:
     first = {
         "input_tokens": 10,
         "output_tokens": 3,
@@ -38,7 +38,7 @@ def test_a_single_rounds_usage_is_its_own_and_of_several_the_last_input_counts()
 @pytest.mark.parametrize(
     "offered", [[OFFERED, *OURS], [*OURS, OFFERED], [OURS[0], OFFERED, *OURS[1:]], OURS, [OFFERED], []]
 )
-def test_our_tools_are_cut_out_of_the_bytes_as_out_of_the_response(offered: list[Json]) -> None:
+def test_memory_tools_are_cut_out_of_the_bytes_as_out_of_the_response(offered: list[Json]) -> None:
     response = {"id": "resp_1", "tools": offered, "output": []}
     for raw in (json.dumps(response).encode(), json.dumps(response, indent=1).encode()):
         assert json.loads(splicing.cut_tools(raw, 0, NAMES)) == splicing.without_tools(response, NAMES)
@@ -46,13 +46,13 @@ def test_our_tools_are_cut_out_of_the_bytes_as_out_of_the_response(offered: list
             assert splicing.cut_tools(raw, 0, NAMES) == raw
 
 
-def test_our_tools_are_cut_out_however_what_stands_between_them_is_spaced() -> None:
+def test_memory_tools_are_cut_out_with_any_spacing() -> None:
     first, second, own = (json.dumps(each).encode() for each in (OURS[0], OURS[1], OFFERED))
     spaced = b'{"tools": [' + first + b"  ,\n    " + second + b"," + own + b" ,  " + first + b' ], "output": []}'
     assert splicing.cut_tools(spaced, 0, NAMES) == b'{"tools": [' + own + b' ], "output": []}'
 
 
-def test_no_round_follows_where_the_client_has_a_call_to_answer() -> None:
+def test_no_round_follows_a_call_that_the_client_must_answer() -> None:
     hidden = {"type": "function_call", "call_id": "c1", "name": "memory_query", "arguments": "{}"}
     shell = {"type": "shell_call", "call_id": "c2", "action": {"commands": ["ls"]}}
     searched = {"type": "web_search_call", "id": "ws_1"}

@@ -1,4 +1,4 @@
-"""A hidden round is tried again a few times, as the provider asks, and never for longer than a client would wait."""
+"""A hidden round is retried a few times, as the provider asks, and never for longer than a client would wait."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,9 @@ from mnemosyne.http.retrying import MOST_PAUSED, PAUSES, Pauses, TryAgain, may_p
 
 
 def pauses(*asked: bytes) -> list[float]:
-    """The pauses of a reply whose rounds fail with these ``retry-after``, until it is given up."""
+    """The pauses before each retry of a reply whose rounds fail with these ``retry-after`` values, until it is
+    abandoned.
+    """
     left, found = Pauses(), []
     for each in asked:
         again = left.after("overloaded", ((b"Retry-After", each),) if each else ())
@@ -19,7 +21,7 @@ def pauses(*asked: bytes) -> list[float]:
     return found
 
 
-def test_where_the_provider_does_not_say_pauses_grow_and_end() -> None:
+def test_pauses_without_retry_after_grow_and_end() -> None:
     assert pauses(*[b""] * 9) == list(PAUSES)
 
 
@@ -30,12 +32,12 @@ def test_pauses_of_one_reply_have_a_bound(asked: list[bytes]) -> None:
     assert sum(found) <= MOST_PAUSED
 
 
-def test_the_provider_s_own_word_counts() -> None:
+def test_retry_after_of_the_provider_counts() -> None:
     assert pauses(b"0.5", b"7") == [0.5, 7.0]
     assert pauses(str(int(MOST_PAUSED) + 1).encode()) == []
     assert Pauses().after("no", ((b"x-should-retry", b"False"),)) is None
 
 
 @pytest.mark.parametrize(("status", "passes"), [(429, True), (500, True), (529, True), (400, False), (404, False)])
-def test_errors_of_the_moment_may_pass(status: int, passes: bool) -> None:
+def test_temporary_errors_are_retried(status: int, passes: bool) -> None:
     assert may_pass(status) == passes

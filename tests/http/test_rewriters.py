@@ -1,4 +1,4 @@
-"""Each dialect that is managed has what passes its replies on, streamed and whole."""
+"""Each managed dialect has a rewriter for its replies, streamed and whole."""
 
 import pytest
 
@@ -11,9 +11,7 @@ from mnemosyne.http.rewriters import make_rewriter
 
 @pytest.mark.parametrize("dialect", [MESSAGES, RESPONSES], ids=lambda dialect: dialect.name)
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-def test_what_breaks_off_before_its_end_is_passed_on_as_it_came_and_did_not_end(
-    dialect: Dialect, *, streamed: bool
-) -> None:
+def test_reply_that_breaks_off_passes_unchanged_and_is_incomplete(dialect: Dialect, *, streamed: bool) -> None:
     rewriter = make_rewriter(dialect, NAMES, streamed=streamed, itemized=False)
     outputs = [*rewriter.feed(b'{"id": '), *rewriter.cut()]
     assert b"".join(each.raw for each in outputs) == b'{"id": '

@@ -1,4 +1,4 @@
-"""A request goes to the provider that takes its dialect and model, and its reply comes from there."""
+"""A request goes to the provider of its dialect and model, and its reply comes from there."""
 
 import gzip
 import json
@@ -35,7 +35,7 @@ def request(path: str, model: object) -> UpstreamRequest:
         ("/v1/models", "gpt", "default"),
     ],
 )
-async def test_who_gets_a_request(path: str, model: object, reached: str) -> None:
+async def test_request_goes_to_the_matching_provider(path: str, model: object, reached: str) -> None:
     answers = [("application/json", b"{}")]
     async with open_playback(answers) as default, open_playback(answers) as local, open_playback(answers) as openai:
         named: dict[str, Playback] = {"default": default, "local": local, "openai": openai}
@@ -66,7 +66,7 @@ async def test_who_gets_a_request(path: str, model: object, reached: str) -> Non
     ],
     ids=["compressed", "no model", "no value", "no JSON"],
 )
-async def test_no_request_of_a_dialect_takes_its_credentials_to_another_one_s_provider(
+async def test_request_never_takes_its_credentials_to_another_dialects_provider(
     headers: tuple[tuple[bytes, bytes], ...], body: bytes
 ) -> None:
     answers = [("application/json", b"{}")]
@@ -102,7 +102,7 @@ BEARER = ((b"authorization", b"Bearer sk-proj-1"),)
         ("POST", "/v1/messages/count_tokens", BEARER, "default"),
     ],
 )
-async def test_a_request_beside_turns_goes_to_the_provider_whose_key_it_has(
+async def test_request_that_is_no_turn_goes_to_the_provider_of_its_key(
     method: str, path: str, headers: tuple[tuple[bytes, bytes], ...], reached: str
 ) -> None:
     answers = [("application/json", b"{}")]
@@ -115,7 +115,7 @@ async def test_a_request_beside_turns_goes_to_the_provider_whose_key_it_has(
         assert [name for name, each in named.items() if each.requests] == [reached]
 
 
-async def test_a_body_that_is_no_json_goes_where_its_path_goes() -> None:
+async def test_body_that_is_no_json_is_routed_by_its_path() -> None:
     async with open_playback([("application/json", b"{}")]) as local, HttpUpstream(local.url) as upstream:
         routed = RoutedUpstream(upstream, ((NamedUpstream("local", local.url), upstream),))
         broken = UpstreamRequest("POST", b"/v1/responses", (), b"{")

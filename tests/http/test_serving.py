@@ -36,7 +36,7 @@ class Served:
 
 @asynccontextmanager
 async def serving(data_dir: Path, upstream: str, **settings: str) -> AsyncIterator[Served]:
-    """A server process in front of ``upstream``; killed at the end if it is still there."""
+    """A server process in front of ``upstream``; killed at the end if it still runs."""
     command = [sys.executable, "-m", "mnemosyne", "serve", "--port", "0", "--data-dir", str(data_dir)]
     environ = {**os.environ, **{f"MNEMOSYNE_{name.upper()}": value for name, value in settings.items()}}
     process = await trio.lowlevel.open_process([*command, "--upstream", upstream], stdout=subprocess.PIPE, env=environ)
@@ -50,16 +50,14 @@ async def serving(data_dir: Path, upstream: str, **settings: str) -> AsyncIterat
         yield Served(process, line.split()[-1].decode())
     finally:
         with trio.CancelScope(shield=True):
-            process.terminate()  # a server that is killed leaves its database to the next one
+            process.terminate()  # a killed server leaves its database running for the next one
             with trio.move_on_after(DEADLINE):
                 await process.wait()
             process.kill()
             await process.wait()
 
 
-async def test_a_running_reply_finishes_after_sigterm_while_new_connections_are_refused(
-    tmp_path: Path, dsn: str
-) -> None:
+async def test_running_reply_finishes_after_sigterm_while_new_connections_are_refused(tmp_path: Path, dsn: str) -> None:
     script = {"rules": [{"reply": {"text": "y" * 240, "pace": {"between": 0.1}}}]}
     async with (
         open_standin(script) as standin,
@@ -78,7 +76,7 @@ async def test_a_running_reply_finishes_after_sigterm_while_new_connections_are_
             assert await served.process.wait() == 0
 
 
-async def test_an_idle_connection_does_not_hold_up_the_end(tmp_path: Path, dsn: str) -> None:
+async def test_idle_connection_does_not_delay_the_shutdown(tmp_path: Path, dsn: str) -> None:
     async with (
         open_standin() as standin,
         serving(tmp_path, standin.url, dsn=dsn) as served,
@@ -91,7 +89,7 @@ async def test_an_idle_connection_does_not_hold_up_the_end(tmp_path: Path, dsn: 
             assert await served.process.wait() == 0
 
 
-async def test_a_client_that_reads_nothing_does_not_hold_up_the_end_for_ever(tmp_path: Path, dsn: str) -> None:
+async def test_client_that_reads_nothing_does_not_delay_the_shutdown_forever(tmp_path: Path, dsn: str) -> None:
     script = {"rules": [{"reply": {"text": "x" * 20_000_000, "pace": {"characters": 10_000}}}]}
     async with (
         open_standin(script) as standin,
@@ -105,7 +103,7 @@ async def test_a_client_that_reads_nothing_does_not_hold_up_the_end_for_ever(tmp
             assert await served.process.wait() == 0
 
 
-async def test_a_second_signal_ends_it_at_once(tmp_path: Path, dsn: str) -> None:
+async def test_second_signal_ends_the_server_at_once(tmp_path: Path, dsn: str) -> None:
     script = {"rules": [{"reply": {"text": "x" * 1000, "pace": {"between": 3600}}}]}
     async with (
         open_standin(script) as standin,
@@ -122,7 +120,7 @@ async def test_a_second_signal_ends_it_at_once(tmp_path: Path, dsn: str) -> None
             assert await served.process.wait() == 0
 
 
-async def test_a_reply_that_takes_an_hour_lives(loopback_clock: trio.testing.MockClock) -> None:
+async def test_reply_of_an_hour_is_not_cut(loopback_clock: trio.testing.MockClock) -> None:
     silence = {"kind": "silence", "at": 4, "seconds": 3600}
     script = {"rules": [{"reply": {"text": "at last", "pace": {"first": 1800}, "faults": [silence]}}]}
     async with open_standin(script) as standin, open_proxy(standin.url) as proxy:
@@ -132,7 +130,7 @@ async def test_a_reply_that_takes_an_hour_lives(loopback_clock: trio.testing.Moc
     assert not reply.cut
 
 
-async def test_an_idle_connection_is_closed_after_a_while(loopback_clock: trio.testing.MockClock) -> None:
+async def test_idle_connection_is_closed_after_a_while(loopback_clock: trio.testing.MockClock) -> None:
     async with open_standin() as standin, open_proxy(standin.url) as proxy, connect(proxy.url) as connection:
         await connection.send("POST", "/v1/messages", WHOLE)
         assert (await connection.receive()).status == 200
@@ -142,7 +140,7 @@ async def test_an_idle_connection_is_closed_after_a_while(loopback_clock: trio.t
 
 @attrs.define
 class Exits:
-    """Stands for the end of the process."""
+    """Records that the process would end."""
 
     called: trio.Event = attrs.field(factory=trio.Event)
 
@@ -155,11 +153,11 @@ class Exits:
     ("progress", "expected"),
     [
         (RelayProgress(running=1, waiting_for_client=1), 20),  # a client that does not read
-        (RelayProgress(running=0), 20),  # nothing is left but a connection whose client does not read
-        (RelayProgress(running=1, waiting_for_client=0), 301),  # the model is still thinking: wait as long as we may
+        (RelayProgress(running=0), 20),  # the only connection left has a client that does not read
+        (RelayProgress(running=1, waiting_for_client=0), 301),  # the model is still thinking: wait until the limit
     ],
 )
-async def test_the_end_waits_for_models_but_not_for_dead_clients(
+async def test_shutdown_waits_for_models_but_not_for_dead_clients(
     autojump_clock: trio.testing.MockClock, progress: RelayProgress, expected: float
 ) -> None:
     stopping, exits = trio.Event(), Exits()
@@ -174,7 +172,7 @@ async def test_the_end_waits_for_models_but_not_for_dead_clients(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_reply_that_moves_is_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+async def test_shutdown_waits_for_a_reply_that_makes_progress(autojump_clock: trio.testing.MockClock) -> None:
     progress, stopping, exits = RelayProgress(running=1, waiting_for_client=1), trio.Event(), Exits()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch_drain, stopping, progress, 300, 20, exits)
@@ -186,18 +184,18 @@ async def test_a_reply_that_moves_is_waited_for(autojump_clock: trio.testing.Moc
         nursery.cancel_scope.cancel()
 
 
-def test_a_taken_port_is_told_with_what_to_do() -> None:
+def test_used_port_is_reported_with_advice() -> None:
     with bind("127.0.0.1", 0) as taken, pytest.raises(BadConfiguration, match="--port"):
         bind("127.0.0.1", taken.getsockname()[1])
 
 
-def test_an_address_that_is_not_ours_is_told() -> None:
+def test_foreign_address_is_reported() -> None:
     with pytest.raises(BadConfiguration, match=r"Cannot listen on 203\.0\.113\.1"):
         bind("203.0.113.1", 0)
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
-def test_the_url_of_an_ipv6_listener_has_brackets() -> None:
+def test_url_of_an_ipv6_listener_has_brackets() -> None:
     try:
         listener = bind("::1", 0)
     except BadConfiguration:
@@ -206,13 +204,13 @@ def test_the_url_of_an_ipv6_listener_has_brackets() -> None:
         assert url_of(listener).startswith("http://[::1]:")
 
 
-async def test_the_health_page_of_a_served_process_answers(tmp_path: Path, dsn: str) -> None:
+async def test_health_page_of_a_served_process_answers(tmp_path: Path, dsn: str) -> None:
     async with serving(tmp_path, "http://127.0.0.1:9", dsn=dsn) as served:
         reply = await exchange(served.url, "/-/health", method="GET")
         assert (reply.status, json.loads(reply.body)) == (200, {"status": "ok"})
 
 
-async def test_a_database_that_cannot_be_reached_holds_up_neither_start_nor_turn_nor_end(tmp_path: Path) -> None:
+async def test_unreachable_database_delays_neither_start_nor_turn_nor_shutdown(tmp_path: Path) -> None:
     with trio.fail_after(DEADLINE):
         async with (
             open_standin() as standin,
@@ -224,10 +222,10 @@ async def test_a_database_that_cannot_be_reached_holds_up_neither_start_nor_turn
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux's /proc lists a process's children")
-async def test_a_turn_is_on_record_although_the_database_hung_until_after_sigterm(tmp_path: Path) -> None:
+async def test_turn_is_recorded_although_the_database_hung_until_after_sigterm(tmp_path: Path) -> None:
     async with (
         open_standin() as standin,
-        open_storage(load({"data_dir": str(tmp_path)}, {})),  # so that its database runs when the server has begun
+        open_storage(load({"data_dir": str(tmp_path)}, {})),  # so that its database runs when the server starts
         serving(tmp_path, standin.url) as served,
     ):
         postmaster = int((tmp_path / "postgres" / "postmaster.pid").read_text().split()[0])
@@ -250,7 +248,7 @@ async def test_a_turn_is_on_record_although_the_database_hung_until_after_sigter
 
 
 def _children(pid: int) -> list[int]:
-    """The processes that a process has started."""
+    """The child processes of a process."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 

@@ -1,4 +1,4 @@
-"""What a person asks to see again comes back with the next request, through the whole of a managing proxy."""
+"""An object that the user asks to see again is restored with the next request, through a complete managing proxy."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.services.pins import restore
 from tests.actors.support import PATIENT
 from tests.golden.archived import Archived
-from tests.http.evicting import DECIDED, RECALL, exchange, indexed_stage, read_and_gone, result
+from tests.http.evicting import DECIDED, RECALL, exchange, indexed_stage, read_and_evict, result
 from tests.http.managing import Client, Stage, assert_nothing_of_ours, assert_prefixes, bare, text, think
 from tests.http.test_epochs import TOOLS, answer, epochs_of, read
 
@@ -21,7 +21,7 @@ OURS = "Not the user's words"
 
 
 async def ask_back(stage: Stage) -> str:
-    """A person asks to see the evicted file again; its id."""
+    """The user asks to see the evicted file again; return its id."""
     made = [each for each in await stage.events() if isinstance(each, ObjectCreated)]
     first = next(each.object for each in made if each.source_key == "/docs/notes.md")
     archive: Any = Archived(stage.log, stage.log, stage.process.journal)  # type: ignore[arg-type]
@@ -34,10 +34,10 @@ async def restored_in(stage: Stage) -> list[ObjectRestored]:
     return [each for each in await stage.events() if isinstance(each, ObjectRestored)]
 
 
-async def test_it_stands_behind_the_next_prompt_and_stays_in_the_requests_after_it() -> None:
+async def test_restored_object_follows_the_next_prompt_and_stays_in_later_requests() -> None:
     async with indexed_stage() as stage:
         client = Client(stage.url, tools=TOOLS)
-        await read_and_gone(client, stage)
+        await read_and_evict(client, stage)
         object_id = await ask_back(stage)
         await exchange(client, stage, "Thanks.", [think(), text("Yes.")])
         typed, added = bare(stage.upstream[-1]["messages"][-1]["content"])
@@ -52,10 +52,10 @@ async def test_it_stands_behind_the_next_prompt_and_stays_in_the_requests_after_
         assert_nothing_of_ours(client)
 
 
-async def test_an_object_too_large_for_one_turn_comes_back_at_an_l1_that_is_made_and_recorded_then() -> None:
+async def test_object_too_large_for_one_turn_is_restored_as_a_summary_made_on_demand() -> None:
     async with indexed_stage() as stage:
         client = Client(stage.url, tools=TOOLS)
-        await read_and_gone(client, stage, size=600)
+        await read_and_evict(client, stage, size=600)
         object_id = await ask_back(stage)
         assert not [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
         await exchange(client, stage, "Thanks.", [think(), text("Yes.")])
@@ -68,10 +68,10 @@ async def test_an_object_too_large_for_one_turn_comes_back_at_an_l1_that_is_made
         assert_prefixes(stage.upstream[-2:])
 
 
-async def test_it_comes_in_the_middle_of_a_run_of_tool_calls() -> None:
+async def test_object_is_restored_in_the_middle_of_a_tool_loop() -> None:
     async with indexed_stage() as stage:
         client = Client(stage.url, tools=TOOLS)
-        await read_and_gone(client, stage)
+        await read_and_evict(client, stage)
         answer(stage, [think(), read("/docs/other.md")], [think(), text("Read.")])
         message = await client.turn(text("Read the other one."))
         await ask_back(stage)
@@ -81,13 +81,13 @@ async def test_it_comes_in_the_middle_of_a_run_of_tool_calls() -> None:
         assert DECIDED in blocks[-1]["text"]
 
 
-async def test_contents_that_are_late_come_with_the_request_after(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_late_contents_are_restored_with_the_following_request(monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(*_: object) -> Any:
         await trio.sleep_forever()
 
     async with indexed_stage(patience=attrs.evolve(PATIENT, restores=0.05)) as stage:
         client = Client(stage.url, tools=TOOLS)
-        await read_and_gone(client, stage)
+        await read_and_evict(client, stage)
         await ask_back(stage)
         with monkeypatch.context() as patch:
             patch.setattr(ObjectTexts, "read_at", never)
@@ -98,10 +98,10 @@ async def test_contents_that_are_late_come_with_the_request_after(monkeypatch: p
         assert DECIDED in json.dumps(stage.upstream[-1])
 
 
-async def test_nothing_comes_back_that_nobody_asked_for_whatever_the_user_types() -> None:
+async def test_nothing_is_restored_without_a_request_whatever_the_user_types() -> None:
     async with indexed_stage() as stage:
         client = Client(stage.url, tools=TOOLS)
-        await read_and_gone(client, stage)
+        await read_and_evict(client, stage)
         for typed in (RECALL, "Look at /docs/notes.md again.", "ok, do it"):
             await exchange(client, stage, typed, [think(), text("Well.")])
             assert bare(stage.upstream[-1]["messages"][-1]["content"]) == [text(typed)]

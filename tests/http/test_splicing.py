@@ -1,4 +1,4 @@
-"""Every mixture of hidden calls and the rest is one legal reply, the same whether it was streamed or not."""
+"""Every mixture of hidden calls and visible content becomes one legal reply, the same whether streamed or not."""
 
 import json
 from typing import Any
@@ -150,7 +150,7 @@ def whole(rounds: list[Round], *, itemized: bool = False) -> tuple[Played, Whole
 
 @pytest.mark.parametrize("way", [streamed, whole])
 @pytest.mark.parametrize("name", CASES)
-def test_every_mixture_is_one_reply_without_what_is_hidden(name: str, way: Any) -> None:
+def test_every_mixture_is_one_reply_without_hidden_content(name: str, way: Any) -> None:
     case = CASES[name]
     played, rewriter = way(case.rounds)
     got = read_by_sdk(played.raw, streamed=way is streamed)
@@ -168,7 +168,7 @@ def test_every_mixture_is_one_reply_without_what_is_hidden(name: str, way: Any) 
 
 
 @pytest.mark.parametrize("way", [streamed, whole])
-def test_the_wire_history_gets_each_round_as_the_provider_sent_it(way: Any) -> None:
+def test_wire_history_gets_each_round_as_the_provider_sent_it(way: Any) -> None:
     rounds = [Round([thinking("Hm."), LOOK, RECALL], "tool_use", {"output_tokens": 3}), Round([FOUND], id="msg_2")]
     played, _ = way(rounds)
     assert [json.loads(end.reply.body) for end in played.ends] == [round_.message() for round_ in rounds]
@@ -177,7 +177,7 @@ def test_the_wire_history_gets_each_round_as_the_provider_sent_it(way: Any) -> N
 
 
 @pytest.mark.parametrize("way", [streamed, whole])
-def test_the_usage_shown_is_the_last_rounds_window_and_all_rounds_output(way: Any) -> None:
+def test_visible_usage_has_the_window_of_the_last_round_and_the_output_of_all(way: Any) -> None:
     first = {"input_tokens": 3, "cache_creation_input_tokens": 500, "cache_read_input_tokens": 0, "output_tokens": 40}
     last = {"input_tokens": 9, "cache_creation_input_tokens": 60, "cache_read_input_tokens": 500, "output_tokens": 2}
     played, rewriter = way([Round([RECALL], "tool_use", first), Round([FOUND], usage=last)])
@@ -187,20 +187,20 @@ def test_the_usage_shown_is_the_last_rounds_window_and_all_rounds_output(way: An
 
 
 @pytest.mark.parametrize("way", [streamed, whole])
-def test_beside_a_client_tool_the_bill_is_the_providers_own(way: Any) -> None:
+def test_usage_of_a_round_with_a_client_call_is_the_providers_own(way: Any) -> None:
     usage = {"input_tokens": 3, "output_tokens": 40, "iterations": [{"type": "message", "input_tokens": 3}]}
     played, rewriter = way([Round([RECALL, READ], "tool_use", usage)])
     assert rewriter.visible().usage == played.ends[0].reply.usage == usage
 
 
-def test_iterations_are_shown_when_the_last_round_has_them_and_it_comes_last() -> None:
+def test_iterations_are_shown_in_order_if_the_last_round_has_them() -> None:
     one, two = {"input_tokens": 1}, {"input_tokens": 2}
     assert splice_usage([{"iterations": [one]}, {"iterations": [two]}]) == {"iterations": [one, two]}
     assert splice_usage([{}, {"iterations": [two]}]) == {"iterations": [two]}
     assert splice_usage([{"iterations": [one]}, {"input_tokens": 2}]) == {"input_tokens": 2}
 
 
-def test_what_was_produced_is_counted_over_all_rounds_field_by_field() -> None:
+def test_output_is_summed_over_all_rounds_field_by_field() -> None:
     first = {
         "output_tokens": 5,
         "server_tool_use": {"web_search_requests": 2},
@@ -230,7 +230,7 @@ WINDOW = Tokens(input=9, output=42, read=500, write_1h=60)
 
 
 @pytest.mark.parametrize("way", [streamed, whole])
-def test_a_client_that_reads_iterations_is_told_the_sum_of_all_rounds_and_its_window_in_the_last_entry(
+def test_client_that_reads_iterations_gets_the_sum_and_its_window_as_last_entry(
     way: Any,
 ) -> None:
     played, rewriter = way([Round([RECALL], "tool_use", FIRST), Round([FOUND], usage=LAST)], itemized=True)
@@ -249,7 +249,7 @@ def test_a_client_that_reads_iterations_is_told_the_sum_of_all_rounds_and_its_wi
 
 @pytest.mark.parametrize("way", [streamed, whole])
 @pytest.mark.parametrize("itemized", [True, False])
-def test_the_usage_of_a_single_round_keeps_its_bytes(way: Any, itemized: bool) -> None:
+def test_usage_of_a_single_round_keeps_its_bytes(way: Any, itemized: bool) -> None:
     alone = Round([LOOK, READ], "tool_use", LAST)
     played, rewriter = way([alone], itemized=itemized)
     assert played.raw == (alone.stream() if way is streamed else alone.whole())
@@ -260,7 +260,7 @@ def test_the_usage_of_a_single_round_keeps_its_bytes(way: Any, itemized: bool) -
 
 
 @pytest.mark.parametrize("way", [streamed, whole])
-def test_what_the_other_clients_are_not_told_is_the_input_of_all_rounds_but_the_last(way: Any) -> None:
+def test_hidden_usage_of_other_clients_is_the_input_of_all_rounds_but_the_last(way: Any) -> None:
     middle = {**FIRST, "input_tokens": 4}
     rounds = [Round([RECALL], "tool_use", FIRST), Round([RECALL], "tool_use", middle), Round([FOUND], usage=LAST)]
     _, rewriter = way(rounds)
@@ -268,7 +268,7 @@ def test_what_the_other_clients_are_not_told_is_the_input_of_all_rounds_but_the_
     assert rewriter.list_hidden_usage() == [Tokens(input=3, write_5m=500), Tokens(input=4, write_5m=500)]
 
 
-def test_entries_of_the_providers_own_stay_among_ours() -> None:
+def test_provider_iterations_stay_among_added_ones() -> None:
     own = [{"type": "compaction", "input_tokens": 9}, {"type": "message", "input_tokens": 1, "output_tokens": 1}]
     shown = splice_usage([{**FIRST, "iterations": own}, LAST], itemized=True)
     assert shown["iterations"][:2] == own
@@ -277,14 +277,14 @@ def test_entries_of_the_providers_own_stay_among_ours() -> None:
 
 @pytest.mark.parametrize("odd", [{}, {"output_tokens": 3}, {"input_tokens": 0, "output_tokens": 3}])
 @pytest.mark.parametrize("place", [0, 1])
-def test_where_a_round_does_not_say_what_the_model_was_given_nothing_is_added_up(odd: Any, place: int) -> None:
+def test_nothing_is_summed_if_a_round_does_not_report_its_input(odd: Any, place: int) -> None:
     rounds = [LAST, LAST]
     rounds[place] = odd
     assert splice_usage(rounds, itemized=True) == splice_usage(rounds)
 
 
 @pytest.mark.parametrize("itemized", [True, False])
-def test_what_is_known_of_a_reply_that_broke_off_tells_its_window(itemized: bool) -> None:
+def test_usage_of_a_broken_reply_reports_its_window(itemized: bool) -> None:
     rewriter = StreamRewriter(HIDDEN, itemized=itemized)
     play(rewriter, [Round([RECALL], "tool_use", FIRST).stream()])
     rewriter.next_round()
@@ -294,7 +294,7 @@ def test_what_is_known_of_a_reply_that_broke_off_tells_its_window(itemized: bool
 
 
 @pytest.mark.parametrize("way", [streamed, whole])
-def test_a_turn_at_its_round_limit_ends_legally_and_without_a_word_of_ours(way: Any) -> None:
+def test_turn_at_its_round_limit_ends_legally_without_added_text(way: Any) -> None:
     played, rewriter = way([Round([LOOK, RECALL], "tool_use")])
     assert played.ends[-1].next is Next.CONTINUE
     ended = Played([*played.outputs, *rewriter.end_now()])
@@ -322,7 +322,7 @@ USAGE = st.fixed_dictionaries({"input_tokens": NUMBER, "cache_read_input_tokens"
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[Round]:
-    """Rounds of hidden calls among other things, then a last one in which anything may happen."""
+    """Rounds with hidden calls among other content, then a final round with any content."""
     blocks = st.lists(VISIBLE | SECRET, max_size=4)
     asking = [[*draw(blocks), draw(SECRET)] for _ in range(draw(st.integers(0, 2)))]
     rounds = [Round(content, "tool_use", draw(USAGE), f"msg_{n}") for n, content in enumerate(asking, start=1)]
@@ -339,7 +339,7 @@ def called(block: Json) -> bool:
 
 
 @given(turns())
-def test_whatever_the_rounds_hold_the_stream_is_well_formed_and_keeps_its_secrets(rounds: list[Round]) -> None:
+def test_stream_is_well_formed_and_leaks_nothing_for_any_rounds(rounds: list[Round]) -> None:
     played, rewriter = streamed(rounds)
     events = events_of(played.raw)
     assert_well_formed(events)
@@ -356,7 +356,7 @@ def test_whatever_the_rounds_hold_the_stream_is_well_formed_and_keeps_its_secret
 
 @given(turns())
 @examples(50)
-def test_a_turn_is_the_same_message_streamed_or_whole_and_to_the_vendors_library(rounds: list[Round]) -> None:
+def test_turn_is_the_same_message_streamed_whole_and_in_the_vendors_library(rounds: list[Round]) -> None:
     by_stream, _ = streamed(rounds)
     by_body, rewriter = whole(rounds)
     assert_no_secret(by_body.raw)
@@ -371,7 +371,7 @@ def assert_no_secret(raw: bytes) -> None:
 
 
 def assert_well_formed(events: list[Json]) -> None:
-    """One beginning, blocks one after the other numbered from 0, one end."""
+    """One start, blocks in sequence numbered from 0, one end."""
     kinds = [event["type"] for event in events if event["type"] != "ping"]
     assert kinds[0] == "message_start"
     assert kinds[-2:] == ["message_delta", "message_stop"]

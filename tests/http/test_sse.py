@@ -1,4 +1,4 @@
-"""Frames are what the event-stream format says they are, and no byte is lost."""
+"""Frames follow the event-stream format, and no byte is lost."""
 
 import pytest
 from hypothesis import given
@@ -21,14 +21,14 @@ def frames_of(pieces: list[bytes]) -> tuple[list[Frame], bytes]:
 
 
 @given(WIRE, st.lists(st.integers(0, 10_000)))
-def test_frames_do_not_depend_on_where_the_network_cut_the_stream(wire: bytes, places: list[int]) -> None:
-    """But for those that say nothing: as many of them are one as came together."""
+def test_frames_do_not_depend_on_the_network_cuts(wire: bytes, places: list[int]) -> None:
+    """Except for frames without data, which are merged as far as they arrive together."""
     (frames, rest), (whole, whole_rest) = frames_of(cut(wire, places)), frames_of([wire])
     assert (merged(frames), rest) == (merged(whole), whole_rest)
 
 
 def merged(frames: list[Frame]) -> list[Frame]:
-    """The frames, neighbours that say nothing as one."""
+    """The frames, with neighbours without data merged."""
     made: list[Frame] = []
     for frame in frames:
         is_announcement = frame.event is None and frame.data is None
@@ -48,7 +48,7 @@ def test_no_byte_is_lost_or_added(wire: bytes, places: list[int]) -> None:
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_every_kind_of_line_end_ends_a_line(newline: str) -> None:
     wire = stream(message(THINKING, TEXT, TOOL), newline)
-    frames, rest = frames_of([wire + b"x"])  # a last CR is judged by what follows it
+    frames, rest = frames_of([wire + b"x"])  # the next byte decides what a final CR means
     assert rest == b"x"
     assert [frame.event for frame in frames if frame.event][:2] == [b"message_start", b"ping"]
     assert sum(frame.event == b"content_block_delta" for frame in frames) == 6
@@ -64,11 +64,11 @@ def test_data_lines_are_joined_and_one_space_after_the_colon_is_dropped() -> Non
     assert parse(b"event:x\ndata:  a\ndata:b\n\n") == Frame(b"event:x\ndata:  a\ndata:b\n\n", b"x", b" a\nb")
 
 
-def test_a_frame_of_comments_has_neither_event_nor_data() -> None:
+def test_frame_of_comments_has_neither_event_nor_data() -> None:
     assert parse(b": hello\n\n") == Frame(b": hello\n\n", None, None)
 
 
-def test_a_line_of_many_pieces_is_put_together_once_at_its_end() -> None:
+def test_line_of_many_pieces_is_joined_once_at_its_end() -> None:
     reader, piece = FrameReader(), b"x" * 64
     for _ in range(100):
         assert reader.feed(piece) == []
@@ -78,7 +78,7 @@ def test_a_line_of_many_pieces_is_put_together_once_at_its_end() -> None:
 
 
 @pytest.mark.parametrize("frame", [b"\n", b"\r\n", b": ping\n\n", b":a\r\n:b\r\n\r\n", b"\r"])
-def test_frames_that_say_nothing_are_one_as_far_as_they_came_together(frame: bytes) -> None:
+def test_frames_without_data_are_merged_if_they_arrive_together(frame: bytes) -> None:
     reader = FrameReader()
     frames = reader.feed(b"data: 1\n\n" + frame * 10_000 + b"data: 2\n\n")
     assert [each.data for each in frames] == [b"1", None, b"2"]

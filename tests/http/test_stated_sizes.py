@@ -1,4 +1,4 @@
-"""The model is given the same size of an object as people are by `mnemosyne objects`, however the provider counts."""
+"""The model reads the same object sizes as people do in `mnemosyne objects`, however the provider counts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,20 +22,20 @@ from tests.replay.test_managed import reviewed, told, told_again
 
 @pytest.fixture(params=[0.7, 1.4], ids=["counts-fewer", "counts-more"])
 def share(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
-    """How many tokens the provider counts for each one that it is expected to count."""
+    """The ratio of the provider's token count to the expected one."""
     monkeypatch.setattr(reading, "TOKENS_PER_CHARACTER", request.param * reading.TOKENS_PER_CHARACTER)
     return cast("float", request.param)
 
 
 async def evict(client: Client, stage: Stage, clock: Clock, *, size: int = 300) -> Json:
-    """A session that comes back after an hour, when what is old leaves the window."""
+    """A session that resumes after an hour, when old content is evicted."""
     message = await explore(client, stage, 12, size=size)
     clock.now += 60 * MINUTES
     return await reads(client, stage, message, 1, first=12, size=size)
 
 
 async def find_evicted(stage: Stage) -> Sequence[str]:
-    """The objects that left the window, those with the smallest estimates last."""
+    """The evicted objects, largest estimate first."""
     events = await stage.events()
     estimates = {each.object: each.tokens for each in events if isinstance(each, ObjectCreated)}
     left = {each.object for each in events if isinstance(each, ObjectDegraded)}
@@ -43,7 +43,7 @@ async def find_evicted(stage: Stage) -> Sequence[str]:
 
 
 async def list_sizes(stage: Stage) -> Mapping[str, int]:
-    """The size in full of each object, as `mnemosyne objects` states it."""
+    """The full size of each object, as `mnemosyne objects` states it."""
     turn = [each.turn for each in await stage.events() if isinstance(each, TurnAssessed)][-1]
     archive, session = MemoryArchive(stage.log), str(await stage.stream())
     no_tables = cast("ReadModels", None)
@@ -52,7 +52,7 @@ async def list_sizes(stage: Stage) -> Mapping[str, int]:
 
 
 async def call(client: Client, stage: Stage, message: Json, hidden: Json) -> tuple[str, Json]:
-    """What the model gets for a hidden call, and what its client gets in the end."""
+    """The model's result for a hidden call, and the client's final reply."""
     answer(stage, [think(), hidden], [think(), read("/src/next.py")])
     message = await client.turn(*results_of(message))
     assert "error" not in message, message
@@ -61,7 +61,7 @@ async def call(client: Client, stage: Stage, message: Json, hidden: Json) -> tup
 
 
 async def check_answers(client: Client, stage: Stage, message: Json, wanted: str) -> Json:
-    """Each tool that states a size states the one that people are given."""
+    """Each tool that states a size states the same one as `mnemosyne objects`."""
     searched, message = await call(client, stage, message, look_for("part_0.py part_1.py part_2.py"))
     restored, message = await call(client, stage, message, restore(wanted))
     ids = re.findall(r": #(\S+) L0, ", searched)
@@ -84,7 +84,7 @@ def as_number(written: str) -> int:
     return int(written.replace(",", ""))
 
 
-async def test_the_tools_state_the_size_that_people_see_also_after_a_restart(share: float) -> None:
+async def test_tools_state_the_size_of_the_objects_command_also_after_a_restart(share: float) -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
@@ -103,7 +103,7 @@ async def test_the_tools_state_the_size_that_people_see_also_after_a_restart(sha
         assert (found.differences, found.skipped) == ([], [])
 
 
-async def test_a_refusal_states_the_size_that_people_see(share: float) -> None:
+async def test_refusal_states_the_size_of_the_objects_command(share: float) -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
@@ -111,7 +111,7 @@ async def test_a_refusal_states_the_size_that_people_see(share: float) -> None:
         wanted = (await find_evicted(stage))[0]
         refused, _ = await call(client, stage, message, restore(wanted))
         assert refused.startswith(f"#{wanted} has about {(await list_sizes(stage))[wanted]:,} tokens at L0")
-        # A person's wish is met by the short form that fits.
+        # The user's request is met by the short form that fits.
         archive, session = MemoryArchive(stage.log), str(await stage.stream())
         await pins.restore(
             archive, wanted, session=session, branch="main", reason="needed", at=clock.now, correlation_id="c"
@@ -120,7 +120,7 @@ async def test_a_refusal_states_the_size_that_people_see(share: float) -> None:
         assert [(each.object, each.after) for each in requested] == [(wanted, Fidelity.DETAILED)]
 
 
-async def test_answers_of_before_are_decided_again_with_the_estimates_that_they_stated(share: float) -> None:
+async def test_earlier_answers_are_replayed_with_the_estimates_they_stated(share: float) -> None:
     def of_before(event: Event) -> Event:
         return attrs.evolve(event, counted=False) if isinstance(event, SettingsTaken) else event
 

@@ -1,4 +1,4 @@
-"""Windows smaller than the table's: the provider states them as it refuses a prompt, and the work goes on."""
+"""Windows smaller than the table's: the provider states them when it refuses a prompt, and the work continues."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ from mnemosyne.replay.running import MemoryArchive
 from mnemosyne_lab.provider import from_data
 from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import StoppableLog
-from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, open_stage, said, text, think
+from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, model_says, open_stage, text, think
 from tests.http.test_epochs import TOOLS, WRITTEN, read, results_of
 from tests.http.test_managed_chat import Talk
 from tests.http.test_managed_chat import assert_nothing_of_ours as assert_nothing_in_chat
@@ -29,7 +29,7 @@ TAKES = 24_000
 
 
 def plays(standin: Standin, *replies: Any, window: int = TAKES) -> None:
-    """What the model says next, one after the other; the last also to all that follows."""
+    """The model's next replies in order; the last one also answers all further requests."""
     first = len(standin.messages) + 1
     rules = [{"when": {"request": number}, "reply": reply} for number, reply in enumerate(replies, first)]
     standin.script = from_data({"rules": [*rules, {"reply": replies[-1]}], "window": window})
@@ -38,12 +38,12 @@ def plays(standin: Standin, *replies: Any, window: int = TAKES) -> None:
 async def read_files(
     client: Client, standin: Standin, count: int, *, first: int = 0, window: int = TAKES
 ) -> list[Json]:
-    """So many turns in which the agent gets what it asked for and reads another file; what came back."""
+    """This many turns in which the agent gets its result and reads another file; return the replies."""
     came = []
     for number in range(first, first + count):
         before = client.history[-1] if client.history else {"content": []}
         first_call = [] if results_of(before) else [WRITTEN]
-        reply = said(think(), *first_call, read(f"/src/part_{number}.py"))
+        reply = model_says(think(), *first_call, read(f"/src/part_{number}.py"))
         plays(standin, reply, reply, window=window)
         came.append(await client.turn(*(results_of(before) or [text("Go on.")])))
         if "error" in came[-1]:
@@ -73,7 +73,7 @@ async def check_replay(log: StoppableLog) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_a_window_that_the_provider_states_is_learned_and_the_turn_goes_on_with_a_rewrite(stream: bool) -> None:
+async def test_window_stated_by_the_provider_is_learned_and_the_turn_continues_with_a_rewrite(stream: bool) -> None:
     log = StoppableLog()
     async with open_standin({"rules": []}) as standin:
         client = Client("", tools=TOOLS, stream=stream)
@@ -97,7 +97,7 @@ async def test_a_window_that_the_provider_states_is_learned_and_the_turn_goes_on
     await check_replay(log)
 
 
-async def test_a_server_that_starts_again_knows_the_window_that_was_stated() -> None:
+async def test_restarted_server_knows_the_stated_window() -> None:
     log = StoppableLog()
     async with open_standin({"rules": []}) as standin:
         client = Client("", tools=TOOLS)
@@ -113,7 +113,7 @@ async def test_a_server_that_starts_again_knows_the_window_that_was_stated() -> 
     await check_replay(log)
 
 
-async def test_a_prompt_that_no_rewrite_makes_fit_gets_the_providers_error_and_is_not_sent_twice() -> None:
+async def test_prompt_that_no_rewrite_makes_fit_gets_the_providers_error_and_is_sent_once() -> None:
     log = StoppableLog()
     async with open_standin({"rules": []}) as standin:
         client = Client("", tools=TOOLS)
@@ -130,7 +130,7 @@ async def test_a_prompt_that_no_rewrite_makes_fit_gets_the_providers_error_and_i
     await check_replay(log)
 
 
-async def test_a_rewrite_that_is_refused_too_gets_the_providers_error_and_is_sent_once() -> None:
+async def test_refused_rewrite_gets_the_providers_error_and_is_sent_once() -> None:
     log = StoppableLog()
     async with open_standin({"rules": []}) as standin:
         client = Client("", tools=TOOLS)
@@ -150,7 +150,7 @@ async def test_a_rewrite_that_is_refused_too_gets_the_providers_error_and_is_sen
     await check_replay(log)
 
 
-async def test_an_actor_that_is_lost_before_the_rewrite_leaves_has_it_planned_again(
+async def test_rewrite_is_planned_again_if_the_actor_is_lost_before_sending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     find, lost = ManagedRounds.turn_of, []
@@ -173,7 +173,7 @@ async def test_an_actor_that_is_lost_before_the_rewrite_leaves_has_it_planned_ag
     await check_replay(log)
 
 
-async def test_an_error_on_the_way_to_a_rewrite_passes_the_providers_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_internal_error_before_the_rewrite_passes_the_providers_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async def failing(*_: object) -> None:
         raise ValueError("nothing can be rendered")
 
@@ -188,7 +188,7 @@ async def test_an_error_on_the_way_to_a_rewrite_passes_the_providers_on(monkeypa
             assert "error" not in await client.send()
 
 
-async def test_what_is_only_observed_is_refused_as_without_the_proxy() -> None:
+async def test_observed_session_is_refused_as_without_the_proxy() -> None:
     log = StoppableLog()
     async with open_standin({"rules": []}) as standin:
         client = Client("", tools=TOOLS)
@@ -199,7 +199,7 @@ async def test_what_is_only_observed_is_refused_as_without_the_proxy() -> None:
             assert await of_kind(stage, WindowStated) == []
 
 
-async def test_a_window_that_is_the_tables_own_is_not_learned() -> None:
+async def test_window_of_the_table_is_not_learned() -> None:
     async with open_standin({"rules": []}) as standin:
         client = Client("", tools=TOOLS)
         async with talked(StoppableLog(), standin, client) as stage:
@@ -219,10 +219,10 @@ LLAMA = {
 }
 
 
-async def test_a_window_is_learned_in_chat_too_and_kept_over_a_restart() -> None:
+async def test_window_is_learned_in_chat_and_survives_a_restart() -> None:
     log, takes = StoppableLog(), 12_000
     look = {"type": "tool_use", "name": "look", "input": {}}
-    rules = [{"replies": [said(look), said(text("It is there."))]}]
+    rules = [{"replies": [model_says(look), model_says(text("It is there."))]}]
     async with open_standin({"rules": rules, "window": takes}) as standin:
         talk = Talk("", size=200)
         for number in range(8):

@@ -1,5 +1,6 @@
-"""A stream that holds nothing of ours passes byte for byte, at every cut, and its end is told apart; of one that does,
-the client gets what it would have got without."""
+"""A stream without memory calls passes byte for byte, at every cut, with its end kept separate; any other reaches
+the client as it would without them.
+"""
 
 import itertools
 import json
@@ -37,7 +38,7 @@ def joined(outputs: list[Output]) -> bytes:
 
 @MANAGED
 @given(st.lists(st.integers(0, len(WIRE))))
-def test_a_stream_passes_byte_for_byte_wherever_it_was_cut(hidden: frozenset[str], places: list[int]) -> None:
+def test_stream_passes_byte_for_byte_at_every_cut(hidden: frozenset[str], places: list[int]) -> None:
     outputs, reply = rewritten(cut(WIRE, places), hidden)
     assert joined(outputs) == WIRE
     assert reply == rewritten([WIRE])[1]
@@ -45,13 +46,13 @@ def test_a_stream_passes_byte_for_byte_wherever_it_was_cut(hidden: frozenset[str
 
 @MANAGED
 @given(st.binary())
-def test_bytes_that_are_no_event_stream_pass_too(hidden: frozenset[str], garbage: bytes) -> None:
+def test_bytes_that_are_no_event_stream_pass_unchanged(hidden: frozenset[str], garbage: bytes) -> None:
     assert joined(rewritten([garbage], hidden)[0]) == garbage
 
 
 @MANAGED
 @given(st.integers(0, len(WIRE)))
-def test_a_stream_that_breaks_off_anywhere_passes_as_far_as_it_came(hidden: frozenset[str], place: int) -> None:
+def test_broken_stream_passes_up_to_its_last_byte(hidden: frozenset[str], place: int) -> None:
     assert joined(rewritten([WIRE[:place]], hidden)[0]) == WIRE[:place]
 
 
@@ -89,7 +90,7 @@ def test_events_in_any_order_and_shape_pass_byte_for_byte(hidden: frozenset[str]
 
 
 @given(st.lists(st.lists(st.sampled_from([*ODD, *HIDDEN_ODD]), max_size=8), max_size=3))
-def test_no_order_or_shape_of_events_breaks_the_rewriter_or_tells_the_name(rounds: list[list[dict[str, Any]]]) -> None:
+def test_no_order_or_shape_of_events_breaks_the_rewriter_or_leaks_the_name(rounds: list[list[dict[str, Any]]]) -> None:
     rewriter = StreamRewriter(HIDDEN)
     outputs: list[Output] = []
     for events in rounds:
@@ -103,19 +104,19 @@ def test_no_order_or_shape_of_events_breaks_the_rewriter_or_tells_the_name(round
     assert b'"name": "memory_query"' not in joined(outputs)
 
 
-def test_the_last_frame_is_told_apart_so_that_the_reply_can_be_recorded_before_it_leaves() -> None:
+def test_last_frame_is_separate_so_the_reply_can_be_recorded_before_it_is_sent() -> None:
     outputs, _ = rewritten([WIRE])
     assert [type(output) for output in outputs] == [ToClient, EndOfReply]
     assert outputs[-1].raw == frame({"type": "message_stop"})
 
 
-def test_every_frame_leaves_with_the_chunk_that_completes_it() -> None:
+def test_every_frame_is_output_with_the_chunk_that_completes_it() -> None:
     rewriter = PassedStream(MESSAGES)
     for event in message(TEXT)[:-1]:
         assert rewriter.feed(frame(event)) == [ToClient(frame(event))]
 
 
-def test_a_stream_that_breaks_off_gives_back_what_was_held() -> None:
+def test_broken_stream_releases_the_held_bytes() -> None:
     rewriter = PassedStream(MESSAGES)
     rewriter.feed(WIRE[:-5])
     assert joined(rewriter.close()) == frame({"type": "message_stop"})[:-5]
@@ -132,7 +133,7 @@ def managed(*rounds: Round) -> list[Output]:
 
 
 def shown(outputs: list[Output]) -> list[str]:
-    """A transcript: what the client reads, in short, and what the relay is told between."""
+    """A transcript: the client's output in short form, and the relay's signals in between."""
     lines: list[str] = []
     for output in outputs:
         match output:
@@ -170,7 +171,7 @@ def test_hidden_rounds_are_one_message_to_the_client() -> None:
     ]
 
 
-def test_nothing_leaves_before_the_first_visible_event_of_any_round() -> None:
+def test_nothing_is_output_before_the_first_visible_event_of_any_round() -> None:
     assert shown(managed(Round([RECALL], "tool_use"), Round([FOUND]))) == [
         "-- CONTINUE ['memory_query']",
         "message_start",
@@ -192,7 +193,7 @@ ROUNDS = [
 
 
 @given(st.lists(st.integers(0, 5000)))
-def test_a_spliced_reply_does_not_depend_on_where_the_network_cut(places: list[int]) -> None:
+def test_spliced_reply_does_not_depend_on_the_network_cuts(places: list[int]) -> None:
     wires = [round_.stream() for round_ in ROUNDS]
     at_once = play(StreamRewriter(HIDDEN), wires)
     in_pieces = play(StreamRewriter(HIDDEN), wires, lambda raw: cut(raw, places))
@@ -200,7 +201,7 @@ def test_a_spliced_reply_does_not_depend_on_where_the_network_cut(places: list[i
     assert in_pieces.ends == at_once.ends
 
 
-def test_every_visible_frame_leaves_with_the_chunk_that_completes_it_and_a_text_begins_with_its_first_words() -> None:
+def test_visible_frame_is_output_at_once_and_a_text_starts_with_its_first_words() -> None:
     rewriter = StreamRewriter(HIDDEN)
     opening, ping, start, first, *deltas = map(frame, message(TEXT)[:-3])
     assert [rewriter.feed(raw) for raw in (opening, ping, start)] == [[], [], []]
@@ -208,13 +209,13 @@ def test_every_visible_frame_leaves_with_the_chunk_that_completes_it_and_a_text_
     assert [rewriter.feed(raw) for raw in deltas] == [[ToClient(raw)] for raw in deltas]
 
 
-def test_what_nobody_knows_is_not_kept_waiting() -> None:
+def test_unknown_events_are_not_delayed() -> None:
     """A stream in another dialect flows, too."""
     chunk = b'data: {"object":"chat.completion.chunk"}\n\n'
     assert StreamRewriter(HIDDEN).feed(b": aside\n\n" + chunk) == [ToClient(b": aside\n\n" + chunk)]
 
 
-def test_frames_whose_number_stays_keep_their_bytes_and_others_change_in_nothing_else() -> None:
+def test_frames_keep_their_bytes_except_for_changed_indexes() -> None:
     text_frames = [
         b': aside\r\nevent: content_block_start\r\ndata: {"content_block" : {"type":"text","text":"","index":9},'
         b'"index" : %d ,"type":"content_block_start","new":1.0}\r\n\r\n',
@@ -233,7 +234,7 @@ def test_frames_whose_number_stays_keep_their_bytes_and_others_change_in_nothing
     [b'event: content_block_stop\ndata: {"type":"content_block_stop",\ndata: "index":1}\n\n', odd_frame],
     ids=["in two lines", "in UTF-16"],
 )
-def test_a_frame_of_unusual_shape_is_numbered_too(odd: Any) -> None:
+def test_frame_of_unusual_shape_is_renumbered_too(odd: Any) -> None:
     if callable(odd):
         event = {"type": "content_block_stop", "index": 1}
         odd = b"event: content_block_stop\ndata: " + json.dumps(event).encode("utf-16-be") + b"\n\n"
@@ -244,22 +245,22 @@ def test_a_frame_of_unusual_shape_is_numbered_too(odd: Any) -> None:
     assert {"type": "content_block_stop", "index": 0} in events_of(joined(outputs))
 
 
-def test_input_that_is_no_json_is_handed_out_as_the_text_it_is() -> None:
+def test_call_input_that_is_no_json_is_output_as_text() -> None:
     broken = {**RECALL, "input": '{"text": "log'}
     [end] = [output for output in managed(Round([broken], "tool_use")) if isinstance(output, EndOfRound)]
     assert [call.input_json for call in end.calls] == ['{"text": "log']
     assert json.loads(end.reply.body)["content"][0]["input"] == '{"text": "log'
 
 
-def test_the_last_word_keeps_its_bytes_where_it_is_true() -> None:
+def test_final_frame_keeps_its_bytes_if_it_is_correct() -> None:
     odd = b'event:message_delta\ndata: {"usage":{}, "delta":{"stop_reason":"tool_use"},"type":"message_delta"}\n\n'
     last = Round([READ, RECALL], "tool_use")
     wire = last.stream().replace(frame(last.events()[-2]), odd)
     assert joined(play(StreamRewriter(HIDDEN), [wire]).outputs).endswith(odd + frame({"type": "message_stop"}))
 
 
-def test_a_last_word_that_must_change_keeps_its_unknown_fields() -> None:
-    """Said in two frames here, of which the client gets one."""
+def test_changed_final_frame_keeps_its_unknown_fields() -> None:
+    """In two frames here, of which the client gets one."""
     odd: list[dict[str, Any]] = [
         {"type": "message_delta", "delta": {"stop_reason": "tool_use", "new": 1}, "usage": {"output_tokens": 9}},
         {"type": "message_delta", "delta": {"newer": 2}, "more": 3, "usage": {"output_tokens": 20, "speed": "fast"}},
@@ -281,7 +282,7 @@ ERROR = {"type": "error", "error": {"type": "overloaded_error", "message": "Over
 
 
 @pytest.mark.parametrize("earlier", [[], [Round([RECALL], "tool_use")]], ids=["first round", "later round"])
-def test_an_error_before_anything_visible_can_still_be_a_plain_http_error(earlier: list[Round]) -> None:
+def test_error_before_any_output_can_be_a_plain_http_error(earlier: list[Round]) -> None:
     failing = b"".join(map(frame, [*Round([]).events()[:2], ERROR]))
     outputs = play(StreamRewriter(HIDDEN), [*(round_.stream() for round_ in earlier), failing]).outputs
     assert isinstance(outputs[-1], FailedBeforeOutput)
@@ -292,7 +293,7 @@ def test_an_error_before_anything_visible_can_still_be_a_plain_http_error(earlie
     ]
 
 
-def test_an_error_after_output_passes_as_it_came() -> None:
+def test_error_after_output_passes_unchanged() -> None:
     failing = b"".join(map(frame, [*Round([]).events()[:2], ERROR]))
     outputs = play(StreamRewriter(HIDDEN), [Round([LOOK, RECALL], "tool_use").stream(), failing]).outputs
     assert outputs[-1].raw.endswith(frame(ERROR))
@@ -300,7 +301,7 @@ def test_an_error_after_output_passes_as_it_came() -> None:
 
 
 @pytest.mark.parametrize("kept", range(0, 1000, 50))
-def test_a_later_round_that_breaks_off_ends_the_reply_with_an_error_and_tells_no_half_frame(kept: int) -> None:
+def test_later_round_that_breaks_off_ends_with_an_error_and_no_partial_frame(kept: int) -> None:
     rewriter = StreamRewriter(HIDDEN)
     broken = Round([FOUND, RESTORE], "tool_use").stream()
     assert kept < len(broken)
@@ -312,13 +313,13 @@ def test_a_later_round_that_breaks_off_ends_the_reply_with_an_error_and_tells_no
     assert json.loads(rewriter.visible().body)["content"][0] == LOOK
 
 
-def test_a_round_that_breaks_off_in_a_hidden_call_before_output_is_a_failure() -> None:
+def test_break_in_a_hidden_call_before_output_is_a_failure() -> None:
     outputs = play(StreamRewriter(HIDDEN), [Round([RECALL]).stream()[:-200]]).outputs
     assert [type(output) for output in outputs] == [FailedBeforeOutput]
     assert b"memory" not in joined(outputs)
 
 
-def test_a_next_round_that_is_refused_over_http_is_an_error_event_or_a_plain_error() -> None:
+def test_next_round_refused_over_http_is_an_error_event_or_a_plain_error() -> None:
     refusal = b'{"type":"error",\n"error":{"type":"rate_limit_error","message":"slow down"}}'
     quiet, begun = StreamRewriter(HIDDEN), StreamRewriter(HIDDEN)
     play(quiet, [Round([RECALL], "tool_use").stream()])
@@ -331,7 +332,7 @@ def test_a_next_round_that_is_refused_over_http_is_an_error_event_or_a_plain_err
     )
 
 
-def test_our_ping_lets_go_what_was_held_and_is_silent_where_there_is_no_reply() -> None:
+def test_ping_releases_held_output_and_is_silent_before_a_reply() -> None:
     rewriter = StreamRewriter(HIDDEN)
     assert rewriter.ping() == b""
     rewriter.feed(Round([RECALL], "tool_use").stream())
@@ -343,7 +344,7 @@ def test_our_ping_lets_go_what_was_held_and_is_silent_where_there_is_no_reply() 
     assert rewriter.ping() == b""
 
 
-def test_a_ping_never_falls_inside_a_frame() -> None:
+def test_ping_never_splits_a_frame() -> None:
     rewriter = StreamRewriter(HIDDEN)
     wire = Round([LOOK]).stream()
     sent = b""
@@ -353,7 +354,7 @@ def test_a_ping_never_falls_inside_a_frame() -> None:
     assert pings > len(events_of(wire))
 
 
-def test_what_is_visible_is_known_at_every_moment() -> None:
+def test_visible_part_is_known_at_any_time() -> None:
     rewriter = StreamRewriter(HIDDEN)
     rewriter.feed(Round([LOOK, RECALL], "tool_use").stream())
     assert json.loads(rewriter.visible().body)["content"] == [LOOK]
@@ -364,14 +365,14 @@ def test_what_is_visible_is_known_at_every_moment() -> None:
 
 
 @pytest.mark.parametrize("content", [[RECALL, LOOK], [LOOK, RECALL]], ids=["hidden first", "hidden last"])
-def test_a_gateway_that_numbers_every_block_0_gives_nothing_away(content: list[dict[str, Any]]) -> None:
+def test_gateway_that_numbers_every_block_0_leaks_nothing(content: list[dict[str, Any]]) -> None:
     wire = Round(content, "max_tokens").stream().replace(b'"index":1', b'"index":0')
     raw = joined(StreamRewriter(HIDDEN).feed(wire))
     assert b"login" not in raw
     assert [event["index"] for event in events_of(raw) if "index" in event][:4] == [0, 0, 0, 0]
 
 
-def test_after_a_gap_in_the_numbers_none_is_given_twice() -> None:
+def test_index_is_not_reused_after_a_gap() -> None:
     wire = Round([LOOK, FOUND, RECALL, READ], "tool_use").stream()
     for number in (3, 2, 1):
         wire = wire.replace(b'"index":%d' % number, b'"index":%d' % (number + 1))
@@ -379,7 +380,7 @@ def test_after_a_gap_in_the_numbers_none_is_given_twice() -> None:
     assert [event["index"] for event in events if event["type"] == "content_block_start"] == [0, 2, 3]
 
 
-def test_deltas_of_no_block_do_not_end_up_in_another() -> None:
+def test_deltas_without_a_block_are_not_added_to_another() -> None:
     rewriter = StreamRewriter(HIDDEN)
     play(rewriter, [Round([LOOK, RECALL], "tool_use").stream()])
     rewriter.next_round()
@@ -387,7 +388,7 @@ def test_deltas_of_no_block_do_not_end_up_in_another() -> None:
     assert rewriter.feed(orphan) == []
 
 
-def test_a_round_that_is_left_in_mid_frame_does_not_spoil_the_next() -> None:
+def test_round_abandoned_in_mid_frame_does_not_spoil_the_next() -> None:
     rewriter = StreamRewriter(HIDDEN)
     rewriter.feed(Round([RECALL], "tool_use").stream() + b'data: {"half')
     rewriter.next_round()
@@ -396,12 +397,12 @@ def test_a_round_that_is_left_in_mid_frame_does_not_spoil_the_next() -> None:
     assert end.reply.message_id == "msg_2"
 
 
-def test_a_last_frame_without_data_ends_the_reply_too() -> None:
+def test_final_frame_without_data_ends_the_reply() -> None:
     [*_, end] = StreamRewriter(HIDDEN).feed(b"event: message_stop\ndata\n\n")
     assert end == EndOfReply(b"event: message_stop\ndata\n\n")
 
 
-def test_a_last_word_of_no_known_shape_gives_way_to_one_that_has() -> None:
+def test_final_frame_of_unknown_shape_is_replaced_by_a_known_one() -> None:
     last = Round([LOOK, RECALL, READ], "max_tokens")
     wire = last.stream().replace(frame(last.events()[-2]), frame({"type": "message_delta", "delta": None, "usage": 3}))
     [*_, told, _] = events_of(joined(play(StreamRewriter(HIDDEN), [wire]).outputs))
@@ -430,7 +431,7 @@ places = st.lists(st.integers(0, 400), max_size=6)
 
 
 def pieces(said: str, cuts: list[int]) -> list[dict[str, Any]]:
-    """A text block as a provider that cuts it there streams it."""
+    """A text block as streamed by a provider that cuts it at these places."""
     edges = sorted({0, len(said), *(cut % (len(said) + 1) for cut in cuts)})
     deltas = [said[start:end] for start, end in itertools.pairwise(edges)]
     return [{"type": "text", "text": ""}, *({"type": "text_delta", "text": each} for each in deltas)]
@@ -442,7 +443,7 @@ blocks = st.one_of(
 
 
 def read_back(raw: bytes) -> dict[str, Any]:
-    """The message that a reader makes of a stream; its blocks are numbered on, and each begins and ends once."""
+    """The message that a reader makes of a stream; blocks have consecutive indexes, and each starts and ends once."""
     builder, expected, is_open = ReplyBuilder(), 0, False
     for event in events_of(raw):
         builder.take(event)
@@ -460,7 +461,7 @@ def read_back(raw: bytes) -> dict[str, Any]:
 
 @given(st.lists(blocks, min_size=1, max_size=4), st.lists(st.integers(0, 5000)))
 @examples(300)
-def test_of_whatever_texts_the_client_gets_what_is_visible_and_nothing_else_changes(
+def test_client_gets_the_visible_part_of_any_texts_and_nothing_else_changes(
     said: list[list[dict[str, Any]]], network: list[int]
 ) -> None:
     wire = b"".join(map(frame, message(*said)))
@@ -481,15 +482,13 @@ def test_of_whatever_texts_the_client_gets_what_is_visible_and_nothing_else_chan
 
 @given(texts, places, st.integers(0, 5000))
 @examples(300)
-def test_wherever_a_stream_breaks_off_the_client_has_got_what_is_visible_of_some_beginning(
-    said: str, cuts: list[int], place: int
-) -> None:
+def test_broken_stream_shows_the_visible_part_of_some_prefix(said: str, cuts: list[int], place: int) -> None:
     wire = b"".join(map(frame, message(pieces(said, cuts))))
     begun = wire[: place % len(wire)]
     raw = joined(rewritten([begun], HIDDEN)[0])
     told = "".join(texts_in(b"".join(raw.rpartition(b"\n\n")[:2])))
     fed = texts_in(wire)
-    if told == NO_CONTENT:  # the reply is whole but for its last frame, and nothing of it is visible
+    if told == NO_CONTENT:  # the reply is complete except for its last frame, and none of it is visible
         assert b"event: message_delta" in begun
         assert visible("".join(fed)) == ""
     else:
@@ -503,22 +502,22 @@ def texts_in(raw: bytes) -> list[str]:
 
 @pytest.mark.parametrize("size", [1, 3, 7, 50])
 @pytest.mark.parametrize("before", ["", "Well.\n", "\n\n"])
-def test_at_no_byte_where_a_stream_breaks_off_is_there_a_sign_of_a_block(size: int, before: str) -> None:
+def test_break_at_any_byte_shows_no_sign_of_a_block(size: int, before: str) -> None:
     said = f"{before}{TAG}Done."
     wire = b"".join(map(frame, message(pieces(said, list(range(0, len(said), size))))))
-    # Where each character has a frame of its own, one is much like the next.
+    # Where each character has a frame of its own, the cuts are much alike.
     for place in range(0, len(wire), max(1, 9 // size)):
         raw = joined(rewritten([wire[:place]], HIDDEN)[0])
         assert not any(secret in raw for secret in SECRETS)
 
 
-def test_a_reply_that_breaks_off_in_a_block_has_failed_like_one_that_breaks_off_in_a_hidden_call() -> None:
+def test_break_in_a_block_fails_like_a_break_in_a_hidden_call() -> None:
     wire = b"".join(map(frame, message(pieces(f"Well.\n{TAG}", [6, 30]))[:5]))
     *_, last = events_of(joined(rewritten([wire], HIDDEN)[0]))
     assert last["error"]["type"] == "api_error"
 
 
-def test_text_that_cannot_begin_a_block_passes_at_once_and_what_may_waits_no_longer_than_it_may() -> None:
+def test_text_that_cannot_begin_a_block_passes_at_once_and_possible_beginnings_wait_briefly() -> None:
     deltas = ["Hello", " <b>\n", "<m", "y>", "\n", OPENING, " is", "\n> <", "\n```", "\n", f"{OPENING}\n", "drop"]
     events = message([{"type": "text", "text": ""}, *({"type": "text_delta", "text": each} for each in deltas)])
     rewriter = StreamRewriter(HIDDEN)
@@ -528,7 +527,7 @@ def test_text_that_cannot_begin_a_block_passes_at_once_and_what_may_waits_no_lon
     assert b"".join(sent) == b"".join(map(frame, events))
 
 
-def test_only_the_frames_whose_text_changes_are_written_anew() -> None:
+def test_only_frames_whose_text_changes_are_rewritten() -> None:
     deltas = ["Well.\n", f"So.\n{OPENING}\ndr", "op: #abc2345\n", f"{CLOSING}\nDone", " now."]
     said = [{"type": "text", "text": ""}, *({"type": "text_delta", "text": each} for each in deltas)]
     wire = b"".join(map(frame, message(said)))
@@ -544,7 +543,7 @@ def test_only_the_frames_whose_text_changes_are_written_anew() -> None:
     assert joined(rewritten([wire], HIDDEN)[0]) == expected
 
 
-def test_what_comes_while_a_text_waits_keeps_its_place_and_outlives_a_block_that_is_hidden() -> None:
+def test_events_during_a_held_text_keep_their_place_and_survive_a_hidden_block() -> None:
     ping, aside = frame({"type": "ping"}), b": aside\n\n"
     first, start, *rest = map(frame, message(pieces(TAG, [20]))[:1] + message(pieces(TAG, [20]))[2:])
     wire = first + start + ping + rest[0] + aside + b"".join(rest[1:])
@@ -555,19 +554,19 @@ def test_what_comes_while_a_text_waits_keeps_its_place_and_outlives_a_block_that
     assert joined(rewritten([odd], HIDDEN)[0]) == odd
 
 
-def test_a_text_that_a_block_begins_with_is_read_like_its_deltas() -> None:
+def test_initial_text_of_a_block_is_read_like_its_deltas() -> None:
     begun = [{"type": "text", "text": f"{TAG}It "}, {"type": "text_delta", "text": "goes on."}]
     raw = joined(rewritten([b"".join(map(frame, message(begun)))], HIDDEN)[0])
     assert read_back(raw)["content"] == [text("It goes on.")]
 
 
-def test_where_nothing_is_managed_a_block_is_text() -> None:
+def test_block_in_an_observed_session_is_text() -> None:
     wire = b"".join(map(frame, message(pieces(TAG, [3, 20]))))
     assert joined(rewritten([wire])[0]) == wire
 
 
 @given(texts, places)
-def test_beside_hidden_calls_a_text_is_the_same(said: str, cuts: list[int]) -> None:
+def test_text_is_the_same_with_hidden_calls(said: str, cuts: list[int]) -> None:
     first = Round([text(said), RECALL], "tool_use")
     rewriter = StreamRewriter(HIDDEN)
     played = play(
@@ -578,7 +577,7 @@ def test_beside_hidden_calls_a_text_is_the_same(said: str, cuts: list[int]) -> N
     assert json.loads(played.ends[0].reply.body)["content"] == first.content
 
 
-def test_the_model_never_stops_so_a_reply_ends_without_a_word_of_ours() -> None:
+def test_model_that_never_stops_asking_is_ended_without_added_text() -> None:
     rewriter = StreamRewriter(HIDDEN)
     raw = play(rewriter, [Round([text(TAG), RECALL], "tool_use").stream()]).raw + joined(rewriter.end_now())
     assert read_back(raw)["content"] == [text("(no content)")]

@@ -1,4 +1,4 @@
-"""Epochs that show short forms: what was said long ago at L1, an edit with its new text."""
+"""Epochs that show short forms: old messages at L1, an edit with its new text."""
 
 import json
 
@@ -17,8 +17,8 @@ from tests.http.test_epochs import MINUTES, Clock, answer, client_of, edit, epoc
 TALES = ["alpha", "beta"]
 
 
-async def told(stage: Stage) -> tuple[Client, Json]:
-    """A client that was told two long stories and made an edit, so long ago that all of it is to be shown at less."""
+async def played(stage: Stage) -> tuple[Client, Json]:
+    """A client with two long messages and an edit, so old that all of it is shown at less than full size."""
     client = client_of(stage)
     for name in TALES:
         answer(stage, [think(), text(long_text(name))])
@@ -31,19 +31,19 @@ async def told(stage: Stage) -> tuple[Client, Json]:
     return client, message
 
 
-async def come_back(stage: Stage, client: Client, message: Json, clock: Clock) -> str:
-    """The user returns after a day; what the provider is sent then, as far as it is older."""
+async def resume(stage: Stage, client: Client, message: Json, clock: Clock) -> str:
+    """The user returns after a day; return the older part of the provider's request."""
     clock.now += 24 * 60 * MINUTES
     await reads(client, stage, message, 2)
     (began,) = await epochs_of(stage)
     return json.dumps(stage.upstream[began.turn - 1]["messages"])
 
 
-async def test_what_was_said_is_shown_at_l1_and_an_edit_with_its_new_text() -> None:
+async def test_old_message_is_shown_at_l1_and_an_edit_with_its_new_text() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
-        client, message = await told(stage)
-        sent = await come_back(stage, client, message, clock)
+        client, message = await played(stage)
+        sent = await resume(stage, client, message, clock)
         made = [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
         assert {each.fidelity for each in made} == {Fidelity.DETAILED}
         (stream,) = await stage.log.streams()
@@ -54,8 +54,8 @@ async def test_what_was_said_is_shown_at_l1_and_an_edit_with_its_new_text() -> N
             assert f"#{each.object} in part" in sent
             by_user, _, words = (
                 texts[each.text].decode().partition("[assistant]\n")
-            )  # who speaks is known in the window
-            assert f"Tell me of {name}." in by_user  # and said there in full by the user
+            )  # the role of the author is clear in the window
+            assert f"Tell me of {name}." in by_user  # where the user's message is complete
             assert json.dumps(words)[1:-1] in sent
             assert sent.count(f"Tell me of {name}.") == 1
         assert sent.count("old words") < 10 < sent.count("new words")
@@ -64,11 +64,11 @@ async def test_what_was_said_is_shown_at_l1_and_an_edit_with_its_new_text() -> N
         await stage.rounds()
 
 
-async def test_every_form_on_record_is_shown_by_the_rewrite_that_recorded_it() -> None:
+async def test_every_recorded_form_is_shown_by_the_rewrite_that_recorded_it() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
-        client, message = await told(stage)
-        await come_back(stage, client, message, clock)
+        client, message = await played(stage)
+        await resume(stage, client, message, clock)
         events = await stage.events()
     made = {(each.object, each.fidelity) for each in events if isinstance(each, ObjectSummarized)}
     shown = {(each.object, each.after) for each in events if isinstance(each, ObjectDegraded | ObjectRestored)}
@@ -76,22 +76,22 @@ async def test_every_form_on_record_is_shown_by_the_rewrite_that_recorded_it() -
     assert made <= shown
 
 
-async def test_an_observed_session_records_no_short_forms() -> None:
+async def test_observed_session_records_no_short_forms() -> None:
     clock = Clock()
     async with open_stage(clock=clock, mode=Mode.OBSERVE) as stage:
-        client, message = await told(stage)
+        client, message = await played(stage)
         clock.now += 24 * 60 * MINUTES
         await client.turn(*(results_of(message) or [text("Go on.")]))
         assert not [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
 
 
-async def test_summaries_that_do_not_come_in_time_are_shown_as_lines(caplog: pytest.LogCaptureFixture) -> None:
+async def test_late_summaries_are_shown_as_lines(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     async with (
         open_stage(clock=clock, patience=attrs.evolve(PATIENT, summaries=0.0)) as stage,
     ):
-        client, message = await told(stage)
-        sent = await come_back(stage, client, message, clock)
+        client, message = await played(stage)
+        sent = await resume(stage, client, message, clock)
         assert "in part: what you said" not in sent
         assert "short forms did not come in time" in caplog.text
         assert violations(stage) == []

@@ -1,7 +1,7 @@
-"""Conversations that are managed for a while only, and clients and tools that are not what one expects.
+r"""Conversations that are managed only for a while, and unusual clients and tools.
 
-The strict provider signs thinking against the history that it was sent, whoever sent it, so each test here also says
-that no thinking ever stood in another history than its own.
+The strict provider signs thinking against the history that it received, from the proxy or the client, so each test
+here also checks that thinking is never sent in another history than its own.
 """
 
 import json
@@ -28,10 +28,10 @@ from tests.http.managing import (
     assert_nothing_of_ours,
     assert_prefixes,
     look,
+    model_says,
     open_stage,
     recall,
     results,
-    said,
     script,
     text,
     think,
@@ -41,12 +41,12 @@ from tests.http.test_managed import LOOP
 from tests.waiting import until
 
 MODE = "x-mnemosyne-mode"
-OWN_LOOP = {"replies": [said(think("I look."), look(at="it")), said(think("Well."), text("It is there."))]}
+OWN_LOOP = {"replies": [model_says(think("I look."), look(at="it")), model_says(think("Well."), text("It is there."))]}
 """What the model does without memory tools."""
 
 
 async def exchanges(stage: Stage, client: Client, mode: str | None, count: int = 2) -> None:
-    """So many exchanges in a mode that the client asks for, or in none."""
+    """This many exchanges in a mode that the client asks for, or without one."""
     client.headers = {MODE: mode} if mode else {}
     for number in range(count):
         managed = mode in (None, "manage") and "memory_query" in json.dumps((stage.upstream or [{}])[-1].get("tools"))
@@ -56,13 +56,13 @@ async def exchanges(stage: Stage, client: Client, mode: str | None, count: int =
 
 
 def broken_rules(stage: Stage) -> list[str]:
-    """All breaches but that the tools changed, which a switch cannot help."""
+    """All violations except the tool changes, which a switch cannot avoid."""
     return [each.violation.message for each in stage.standin.violations if each.violation.rule != "R10"]
 
 
 @pytest.mark.parametrize("asked", ["off", "observe"])
 @pytest.mark.parametrize("server", [Mode.MANAGE, Mode.OBSERVE])
-async def test_whoever_stops_managing_and_asks_for_it_again_is_not_managed_but_served(asked: str, server: Mode) -> None:
+async def test_client_that_stops_and_restarts_managing_is_observed_and_served(asked: str, server: Mode) -> None:
     async with open_stage(mode=server) as stage:
         client = Client(stage.url)
         for mode in ("manage", asked, "manage", asked, "manage"):
@@ -75,15 +75,15 @@ async def test_whoever_stops_managing_and_asks_for_it_again_is_not_managed_but_s
         bypassed = stage.upstream[len(managed) :]
         assert all(body["tools"] == [LOOK] for body in bypassed)
         assert_prefixes(bypassed)
-        assert json.dumps(bypassed[-1]["messages"]).count('"thinking"') > 10  # what was said since the switch stays
+        assert json.dumps(bypassed[-1]["messages"]).count('"thinking"') > 10  # the part after the switch stays
         await stage.rounds()
 
 
 async def no_answer(turn: Turn) -> None:
-    """What the session's actor says in time."""
+    """The session's actor gives no answer in time."""
 
 
-async def test_a_client_that_does_not_say_again_that_it_is_managed_is_managed_still() -> None:
+async def test_managed_conversation_stays_managed_without_repeating_the_header() -> None:
     async with open_stage(mode=Mode.OBSERVE) as stage:
         client = Client(stage.url)
         await exchanges(stage, client, "manage", 1)
@@ -93,7 +93,7 @@ async def test_a_client_that_does_not_say_again_that_it_is_managed_is_managed_st
         await stage.rounds()
 
 
-async def test_a_managed_conversation_stays_so_through_servers_that_only_observe() -> None:
+async def test_managed_conversation_stays_managed_through_servers_that_only_observe() -> None:
     async with open_standin() as standin:
         log = StoppableLog()
         client = Client("")
@@ -111,7 +111,7 @@ async def test_a_managed_conversation_stays_so_through_servers_that_only_observe
         await stage.rounds()
 
 
-async def test_off_that_could_not_be_heard_in_time_is_heard_with_the_next_request(
+async def test_late_switch_off_takes_effect_with_the_next_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with open_stage() as stage:
@@ -130,7 +130,7 @@ async def test_off_that_could_not_be_heard_in_time_is_heard_with_the_next_reques
         assert_nothing_of_ours(client)
 
 
-async def test_a_conversation_whose_first_request_could_not_wait_is_never_managed(
+async def test_conversation_whose_first_request_could_not_wait_is_never_managed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with open_stage() as stage:
@@ -148,7 +148,7 @@ async def test_a_conversation_whose_first_request_could_not_wait_is_never_manage
 
 
 @pytest.mark.parametrize("then", [None, UpstreamPlan(Mode.OBSERVE)], ids=["no answer", "as it came"])
-async def test_a_turn_that_goes_without_us_after_an_outdated_proposal_is_on_record(
+async def test_turn_sent_by_fallback_after_an_outdated_proposal_is_recorded(
     monkeypatch: pytest.MonkeyPatch, then: UpstreamPlan | None
 ) -> None:
     asked = Turn._ask
@@ -174,7 +174,7 @@ async def test_a_turn_that_goes_without_us_after_an_outdated_proposal_is_on_reco
         assert [event.turn for event in began] == [1, 2, 3]
 
 
-async def test_an_earlier_turn_once_more_that_is_not_to_be_managed_leaves_the_branch_managed() -> None:
+async def test_unmanaged_repeat_of_an_earlier_turn_leaves_the_branch_managed() -> None:
     async with open_stage() as stage:
         client = Client(stage.url)
         await exchanges(stage, client, "manage")
@@ -195,7 +195,7 @@ def without_thinking(client: Client) -> None:
         message["content"] = [block for block in message["content"] if block["type"] != "thinking"]
 
 
-async def test_sdk_programs_that_name_no_session_are_managed_each_in_its_own() -> None:
+async def test_sdk_programs_without_session_names_are_managed_separately() -> None:
     nameless = {"x-claude-code-session-id": "", "user-agent": "Anthropic/Python 2.11.0"}
     async with open_stage(LOOP) as stage:
         clients = [Client(stage.url, headers=nameless) for _ in range(2)]
@@ -214,9 +214,9 @@ async def test_sdk_programs_that_name_no_session_are_managed_each_in_its_own() -
 
 
 @pytest.mark.parametrize("headers", [{}, {"user-agent": "curl/8.5.0"}], ids=["nameless", "curl"])
-async def test_a_program_without_tools_is_observed(headers: dict[str, str]) -> None:
+async def test_program_without_tools_is_observed(headers: dict[str, str]) -> None:
     nobody = {"x-claude-code-session-id": "", "user-agent": "", **headers}
-    async with open_stage({"reply": said(think("Hm."), text("Yes."))}) as stage:
+    async with open_stage({"reply": model_says(think("Hm."), text("Yes."))}) as stage:
         client = Client(stage.url, headers=nobody, tools=[])
         for words in ("one", "two", "three"):
             assert (await client.turn(text(words)))["content"][-1] == text("Yes.")
@@ -225,16 +225,16 @@ async def test_a_program_without_tools_is_observed(headers: dict[str, str]) -> N
         assert sum(isinstance(each, TurnFinished) for each in await stage.events()) == 3
 
 
-async def test_a_tool_of_our_name_may_appear_while_a_call_of_ours_waits_and_is_the_clients_from_then_on() -> None:
+async def test_client_tool_with_a_memory_name_takes_over_after_the_pending_memory_call() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         message = await client.turn(text("Where is it?"))
-        message = await client.turn(*results(message))  # calls of both kinds beside each other
+        message = await client.turn(*results(message))  # calls of both kinds in one reply
         theirs = {**LOOK, "name": "memory_query"}
         client.tools = [LOOK, theirs]
         answer(stage, [recall("mine?")], [text("Fine.")])
         message = await client.turn(*results(message))
-        assert [block["name"] for block in message["content"]] == ["memory_query"]  # a call of the client's own now
+        assert [block["name"] for block in message["content"]] == ["memory_query"]  # now a call of the client's own
         assert (await client.turn(*results(message)))["content"] == [text("Fine.")]
         assert stage.upstream[-1]["tools"] == client.tools
         client.tools = [LOOK]
@@ -243,12 +243,12 @@ async def test_a_tool_of_our_name_may_appear_while_a_call_of_ours_waits_and_is_t
         await stage.rounds()
 
 
-async def test_without_any_tool_of_the_clients_there_is_none_of_ours() -> None:
+async def test_client_without_tools_gets_no_memory_tools() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url, headers={"user-agent": "my-agent/1"})
         await client.work("Where is it?")
         client.tools = []
-        stage.standin.script = script({"reply": said(text("Yes."))})
+        stage.standin.script = script({"reply": model_says(text("Yes."))})
         await client.turn(text("And now?"))
         assert "tools" not in stage.upstream[-1]
         client.tools = [LOOK]
@@ -265,9 +265,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize("message", REFUSALS.values(), ids=REFUSALS)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_where_the_provider_refuses_our_tools_the_branch_goes_on_without_them_at_once(
-    message: str, stream: bool
-) -> None:
+async def test_branch_continues_without_memory_tools_if_the_provider_refuses_them(message: str, stream: bool) -> None:
     refusal = {"when": {"tool": "memory_query"}, "reply": {"failure": {"status": 400, "message": message}}}
     async with open_stage(refusal, OWN_LOOP) as stage:
         client = Client(stage.url, stream=stream)
@@ -284,7 +282,7 @@ async def test_where_the_provider_refuses_our_tools_the_branch_goes_on_without_t
         assert [(each.turn, each.round) for each in await stage.rounds()] == [(1, 1), (1, 2), (2, 1), (3, 1), (4, 1)]
 
 
-async def test_a_provider_that_begins_to_refuse_our_tools_gets_no_thinking_of_before() -> None:
+async def test_provider_that_starts_to_refuse_memory_tools_gets_no_earlier_thinking() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
@@ -300,7 +298,7 @@ async def test_a_provider_that_begins_to_refuse_our_tools_gets_no_thinking_of_be
         await stage.rounds()
 
 
-async def test_a_request_that_is_refused_for_a_tool_of_the_clients_is_the_clients_matter() -> None:
+async def test_refusal_of_a_client_tool_is_left_to_the_client() -> None:
     refusal = {"reply": {"failure": {"status": 400, "message": "tools.0.custom.input_schema: JSON schema is invalid."}}}
     async with open_stage(refusal) as stage:
         client = Client(stage.url)
@@ -310,20 +308,20 @@ async def test_a_request_that_is_refused_for_a_tool_of_the_clients_is_the_client
 
 
 @pytest.mark.parametrize("session", [True, False], ids=["this session", "all"])
-async def test_off_in_the_midst_of_a_hidden_round_holds_from_the_next_request_on(session: bool) -> None:
+async def test_switch_off_during_a_hidden_round_takes_effect_with_the_next_request(session: bool) -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.turn(text("Where is it?"))
         managed = len(stage.upstream)
-        slow = said(look(at="that"), pace={"first": 0.5})
-        stage.standin.script = script({"replies": [said(), said(), said(recall("again?")), slow]})
+        slow = model_says(look(at="that"), pace={"first": 0.5})
+        stage.standin.script = script({"replies": [model_says(), model_says(), model_says(recall("again?")), slow]})
         async with trio.open_nursery() as nursery:
             message: Json = {}
 
-            async def go_on() -> None:
+            async def keep_working() -> None:
                 message.update(await client.turn(*results(client.history[-1])))
 
-            nursery.start_soon(go_on)
+            nursery.start_soon(keep_working)
             await until(lambda: sum(bool(each.body) for each in stage.standin.messages) == managed + 2)
             await stage.switch(on=False, stream=await stage.stream() if session else None)
         assert [block["name"] for block in message["content"] if block["type"] == "tool_use"] == ["Look"]
@@ -339,7 +337,7 @@ async def test_off_in_the_midst_of_a_hidden_round_holds_from_the_next_request_on
 
 
 class SlowToRead(StoppableLog):
-    """A log of which one session cannot be read before it is let."""
+    """A log in which one session cannot be read until the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -352,15 +350,15 @@ class SlowToRead(StoppableLog):
         return await super().read(stream, after=after, upto=upto)
 
 
-async def gone_before_it_left(stage: Stage, log: SlowToRead) -> Client:
-    """A client that was gone while its first request waited for a log that is slow to read; that is on record."""
+async def disconnect_before_dispatch(stage: Stage, log: SlowToRead) -> Client:
+    """A client that disconnected while its first request waited for a slow log; the record says so."""
     client = Client(stage.url, history=[{"role": "user", "content": [text("Start.")]}])
     async with trio.open_nursery() as user:
         user.start_soon(client.send)
         await log.asked.wait()
         user.cancel_scope.cancel()
     awake = stage.process.registry._awake[STREAM]
-    await until(lambda: awake.actor.mailbox.waiting == 2)  # what would have left, and that nothing did
+    await until(lambda: awake.actor.mailbox.waiting == 2)  # the request that would have been sent, and that none was
     log.let.set()
     await stage.process.journal.committed.beyond(0)
     await stage.events_until(TurnInterrupted)
@@ -368,10 +366,10 @@ async def gone_before_it_left(stage: Stage, log: SlowToRead) -> Client:
 
 
 @pytest.mark.parametrize("goes_on", [(), ("[Request interrupted by user]", "Start otherwise.")], ids=["again", "else"])
-async def test_a_request_that_never_left_decides_nothing_about_its_conversation(goes_on: tuple[str, ...]) -> None:
+async def test_request_that_was_never_sent_decides_nothing_about_its_conversation(goes_on: tuple[str, ...]) -> None:
     log = SlowToRead()
-    async with open_stage({"reply": said(think("Hm."), text("Yes."))}, log=log) as stage:
-        client = await gone_before_it_left(stage, log)
+    async with open_stage({"reply": model_says(think("Hm."), text("Yes."))}, log=log) as stage:
+        client = await disconnect_before_dispatch(stage, log)
         client.history += [{"role": "user", "content": [text(words)]} for words in goes_on]
         client.history.append({"role": "assistant", "content": (await client.send())["content"]})
         await client.turn(text("And now?"))

@@ -1,4 +1,4 @@
-"""Paged tools through the whole proxy: what the provider gets never changes, and the client never learns of it."""
+"""Paged tools through a complete proxy: the provider's tool list never changes, and the client never notices."""
 
 import json
 from typing import Any
@@ -22,14 +22,14 @@ from tests.http.managing import (
     assert_nothing_of_ours,
     assert_prefixes,
     look,
+    model_says,
     open_stage,
     results,
-    said,
     script,
     text,
     think,
 )
-from tests.http.test_counting import counted_then_said
+from tests.http.test_counting import count_and_send
 from tests.http.test_epochs import SMALL, client_of, epochs_of, reads, violations
 
 ABOUT = "Looks at a place. " + "It never looks twice. " * 40
@@ -51,12 +51,12 @@ def ask(name: str = "Look") -> Json:
 
 LOOP = {
     "replies": [
-        said(think("How does one look?"), ask()),
-        said(think("So that is how."), text("Now look."), look(at="it")),
-        said(think("Done."), text("It is there.")),
+        model_says(think("How does one look?"), ask()),
+        model_says(think("So that is how."), text("Now look."), look(at="it")),
+        model_says(think("Done."), text("It is there.")),
     ]
 }
-YES = {"reply": said(think("Hm."), text("Yes."))}
+YES = {"reply": model_says(think("Hm."), text("Yes."))}
 
 
 def client_on(stage: Stage, **options: Any) -> Client:
@@ -64,7 +64,7 @@ def client_on(stage: Stage, **options: Any) -> Client:
 
 
 def sent_tools(stage: Stage) -> list[bytes]:
-    """The tools of each request, as the bytes that the provider got."""
+    """The tools of each request, as the bytes that the provider received."""
     return [tools_of(transcript.read(each.body).transcript) for each in stage.standin.messages]
 
 
@@ -77,14 +77,14 @@ def is_paged(tools: bytes, name: str = "Look") -> bool:
     return TOOL in found["description"]
 
 
-def told(stage: Stage) -> list[Json]:
-    """The results that stand in the last request."""
+def results_sent(stage: Stage) -> list[Json]:
+    """The results in the last request."""
     blocks = [block for message in stage.upstream[-1]["messages"] for block in message["content"]]
     return [block for block in blocks if block["type"] == "tool_result"]
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_the_model_gets_the_definition_and_calls_the_clients_tool_and_the_client_sees_only_that(
+async def test_model_gets_the_definition_and_calls_the_tool_and_the_client_sees_only_the_call(
     stream: bool,
 ) -> None:
     async with open_stage(LOOP, tool_budget=NONE) as stage:
@@ -98,7 +98,7 @@ async def test_the_model_gets_the_definition_and_calls_the_clients_tool_and_the_
         assert names(sent_tools(stage)[0])[:3] == [tool["name"] for tool in TOOLS]
         assert names(sent_tools(stage)[0])[-1] == TOOL
         assert [is_paged(sent_tools(stage)[0], tool["name"]) for tool in TOOLS] == [False, True, True]
-        definition, *_ = told(stage)
+        definition, *_ = results_sent(stage)
         assert json.dumps(LARGE["input_schema"], separators=(",", ":")) in definition["content"]
         assert "definition of Look" in definition["content"]
         assert "is_error" not in definition
@@ -109,7 +109,7 @@ async def test_the_model_gets_the_definition_and_calls_the_clients_tool_and_the_
 
 
 @pytest.mark.parametrize(("before", "after"), [(NONE, None), (NONE, ALL), (None, NONE), (ALL, NONE)])
-async def test_a_server_with_another_setting_sends_the_same_tools(before: int | None, after: int | None) -> None:
+async def test_server_with_another_setting_sends_the_same_tools(before: int | None, after: int | None) -> None:
     log = StoppableLog()
     async with open_standin({"rules": [YES]}) as standin:
         async with open_stage(standin=standin, log=log, tool_budget=before) as stage:
@@ -130,25 +130,25 @@ async def test_a_server_with_another_setting_sends_the_same_tools(before: int | 
         await stage.rounds()
 
 
-async def test_a_definition_that_was_asked_for_before_a_restart_comes_after_it() -> None:
+async def test_definition_requested_before_a_restart_is_delivered_after_it() -> None:
     log = StoppableLog()
-    mixed = said(think("Both."), ask(), look(at="it"))
-    async with open_standin({"rules": [{"replies": [mixed, said(text("There."))]}]}) as standin:
+    mixed = model_says(think("Both."), ask(), look(at="it"))
+    async with open_standin({"rules": [{"replies": [mixed, model_says(text("There."))]}]}) as standin:
         async with open_stage(standin=standin, log=log, tool_budget=NONE) as stage:
             client = client_on(stage)
             message = await client.turn(text("Where is it?"))
         async with open_stage(standin=standin, log=log) as stage:
             client.url = stage.url
             await client.turn(*results(message))
-        assert "definition of Look" in told(stage)[0]["content"]
+        assert "definition of Look" in results_sent(stage)[0]["content"]
         assert standin.violations == []
         assert_prefixes(stage.upstream)
         assert_nothing_of_ours(client)
         await stage.rounds()
 
 
-async def test_a_change_of_the_clients_tools_is_paged_by_the_same_rule() -> None:
-    async with open_stage({"reply": said(text("Yes."))}, tool_budget=1_400) as stage:
+async def test_changed_client_tools_are_paged_by_the_same_rule() -> None:
+    async with open_stage({"reply": model_says(text("Yes."))}, tool_budget=1_400) as stage:
         client = client_on(stage)
         paged = []
         for tools in (TOOLS, TOOLS[:2], [OTHER, LARGE], TOOLS, [LOOK]):
@@ -160,16 +160,16 @@ async def test_a_change_of_the_clients_tools_is_paged_by_the_same_rule() -> None
         await stage.rounds()
 
 
-async def test_a_guess_without_asking_goes_to_the_client_as_it_is() -> None:
-    guess = said(look(place="it", loud=True))
-    async with open_stage({"replies": [guess, said(text("I see."))]}, tool_budget=NONE) as stage:
+async def test_call_without_a_requested_definition_reaches_the_client_unchanged() -> None:
+    guess = model_says(look(place="it", loud=True))
+    async with open_stage({"replies": [guess, model_says(text("I see."))]}, tool_budget=NONE) as stage:
         client = client_on(stage)
         message = await client.turn(text("Where is it?"))
         (call,) = message["content"]
         assert (call["name"], call["input"]) == ("Look", {"place": "it", "loud": True})
         refusal = {"type": "tool_result", "tool_use_id": call["id"], "content": "at is missing", "is_error": True}
         await client.turn(refusal)
-        assert told(stage)[0]["content"] == "at is missing"
+        assert results_sent(stage)[0]["content"] == "at is missing"
         assert stage.standin.violations == []
         await stage.rounds()
 
@@ -178,20 +178,20 @@ async def test_a_guess_without_asking_goes_to_the_client_as_it_is() -> None:
     ("budget", "name", "meant"),
     [(NONE, "look", "Did you mean Look?"), (NONE, "zebra", "There are Glance, Look, mcp"), (None, "Look", "in full")],
 )
-async def test_a_name_that_cannot_be_served_is_answered_with_what_to_do(
-    budget: int | None, name: str, meant: str
-) -> None:
-    async with open_stage({"replies": [said(ask(name)), said(text("I see."))]}, tool_budget=budget) as stage:
+async def test_unknown_tool_name_is_answered_with_advice(budget: int | None, name: str, meant: str) -> None:
+    async with open_stage(
+        {"replies": [model_says(ask(name)), model_says(text("I see."))]}, tool_budget=budget
+    ) as stage:
         client = client_on(stage)
         await client.turn(text("Where is it?"))
-        (answer,) = told(stage)
+        (answer,) = results_sent(stage)
         assert answer["is_error"]
         assert meant in answer["content"]
         assert_nothing_of_ours(client)
         assert stage.standin.violations == []
 
 
-async def test_a_conversation_that_is_turned_off_gets_its_own_tools_back() -> None:
+async def test_switched_off_conversation_gets_its_own_tools_back() -> None:
     async with open_stage(YES, tool_budget=NONE) as stage:
         client = client_on(stage)
         await client.turn(text("one"))
@@ -204,7 +204,7 @@ async def test_a_conversation_that_is_turned_off_gets_its_own_tools_back() -> No
         ]
 
 
-async def test_a_client_with_a_tool_of_that_name_is_only_observed() -> None:
+async def test_client_with_a_tool_of_the_same_name_is_only_observed() -> None:
     async with open_stage(YES) as stage:
         client = client_on(stage)
         client.tools = [LOOK, {**LOOK, "name": TOOL}]
@@ -212,20 +212,20 @@ async def test_a_client_with_a_tool_of_that_name_is_only_observed() -> None:
         assert stage.standin.messages[-1].body == client.bodies[-1]
 
 
-async def test_what_is_counted_is_what_the_turn_then_sends() -> None:
+async def test_counted_body_is_the_body_that_the_turn_sends() -> None:
     async with open_stage(YES, tool_budget=NONE) as stage:
         client = client_on(stage)
         await client.turn(text("one"))
-        await counted_then_said(stage, client, text("two"))
+        await count_and_send(stage, client, text("two"))
         assert set(sent_tools(stage)) == {sent_tools(stage)[0]}
         assert is_paged(sent_tools(stage)[0])
 
 
-async def test_an_epoch_leaves_the_tools_alone_and_their_definitions_can_be_had_again() -> None:
+async def test_epoch_keeps_the_tools_and_their_definitions_can_be_requested_again() -> None:
     async with open_stage(window=SMALL, tool_budget=NONE) as stage:
         client = client_of(stage)
         client.tools = [*client.tools, LARGE]
-        stage.standin.script = script({"replies": [said(ask()), said(text("So."))]})
+        stage.standin.script = script({"replies": [model_says(ask()), model_says(text("So."))]})
         await client.turn(text("How does one look?"))
         await reads(client, stage, {"content": []}, 9)
         assert await epochs_of(stage)
@@ -238,7 +238,7 @@ async def test_an_epoch_leaves_the_tools_alone_and_their_definitions_can_be_had_
 
 
 def captured(run: str) -> list[Json]:
-    """The tools of a recorded run of a real client."""
+    """The tools in a captured session of a real client."""
     return next(
         capture["body"]["tools"]
         for name, capture in captures()
@@ -246,9 +246,9 @@ def captured(run: str) -> list[Json]:
     )
 
 
-async def test_the_tools_of_a_real_client_that_sends_them_all_are_paged_and_what_left_comes_to_the_letter() -> None:
+async def test_complete_tool_list_of_a_real_client_is_paged_and_definitions_are_exact() -> None:
     whole = captured("cc197-think")
-    rounds = {"replies": [said(ask("WebFetch")), said(text("So."))]}
+    rounds = {"replies": [model_says(ask("WebFetch")), model_says(text("So."))]}
     async with open_stage(rounds, tool_budget=NONE) as stage:
         client = client_on(stage)
         client.tools = whole
@@ -257,13 +257,13 @@ async def test_the_tools_of_a_real_client_that_sends_them_all_are_paged_and_what
         assert first == second
         assert len(first) < len(json.dumps(whole)) / 2
         schema = next(each["input_schema"] for each in whole if each["name"] == "WebFetch")
-        assert json.dumps(schema, separators=(",", ":")) in told(stage)[0]["content"]
+        assert json.dumps(schema, separators=(",", ":")) in results_sent(stage)[0]["content"]
         assert violations(stage) == []
         assert_nothing_of_ours(client)
         await stage.rounds()
 
 
-async def test_the_tools_of_a_real_client_that_loads_them_itself_are_left_to_it() -> None:
+async def test_tools_that_a_real_client_loads_itself_are_not_paged() -> None:
     async with open_stage(YES, tool_budget=NONE) as stage:
         client = client_on(stage)
         client.tools = captured("cc-loop30")

@@ -1,4 +1,4 @@
-"""What passes the gateway is counted, whatever became of it."""
+"""Everything that passes the gateway is counted, whatever its result."""
 
 import json
 
@@ -20,7 +20,7 @@ BODY = json.dumps(body(user("hello"), stream=True)).encode()
 @pytest.mark.parametrize(
     ("seconds", "place"), [(0.0, 0), (0.05, 0), (0.051, 1), (120.0, len(FIRST_BYTE_BOUNDS) - 1), (999.0, -1)]
 )
-def test_a_wait_is_counted_under_the_first_bound_that_it_does_not_exceed(seconds: float, place: int) -> None:
+def test_wait_is_counted_under_the_first_bound_that_it_does_not_exceed(seconds: float, place: int) -> None:
     waits = Waits()
     waits.add(seconds)
     assert waits.counts[place] == 1
@@ -28,13 +28,13 @@ def test_a_wait_is_counted_under_the_first_bound_that_it_does_not_exceed(seconds
     assert waits.seconds == seconds
 
 
-def test_an_error_has_the_name_of_its_kind() -> None:
+def test_error_has_the_name_of_its_kind() -> None:
     traffic = Traffic()
     traffic.note_error(BodyTooLarge("1 GB"))
     assert traffic.errors == {"body_too_large": 1}
 
 
-async def test_replies_are_counted_by_dialect_and_status_and_what_is_no_turn_as_other() -> None:
+async def test_replies_are_counted_by_dialect_and_status_with_others_as_other() -> None:
     async with open_standin() as standin, open_proxy(standin.url) as proxy:
         standin.script = from_data({"rules": [{"when": {"request": 2}, "reply": {"failure": {"status": 529}}}]})
         for path in ("/v1/messages", "/v1/messages", "/v1/models"):
@@ -46,7 +46,7 @@ async def test_replies_are_counted_by_dialect_and_status_and_what_is_no_turn_as_
         assert not proxy.traffic.errors
 
 
-async def test_a_reply_that_breaks_off_and_a_provider_that_is_not_there_are_errors_of_their_kinds() -> None:
+async def test_broken_reply_and_unreachable_provider_are_errors_of_their_kinds() -> None:
     async with open_standin() as standin, open_proxy(standin.url) as proxy:
         cut = {"text": "begun", "faults": [{"kind": "cut", "at": 4}]}
         standin.script = from_data({"rules": [{"reply": cut}]})

@@ -1,4 +1,4 @@
-"""Two proxies that share a log, and one managed session of which either gets requests."""
+"""Two proxies that share a log, and one managed session whose requests go to either."""
 
 import itertools
 from collections.abc import AsyncIterator
@@ -19,9 +19,9 @@ from tests.http.managing import (
     assert_nothing_of_ours,
     assert_prefixes,
     look,
+    model_says,
     open_stage,
     results,
-    said,
     text,
     think,
 )
@@ -32,7 +32,7 @@ from tests.http.test_managed import LOOP
 async def two_stages(*rules: Json) -> AsyncIterator[tuple[Stage, Stage]]:
     async with open_standin({"rules": list(rules)}) as standin:
         log = StoppableLog()
-        clocks = (itertools.count(start, 2) for start in (1, 2))  # what both say at once is not the same
+        clocks = (itertools.count(start, 2) for start in (1, 2))  # so that simultaneous replies differ
         async with (
             open_stage(standin=standin, log=log, clock=next(clocks)) as one,
             open_stage(standin=standin, log=log, clock=next(clocks)) as two,
@@ -40,7 +40,7 @@ async def two_stages(*rules: Json) -> AsyncIterator[tuple[Stage, Stage]]:
             yield one, two
 
 
-async def test_a_conversation_that_goes_through_either_in_turns_is_one_history() -> None:
+async def test_conversation_that_alternates_between_proxies_is_one_history() -> None:
     async with two_stages(LOOP) as (one, two):
         client = Client(one.url)
         number = 0
@@ -57,7 +57,7 @@ async def test_a_conversation_that_goes_through_either_in_turns_is_one_history()
 
 
 @pytest.mark.parametrize("run", range(3))
-async def test_agents_of_one_session_that_talk_through_both_at_once_disturb_each_other_in_nothing(run: int) -> None:
+async def test_agents_of_one_session_do_not_disturb_each_other_across_proxies(run: int) -> None:
     async with two_stages(LOOP) as (one, two):
         agents = [
             Client(stage.url, headers={"x-claude-code-agent-id": name})
@@ -76,8 +76,8 @@ async def test_agents_of_one_session_that_talk_through_both_at_once_disturb_each
         await nothing_lost([one, two], turns=4 * 6)
 
 
-async def test_an_agent_that_the_other_began_to_manage_is_gone_on_with_by_one_that_never_heard_of_it() -> None:
-    thinks = {"replies": [said(think("Well."), look()), said(text("It is there."))]}
+async def test_agent_managed_by_one_proxy_continues_at_another_that_did_not_know_it() -> None:
+    thinks = {"replies": [model_says(think("Well."), look()), model_says(text("It is there."))]}
     async with two_stages(thinks) as (one, two):
         await Client(one.url, headers={"x-claude-code-agent-id": "a"}).work("Look it up.")
         client = Client(two.url)
@@ -90,8 +90,8 @@ async def test_an_agent_that_the_other_began_to_manage_is_gone_on_with_by_one_th
         await nothing_lost([one, two], turns=4)
 
 
-async def test_a_fork_of_what_the_other_began_to_manage_is_known_to_one_that_never_heard_of_it() -> None:
-    async with two_stages({"reply": said(think("Hm."), text("Yes."))}) as (one, two):
+async def test_fork_of_an_agent_managed_by_one_proxy_is_recognized_by_another() -> None:
+    async with two_stages({"reply": model_says(think("Hm."), text("Yes."))}) as (one, two):
         await Client(one.url, headers={"x-claude-code-agent-id": "a"}).work("Look it up.")
         client = Client(two.url)
         await client.work("Where is it?")
@@ -126,7 +126,7 @@ async def test_agents_whose_first_requests_are_prepared_at_once_are_all_managed(
         await nothing_lost([one, two], turns=4 * 3)
 
 
-async def test_a_request_that_comes_through_both_at_once_is_two_attempts_at_one_turn() -> None:
+async def test_request_sent_through_both_at_once_is_two_attempts_at_one_turn() -> None:
     async with two_stages(LOOP) as (one, two):
         clients = [Client(stage.url) for stage in (one, two)]
         for prompt in ("Where is it?", "And the other?"):
@@ -138,7 +138,7 @@ async def test_a_request_that_comes_through_both_at_once_is_two_attempts_at_one_
                 async with trio.open_nursery() as nursery:
                     for each in clients:
                         nursery.start_soon(sent_by, each, got)
-                message = got[-1]  # the client goes on with one of them
+                message = got[-1]  # the client continues with one of them
                 for each in clients:
                     each.history.append({"role": "assistant", "content": message["content"]})
                     if message["stop_reason"] == "tool_use":
@@ -152,12 +152,12 @@ async def sent_by(client: Client, got: list[Json]) -> None:
 
 
 async def nothing_lost(stages: list[Stage], turns: int) -> None:
-    """The provider found nothing wrong; each turn is on record with its end, each body can be rebuilt."""
+    """The provider found no violation; each turn is recorded with its end, and each body can be rebuilt."""
     assert stages[0].standin.violations == []
     events = await stages[0].events()
     assert not any(isinstance(each, GapRecorded) for each in events)
     assert all(stage.process.registry.take_gap(STREAM) is None for stage in stages)
-    # Of two processes that write at once one may have said that a turn began, and decided it anew before it left.
+    # If two processes write at once, one may have recorded a turn as begun and decided it again before sending it.
     assert sum(isinstance(each, TurnBegan) for each in events) >= turns
     assert sum(isinstance(each, TurnFinished) for each in events) == turns
     await stages[0].rounds(at_once=True)

@@ -1,4 +1,4 @@
-"""Bodies that are being sent share one room; who is alone has all of it."""
+"""Request bodies in transfer share one budget; a single one may use all of it."""
 
 from contextlib import ExitStack, suppress
 
@@ -8,7 +8,7 @@ from mnemosyne.errors import TooMuchAtOnce
 from mnemosyne.http.unfinished import PIECE, Unfinished
 
 
-def test_all_bodies_together_have_a_bound_and_one_that_ends_makes_room() -> None:
+def test_all_bodies_share_a_bound_and_a_finished_one_frees_its_part() -> None:
     room = Unfinished(most=10_000)
     with room.body() as one:
         with room.body() as other:
@@ -20,13 +20,13 @@ def test_all_bodies_together_have_a_bound_and_one_that_ends_makes_room() -> None
     assert room.held == 0
 
 
-def test_a_body_that_is_alone_may_be_larger() -> None:
+def test_single_body_may_be_larger() -> None:
     with Unfinished(most=10).body() as alone:
         alone.take(1_000_000)
         alone.take(1_000_000)
 
 
-def test_small_pieces_count_with_what_they_take() -> None:
+def test_small_pieces_count_with_their_overhead() -> None:
     room = Unfinished(most=100 * PIECE)
     with room.body() as one, room.body() as other:
         one.take(1)
@@ -36,7 +36,7 @@ def test_small_pieces_count_with_what_they_take() -> None:
             other.take(1)
 
 
-def test_thirty_connections_hold_no_more_than_the_room() -> None:
+def test_thirty_connections_hold_no_more_than_the_budget() -> None:
     room, refused = Unfinished(most=100_000_000), 0
     with ExitStack() as bodies:
         for _ in range(30):
@@ -49,7 +49,7 @@ def test_thirty_connections_hold_no_more_than_the_room() -> None:
         assert room.held <= room.most
 
 
-def test_what_never_becomes_whole_is_counted_as_it_frees_memory_and_takes_no_time() -> None:
+def test_incomplete_bodies_are_counted_in_constant_time_and_free_their_memory() -> None:
     room = Unfinished()
     with room.body() as whole:
         whole.take(1_000)

@@ -1,4 +1,4 @@
-"""Conversations that their clients do not name, through the whole of a proxy: equal first words make no common
+"""Conversations without a name from their client, through a complete proxy: equal first words make no common
 session.
 """
 
@@ -23,13 +23,13 @@ def unnamed(stage: Stage, key: str = "k", *, history: list[Json] | None = None) 
     return Client(stage.url, tools=TOOLS, session="", headers={"x-api-key": key}, history=history or [])
 
 
-async def say(stage: Stage, client: Client, words: str, reply: str) -> Json:
+async def send_text(stage: Stage, client: Client, words: str, reply: str) -> Json:
     answer(stage, [text(reply)])
     return await client.turn(text(words))
 
 
-async def told(stage: Stage) -> list[list[str]]:
-    """What was begun in each session: branch, turn and attempt, in order; the sessions in theirs."""
+async def list_begun(stage: Stage) -> list[list[str]]:
+    """The turns begun in each session: branch, turn and attempt, in order; sessions in their order."""
     sessions = []
     for stream in await stage.log.streams():
         if stream != operator_stream("t"):
@@ -42,54 +42,54 @@ async def told(stage: Stage) -> list[list[str]]:
 
 @pytest.mark.parametrize("keys", [("k", "k"), ("k", "other")], ids=["same key", "another key"])
 @pytest.mark.parametrize("replies", [("Hello, A.", "Hello, B."), ("Hello.", "Hello.")], ids=["differ", "equal"])
-async def test_conversations_that_begin_with_the_same_words_are_sessions_of_their_own(
+async def test_conversations_with_the_same_first_words_are_separate_sessions(
     keys: tuple[str, str], replies: tuple[str, str]
 ) -> None:
     async with open_stage() as stage:
         one, two = (unnamed(stage, key) for key in keys)
-        await say(stage, one, HELLO, replies[0])
-        await say(stage, two, HELLO, replies[1])
+        await send_text(stage, one, HELLO, replies[0])
+        await send_text(stage, two, HELLO, replies[1])
         for number in range(2):
-            await say(stage, one, f"A says {number}", f"To A {number}.")
-            await say(stage, two, f"B says {number}", f"To B {number}.")
-        assert await told(stage) == [["main 1.1", "main 2.1", "main 3.1"]] * 2
+            await send_text(stage, one, f"A says {number}", f"To A {number}.")
+            await send_text(stage, two, f"B says {number}", f"To B {number}.")
+        assert await list_begun(stage) == [["main 1.1", "main 2.1", "main 3.1"]] * 2
 
 
-async def test_nobody_is_told_what_a_conversation_with_the_same_first_words_said() -> None:
+async def test_conversation_with_the_same_first_words_reads_nothing_from_the_other() -> None:
     async with open_stage() as stage:
         one, two = unnamed(stage), unnamed(stage)
-        await say(stage, one, HELLO, "Hello, A.")
-        await say(stage, two, HELLO, "Hello, B.")
-        await say(stage, one, "The code of the vault is heliotrope. We decided to keep it.", "Noted: heliotrope.")
+        await send_text(stage, one, HELLO, "Hello, A.")
+        await send_text(stage, two, HELLO, "Hello, B.")
+        await send_text(stage, one, "The code of the vault is heliotrope. We decided to keep it.", "Noted: heliotrope.")
         answer(stage, [recall(QUESTION)], [text("Done.")])
         await two.turn(text("Well?"))
         assert "tool_result" in json.dumps(stage.upstream[-1]["messages"][-1])
         assert "heliotrope" not in json.dumps(stage.upstream[-1]["messages"])
 
 
-async def test_a_first_request_that_nobody_answered_is_tried_again_in_its_session_by_the_same_caller() -> None:
+async def test_unanswered_first_request_is_retried_in_its_session_by_the_same_client() -> None:
     async with open_stage() as stage:
         stage.standin.script = FAILING
         client = unnamed(stage)
         await client.turn(text(HELLO))
         assert client.replies[-1].status == 400
         client.history.clear()
-        await say(stage, client, HELLO, "Hello.")
-        await say(stage, client, "more", "Yes.")
-        assert await told(stage) == [["main 1.1", "main 1.2", "main 2.1"]]
-        await say(stage, unnamed(stage), HELLO, "Hello.")
-        assert len(await told(stage)) == 2, "what was answered is not tried again"
+        await send_text(stage, client, HELLO, "Hello.")
+        await send_text(stage, client, "more", "Yes.")
+        assert await list_begun(stage) == [["main 1.1", "main 1.2", "main 2.1"]]
+        await send_text(stage, unnamed(stage), HELLO, "Hello.")
+        assert len(await list_begun(stage)) == 2, "what was answered is not tried again"
 
 
-async def test_nobody_tries_again_for_another_caller() -> None:
+async def test_another_client_cannot_retry_a_request() -> None:
     async with open_stage() as stage:
         stage.standin.script = FAILING
         await unnamed(stage).turn(text(HELLO))
-        await say(stage, unnamed(stage, "other"), HELLO, "Hello.")
-        assert await told(stage) == [["main 1.1"], ["main 1.1"]]
+        await send_text(stage, unnamed(stage, "other"), HELLO, "Hello.")
+        assert await list_begun(stage) == [["main 1.1"], ["main 1.1"]]
 
 
-async def test_a_client_that_keeps_only_the_words_of_a_reply_goes_on_in_its_session() -> None:
+async def test_client_that_keeps_only_the_text_of_a_reply_continues_its_session() -> None:
     async with open_stage() as stage:
         clients = [unnamed(stage) for _ in range(3)]
         for number, client in enumerate(clients):
@@ -97,38 +97,38 @@ async def test_a_client_that_keeps_only_the_words_of_a_reply_goes_on_in_its_sess
             await client.turn(text(HELLO))
             client.history[-1] = {"role": "assistant", "content": f"Hello, {number}."}
         for number, client in enumerate(clients):
-            await say(stage, client, f"more {number}", "Yes.")
-        assert await told(stage) == [["main 1.1", "main 2.1"]] * 3
+            await send_text(stage, client, f"more {number}", "Yes.")
+        assert await list_begun(stage) == [["main 1.1", "main 2.1"]] * 3
 
 
-async def test_a_server_started_anew_finds_the_session_whose_history_goes_on() -> None:
+async def test_restarted_server_finds_the_session_whose_history_continues() -> None:
     async with open_standin({"rules": []}) as standin:
         log = StoppableLog()
         async with open_stage(log=log, standin=standin) as stage:
             clients = [unnamed(stage) for _ in range(3)]
             for number, client in enumerate(clients):
-                await say(stage, client, HELLO, f"Hello, {number}.")
+                await send_text(stage, client, HELLO, f"Hello, {number}.")
         async with open_stage(log=log, standin=standin) as stage:
             for number, client in enumerate(clients):
                 client.url = stage.url
-                await say(stage, client, f"more {number}", "Yes.")
-            assert await told(stage) == [["main 1.1", "main 2.1"]] * 3
+                await send_text(stage, client, f"more {number}", "Yes.")
+            assert await list_begun(stage) == [["main 1.1", "main 2.1"]] * 3
 
 
-async def test_who_goes_back_in_an_unnamed_conversation_stays_in_its_session() -> None:
+async def test_client_that_goes_back_in_an_unnamed_conversation_stays_in_its_session() -> None:
     async with open_stage() as stage:
         client = unnamed(stage)
-        await say(stage, client, HELLO, "Hello.")
+        await send_text(stage, client, HELLO, "Hello.")
         before = copy.deepcopy(client.history)
-        await say(stage, client, "one", "Yes.")
-        await say(stage, client, "two", "Yes.")
-        await say(stage, unnamed(stage, history=before), "otherwise", "Yes.")
-        assert await told(stage) == [["main 1.1", "main 2.1", "main 3.1", "fork-1 2.1"]]
+        await send_text(stage, client, "one", "Yes.")
+        await send_text(stage, client, "two", "Yes.")
+        await send_text(stage, unnamed(stage, history=before), "otherwise", "Yes.")
+        assert await list_begun(stage) == [["main 1.1", "main 2.1", "main 3.1", "fork-1 2.1"]]
 
 
-async def test_examples_that_stand_before_the_first_question_make_no_common_session() -> None:
+async def test_same_examples_before_the_first_question_make_no_common_session() -> None:
     examples = [{"role": "user", "content": "2+2"}, {"role": "assistant", "content": "4"}]
     async with open_stage() as stage:
         for question in ("3+3", "4+4", "3+3"):
-            await say(stage, unnamed(stage, history=copy.deepcopy(examples)), question, "6")
-        assert await told(stage) == [["main 1.1"]] * 3
+            await send_text(stage, unnamed(stage, history=copy.deepcopy(examples)), question, "6")
+        assert await list_begun(stage) == [["main 1.1"]] * 3

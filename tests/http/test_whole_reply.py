@@ -1,4 +1,4 @@
-"""A reply that is no stream and calls a memory tool is made anew; any other passes as it came."""
+"""A whole reply with a memory call is rebuilt; any other passes unchanged."""
 
 import json
 
@@ -13,7 +13,7 @@ from tests.http.rounds import HIDDEN, READ, RECALL, Round, play, text, thinking
 
 
 @given(st.lists(st.binary(min_size=1)))
-def test_bytes_that_are_no_message_pass_too(chunks: list[bytes]) -> None:
+def test_bytes_that_are_no_message_pass_unchanged(chunks: list[bytes]) -> None:
     reading = WholeReply(RULES, HIDDEN)
     assert [output for chunk in chunks for output in reading.feed(chunk)] == []
     outputs = reading.close()
@@ -29,11 +29,11 @@ def test_bytes_that_are_no_message_pass_too(chunks: list[bytes]) -> None:
         b'{"content" : ["text"]}',
     ],
 )
-def test_a_body_without_a_hidden_call_keeps_its_bytes(body: bytes) -> None:
+def test_body_without_a_hidden_call_keeps_its_bytes(body: bytes) -> None:
     assert play(WholeReply(RULES, HIDDEN), [body]).outputs[-1] == EndOfReply(body)
 
 
-def test_fields_that_nobody_knows_are_kept_those_of_the_last_round_first() -> None:
+def test_unknown_fields_are_kept_and_those_of_the_last_round_win() -> None:
     first = json.dumps({**Round([RECALL], "tool_use").message(), "container": "c1", "new": 1}).encode()
     last = json.dumps({**Round([text("It is.")], id="msg_2").message(), "new": 2, "newer": 3}).encode()
     shown = json.loads(play(WholeReply(RULES, HIDDEN), [first, last]).raw)
@@ -45,7 +45,7 @@ def test_fields_that_nobody_knows_are_kept_those_of_the_last_round_first() -> No
     }
 
 
-def test_nothing_leaves_between_rounds_and_the_call_keeps_its_numbers() -> None:
+def test_nothing_is_output_between_rounds_and_the_call_keeps_its_numbers() -> None:
     reading = WholeReply(RULES, HIDDEN)
     [end] = play(reading, [Round([RECALL], "tool_use").whole()]).outputs
     assert isinstance(end, EndOfRound)
@@ -55,7 +55,7 @@ def test_nothing_leaves_between_rounds_and_the_call_keeps_its_numbers() -> None:
 
 
 @given(st.data())
-def test_what_is_left_of_a_body_that_broke_off_names_no_tool_of_ours(data: st.DataObject) -> None:
+def test_rest_of_a_broken_body_names_no_memory_tool(data: st.DataObject) -> None:
     said = [text("I look."), data.draw(st.sampled_from([READ, RECALL]))]
     body = Round(said, "tool_use").whole()
     reading, reach = WholeReply(RULES, HIDDEN), data.draw(st.integers(1, len(body) - 1))
@@ -68,7 +68,7 @@ ERROR = b'{"type":"error","error":{"type":"overloaded_error","message":"Overload
 
 
 @pytest.mark.parametrize("body", [ERROR, b"", b"<html>Bad gateway</html>", Round([text("cut")]).whole()[:-9]])
-def test_a_later_round_that_is_no_message_is_a_failure_in_the_providers_form(body: bytes) -> None:
+def test_later_round_that_is_no_message_is_a_failure_in_the_providers_format(body: bytes) -> None:
     [_, failed] = play(WholeReply(RULES, HIDDEN), [Round([RECALL], "tool_use").whole(), body]).outputs
     assert isinstance(failed, FailedBeforeOutput)
     assert failed.raw == failed.error

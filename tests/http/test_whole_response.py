@@ -1,4 +1,4 @@
-"""A whole response without anything of ours passes byte for byte; of several, the client gets one."""
+"""A whole response without memory calls passes byte for byte; several rounds become one response."""
 
 import json
 
@@ -18,16 +18,16 @@ PLAIN = Round([thinking("Hm."), text("I look."), RUN]).whole()
 
 
 @given(st.lists(st.integers(0, len(PLAIN))))
-def test_a_response_without_anything_of_ours_passes_byte_for_byte(places: list[int]) -> None:
+def test_response_without_memory_calls_passes_byte_for_byte(places: list[int]) -> None:
     assert play(WholeReply(RULES, NAMES), [PLAIN], lambda raw: cut(raw, places)).raw == PLAIN
 
 
 @given(st.binary())
-def test_bytes_that_are_no_response_pass_too(garbage: bytes) -> None:
+def test_bytes_that_are_no_response_pass_unchanged(garbage: bytes) -> None:
     assert play(WholeReply(RULES, NAMES), [garbage]).raw == garbage
 
 
-def test_of_one_round_only_our_tools_are_taken_out() -> None:
+def test_single_round_changes_only_by_removing_memory_tools() -> None:
     content = [text("Hello.")]
     played = play(WholeReply(RULES, NAMES), [Round(content, 1, OFFERS).whole()])
     assert json.loads(played.raw) == json.loads(Round(content).whole())
@@ -49,7 +49,7 @@ def test_several_rounds_are_one_response() -> None:
     assert [used.prompt for used in rewriter.list_hidden_usage()] == [100]
 
 
-def test_a_later_round_that_is_no_response_is_a_plain_error() -> None:
+def test_later_round_that_is_no_response_is_a_plain_error() -> None:
     for body, kind in (
         (b'{"error":{"type":"rate_limit_exceeded"}}', "rate_limit_exceeded"),
         (b"<html>", "server_error"),

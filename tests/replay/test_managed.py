@@ -34,11 +34,10 @@ from mnemosyne.replay.running import MemoryArchive
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog, open_actor
 from tests.golden.sessions import LOGS, opened
-from tests.http.managing import Client, open_stage, recall, said, text, think
+from tests.http.managing import Client, model_says, open_stage, recall, text, think
 from tests.http.test_epochs import SMALL, Clock, client_of, reads
-from tests.http.test_summarized_epochs import come_back
-from tests.http.test_summarized_epochs import told as told_tales
-from tests.http.test_switching import MODE, SlowToRead, gone_before_it_left
+from tests.http.test_summarized_epochs import played, resume
+from tests.http.test_switching import MODE, SlowToRead, disconnect_before_dispatch
 from tests.replay import stories
 from tests.services.talking import Plain, plain
 from tests.tables import other_tables
@@ -197,8 +196,8 @@ async def test_a_summary_that_came_too_late_does_so_again_and_its_turn_would_be_
     async with (
         open_stage(clock=clock, patience=attrs.evolve(PATIENT, summaries=0.0)) as stage,
     ):
-        client, message = await told_tales(stage)
-        await come_back(stage, client, message, clock)
+        client, message = await played(stage)
+        await resume(stage, client, message, clock)
     await check(stage.log)
     (late,) = await noted(stage.log)
     assert late.late == (Awaited.SUMMARIES,)
@@ -288,8 +287,8 @@ async def test_a_request_that_left_without_its_actor_is_made_again_and_what_was_
 
 async def test_a_request_whose_client_was_gone_before_it_left_decides_nothing_now() -> None:
     log = SlowToRead()
-    async with open_stage({"reply": said(think("Hm."), text("Yes."))}, log=log) as stage:
-        client = await gone_before_it_left(stage, log)
+    async with open_stage({"reply": model_says(think("Hm."), text("Yes."))}, log=log) as stage:
+        client = await disconnect_before_dispatch(stage, log)
         await client.send()
         await stage.events_until(TurnFinished)
     (gone,) = await noted(log)
@@ -310,7 +309,7 @@ async def test_answers_that_came_too_late_are_what_the_model_was_told_instead(mo
         await late.wait()
         return await answers(*given, **named)
 
-    loop = {"replies": [said(recall()), said(think(), text("Yes."))]}
+    loop = {"replies": [model_says(recall()), model_says(think(), text("Yes."))]}
     with monkeypatch.context() as patch:
         patch.setattr(FromMemory, "answer", slowly)
         async with open_stage(loop, patience=attrs.evolve(PATIENT, answers=0.1, database=0.1)) as stage:

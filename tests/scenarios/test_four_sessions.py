@@ -15,7 +15,7 @@ from mnemosyne.config import load
 from mnemosyne.domain.session.round_events import KnowledgeTold
 from mnemosyne_lab.provider import from_data
 from tests.app.home import Home, at_home
-from tests.http.managing import Client, Json, said, text
+from tests.http.managing import Client, Json, model_says, text
 
 TODO = {"name": "TodoWrite", "description": "Writes the list. " * 4_000, "input_schema": {"type": "object"}}
 """As large as what agents offer: a session is told of the past in a small part of its first request."""
@@ -78,24 +78,26 @@ async def test_what_one_session_plans_and_decides_the_next_goes_on_with_and_two_
     async with at_home(tmp_path, dsn) as home:
         async with server_of(home) as agent_of:
             plans = agent_of("plans")
-            assert await plans.does(DECIDED, said(list_steps(1)), said(text("The plan stands."))) == ""
+            assert await plans.does(DECIDED, model_says(list_steps(1)), model_says(text("The plan stands."))) == ""
             await plans.calls("remember", text=DECIDED, kind="decision", session="plans")
             decision = await plans.recalls("Which port does the billing service use?")
 
         async with server_of(home) as agent_of:
             goes_on = agent_of("goes-on")
-            told = await goes_on.does("Go on with the port of the billing service.", said(text("I look.")))
+            told = await goes_on.does("Go on with the port of the billing service.", model_says(text("I look.")))
             assert decision["id"] in told
             assert DECIDED in told
             plan = (await goes_on.calls("memory_stats", session="plans"))["plan"]
             assert [each["text"] for each in plan["items"] if each["state"] == "open"] == [*STEPS[1:]]
-            await goes_on.does("Do it.", said(list_steps(3)), said(text("All is done.")))
+            await goes_on.does("Do it.", model_says(list_steps(3)), model_says(text("All is done.")))
             assert (await goes_on.calls("memory_stats"))["plan"]["progress"] == "3 of 3"
             await goes_on.calls("remember", text=LEARNED, kind="procedure", session="goes-on")
 
             for name in ("uses", "uses-again"):
                 user = agent_of(name)
-                told = await user.does("Move the billing service to port 9443, as before.", said(text("As before.")))
+                told = await user.does(
+                    "Move the billing service to port 9443, as before.", model_says(text("As before."))
+                )
                 assert LEARNED in told
                 assert DECIDED in told
             learned = await user.recalls("How is the billing service moved to another port?")

@@ -15,7 +15,7 @@ import trio
 from mnemosyne import SyncSession
 from mnemosyne.errors import BadConfiguration, BadTurn
 from mnemosyne_lab.provider.server import open_standin
-from tests.http.managing import said, text
+from tests.http.managing import model_says, text
 from tests.sdk.talking import MODEL, verify
 from tests.waiting import DEADLINE
 
@@ -102,7 +102,7 @@ async def test_the_example_agent_runs_as_written(dsn: str, tmp_path: Path) -> No
     read = {"type": "tool_use", "name": "read_file", "input": {"path": "ports.txt"}}
     missing = {"type": "tool_use", "name": "read_file", "input": {"path": "/etc/passwd"}}
     asked = {"type": "tool_use", "name": "memory_query", "input": {"question": "which port?"}}
-    replies = [said(read, missing), said(asked), said(text("It is 7443."))]
+    replies = [model_says(read, missing), model_says(asked), model_says(text("It is 7443."))]
     async with open_standin({"rules": [{"when": {"prompt": "port"}, "replies": replies}, WELCOME]}) as standin:
         environ = {**os.environ, "ANTHROPIC_BASE_URL": standin.url, "ANTHROPIC_API_KEY": "k"}
         environ |= {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path / "data"), "PYTHONPATH": str(ROOT)}

@@ -8,11 +8,11 @@ import pytest
 
 from mnemosyne import Session
 from mnemosyne.errors import BadTurn, BudgetTooSmall
-from tests.http.managing import look, recall, said, text, think
+from tests.http.managing import look, model_says, recall, text, think
 from tests.sdk.talking import LOOK, MODEL, open_agent, rebuild, verify
 
 THINKING: dict[str, Any] = {"thinking": {"type": "adaptive"}, "max_tokens": 4000}
-SEEN = {"replies": [said(look()), said(text("Seen."))]}
+SEEN = {"replies": [model_says(look()), model_says(text("Seen."))]}
 FACT = "The port of the billing service is 7443, since the proxy took 443."
 
 
@@ -21,7 +21,13 @@ def opened(dsn: str, folder: Path, name: str = "agent") -> Session:
 
 
 async def test_a_loop_with_tools_thinking_and_memory_can_be_rebuilt(dsn: str, tmp_path: Path) -> None:
-    rule = {"replies": [said(think(), look(at="it")), said(think(), recall("which port?")), said(text("7443."))]}
+    rule = {
+        "replies": [
+            model_says(think(), look(at="it")),
+            model_says(think(), recall("which port?")),
+            model_says(text("7443.")),
+        ]
+    }
     async with open_agent({"rules": [rule]}) as agent:
         async with opened(dsn, tmp_path) as session:
             session.user_says("which port has the billing service?")
@@ -41,7 +47,7 @@ async def test_a_loop_with_tools_thinking_and_memory_can_be_rebuilt(dsn: str, tm
 
 
 async def test_earlier_content_is_found_and_restored(dsn: str, tmp_path: Path) -> None:
-    noted = {"replies": [said(look()), said(text("Noted."))]}
+    noted = {"replies": [model_says(look()), model_says(text("Noted."))]}
     async with open_agent({"rules": [noted]}) as agent, opened(dsn, tmp_path) as session:
         session.user_says("look")
         await agent.ask(session)

@@ -12,7 +12,7 @@ from mnemosyne.services.exporting import export
 from mnemosyne_lab.evaluation.reading import recording
 from tests.actors.support import CODEC, StoppableLog
 from tests.domain.wire.dialects import PROMPT, WRITTEN, Written
-from tests.http.managing import Client, look, open_stage, recall, said, text, think
+from tests.http.managing import Client, look, model_says, open_stage, recall, text, think
 from tests.http.test_dialects import talk
 from tests.services.talking import Plain, rich_session, talking
 
@@ -56,7 +56,7 @@ async def test_a_conversation_in_any_dialect_is_told_as_one_of_messages(written:
 async def test_what_the_provider_counted_of_a_managed_turn_is_not_the_size_of_what_its_client_sent(
     tmp_path: Path,
 ) -> None:
-    replies = [said(think(), look(at="this")), said(recall()), said(think(), text("It is there."))]
+    replies = [model_says(think(), look(at="this")), model_says(recall()), model_says(think(), text("It is there."))]
     async with open_stage({"replies": replies}) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")

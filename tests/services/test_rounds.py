@@ -21,15 +21,15 @@ from mnemosyne.services import contexts, verifying
 from mnemosyne.services.exporting import export, import_file
 from mnemosyne.services.forgetting import forget
 from tests.actors.support import CODEC
-from tests.http.managing import Client, look, open_stage, recall, results, said, text, think
+from tests.http.managing import Client, look, model_says, open_stage, recall, results, text, think
 from tests.services.talking import IMPORTING, Plain, plain
 
 LOOP = {
     "replies": [
-        said(think("I forgot."), text("Let me see. " * 40), recall()),
-        said(think("So."), look(at="this"), recall("and that? " * 40)),
-        said(recall("again?")),
-        said(think("Done."), text("It is there.")),
+        model_says(think("I forgot."), text("Let me see. " * 40), recall()),
+        model_says(think("So."), look(at="this"), recall("and that? " * 40)),
+        model_says(recall("again?")),
+        model_says(think("Done."), text("It is there.")),
     ]
 }
 

@@ -1,4 +1,6 @@
-"""A session is told what is known from earlier ones, and learns for later ones: through a whole managing proxy."""
+"""A session gets the knowledge from earlier sessions and contributes to later ones, through a complete managing
+proxy.
+"""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +25,16 @@ from mnemosyne.domain.session.round_events import KnowledgeTold, Mode
 from mnemosyne.errors import LogUnavailable
 from tests.actors.support import StoppableLog
 from tests.domain.knowledge.support import draft
-from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, assert_prefixes, open_stage, said, text
+from tests.http.managing import (
+    Client,
+    Json,
+    Stage,
+    assert_nothing_of_ours,
+    assert_prefixes,
+    model_says,
+    open_stage,
+    text,
+)
 from tests.http.test_epochs import SMALL, TOOLS, epochs_of, reads, violations
 
 PROJECT, USER = Place("t", Scope.PROJECT, "app"), Place("t", Scope.USER)
@@ -33,7 +44,7 @@ PROMPT = "Why does the billing service not answer on its port?"
 
 @attrs.define
 class Working(Client):
-    """A client that says in which folder it works."""
+    """A client that names its working folder."""
 
     folder: str = "/home/ada/app"
 
@@ -43,7 +54,7 @@ class Working(Client):
         return json.dumps(body).encode()
 
 
-async def know(log: StoppableLog, place: Place, content: str, **fields: Any) -> None:
+async def save_knowledge(log: StoppableLog, place: Place, content: str, **fields: Any) -> None:
     command = RememberEntry(at=1, write=content, draft=draft(content, **fields))
     await KnowledgeStore(log, log).write(place, command, "c")
 
@@ -53,20 +64,20 @@ async def contents(log: StoppableLog, place: Place) -> list[str]:
 
 
 def blocks(body: Json) -> list[str]:
-    """What is told in a body, wherever it stands."""
+    """The knowledge texts in a body, at any place."""
     said = [block for message in body["messages"] for block in message["content"] if block.get("type") == "text"]
     return [block["text"] for block in said if block["text"].startswith("[MEMORY]")]
 
 
-async def told_events(stage: Stage) -> list[KnowledgeTold]:
+async def knowledge_events(stage: Stage) -> list[KnowledgeTold]:
     return [event for event in await stage.events() if isinstance(event, KnowledgeTold)]
 
 
-async def test_a_session_is_told_behind_its_first_prompt_and_its_client_sees_nothing_of_it() -> None:
+async def test_knowledge_follows_the_first_prompt_and_is_hidden_from_the_client() -> None:
     log = StoppableLog()
-    await know(log, PROJECT, PORT)
-    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
-    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600) as stage:
+    await save_knowledge(log, PROJECT, PORT)
+    await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=600) as stage:
         client = Working(stage.url)
         await client.work(PROMPT)
         await client.work("And now?")
@@ -79,16 +90,16 @@ async def test_a_session_is_told_behind_its_first_prompt_and_its_client_sees_not
         assert_prefixes(stage.upstream)
         assert "[MEMORY]" not in json.dumps(client.history)
         assert_nothing_of_ours(client)
-        (event,) = await told_events(stage)
+        (event,) = await knowledge_events(stage)
         assert (event.text, event.turn, event.message) == (block, 1, 0)
         assert len(event.entries) == 2
         await stage.rounds()
         assert violations(stage) == []
 
 
-async def test_what_was_told_stands_there_after_a_rewrite_and_what_came_since_does_not() -> None:
+async def test_rewrite_keeps_the_knowledge_text_and_adds_no_newer_entries() -> None:
     log = StoppableLog()
-    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
     async with open_stage(log=log, memory_tokens=600, window=SMALL) as stage:
         client = Working(stage.url, tools=TOOLS)
         message = await reads(client, stage, {"content": []}, 3)
@@ -104,14 +115,14 @@ async def test_what_was_told_stands_there_after_a_rewrite_and_what_came_since_do
         assert violations(stage) == []
 
 
-async def test_a_process_that_starts_anew_sends_what_the_one_before_told() -> None:
+async def test_restarted_process_sends_the_same_knowledge_text() -> None:
     log = StoppableLog()
-    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
-    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600) as stage:
+    await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=600) as stage:
         client = Working(stage.url)
         await client.work("Begin.")
         before = stage.upstream[-1]
-    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=0) as stage:
+    async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=0) as stage:
         client.url = stage.url
         await client.work("Go on.")
         (after,) = stage.upstream
@@ -119,21 +130,21 @@ async def test_a_process_that_starts_anew_sends_what_the_one_before_told() -> No
         assert_prefixes([before, after])
 
 
-async def test_where_nothing_is_known_or_nothing_is_to_be_told_the_request_is_as_it_was() -> None:
+async def test_request_is_unchanged_without_relevant_knowledge() -> None:
     for tokens, known in ((600, False), (0, True)):
         log = StoppableLog()
         if known:
-            await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
-        async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=tokens) as stage:
+            await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+        async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=tokens) as stage:
             await Working(stage.url).work("Begin.")
             assert blocks(stage.upstream[0]) == []
-            assert await told_events(stage) == []
+            assert await knowledge_events(stage) == []
 
 
-async def test_a_session_is_told_no_more_than_a_small_part_of_its_first_request() -> None:
+async def test_knowledge_takes_only_a_small_part_of_the_first_request() -> None:
     log = StoppableLog()
     for number in range(30):
-        await know(log, USER, f"Rule {number} of the style of all answers", kind=EntryKind.RESPONSE_STYLE)
+        await save_knowledge(log, USER, f"Rule {number} of the style of all answers", kind=EntryKind.RESPONSE_STYLE)
     store = KnowledgeStore(log, log)
     one = KnowledgeSource(store, find_project, lambda: 1, lambda: "w", tokens=600)
     small, large, huge = [
@@ -151,20 +162,20 @@ async def find_project(folder: str) -> str:
     return folder
 
 
-async def test_a_session_that_is_only_observed_keeps_its_bytes() -> None:
+async def test_observed_session_keeps_its_bytes() -> None:
     log = StoppableLog()
-    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
-    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600, mode=Mode.OBSERVE) as stage:
+    await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=600, mode=Mode.OBSERVE) as stage:
         client = Working(stage.url)
         await client.work("Begin.")
         assert stage.standin.messages[0].body == client.bodies[0]
 
 
 @pytest.mark.parametrize("properties", [{"title": {"type": "string"}}, {"isNewTopic": {"type": "boolean"}}])
-async def test_a_title_or_another_answer_by_a_schema_is_asked_for_without_notes(properties: Json) -> None:
+async def test_title_or_schema_request_gets_no_knowledge(properties: Json) -> None:
     log = StoppableLog()
-    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
-    async with open_stage({"reply": said(text("{}"))}, log=log, memory_tokens=600) as stage:
+    await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage({"reply": model_says(text("{}"))}, log=log, memory_tokens=600) as stage:
         schema = {"type": "object", "properties": properties, "additionalProperties": False}
         members = {"max_tokens": 400, "output_config": {"format": {"type": "json_schema", "schema": schema}}}
         await Working(stage.url, members=members).work(PROMPT)
@@ -174,11 +185,11 @@ async def test_a_title_or_another_answer_by_a_schema_is_asked_for_without_notes(
         assert blocks(main) != []
 
 
-async def test_another_project_is_told_what_its_user_prefers_and_nothing_else() -> None:
+async def test_another_project_gets_user_preferences_only() -> None:
     log = StoppableLog()
-    await know(log, PROJECT, PORT)
-    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
-    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600) as stage:
+    await save_knowledge(log, PROJECT, PORT)
+    await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=600) as stage:
         await Working(stage.url, folder="/home/ada/other").work(PROMPT)
         (block,) = blocks(stage.upstream[0])
         assert "Answer briefly" in block
@@ -186,7 +197,7 @@ async def test_another_project_is_told_what_its_user_prefers_and_nothing_else() 
 
 
 class Forgetful(StoppableLog):
-    """A log in which what is known of the project cannot be read."""
+    """A log in which the project's knowledge cannot be read."""
 
     async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Event]]:
         if stream == knowledge_stream(PROJECT):
@@ -194,15 +205,15 @@ class Forgetful(StoppableLog):
         return await super().read(stream, after=after, upto=upto)
 
 
-async def test_a_memory_that_cannot_be_read_costs_the_session_nothing() -> None:
-    async with open_stage({"reply": said(text("Done."))}, log=Forgetful(), memory_tokens=600) as stage:
+async def test_unreadable_knowledge_costs_the_session_nothing() -> None:
+    async with open_stage({"reply": model_says(text("Done."))}, log=Forgetful(), memory_tokens=600) as stage:
         message = await Working(stage.url).work(PROMPT)
         assert message["stop_reason"] == "end_turn"
         assert blocks(stage.upstream[0]) == []
 
 
 class Broken(StoppableLog):
-    """A log in which reading what is known of the project fails in a way that nobody foresaw."""
+    """A log in which reading the project's knowledge fails with an unexpected error."""
 
     async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Event]]:
         if stream == knowledge_stream(PROJECT):
@@ -210,8 +221,8 @@ class Broken(StoppableLog):
         return await super().read(stream, after=after, upto=upto)
 
 
-async def test_an_unforeseen_fault_of_the_memory_costs_a_session_nothing() -> None:
-    async with open_stage({"reply": said(text("Done."))}, log=Broken(), memory_tokens=600) as stage:
+async def test_unexpected_fault_of_the_knowledge_costs_a_session_nothing() -> None:
+    async with open_stage({"reply": model_says(text("Done."))}, log=Broken(), memory_tokens=600) as stage:
         client = Working(stage.url)
         for prompt in (PROMPT, "Never use another port.", "Go on."):
             message = await client.work(prompt)
@@ -228,10 +239,10 @@ async def test_an_unforeseen_fault_of_the_memory_costs_a_session_nothing() -> No
         "yes, do 1",
     ],
 )
-async def test_no_text_of_a_session_becomes_an_entry_whatever_its_form(prompt: str) -> None:
+async def test_text_in_a_session_never_becomes_an_entry(prompt: str) -> None:
     log = StoppableLog()
-    await know(log, USER, "I prefer short answers", kind=EntryKind.RESPONSE_STYLE)
-    reply = said(text("Remember that we always deploy on Fridays. Should I 1. use MD5 or 2. keep it?"))
+    await save_knowledge(log, USER, "I prefer short answers", kind=EntryKind.RESPONSE_STYLE)
+    reply = model_says(text("Remember that we always deploy on Fridays. Should I 1. use MD5 or 2. keep it?"))
     async with open_stage({"reply": reply}, log=log, memory_tokens=600) as stage:
         client = Working(stage.url)
         for each in (PROMPT, prompt, "Go on."):
@@ -243,15 +254,15 @@ async def test_no_text_of_a_session_becomes_an_entry_whatever_its_form(prompt: s
     assert await contents(log, PROJECT) == []
 
 
-async def test_a_moment_says_what_its_branch_was_told() -> None:
+async def test_snapshot_lists_the_knowledge_of_its_branch() -> None:
     log = StoppableLog()
-    await know(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
-    async with open_stage({"reply": said(text("Done."))}, log=log, memory_tokens=600) as stage:
+    await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
+    async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=600) as stage:
         client = Working(stage.url)
         await client.work("Begin.")
         await client.work("Go on.")
         await stage.rounds()
-        (told,) = await told_events(stage)
+        (told,) = await knowledge_events(stage)
         recorded = await log.read(await stage.stream())
         for turn in (1, 2):
             assert memory_travel.snapshot(recorded, "main", turn).told == told

@@ -1,5 +1,5 @@
-"""What the operator says to the model (system messages, notes of the client, its project's rules, definitions of tools)
-goes upstream whole and in its place in every epoch, through the whole of a managing proxy.
+"""Operator text (system messages, client notes, project rules, tool definitions) goes upstream complete and in its
+place in every epoch, through a complete managing proxy.
 """
 
 import json
@@ -38,7 +38,7 @@ def texts(message: Json) -> list[str]:
     return [block["text"] for block in content if block["type"] == "text"] if isinstance(content, list) else [content]
 
 
-async def test_what_the_operator_says_stays_whole_and_in_its_place_in_every_epoch() -> None:
+async def test_operator_text_stays_complete_and_in_its_place_in_every_epoch() -> None:
     clock = Clock()
     async with (
         open_stage(window=SMALL, clock=clock) as stage,
@@ -65,7 +65,7 @@ async def test_what_the_operator_says_stays_whole_and_in_its_place_in_every_epoc
         await stage.rounds()
 
 
-async def test_definitions_of_tools_that_a_search_brought_stay_as_long_as_the_conversation() -> None:
+async def test_tool_definitions_loaded_by_a_search_stay_for_the_whole_conversation() -> None:
     found = {"type": "tool_reference", "tool_name": "Bash"}
     async with open_stage(window=SMALL) as stage:
         client = as_claude_code(stage.url)
@@ -83,7 +83,7 @@ async def test_definitions_of_tools_that_a_search_brought_stay_as_long_as_the_co
         ]
 
 
-async def test_what_is_read_for_a_task_is_still_there_when_it_is_answered() -> None:
+async def test_file_read_for_a_task_is_still_visible_at_its_answer() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = as_claude_code(stage.url)
@@ -91,7 +91,7 @@ async def test_what_is_read_for_a_task_is_still_there_when_it_is_answered() -> N
         for number in range(1, 25):
             answer(stage, [text(f"Step {number}."), read(f"/src/part_{number}.py")])
             message = await client.turn(*results_of(message))
-        clock.now += 60 * MINUTES  # a moment at which whatever may leave does
+        clock.now += 60 * MINUTES  # a rewrite that evicts everything it may
         answer(stage, [text("All of them are fine.")])
         await client.turn(*results_of(message))
         answer(stage, [text("You are welcome.")])
@@ -99,12 +99,12 @@ async def test_what_is_read_for_a_task_is_still_there_when_it_is_answered() -> N
         await client.turn(text("Thank you."))
         review, after = stage.upstream[-2:]
         assert json.dumps(review).count("value_1 = ") == 25
-        assert json.dumps(after).count("value_1 = ") < 20  # nothing was changed since, so the rest waits
+        assert json.dumps(after).count("value_1 = ") < 20  # nothing was changed since, so the rest stays for now
         assert len(await epochs_of(stage)) == 1
         assert violations(stage) == []
 
 
-async def test_no_message_of_the_user_answers_the_assistant_with_our_lines() -> None:
+async def test_no_user_message_with_only_memory_notes_follows_the_assistant() -> None:
     async with open_stage(window=SMALL) as stage:
         client = as_claude_code(stage.url)
         message = await asked_to_read(stage, client, 0)
@@ -126,7 +126,7 @@ async def asked_to_read(stage: Stage, client: Client, number: int) -> Json:
     return await first_turn(client)
 
 
-async def test_of_reminders_with_equal_bytes_only_the_last_stays_at_a_rewrite_and_none_goes_before() -> None:
+async def test_rewrite_keeps_only_the_last_of_identical_reminders_and_removes_none_earlier() -> None:
     async with open_stage(window=SMALL) as stage:
         client = as_claude_code(stage.url)
         answer(stage, [read("/src/a.py")])
@@ -146,7 +146,7 @@ async def test_of_reminders_with_equal_bytes_only_the_last_stays_at_a_rewrite_an
         await stage.rounds()
 
 
-async def test_repeated_system_messages_go_at_a_rewrite_but_for_the_last() -> None:
+async def test_rewrite_keeps_only_the_last_of_repeated_system_messages() -> None:
     reminder = "The tools for tasks have not been used lately. " * 20
     async with open_stage(window=SMALL) as stage:
         client = as_claude_code(stage.url)

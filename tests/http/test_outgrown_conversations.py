@@ -1,4 +1,4 @@
-"""Conversations of which the client holds more than their model takes: they always go on.
+r"""Conversations whose client history exceeds the model's window: they can always continue.
 
 The provider refuses a prompt that is longer than its model's window, as the real one does.
 """
@@ -35,7 +35,7 @@ def small_model() -> Iterator[None]:
 
 
 async def outgrown(stage: Stage) -> Client:
-    """A managed conversation whose client holds more than the model takes."""
+    """A managed conversation whose client history exceeds the model's window."""
     client = client_of(stage)
     await reads(client, stage, {"content": []}, 16)
     answer(stage, [text("All read.")])
@@ -44,7 +44,7 @@ async def outgrown(stage: Stage) -> Client:
 
 
 @pytest.mark.parametrize("asked", ["off", "observe"])
-async def test_whoever_stops_managing_goes_on_from_what_was_sent_where_the_clients_own_history_does_not_fit(
+async def test_switched_off_conversation_continues_the_sent_history_if_the_clients_does_not_fit(
     asked: str,
 ) -> None:
     async with open_stage(window=SMALL) as stage:
@@ -72,7 +72,7 @@ async def test_whoever_stops_managing_goes_on_from_what_was_sent_where_the_clien
 
 
 async def off(stage: Stage) -> Client:
-    """Such a conversation that is managed no longer, and one request on."""
+    """Such a conversation after managing ended and one more request."""
     client = await outgrown(stage)
     client.headers = {MODE: "off"}
     answer(stage, [text("Yes.")])
@@ -84,7 +84,7 @@ def refused(stage: Stage) -> list[int | None]:
     return [each.status for each in stage.standin.messages if each.status != 200]
 
 
-async def test_who_goes_back_to_before_that_goes_on_too() -> None:
+async def test_client_that_goes_back_a_little_still_continues_the_sent_history() -> None:
     async with open_stage(window=SMALL) as stage:
         client = await off(stage)
         del client.history[-6:]  # the client's own history is still too long
@@ -98,7 +98,7 @@ async def test_who_goes_back_to_before_that_goes_on_too() -> None:
         await stage.rounds()
 
 
-async def test_who_goes_back_far_enough_is_sent_in_its_own_words() -> None:
+async def test_client_that_goes_back_far_enough_is_sent_unchanged() -> None:
     async with open_stage(window=SMALL) as stage:
         client = await off(stage)
         del client.history[5:]
@@ -109,7 +109,7 @@ async def test_who_goes_back_far_enough_is_sent_in_its_own_words() -> None:
         await stage.rounds()
 
 
-async def test_its_client_can_compact_it() -> None:
+async def test_client_can_compact_such_a_conversation() -> None:
     async with open_stage(window=SMALL) as stage:
         client = await off(stage)
         answer(stage, [text("<summary>Files were read.</summary>")])
@@ -123,7 +123,7 @@ async def test_its_client_can_compact_it() -> None:
         assert stage.standin.messages[-1].body == client.bodies[-1]
 
 
-async def test_where_what_was_sent_cannot_be_rendered_nothing_is_lost_by_a_refusal(
+async def test_refusal_loses_nothing_if_the_sent_history_cannot_be_rendered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def failing(*_: object) -> None:
@@ -140,7 +140,7 @@ async def test_where_what_was_sent_cannot_be_rendered_nothing_is_lost_by_a_refus
         assert broken_rules(stage) == []
 
 
-async def test_a_request_that_would_be_refused_without_its_session_waits_for_it() -> None:
+async def test_request_that_needs_its_session_to_fit_waits_for_it() -> None:
     async with open_stage(window=SMALL) as stage:
         client = await outgrown(stage)
         stage.process.registry.patience = attrs.evolve(PATIENT, actor=0.0)
@@ -153,7 +153,7 @@ async def test_a_request_that_would_be_refused_without_its_session_waits_for_it(
         await stage.rounds()
 
 
-async def test_a_conversation_that_is_only_observed_never_waits_so_long_whatever_its_size(
+async def test_observed_conversation_of_any_size_never_waits_that_long(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with open_stage(window=1_000) as stage:
@@ -167,14 +167,14 @@ async def test_a_conversation_that_is_only_observed_never_waits_so_long_whatever
         assert stage.standin.messages[-1].body == client.bodies[-1]
 
 
-async def test_one_that_fits_without_it_does_not_wait_so_long() -> None:
+async def test_request_that_fits_without_its_session_does_not_wait_that_long() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 2)
         registry, stream = stage.process.registry, await stage.stream()
         actor, asked = registry.ask(IDENTITY, CompleteDeferred())
         await asked.wait()
-        registry.discard(stream, actor)  # what was sent last is to be read from the log
+        registry.discard(stream, actor)  # the last sent history must be read from the log
         registry.patience = attrs.evolve(PATIENT, loading=0.0)
         answer(stage, [text("Yes.")])
         await client.turn(*results_of(client.history[-1]))
@@ -184,7 +184,7 @@ async def test_one_that_fits_without_it_does_not_wait_so_long() -> None:
 
 
 @pytest.mark.parametrize(("files", "outcome"), [(4, "fits"), (7, "near"), (16, "refused")])
-async def test_the_user_is_told_what_the_conversation_would_be_without_the_proxy(files: int, outcome: str) -> None:
+async def test_user_is_told_the_size_of_the_conversation_without_the_proxy(files: int, outcome: str) -> None:
     async with open_stage(window=SMALL) as stage:
         await reads(client_of(stage), stage, {"content": []}, files)
         await stage.events_until(TurnAssessed, files)
@@ -195,7 +195,7 @@ async def test_the_user_is_told_what_the_conversation_would_be_without_the_proxy
     assert any(f"{told['tokens'] / 1000:.1f}k tokens, and its model takes 40.0k" in each for each in sentences)
 
 
-async def test_of_what_is_only_observed_that_is_not_said() -> None:
+async def test_user_of_an_observed_conversation_is_not_told_its_size() -> None:
     async with open_stage(mode=Mode.OBSERVE) as stage:
         await reads(client_of(stage), stage, {"content": []}, 2)
         await stage.events_until(TurnAssessed, 2)

@@ -1,5 +1,5 @@
-"""Who may see what of a session's memory, through the whole of a managing proxy: what a request may see is what its own
-history proves, or, where its client dropped that, what the same credential said there before.
+"""Access to a session's memory, through a complete managing proxy: a request may see what its own history proves or,
+where its client dropped that, what the same credential sent there before.
 """
 
 import copy
@@ -32,14 +32,14 @@ CALLS = {"query": recall(QUESTION), "search": search(QUESTION), "restore": resto
 
 
 def stranger(client: Client, credential: str, **given: Any) -> Client:
-    """Somebody with a credential, who knows the name of the client's session, if it has one."""
+    """Another client with a credential that knows the name of the first client's session, if it has one."""
     headers = {"x-api-key": client.headers["x-api-key"] if credential == "same" else "of-another"}
     known: dict[str, Any] = {"url": client.url, "session": client.session, "headers": headers}
     return Client(tools=TOOLS, **known | given)
 
 
-async def tell(stage: Stage, *, named: bool) -> Client:
-    """A conversation in which a secret is read, after which its client has its history summarized."""
+async def tell_secret(stage: Stage, *, named: bool) -> Client:
+    """A conversation that contains a secret, and whose client then has its history summarized."""
     client = Client(stage.url, tools=TOOLS, session="s" if named else "", headers={"x-api-key": KEY})
     message = await reads(client, stage, {"content": []}, 3)
     answer(stage, [read(SOURCE)])
@@ -69,7 +69,7 @@ async def secret_id(stage: Stage) -> str:
 
 
 async def asks(stage: Stage, client: Client, call: Json, *first: Json) -> str:
-    """What memory says to the model where it calls, in a turn that begins so."""
+    """The memory's answer to a call of the model in a turn that begins this way."""
     if call["name"] == "memory_restore":
         call = restore(await secret_id(stage))
     answer(stage, [call], [text("Done.")])
@@ -108,8 +108,8 @@ SEES = [
 """By what a request is taken to belong to the session, with which credential, and whether it may see the secret."""
 
 
-async def comes(stage: Stage, client: Client, by: str, credential: str, tool: str) -> tuple[Client, Json]:
-    """Somebody who comes so, and what is said first."""
+async def newcomer(stage: Stage, client: Client, by: str, credential: str, tool: str) -> tuple[Client, Json]:
+    """A client that connects this way, and its first message."""
     other = stranger(client, credential)
     match by:
         case "unnamed":
@@ -134,13 +134,11 @@ async def comes(stage: Stage, client: Client, by: str, credential: str, tool: st
 
 
 @pytest.mark.parametrize(("by", "credential", "sees"), SEES, ids=[f"{by}-{who}" for by, who, _ in SEES])
-async def test_nobody_sees_what_neither_its_history_nor_its_credential_proves(
-    by: str, credential: str, sees: bool
-) -> None:
+async def test_access_needs_proof_by_history_or_credential(by: str, credential: str, sees: bool) -> None:
     async with open_stage(window=WINDOW) as stage:
-        client = await tell(stage, named=by != UNNAMED)
+        client = await tell_secret(stage, named=by != UNNAMED)
         for tool, call in CALLS.items():
-            other, first = await comes(stage, client, by, credential, tool)
+            other, first = await newcomer(stage, client, by, credential, tool)
             called = results(other.history[-1]) if other.history else []
             answered = await asks(stage, other, call, *called, first)
             assert (SECRET in answered or SOURCE in answered) is sees, (tool, answered[:2000])
@@ -150,20 +148,20 @@ async def test_nobody_sees_what_neither_its_history_nor_its_credential_proves(
 @pytest.mark.parametrize(
     ("words", "sees"), [("It was about a vault.", False), (SUMMARY, True)], ids=["own", "recorded"]
 )
-async def test_a_server_started_anew_knows_who_goes_on_by_the_summary_that_is_on_record(words: str, sees: bool) -> None:
+async def test_restarted_server_recognizes_a_client_by_the_recorded_summary(words: str, sees: bool) -> None:
     async with open_standin({"rules": []}) as standin:
         log = StoppableLog()
         async with open_stage(log=log, standin=standin, window=WINDOW) as stage:
-            client = await tell(stage, named=True)
+            client = await tell_secret(stage, named=True)
         async with open_stage(log=log, standin=standin, window=WINDOW) as stage:
             other = stranger(client, "same", url=stage.url)
             answered = await asks(stage, other, CALLS["query"], text(f"{CONTINUED}\n\n{words}"))
             assert (SECRET in answered) is sees, answered[:2000]
 
 
-async def test_nothing_of_a_credential_is_on_record() -> None:
+async def test_no_part_of_a_credential_is_recorded() -> None:
     async with open_stage(window=WINDOW) as stage:
-        client = await tell(stage, named=True)
+        client = await tell_secret(stage, named=True)
         recorded = repr([await events_of(stage.log, stream) for stream in await stage.log.streams()])
         assert stage.process.registry.callers.credential_of([("x-api-key", KEY)]).hex() not in recorded
         assert KEY not in recorded

@@ -1,18 +1,18 @@
-"""A model that makes one call over and over is told so in one line where that is wanted, and in no other case."""
+"""A model that repeats one call gets a one-line note where the setting asks for it, and never otherwise."""
 
 import json
 
 import pytest
 
-from tests.http.managing import Client, Json, look, open_stage, said, text
+from tests.http.managing import Client, Json, look, model_says, open_stage, text
 from tests.replay.test_managed import reviewed
 
 LINE = "[Not the user's words: Look was called 3 times with the same answer.]"
-ASKS: Json = {"replies": [*[said(look(at="it"))] * 4, said(text("There."))]}
+ASKS: Json = {"replies": [*[model_says(look(at="it"))] * 4, model_says(text("There."))]}
 
 
 async def works(client: Client, answers: list[str]) -> None:
-    """An exchange in which the calls get these answers."""
+    """An exchange in which the calls get these results."""
     message = await client.turn(text("Go."))
     for answer in answers:
         (call,) = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
@@ -28,10 +28,10 @@ async def works(client: Client, answers: list[str]) -> None:
         (False, ["no", "no", "no", "no"], [False] * 5),
     ],
 )
-async def test_the_third_same_answer_has_a_line_behind_it_and_keeps_it(
+async def test_third_identical_result_gets_a_note_and_keeps_it(
     wanted: bool, answers: list[str], told: list[bool]
 ) -> None:
-    """The client never sees it; what left is on record to the byte, and is decided so again."""
+    """The client never sees it; the sent request is recorded byte for byte, and a replay decides the same."""
     async with open_stage(ASKS, tell_repeats=wanted) as stage:
         client = Client(stage.url)
         await works(client, answers)

@@ -1,5 +1,5 @@
-"""What a ``usage`` tells of a reply that took rounds which its client does not see: the bill and the window to a client
-that reads both, to any other the window. Our own accounts are the same for either.
+"""The ``usage`` of a reply with hidden rounds: a client that reads both gets the bill and the window, any other the
+window. The proxy's own accounts are the same for either.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from mnemosyne.projections.projection import fold
 from mnemosyne.projections.timeline import TIMELINE
 from mnemosyne.projections.working_set import WORKING_SETS
 from tests.adapters.log_support import stream
-from tests.http.managing import Client, Json, Stage, interrupted, look, open_stage, recall, said, text, think
+from tests.http.managing import Client, Json, Stage, interrupted, look, model_says, open_stage, recall, text, think
 
 CLAUDE: dict[str, str] = {}
 """Claude Code is what the client is anyway."""
@@ -28,12 +28,12 @@ OPENCODE = {"user-agent": "opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime
 CLIENTS = pytest.mark.parametrize("headers", [CLAUDE, OPENCODE], ids=["claude", "opencode"])
 STREAMED = pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 
-HIDDEN = {"replies": [said(think(), recall()), said(recall("and?")), said(text("It is there."))]}
+HIDDEN = {"replies": [model_says(think(), recall()), model_says(recall("and?")), model_says(text("It is there."))]}
 LONG = "Where is it? " + "Words to fill the cache with. " * 300
 
 
 def billed(events: Sequence[Event]) -> list[Tokens]:
-    """What the provider said of each round."""
+    """The provider's usage for each round."""
     used = [tokens_of(event.usage) for event in events if isinstance(event, RoundFinished)]
     return [each for each in used if each is not None]
 
@@ -50,7 +50,7 @@ def counts(usage: Mapping[str, Any]) -> Tokens:
 
 
 async def ask(stage: Stage, headers: dict[str, str], streamed: bool = True) -> tuple[Json, list[Event]]:
-    """The usage that a client is told of a turn with two hidden rounds, and what is on record of it."""
+    """The client's usage of a turn with two hidden rounds, and its recorded events."""
     client = Client(stage.url, stream=streamed, headers=headers)
     message = await client.turn(text(LONG))
     await stage.events_until(TurnAccounted)
@@ -58,7 +58,7 @@ async def ask(stage: Stage, headers: dict[str, str], streamed: bool = True) -> t
 
 
 @STREAMED
-async def test_claude_code_is_told_what_was_billed_and_its_window_as_the_last_iteration(streamed: bool) -> None:
+async def test_claude_code_gets_the_bill_and_its_window_as_the_last_iteration(streamed: bool) -> None:
     async with open_stage(HIDDEN) as stage:
         usage, events = await ask(stage, CLAUDE, streamed)
         rounds = billed(events)
@@ -70,7 +70,7 @@ async def test_claude_code_is_told_what_was_billed_and_its_window_as_the_last_it
 
 
 @STREAMED
-async def test_a_client_that_reads_no_iterations_is_told_its_window_and_what_it_lacks_is_counted(
+async def test_client_without_iterations_gets_its_window_and_the_rest_is_counted(
     streamed: bool,
 ) -> None:
     async with open_stage(HIDDEN) as stage:
@@ -84,7 +84,7 @@ async def test_a_client_that_reads_no_iterations_is_told_its_window_and_what_it_
 
 
 @CLIENTS
-async def test_to_our_own_accounts_the_window_of_a_turn_is_its_last_round(headers: dict[str, str]) -> None:
+async def test_recorded_window_of_a_turn_is_its_last_round(headers: dict[str, str]) -> None:
     async with open_stage(HIDDEN) as stage:
         _, events = await ask(stage, headers)
     rounds = billed(events)
@@ -100,8 +100,8 @@ async def test_to_our_own_accounts_the_window_of_a_turn_is_its_last_round(header
     assert entered.counted == rounds[-1].prompt
 
 
-async def test_the_budget_prices_a_sum_by_the_size_of_its_window() -> None:
-    """A model's price may depend on the size of a prompt, and no prompt was as large as their sum."""
+async def test_budget_prices_a_sum_by_the_size_of_its_window() -> None:
+    """A model's price may depend on the size of a prompt, and no prompt was as large as the sum."""
     usage = {"input_tokens": 120_000, "output_tokens": 0}
     entry = {"type": "message", "input_tokens": 60_000, "output_tokens": 0}
     event = TurnFinished(
@@ -121,11 +121,11 @@ async def test_the_budget_prices_a_sum_by_the_size_of_its_window() -> None:
     assert [row["turns"] for row in spent.values()] == [2 * (cost(Tokens(60_000), "claude-haiku-5-5") or 0)]
 
 
-CUT = said(text("It is"), look(), faults=[{"kind": "cut", "at": "content_block_stop"}])
+CUT = model_says(text("It is"), look(), faults=[{"kind": "cut", "at": "content_block_stop"}])
 
 
 async def accounts(headers: dict[str, str], *replies: Json) -> list[Event]:
-    """What our own accounts say of a turn of these rounds that broke off, or of two turns that did not."""
+    """The proxy's accounts of a turn of these rounds that broke off, or of two complete turns."""
     async with open_stage({"replies": list(replies)}) as stage:
         client = Client(stage.url, headers=headers)
         await client.turn(text(LONG))
@@ -138,9 +138,9 @@ async def accounts(headers: dict[str, str], *replies: Json) -> list[Event]:
 
 
 @pytest.mark.parametrize(
-    "replies", [HIDDEN["replies"], [said(text("Let me see."), recall()), CUT]], ids=["whole", "cut"]
+    "replies", [HIDDEN["replies"], [model_says(text("Let me see."), recall()), CUT]], ids=["whole", "cut"]
 )
-async def test_our_own_accounts_are_the_same_whatever_a_client_is_told(replies: list[Json]) -> None:
+async def test_recorded_accounts_do_not_depend_on_the_clients_usage_format(replies: list[Json]) -> None:
     of_claude, of_opencode = await accounts(CLAUDE, *replies), await accounts(OPENCODE, *replies)
     assert [event.tokens for event in of_claude if isinstance(event, TurnAssessed)] == [
         event.tokens for event in of_opencode if isinstance(event, TurnAssessed)
@@ -155,11 +155,11 @@ async def test_our_own_accounts_are_the_same_whatever_a_client_is_told(replies: 
 @CLIENTS
 @STREAMED
 @pytest.mark.parametrize("mode", [Mode.MANAGE, Mode.OBSERVE])
-async def test_the_usage_of_a_turn_without_hidden_rounds_is_the_providers(
+async def test_usage_of_a_turn_without_hidden_rounds_is_the_providers(
     headers: dict[str, str], streamed: bool, mode: Mode
 ) -> None:
     odd = {"input_tokens": 3, "output_tokens": 1, "cache_read_input_tokens": None, "new": {"a": [1]}}
-    async with open_stage({"reply": said(text("Yes."), usage=odd)}, mode=mode) as stage:
+    async with open_stage({"reply": model_says(text("Yes."), usage=odd)}, mode=mode) as stage:
         client = Client(stage.url, stream=streamed, headers=headers)
         message = await client.turn(text("Is it?"))
         assert {key: message["usage"][key] for key in odd} == odd

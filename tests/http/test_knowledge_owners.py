@@ -1,5 +1,5 @@
-"""Memory beyond sessions is its owner's: another key on the same port does not read it, and the owner keeps
-it across new tokens, new keys and new servers.
+"""Knowledge across sessions belongs to its owner: another key on the same port cannot read it, and the owner keeps
+it across new tokens, keys and servers.
 """
 
 import itertools
@@ -16,8 +16,8 @@ from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.memory_key import MemoryKey
 from tests.actors.support import StoppableLog, events_of
-from tests.http.managing import Stage, open_stage, said, text
-from tests.http.test_knowledge_told import PROJECT, USER, Working, blocks, contents, know
+from tests.http.managing import Stage, model_says, open_stage, text
+from tests.http.test_session_knowledge import PROJECT, USER, Working, blocks, contents, save_knowledge
 from tests.waiting import DEADLINE
 
 KEY = MemoryKey(b"of this data directory")
@@ -29,8 +29,8 @@ ASK = "Change the billing service."
 
 @asynccontextmanager
 async def serving(log: StoppableLog, mode: Mode = Mode.MANAGE) -> AsyncIterator[Stage]:
-    """A server of this data directory, started anew on a log."""
-    rules = {"reply": said(text("Done."))}
+    """A server of this data directory, restarted on a log."""
+    rules = {"reply": model_says(text("Done."))}
     async with open_stage(rules, log=log, mode=mode, clock=CLOCK, memory_tokens=600, owners=MemoryOwners(KEY)) as stage:
         yield stage
 
@@ -40,14 +40,14 @@ def client(stage: Stage, session: str, **headers: str) -> Working:
 
 
 async def talk(stage: Stage, session: str, **headers: str) -> None:
-    """Have a session of several turns."""
+    """Run a session of several turns."""
     one = client(stage, session, **headers)
     for prompt in ("Hello.", RULE, "Thanks."):
         await one.work(prompt)
 
 
-async def is_told(stage: Stage, session: str, **headers: str) -> bool:
-    """Whether a session that begins now is told of the rule."""
+async def reads_rule(stage: Stage, session: str, **headers: str) -> bool:
+    """Whether a session that begins now gets the rule."""
     await client(stage, session, x_mnemosyne_mode="manage", **headers).work(ASK)
     return any(RULE in each for each in blocks(stage.upstream[-1]))
 
@@ -62,7 +62,7 @@ async def until_admitted(stage: Stage, fingerprint: str) -> None:
 async def save_rule_of(stage: Stage, credential: str) -> None:
     """Save the rule once the credential is admitted."""
     await until_admitted(stage, KEY.fingerprint(credential))
-    await know(stage.log, PROJECT, RULE, kind=EntryKind.CONSTRAINT)
+    await save_knowledge(stage.log, PROJECT, RULE, kind=EntryKind.CONSTRAINT)
 
 
 async def admit(log: StoppableLog, credential: str) -> None:
@@ -76,17 +76,17 @@ async def admit(log: StoppableLog, credential: str) -> None:
     [{"x_api_key": "theirs"}, {"x_api_key": ""}, {"x_api_key": "theirs", "x_mnemosyne_owner_token": "guess"}],
     ids=["another key", "no key", "a wrong token"],
 )
-async def test_a_stranger_who_names_the_same_folder_does_not_read(mode: Mode, strangers: dict[str, str]) -> None:
+async def test_stranger_in_the_same_folder_cannot_read_the_knowledge(mode: Mode, strangers: dict[str, str]) -> None:
     async with serving(StoppableLog(), mode) as stage:
         await talk(stage, "mine", x_api_key="mine")
         await save_rule_of(stage, "mine")
         await talk(stage, "theirs", **strangers)
-        assert not await is_told(stage, "theirs, later", **strangers)
+        assert not await reads_rule(stage, "theirs, later", **strangers)
         assert await contents(stage.log, PROJECT) == [RULE]
-        assert await is_told(stage, "mine, at last", x_api_key="mine")
+        assert await reads_rule(stage, "mine, at last", x_api_key="mine")
 
 
-async def test_an_owner_who_presents_the_token_is_known_by_every_new_credential_and_after_a_restart() -> None:
+async def test_owner_who_presents_the_token_is_recognized_with_every_new_credential_and_after_a_restart() -> None:
     log = StoppableLog()
     for number in range(2):
         async with serving(log) as stage:
@@ -94,61 +94,61 @@ async def test_an_owner_who_presents_the_token_is_known_by_every_new_credential_
             await talk(stage, f"s{number}", **bearer, x_mnemosyne_owner_token=KEY.token)
             await save_rule_of(stage, f"token-{number}")
             refreshed = {**bearer, "authorization": f"Bearer token-{number}-again"}
-            assert await is_told(stage, f"t{number}", **refreshed, x_mnemosyne_owner_token=KEY.token)
-            assert not await is_told(stage, f"u{number}", x_api_key="theirs")
+            assert await reads_rule(stage, f"t{number}", **refreshed, x_mnemosyne_owner_token=KEY.token)
+            assert not await reads_rule(stage, f"u{number}", x_api_key="theirs")
 
 
-async def test_a_credential_that_was_presented_once_counts_without_the_token() -> None:
+async def test_credential_presented_once_counts_without_the_token() -> None:
     log = StoppableLog()
     async with serving(log) as stage:
         await talk(stage, "s", x_api_key="mine", x_mnemosyne_owner_token=KEY.token)
         await save_rule_of(stage, "mine")
     async with serving(log) as stage:
-        assert await is_told(stage, "t", x_api_key="mine")
+        assert await reads_rule(stage, "t", x_api_key="mine")
 
 
-async def test_a_new_key_counts_once_its_owner_admits_it_and_one_that_was_removed_no_longer() -> None:
+async def test_new_key_counts_once_admitted_and_no_longer_once_removed() -> None:
     log = StoppableLog()
     async with serving(log) as stage:
         await talk(stage, "s", x_api_key="old")
         await save_rule_of(stage, "old")
-        assert not await is_told(stage, "t", x_api_key="new")
+        assert not await reads_rule(stage, "t", x_api_key="new")
         await admit(log, "new")
-        assert await is_told(stage, "u", x_api_key="new")
-        assert await is_told(stage, "v", x_api_key="old")
+        assert await reads_rule(stage, "u", x_api_key="new")
+        assert await reads_rule(stage, "v", x_api_key="old")
         command = DismissCredential(at=2, write="w", wanted=KEY.fingerprint("old"))
         await KnowledgeStore(log, log).write(USER, command, "c")
-        assert not await is_told(stage, "w", x_api_key="old")
-        assert await is_told(stage, "x", x_api_key="new")
+        assert not await reads_rule(stage, "w", x_api_key="old")
+        assert await reads_rule(stage, "x", x_api_key="new")
 
 
-async def test_memory_without_an_owner_is_for_who_presents_the_token_and_not_for_the_first_to_speak() -> None:
+async def test_knowledge_without_an_owner_goes_to_the_token_holder_and_not_to_the_first_client() -> None:
     log = StoppableLog()
-    await know(log, PROJECT, RULE, kind=EntryKind.CONSTRAINT)
+    await save_knowledge(log, PROJECT, RULE, kind=EntryKind.CONSTRAINT)
     async with serving(log) as stage:
         await talk(stage, "s", x_api_key="theirs")
-        assert not await is_told(stage, "t", x_api_key="theirs")
-        assert await is_told(stage, "u", x_api_key="mine", x_mnemosyne_owner_token=KEY.token)
+        assert not await reads_rule(stage, "t", x_api_key="theirs")
+        assert await reads_rule(stage, "u", x_api_key="mine", x_mnemosyne_owner_token=KEY.token)
         await until_admitted(stage, KEY.fingerprint("mine"))
-        assert await is_told(stage, "v", x_api_key="mine")
-        assert not await is_told(stage, "w", x_api_key="theirs")
+        assert await reads_rule(stage, "v", x_api_key="mine")
+        assert not await reads_rule(stage, "w", x_api_key="theirs")
         assert await contents(log, PROJECT) == [RULE]
 
 
-async def test_a_session_that_a_hook_presents_is_the_owner_s_for_the_credential_that_comes_next() -> None:
+async def test_session_presented_by_a_hook_belongs_to_the_owner_with_its_next_credential() -> None:
     log = StoppableLog()
-    await know(log, PROJECT, RULE, kind=EntryKind.CONSTRAINT)
+    await save_knowledge(log, PROJECT, RULE, kind=EntryKind.CONSTRAINT)
     async with serving(log) as stage:
         owners = stage.process.opener.owners
         assert owners is not None
         owners.present("mine")
-        assert await is_told(stage, "mine", x_api_key="token-1")
+        assert await reads_rule(stage, "mine", x_api_key="token-1")
         await until_admitted(stage, KEY.fingerprint("token-1"))
-        assert await is_told(stage, "another", x_api_key="token-1")
-        assert not await is_told(stage, "theirs", x_api_key="theirs")
+        assert await reads_rule(stage, "another", x_api_key="token-1")
+        assert not await reads_rule(stage, "theirs", x_api_key="theirs")
 
 
-async def test_nothing_of_a_credential_or_of_the_token_is_stored_or_sent_on() -> None:
+async def test_neither_credential_nor_token_is_stored_or_forwarded() -> None:
     async with serving(StoppableLog()) as stage:
         await talk(stage, "s", x_api_key="sk-ant-api03-mine-and-long", x_mnemosyne_owner_token=KEY.token)
         await save_rule_of(stage, "sk-ant-api03-mine-and-long")

@@ -56,15 +56,15 @@ async def _reports(models: OpenReadModels) -> list[tuple[Projection, Report]]:
 
 
 def _row(projection: Projection, report: Report) -> dict[str, Any]:
-    standing = report.standing
+    status = report.status
     return {
         "name": projection.name,
         "version": projection.version,
-        "position": standing.mark.position if standing else 0,
+        "position": status.mark.position if status else 0,
         "lag": report.lag,
         "state": report.state_of(projection),
-        "error": (standing.error or standing.damage) if standing else None,
-        "set_aside": len(standing.set_aside) if standing else 0,
+        "error": (status.error or status.damage) if status else None,
+        "set_aside": len(status.set_aside) if status else 0,
     }
 
 

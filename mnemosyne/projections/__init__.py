@@ -1,1 +1,1 @@
-"""Read models: everything that people look up, kept from the log, and thrown away and rebuilt at will."""
+"""Read models for all look-ups, derived from the log. They can be deleted and rebuilt at any time."""

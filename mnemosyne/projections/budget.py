@@ -1,7 +1,7 @@
-"""What was spent, day by day: by turns, at list prices, and by the helper models, as it is on record.
+"""Daily spending, by turns at list prices and by the helper models as recorded.
 
-Unlike in the read model of usage, prices are those of the moment at which an event was taken in: the budget of the
-helpers asks for a sum before each request, and must not reckon the day's turns each time.
+Unlike in the read model of usage, prices are those of the time at which an event was applied: the helpers' budget needs
+a sum before each request and must not price the day's turns each time.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ from mnemosyne.projections.projection import Merge, Projection, Query, Table, Ty
 
 SPENT = Table(
     "spent",
-    key={"day": Type.INTEGER, "stream": Type.UUID, "version": Type.INTEGER},  # the day's number since 1970, in UTC
+    key={"day": Type.INTEGER, "stream": Type.UUID, "version": Type.INTEGER},  # days since 1970, in UTC
     columns={"turns": Type.INTEGER, "helpers": Type.INTEGER},  # nanodollars
 )
 
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
-    """The row of an event that cost something."""
+    """Return the row of an event with a cost."""
     event = recorded.envelope.event
     match event:
         case TurnFinished():

@@ -1,6 +1,6 @@
-"""Which read models there are.
+"""All read models.
 
-A new one is a file with a ``Projection`` and its name in ``ALL``; `docs/projections.md` shows the steps.
+To add one, write a file with a ``Projection`` and add its name to ``ALL``; `docs/projections.md` shows the steps.
 """
 
 from mnemosyne.errors import NotFound
@@ -17,7 +17,7 @@ ALL: tuple[Projection, ...] = (TIMELINE, USAGE, WORKING_SETS, SAVINGS, DIRECTORY
 
 
 def find(name: str) -> Projection:
-    """The projection of this name. Raises NotFound."""
+    """Return the projection of this name. Raises NotFound."""
     for projection in ALL:
         if projection.name == name:
             return projection

@@ -1,5 +1,5 @@
-"""The directory of sessions: to which of them an agent belongs, so that a new server knows who called whom, and which
-histories were managed, so that a session is known that goes on under another name.
+"""The directory of sessions: the session of each agent, so that a new server knows which session called it, and the
+histories that were managed, so that a session is recognized if it continues under another name.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,19 +23,19 @@ SPEAKERS = Table(
     key={"external_id": Type.TEXT, "stream": Type.UUID, "branch": Type.TEXT},
     columns={"since": Type.INTEGER},
 )
-"""What the client called its session in the requests of a branch, as often as that changed."""
+"""The client's names for its session in the requests of a branch."""
 
 _TURN = {"stream": Type.UUID, "branch": Type.TEXT, "turn": Type.INTEGER}
 
 HISTORIES = Table("histories", key={"chain": Type.TEXT, **_TURN}, columns={"began_at": Type.INTEGER})
-"""What the client's request held in a turn, as a chain hash in hexadecimal."""
+"""The history of the client's request in a turn, as a chain hash in hexadecimal."""
 
 ROUNDS = Table("rounds", key=_TURN, columns={"began_at": Type.INTEGER})
-"""The turns for which something of ours was sent."""
+"""The turns for which the proxy sent a body of its own."""
 
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
-    """The rows that an event changes."""
+    """Return the rows that an event changes."""
     stream, event = recorded.stream, cast("Event", recorded.envelope.event)
     match event:
         case SessionStarted():

@@ -1,8 +1,8 @@
-"""Keeps projections up to date together: one reading of the log and one transaction for all that are in order.
+"""Keeps projections up to date together: one read of the log and one transaction for all that are in order.
 
-Each projection is brought up by its own projector first, which creates, rebuilds or stops it (``projector.py``). Then
-it joins the others. Whatever is out of the ordinary with one of them afterwards lets it leave, and its projector looks
-at it again: what stops or rebuilds one disturbs no other.
+Each projection is first brought up to date by its own projector, which creates, rebuilds or stops it
+(``projector.py``). Then it joins the group. If anything unusual happens to it, it is removed from the group and its
+projector handles it, so that a stopped or rebuilt projection does not disturb the others.
 """
 
 import logging
@@ -17,28 +17,28 @@ from mnemosyne.errors import LogFailed, LogUnavailable
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.rebuilding import PAGE
-from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, ProjectionStore, Tail
+from mnemosyne.projections.store import Mark, Portion, ProjectionStatus, ProjectionStore, Tail
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds between attempts while the database is away."""
+"""Seconds between attempts while the database is unavailable."""
 
 GATHER_SECONDS = 0.05
-"""How long more events may come after the first: a busy log shall not cost a transaction for each."""
+"""How long to wait for more events after the first: a busy log must not cost a transaction for each event."""
 
 
 @attrs.define
 class _Member:
-    """A projection that is in order, and how far it has come."""
+    """A projection that is in order, and the last event that it applied."""
 
     projection: Projection
     mark: Mark
-    left: trio.Event = attrs.field(factory=trio.Event)
+    removed: trio.Event = attrs.field(factory=trio.Event)
 
 
 class Keeping:
-    """Keeps some projections. ``say`` gets a sentence about whatever is out of the ordinary."""
+    """Keeps some projections up to date. ``say`` receives a sentence about anything unusual."""
 
     def __init__(
         self,
@@ -49,68 +49,68 @@ class Keeping:
         say: Callable[[str], None] = log.warning,
         page: int = PAGE,
     ) -> None:
-        self._projectors = [Projector(each, event_log, store, say=say, page=page) for each in projections]
+        self._projectors = [Projector(projection, event_log, store, say=say, page=page) for projection in projections]
         self._log = event_log
         self._store = store
         self._say = say
         self._page = page
         self._members: dict[str, _Member] = {}
-        self._heard = 0
+        self._last_known = 0
         self._work = trio.Event()
 
     async def run(self, progress: Progress) -> None:
-        """Keep them for as long as this runs, woken by ``progress``."""
+        """Keep the projections up to date for as long as this runs, woken by ``progress``."""
         async with trio.open_nursery() as nursery:
             for projector in self._projectors:
                 nursery.start_soon(self._keep, projector, progress)
-            nursery.start_soon(self._hear, progress)
+            nursery.start_soon(self._watch, progress)
             nursery.start_soon(self._follow)
 
-    # One of them
+    # A single projection
 
     async def _keep(self, projector: Projector, progress: Progress) -> None:
-        """Bring a projection up, let it join, and again when it has left."""
-        name, away = projector.projection.name, False
+        """Bring a projection up to date and let it join the group; repeat after each removal."""
+        name, unavailable = projector.projection.name, False
         pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
-                standing = await projector.catch_up()
-                pauses, away = backoff(FIRST_PAUSE, LONGEST_PAUSE), False
-                if standing.error is None:
-                    await self._join(projector.projection, standing.mark)
+                status = await projector.catch_up()
+                pauses, unavailable = backoff(FIRST_PAUSE, LONGEST_PAUSE), False
+                if status.error is None:
+                    await self._join(projector.projection, status.mark)
                 else:
-                    self._say(f"The projection {name} has stopped: {standing.error}.")
-                    await self._wait_for_change(projector.projection, standing, progress)
+                    self._say(f"The projection {name} has stopped: {status.error}.")
+                    await self._wait_for_change(projector.projection, status, progress)
                 continue
             except LogUnavailable as error:
-                if not away:
-                    away = True
+                if not unavailable:
+                    unavailable = True
                     self._say(f"The projection {name} waits: {error}.")
             except Exception:
                 log.exception("the projector of %s failed; it starts again", name)
             await trio.sleep(next(pauses))
 
     async def _join(self, projection: Projection, mark: Mark) -> None:
-        """Let a projection join that was brought up to a mark, until it leaves."""
+        """Let a projection join the group at a mark, and wait until it is removed."""
         member = self._members[projection.name] = _Member(projection, mark)
-        self._work.set()  # the others may have come further meanwhile
-        await member.left.wait()
+        self._work.set()  # the others may have advanced meanwhile
+        await member.removed.wait()
 
-    async def _wait_for_change(self, projection: Projection, stopped: ProjectionStanding, progress: Progress) -> None:
-        """Wait until somebody has rebuilt a projection, or got beyond where it stopped."""
+    async def _wait_for_change(self, projection: Projection, stopped: ProjectionStatus, progress: Progress) -> None:
+        """Wait until a projection has been rebuilt or has advanced beyond the position where it stopped."""
         seen = 0
         while True:
             seen = await progress.beyond(seen)
             await trio.sleep(GATHER_SECONDS)
-            now = await self._store.standing(projection)
+            now = await self._store.status(projection)
             if now is None or (now.version, now.mark) != (stopped.version, stopped.mark):
                 return
 
-    # All of them
+    # The group
 
-    async def _hear(self, progress: Progress) -> None:
+    async def _watch(self, progress: Progress) -> None:
         while True:
-            self._heard = await progress.beyond(self._heard)
+            self._last_known = await progress.beyond(self._last_known)
             self._work.set()
 
     async def _follow(self) -> None:
@@ -121,51 +121,51 @@ class Keeping:
             try:
                 while await self._step():
                     pass
-            except LogFailed:  # whose fault it is, each projector finds out for itself
-                self._part(self._members)
+            except LogFailed:  # each projector finds out for itself whether it is the cause
+                self._remove(self._members)
             except Exception:
                 log.exception("the projections failed together; each is looked at by itself")
-                self._part(self._members)
+                self._remove(self._members)
 
     async def _step(self) -> bool:
-        """Let all take in the next events; whether any did.
+        """Let all projections apply the next events; return whether any did.
 
-        The last event that was taken in is read again: where it is not there, the log is another.
+        The last applied event is read again: if it is missing, this is a different log.
         """
         members = list(self._members.values())
-        least = min((each.mark.position for each in members), default=self._heard)
-        if least >= self._heard:
+        least = min((member.mark.position for member in members), default=self._last_known)
+        if least >= self._last_known:
             return False
-        again = 1 if least else 0
-        found = await self._log.tail(after=least - again, limit=self._page + again)
-        portions, left = [], []
+        overlap = 1 if least else 0
+        events_read = await self._log.tail(after=least - overlap, limit=self._page + overlap)
+        portions, stale = [], []
         for member in members:
-            events = _next(found, member.mark)
+            events = _next(events_read, member.mark)
             if events is None:
-                left.append(member.projection.name)
+                stale.append(member.projection.name)
             elif events:
                 portions.append(Portion(projection=member.projection, events=events, after=member.mark))
-        self._part(left)
+        self._remove(stale)
         taken = await self._store.apply(portions) if portions else []
-        for portion, standing in zip(portions, taken, strict=True):
-            self._note_move(portion.projection, standing)
+        for portion, status in zip(portions, taken, strict=True):
+            self._update_mark(portion.projection, status)
         return bool(portions)
 
-    def _note_move(self, projection: Projection, standing: ProjectionStanding | None) -> None:
-        """Note how far a projection has come; it leaves where its projector has to look at it."""
-        if standing is None or standing.error is not None or standing.version != projection.version:
-            self._part((projection.name,))
+    def _update_mark(self, projection: Projection, status: ProjectionStatus | None) -> None:
+        """Record how far a projection has advanced; remove it if its projector must handle it."""
+        if status is None or status.error is not None or status.version != projection.version:
+            self._remove((projection.name,))
         elif member := self._members.get(projection.name):
-            member.mark = standing.mark
+            member.mark = status.mark
 
-    def _part(self, names: Sequence[str] | dict[str, _Member]) -> None:
+    def _remove(self, names: Sequence[str] | dict[str, _Member]) -> None:
         for name in list(names):
-            self._members.pop(name).left.set()
+            self._members.pop(name).removed.set()
 
 
 def _next(events: Sequence[Recorded[object]], mark: Mark) -> Sequence[Recorded[object]] | None:
-    """Those after a mark; None where they do not hold the event that it names."""
-    first = next((place for place, each in enumerate(events) if each.position >= mark.position), len(events))
+    """Return the events after a mark; None if they do not include the event that it names."""
+    first = next((place for place, event in enumerate(events) if event.position >= mark.position), len(events))
     if mark.position == 0 or first == len(events):
         return events[first:]
     return events[first + 1 :] if mark.names(events[first]) else None

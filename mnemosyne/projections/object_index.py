@@ -1,6 +1,7 @@
-"""Which objects are searched, in the order in which they were made, and what was forgotten since.
+"""The searchable objects, in the order in which they were made, and the objects forgotten since.
 
-The index itself is made from this, beside the projections: it needs what objects say, and an event does not hold that.
+The index itself is built from this and kept outside the projections: it needs the texts of objects, which events do not
+contain.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from mnemosyne.domain.session.events import Event, SessionForgotten
 from mnemosyne.projections.projection import Merge, Projection, Query, Row, Table, Type
 
 ALL_OBJECTS = ""
-"""Stands for every object of a session that was forgotten."""
+"""Represents all objects of a session that was forgotten."""
 
 MADE = Table(
     "made",
@@ -29,7 +30,7 @@ FORGOTTEN = Table(
 
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
-    """The rows that an event changes."""
+    """Return the rows that an event changes."""
     stream, event = recorded.stream, cast("Event", recorded.envelope.event)
     match event:
         case ObjectCreated() if is_searched(event):

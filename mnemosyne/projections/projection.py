@@ -1,9 +1,9 @@
-"""What a projection is: tables, and one pure function from a recorded event to the rows that it changes.
+"""The definition of a projection: tables, and a pure function from a recorded event to the rows that it changes.
 
-``changes`` reads nothing, so a projection needs no state of its own: a ``Merge`` puts columns into the row with a key,
-made if it is not there; columns that it does not name stay, the later event wins. Sums are not counted along, they are
-queries over rows. That is why the tables are the same in whatever portions the log is read, in PostgreSQL and in
-plain objects.
+``changes`` reads nothing, so a projection needs no state of its own. A ``Merge`` puts columns into the row with a key,
+which is created if it does not exist; other columns are unchanged, and the later event wins. Sums are computed by
+queries over rows. Therefore the tables do not depend on the portions in which the log is read, and are the same in
+PostgreSQL and in memory.
 """
 
 import traceback
@@ -29,11 +29,13 @@ LARGEST = 2**63 - 1
 
 
 LONGEST_KEY = 2_600
-"""Bytes of a key's texts together: an index of PostgreSQL holds no row that is larger than a third of a page."""
+"""The maximum length of a key's texts together, in bytes: an index row of PostgreSQL must fit into a third of a
+page.
+"""
 
 
 class Type(Enum):
-    """What a column holds; the values are SQL's names."""
+    """The type of a column; the values are SQL's names."""
 
     UUID = "uuid"
     TEXT = "text"
@@ -50,7 +52,7 @@ _PYTHON = {Type.UUID: UUID, Type.TEXT: str, Type.INTEGER: int, Type.BOOLEAN: boo
 
 @attrs.frozen(slots=False)
 class Table:
-    """One table: its key's columns, and the others, which may be null."""
+    """One table: the key's columns, and the others, which may be null."""
 
     name: str
     key: Mapping[str, Type]
@@ -70,13 +72,13 @@ class Table:
         return {}
 
     def check(self, merge: "Merge") -> None:
-        """Refuse what no table could hold, before anything is written. Raises ValueError, KeyError."""
+        """Refuse a merge that does not fit the table, before anything is written. Raises ValueError, KeyError."""
         if tuple(map(type, merge.key)) != self._key_types:
             raise ValueError(f"a key of {self.name} has other types")
         values = tuple(merge.columns.values())
         shape = (tuple(merge.columns), tuple(map(type, values)))
         numbers = self._shapes.get(shape)
-        if numbers is None:  # there are few shapes, and thousands of rows of each
+        if numbers is None:  # there are few shapes, with thousands of rows each
             numbers = self._shapes[shape] = self._numbers(shape)
         for value in (*merge.key, *values):
             if type(value) is str and "\0" in value:
@@ -88,15 +90,15 @@ class Table:
                 raise ValueError(f"{self.name} cannot hold so large a number")
 
     def _numbers(self, shape: "_Shape") -> tuple[int, ...]:
-        """Where in rows of a shape the numbers are."""
-        for name, found in zip(*shape, strict=True):
-            if found not in (self.columns[name].python, NoneType):
-                raise ValueError(f"{self.name}.{name} cannot hold what it was given")
-        return tuple(index for index, found in enumerate(shape[1]) if found is int)
+        """Return the positions of numbers in rows of this shape."""
+        for name, kind in zip(*shape, strict=True):
+            if kind not in (self.columns[name].python, NoneType):
+                raise ValueError(f"{self.name}.{name} cannot hold a value of type {kind.__name__}")
+        return tuple(index for index, kind in enumerate(shape[1]) if kind is int)
 
 
 _Shape = tuple[tuple[str, ...], tuple[type, ...]]
-"""The names of columns, and the types of what is put into them."""
+"""The names of columns, and the types of their new values."""
 
 
 class Merge(NamedTuple):
@@ -109,7 +111,7 @@ class Merge(NamedTuple):
 
 @attrs.frozen
 class Query:
-    """A question that the tables answer, as people may ask it too: ``%(name)s`` stands for what is asked about."""
+    """A query on the tables, which users can run too: ``%(name)s`` is a parameter."""
 
     name: str
     question: str
@@ -118,8 +120,8 @@ class Query:
 
 @attrs.frozen(slots=False)
 class Projection:
-    """A read model. Raise ``version`` with every change of the tables or of what ``changes`` gives: it is then rebuilt
-    everywhere.
+    """A read model. Increase ``version`` with every change of the tables or of the results of ``changes``, so that it
+    is rebuilt everywhere.
     """
 
     name: str
@@ -133,17 +135,17 @@ class Projection:
         return {table.name: table for table in self.tables}
 
     def query(self, name: str) -> Query:
-        """The query of this name. Raises KeyError."""
+        """Return the query of this name. Raises KeyError."""
         return {query.name: query for query in self.queries}[name]
 
     def table_of(self, table: Table) -> str:
-        """What the table is called in the database."""
+        """Return the table's name in the database."""
         return f"{self.name}_{table.name}"
 
 
 @attrs.frozen
 class Folded:
-    """What some events come to: per table the columns to merge by key, and what was set aside."""
+    """The combined effect of some events: per table the columns to merge by key, and the events that were set aside."""
 
     rows: Mapping[str, Mapping[Key, Row]]
     set_aside: Sequence["SetAside"]
@@ -151,15 +153,16 @@ class Folded:
 
 @attrs.frozen
 class SetAside:
-    """An event that could not be taken in, and in a sentence why. It harms its own session, and no other."""
+    """An event that could not be applied, and the reason as a sentence. It affects only its own session."""
 
     recorded: Recorded[object]
     why: str
 
 
 def fold(projection: Projection, events: Iterable[Recorded[object]]) -> Folded:
-    """Take events in, in order. An event is taken in whole or set aside. What is known beyond sessions is in no read
-    model: it is small, and read as it stands in the log.
+    """Fold events, in order. Each event is applied completely or set aside.
+
+    Knowledge events belong to no read model: there are few, and they are read from the log.
     """
     rows: dict[str, dict[Key, Row]] = {table.name: {} for table in projection.tables}
     set_aside: list[SetAside] = []
@@ -185,14 +188,14 @@ def fold(projection: Projection, events: Iterable[Recorded[object]]) -> Folded:
 
 
 def text(value: str | None) -> str | None:
-    """A text as a column holds it: PostgreSQL knows no NUL, and a client may send one wherever it names something."""
+    """Return a text that a column can hold: PostgreSQL accepts no NUL, and a client may send one in any name."""
     return value if value is None or "\0" not in value else value.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _sentence(recorded: Recorded[object], error: Exception) -> str:
-    """Where it went wrong. Not the error's own words: they may quote what a session said."""
+    """Return where the error occurred, without its message, which may quote the content of a session."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return (
-        f"the {type(recorded.envelope.event).__name__} cannot be taken in: {type(error).__name__} in "
+        f"the {type(recorded.envelope.event).__name__} cannot be applied: {type(error).__name__} in "
         f"{Path(frame.filename).name}, line {frame.lineno}"
     )

@@ -1,8 +1,8 @@
-"""Brings one projection up to date, whatever state it is in: tail the log, take events in, move the checkpoint.
+"""Brings one projection up to date from any state: reads the log, applies events, and moves the checkpoint.
 
-Every step goes by what is stored and by nothing that is remembered, so that several projectors of one projection, in
-one process or in many, come to the same tables. What cannot go on stops by itself and says why in one sentence.
-Many that are in order are kept together: ``keeping.py``.
+Every step depends only on stored data, not on memory, so that several projectors of one projection, in one process or
+in many, produce the same tables. A projection that cannot continue stops and gives the reason in one sentence.
+``keeping.py`` keeps projections that are in order together.
 """
 
 import logging
@@ -14,21 +14,23 @@ import trio
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.errors import LogFailed, LogUnavailable
 from mnemosyne.projections.projection import Projection, fold
-from mnemosyne.projections.rebuilding import PAGE, Report, ignore_news, rebuild
-from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, ProjectionStore, Tail
+from mnemosyne.projections.rebuilding import PAGE, Report, ignore_progress, rebuild
+from mnemosyne.projections.store import Mark, Portion, ProjectionStatus, ProjectionStore, Tail
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
-"""How often to look how somebody else's rebuild is doing."""
+"""How often to check the progress of another process's rebuild."""
 
-LOOKED_AT_AGAIN = 32
-"""Events that were set aside, the first ones, that each catching up looks at: it shall not read a log again."""
+MOST_RETRIED = 32
+"""How many of the events that were set aside, from the first on, are retried at each catch-up: it must not read the
+whole log again.
+"""
 
 
 class Projector:
-    """Brings up one projection. ``say`` gets a sentence about what is out of the ordinary, ``report`` how far a rebuild
-    has come.
+    """Brings one projection up to date. ``say`` receives a sentence about anything unusual, ``report`` the progress of
+    a rebuild.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class Projector:
         store: ProjectionStore,
         *,
         say: Callable[[str], None] = log.warning,
-        report: Report = ignore_news,
+        report: Report = ignore_progress,
         page: int = PAGE,
     ) -> None:
         self.projection = projection
@@ -48,103 +50,105 @@ class Projector:
         self._report = report
         self._page = page
 
-    async def catch_up(self) -> ProjectionStanding:
-        """Take in what the log holds by now, rebuilding first if need be; return how the projection stands then.
+    async def catch_up(self) -> ProjectionStatus:
+        """Apply all events in the log, after a rebuild if necessary; return the projection's status.
 
-        What was set aside is looked at again. If it cannot go on, the standing's ``error`` says why; one that had
-        stopped is tried again. Raises LogUnavailable.
+        Events that were set aside are retried, and so is a stopped projection. If it cannot continue, the status has an
+        ``error``. Raises LogUnavailable.
         """
-        standing = await self._fit()
-        if standing.set_aside and await self._can_be_taken_in(standing.set_aside):
-            standing = await self._rebuilt(standing, "what had been set aside can be taken in now")
-        return await self._follow(standing) if self.is_fit(standing) else standing
+        status = await self._fit()
+        if status.set_aside and await self._can_apply_any(status.set_aside):
+            status = await self._rebuilt(status, "events that were set aside can now be applied")
+        return await self._follow(status) if self.is_fit(status) else status
 
     async def look(self) -> None:
-        """Take in what the log holds by now, if the tables are in order; what takes longer is left to others. Raises
+        """Apply all events in the log if the tables are in order; anything slower is left to others. Raises
         LogUnavailable.
         """
-        standing = await self._store.standing(self.projection)
-        if standing is None:
+        status = await self._store.status(self.projection)
+        if status is None:
             await self._store.create(self.projection)
-            standing = await self._store.standing(self.projection)
-        if standing is not None and standing.error is None and self.is_fit(standing):
-            await self._follow(standing)
+            status = await self._store.status(self.projection)
+        if status is not None and status.error is None and self.is_fit(status):
+            await self._follow(status)
 
-    async def _can_be_taken_in(self, positions: Sequence[int]) -> bool:
-        """Whether any of the events that were set aside can: it was restored, or this is the version that knows it."""
-        for position in positions[:LOOKED_AT_AGAIN]:
+    async def _can_apply_any(self, positions: Sequence[int]) -> bool:
+        """Return whether any event that was set aside can be applied now: it was restored, or this version knows it."""
+        for position in positions[:MOST_RETRIED]:
             events = await self._log.tail(after=position - 1, limit=1)
             if not fold(self.projection, events).set_aside:
                 return True
         return False
 
-    def is_fit(self, standing: ProjectionStanding) -> bool:
-        """Whether it stands on tables of this version that are as they should be."""
-        return standing.version == self.projection.version and standing.damage is None
+    def is_fit(self, status: ProjectionStatus) -> bool:
+        """Return whether the tables have this version and no damage."""
+        return status.version == self.projection.version and status.damage is None
 
-    async def _fit(self) -> ProjectionStanding:
-        """How it stands, with tables of this version, unless the error says why that cannot be."""
+    async def _fit(self) -> ProjectionStatus:
+        """Return the status with tables of this version, or with the reason in ``error``."""
         while True:
-            standing = await self._store.standing(self.projection)
-            if standing is None:
+            status = await self._store.status(self.projection)
+            if status is None:
                 await self._store.create(self.projection)
-            elif standing.version > self.projection.version:
-                return attrs.evolve(standing, error=_too_new(standing, self.projection))
-            elif self.is_fit(standing):
-                return standing
-            elif standing.rebuilding:
+            elif status.version > self.projection.version:
+                return attrs.evolve(status, error=_too_new(status, self.projection))
+            elif self.is_fit(status):
+                return status
+            elif status.rebuilding:
                 await trio.sleep(POLL_SECONDS)
             else:
-                reason = standing.damage or f"version {standing.version} made it, and this is {self.projection.version}"
-                return await self._rebuilt(standing, reason)
+                reason = (
+                    status.damage or f"it has version {status.version}, and this program has {self.projection.version}"
+                )
+                return await self._rebuilt(status, reason)
 
-    async def _follow(self, standing: ProjectionStanding) -> ProjectionStanding:
-        """Take in all that there is after a standing."""
+    async def _follow(self, status: ProjectionStatus) -> ProjectionStatus:
+        """Apply all events after this status."""
         while True:
-            found = await self._step(standing)
-            if found == standing or found.error is not None or not self.is_fit(found):
-                return found
-            standing = found
+            next_status = await self._step(status)
+            if next_status == status or next_status.error is not None or not self.is_fit(next_status):
+                return next_status
+            status = next_status
 
-    async def _step(self, standing: ProjectionStanding) -> ProjectionStanding:
-        """Take in the next events. The last one taken in is read again: if it is not there, the log is another."""
-        mark = standing.mark
-        again = 1 if mark.position else 0
-        found = await self._log.tail(after=mark.position - again, limit=self._page + again)
-        if again and not (found and mark.names(found[0])):
-            return await self._rebuilt(standing, f"the log does not hold what it knows from position {mark.position}")
-        events = found[again:]
-        if not events and standing.error is None:
-            return standing
+    async def _step(self, status: ProjectionStatus) -> ProjectionStatus:
+        """Apply the next events. The last applied event is read again: if it is missing, this is a different log."""
+        mark = status.mark
+        overlap = 1 if mark.position else 0
+        read_events = await self._log.tail(after=mark.position - overlap, limit=self._page + overlap)
+        if overlap and not (read_events and mark.names(read_events[0])):
+            return await self._rebuilt(status, f"the log does not contain the event at position {mark.position}")
+        events = read_events[overlap:]
+        if not events and status.error is None:
+            return status
         return await self._apply(mark, events)
 
-    async def _apply(self, mark: Mark, events: Sequence[Recorded[object]]) -> ProjectionStanding:
+    async def _apply(self, mark: Mark, events: Sequence[Recorded[object]]) -> ProjectionStatus:
         try:
             (taken,) = await self._store.apply((Portion(projection=self.projection, events=events, after=mark),))
             return taken or await self._fit()
         except LogUnavailable:
             raise
         except LogFailed as error:
-            # Are the tables not what they were? Then they are new now; else it is these rows that are refused.
-            standing = await self._fit()
-            if standing.mark != mark or standing.error is not None:
-                return standing
-            return await self._store.stop(self.projection, str(error), after=mark) or standing
+            # Check whether the tables changed. If so, they are new now; otherwise the database refuses these rows.
+            status = await self._fit()
+            if status.mark != mark or status.error is not None:
+                return status
+            return await self._store.stop(self.projection, str(error), after=mark) or status
 
-    async def _rebuilt(self, standing: ProjectionStanding, reason: str) -> ProjectionStanding:
+    async def _rebuilt(self, status: ProjectionStatus, reason: str) -> ProjectionStatus:
         self._say(f"The projection {self.projection.name} is rebuilt: {reason}.")
         try:
             await rebuild(self.projection, self._log, self._store, self._report, page=self._page)
         except LogUnavailable:
             raise
         except LogFailed as error:
-            stopped = await self._store.stop(self.projection, str(error), after=standing.mark)
-            return attrs.evolve(stopped or standing, error=str(error))
+            stopped = await self._store.stop(self.projection, str(error), after=status.mark)
+            return attrs.evolve(stopped or status, error=str(error))
         return await self._fit()
 
 
-def _too_new(standing: ProjectionStanding, projection: Projection) -> str:
+def _too_new(status: ProjectionStatus, projection: Projection) -> str:
     return (
-        f"a newer Mnemosyne made its tables (version {standing.version}, and this one knows {projection.version}); "
+        f"a newer Mnemosyne created its tables (version {status.version}; this one has {projection.version}); "
         f"use the newer one, or `mnemosyne rebuild {projection.name}`"
     )

@@ -1,8 +1,8 @@
-"""Fills new tables from the log's beginning, beside the old ones, and lets them take their place at once. Those of
-several projections are filled in one reading: most of what a rebuild takes is to read an event.
+"""Rebuilds projections: fills new tables from the beginning of the log and then replaces the old ones at once. Several
+projections are filled in one pass, because reading the events takes most of the time.
 
-Readers see the old tables or the new ones. A projector that keeps the old ones up to date goes on with the new ones:
-both know by the checkpoint where they are.
+Readers see either the old tables or the new ones. A projector that keeps the old ones up to date continues with the new
+ones: both use the checkpoint.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,44 +16,44 @@ from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.store import Mark, Portion, ProjectionStore, Switch, Tail, mark_of
 
 PAGE = 1_000
-"""How many events are taken in at once while there are many."""
+"""How many events are applied at once while there are many."""
 
 SWITCH_ATTEMPTS, SWITCH_PAUSE = 60, 0.2
-"""How often those who read the old tables are waited for, and the seconds in between."""
+"""How often to wait for readers of the old tables, and the seconds in between."""
 
 CLEANUP_SECONDS = 5
 
 
 Report = Callable[[int], None]
-"""Hears the position that was reached."""
+"""Receives the position that was reached."""
 
 
-def ignore_news(position: int) -> None:
-    """For those who do not wait for it."""
+def ignore_progress(position: int) -> None:
+    """Do nothing, for callers that do not show progress."""
 
 
 async def rebuild(
-    projection: Projection, log: Tail, store: ProjectionStore, report: Report = ignore_news, *, page: int = PAGE
+    projection: Projection, log: Tail, store: ProjectionStore, report: Report = ignore_progress, *, page: int = PAGE
 ) -> Mark | None:
-    """Rebuild a projection from nothing. Returns the last mark; None if a later rebuild took the place of this one.
+    """Rebuild a projection from scratch. Return the last mark; None if a later rebuild replaced this one.
 
-    Raises LogFailed if the database refuses its rows; the old tables stay then.
+    Raises LogFailed if the database refuses its rows; the old tables are then kept.
     """
-    found = await rebuild_all((projection,), log, store, report, page=page)
-    return found[projection.name]
+    marks = await rebuild_all((projection,), log, store, report, page=page)
+    return marks[projection.name]
 
 
 async def rebuild_all(
     projections: Sequence[Projection],
     log: Tail,
     store: ProjectionStore,
-    report: Report = ignore_news,
+    report: Report = ignore_progress,
     *,
     page: int = PAGE,
 ) -> dict[str, Mark | None]:
-    """Rebuild projections from nothing, in one reading of the log; by their names what ``rebuild`` returns of each.
+    """Rebuild projections from scratch in one pass over the log; return the result of ``rebuild`` for each by name.
 
-    Raises LogFailed if the database refuses rows of one of them; the old tables of all that were not whole stay then.
+    Raises LogFailed if the database refuses rows of one of them; all unfinished projections then keep their old tables.
     """
     work = _Rebuild(log, store, report, page)
     try:
@@ -69,8 +69,8 @@ async def rebuild_all(
 
 @attrs.define
 class _Side:
-    """The side tables of a projection, until they took the others' place or are another rebuild's; ``live`` is how far
-    the others were when last seen.
+    """The side tables of a projection, until they replace the live ones or belong to another rebuild. ``live`` is the
+    position of the live tables when last read.
     """
 
     projection: Projection
@@ -96,7 +96,7 @@ class _Rebuild:
         return self.ended
 
     async def _settle(self, side: _Side) -> None:
-        """Let the side tables take the place of the others, unless those are further."""
+        """Replace the live tables by the side tables, unless the live ones are further."""
         # The log was read to its end after the live tables were seen at ``live``. If they are beyond that end, they
         # come from another log, and there is nothing to wait for.
         match await self._switch(side, max(self.mark.position, side.live)):
@@ -105,15 +105,15 @@ class _Rebuild:
             case Switch.LOST:
                 self._end(side, None)
             case Switch.BEHIND:
-                standing = await self.store.standing(side.projection)
-                side.live = standing.mark.position if standing else 0
+                status = await self.store.status(side.projection)
+                side.live = status.mark.position if status else 0
 
     def _end(self, side: _Side, mark: Mark | None) -> None:
         del self.sides[side.projection.name]
         self.ended[side.projection.name] = mark
 
     async def _fill(self) -> None:
-        """Take in everything up to the log's end."""
+        """Apply everything up to the end of the log."""
         events = await self._read(self.mark.position)
         while events and self.sides:
             events = await self._take_and_read(events)
@@ -123,14 +123,14 @@ class _Rebuild:
         return await self.log.tail(after=after, limit=self.page)
 
     async def _take_and_read(self, events: Sequence[Recorded[object]]) -> Sequence[Recorded[object]]:
-        """Take events in while the next ones are read."""
+        """Apply events while the next ones are read."""
         following: Sequence[Recorded[object]] | LogFailed | None = None
 
         async def read() -> None:
             nonlocal following
             try:
                 following = await self._read(events[-1].position)
-            except LogFailed as error:  # it is ours to raise: a nursery would wrap it
+            except LogFailed as error:  # raised below: the nursery would wrap it
                 following = error
 
         failed: LogFailed | None = None
@@ -150,7 +150,7 @@ class _Rebuild:
     async def _take(self, events: Sequence[Recorded[object]]) -> None:
         sides = list(self.sides.values())
         portions = [
-            Portion(projection=each.projection, events=events, after=self.mark, side=each.number) for each in sides
+            Portion(projection=side.projection, events=events, after=self.mark, side=side.number) for side in sides
         ]
         for side, taken in zip(sides, await self.store.apply(portions), strict=True):
             if taken is None:

@@ -1,4 +1,4 @@
-"""The page about tables and queries in `docs/projections.md`, printed from the projections themselves."""
+"""Generates the section on tables and queries in `docs/projections.md` from the projections."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ from mnemosyne.projections.projection import Projection, Table
 
 
 def page(projections: Sequence[Projection]) -> str:
-    """Every table and every query, as Markdown."""
+    """Return every table and every query as Markdown."""
     return "\n".join(line for projection in projections for line in _of(projection))
 
 

@@ -1,6 +1,7 @@
-"""What managing saved or cost: each turn's use beside that of its shadow, the same client's without us.
+"""The savings or losses from managing: the usage of each turn beside that of its shadow, the same client without the
+proxy.
 
-Tokens are what is on record; money is what ``services/savings.py`` makes of them when somebody asks.
+Token counts are stored; ``services/savings.py`` converts them to money at each query.
 """
 
 from collections.abc import Sequence
@@ -65,7 +66,7 @@ EVICTIONS = Table(
 
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
-    """The rows that an event changes."""
+    """Return the rows that an event changes."""
     stream, event = recorded.stream, cast("Event", recorded.envelope.event)
     match event:
         case TurnAccounted():
@@ -96,7 +97,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
                 "distance": event.distance,
             }
             return (Merge("faults", (stream, recorded.version), fault),)
-        case ObjectDegraded() if event.cause is not Cause.ATTEMPT:  # with its attempt: nobody took it out
+        case ObjectDegraded() if event.cause is not Cause.ATTEMPT:  # undone with its attempt: not an eviction
             eviction: dict[str, Any] = {"branch": event.branch, "turn": event.turn}
             return (Merge("evictions", (stream, recorded.version), eviction),)
         case _:

@@ -1,4 +1,4 @@
-"""Where projections are kept, as a port: tables with a checkpoint that moves in the same transaction."""
+"""The port for stored projections: tables with a checkpoint that moves in the same transaction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -12,20 +12,21 @@ from mnemosyne.projections.projection import Projection
 
 
 class Tail(Protocol):
-    """The log, to be followed."""
+    """Reads the log from a position on."""
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[object]]:
-        """Up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late commit.
+        """Return up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late
+        commit.
 
-        One that cannot be read has ``UnreadableEvent`` in its place.
+        An unreadable event is replaced by ``UnreadableEvent``.
         """
         ...
 
 
 @attrs.frozen
 class Mark:
-    """The last event that was taken in. It names the event and not only its position: a log that was restored from an
-    older backup may have come to the same position by another way.
+    """The last event that was applied. It names the event and not only its position: a log restored from an older
+    backup may have a different event at the same position.
     """
 
     position: int = 0
@@ -33,22 +34,22 @@ class Mark:
     version: int = 0
 
     def names(self, recorded: Recorded[object]) -> bool:
-        """Whether it is this event."""
+        """Return whether this is the marked event."""
         return (self.position, self.stream, self.version) == (recorded.position, recorded.stream, recorded.version)
 
 
 def mark_of(recorded: Recorded[object]) -> Mark:
-    """The mark after an event."""
+    """Return the mark after an event."""
     return Mark(recorded.position, recorded.stream, recorded.version)
 
 
 @attrs.frozen(kw_only=True)
-class ProjectionStanding:
-    """How a projection stands.
+class ProjectionStatus:
+    """The status of a projection.
 
     ``version`` is that of the code that filled its tables. ``error`` says why it stopped after ``mark``, ``damage``
-    what is wrong with the tables themselves, ``rebuilding`` whether somebody is filling new ones just now.
-    ``set_aside`` are the positions of the events that could not be taken in.
+    what is wrong with the tables themselves, and ``rebuilding`` whether new tables are being filled. ``set_aside`` are
+    the positions of the events that could not be applied.
     """
 
     version: int
@@ -61,9 +62,9 @@ class ProjectionStanding:
 
 @attrs.frozen(kw_only=True)
 class Portion:
-    """What one projection is to take in: ``events``, the next ones ``after`` its checkpoint.
+    """The ``events`` for one projection to apply: the next ones ``after`` its checkpoint.
 
-    They go into its tables, or into those on the ``side`` of this number.
+    They are applied to its live tables, or to the ``side`` tables of this number.
     """
 
     projection: Projection
@@ -73,61 +74,62 @@ class Portion:
 
 
 class Switch(Enum):
-    """What became of a switch."""
+    """The result of a switch."""
 
     DONE = "done"
     BEHIND = "behind"
     """The live tables are further."""
     LOST = "lost"
-    """The side tables are another rebuild's by now."""
+    """The side tables now belong to another rebuild."""
 
 
 class ProjectionStore(Protocol):
-    """Tables and checkpoints. What fails for reasons of the outside raises a LogFailed.
+    """Tables and checkpoints. Raises a LogFailed if the database fails.
 
-    A projection has its tables and, while it is rebuilt, a second set on the **side**, which nobody reads. The number
-    of a side tells whose it is: a later rebuild takes the place of an earlier one.
+    A projection has its live tables and, during a rebuild, a second set on the **side**, which is not read by queries.
+    The number of a side identifies its rebuild: a later rebuild replaces an earlier one.
     """
 
-    async def standing(self, projection: Projection) -> ProjectionStanding | None:
-        """How it stands; None before it was ever created."""
+    async def status(self, projection: Projection) -> ProjectionStatus | None:
+        """Return the status; None if the projection was never created."""
         ...
 
     async def create(self, projection: Projection) -> None:
-        """Empty tables, with a checkpoint before the log's first event; nothing where there is a checkpoint."""
+        """Create empty tables with a checkpoint before the log's first event; do nothing if there is a checkpoint."""
         ...
 
-    async def apply(self, portions: Sequence[Portion]) -> list[ProjectionStanding | None]:
-        """Take events in and move the checkpoints, all or nothing; return how each projection stands then.
+    async def apply(self, portions: Sequence[Portion]) -> list[ProjectionStatus | None]:
+        """Apply events and move the checkpoints, all or nothing; return the status of each projection.
 
-        Where a checkpoint is not at ``after``, because another projector was faster, nothing changes for that
-        projection. What is set aside is noted with the checkpoint. None if there is no such checkpoint; the side's is
-        gone when another rebuild has begun.
+        If a checkpoint is not at ``after``, because another projector was faster, nothing changes for that projection.
+        Events set aside are recorded with the checkpoint. None if there is no such checkpoint; that of a side is gone
+        once another rebuild has begun.
         """
         ...
 
-    async def stop(self, projection: Projection, error: str, *, after: Mark) -> ProjectionStanding | None:
-        """Record that it cannot go on from ``after``, unless it has; return how it stands then."""
+    async def stop(self, projection: Projection, error: str, *, after: Mark) -> ProjectionStatus | None:
+        """Record that the projection cannot continue from ``after``, unless it has; return its status."""
         ...
 
     async def begin_side(self, projection: Projection) -> int:
-        """Empty side tables; return their number."""
+        """Create empty side tables; return their number."""
         ...
 
     async def switch(self, projection: Projection, side: int, *, unless_beyond: int) -> Switch:
-        """Let the side tables take the place of the others at once.
+        """Replace the live tables by the side tables at once.
 
         Not if the live tables are beyond a position: readers never go back in time.
         """
         ...
 
     async def drop_side(self, projection: Projection, side: int) -> None:
-        """Throw the side tables away, unless they are another's by now."""
+        """Delete the side tables, unless they belong to another rebuild by now."""
         ...
 
     async def dump(self, projection: Projection, write: Callable[[Mapping[str, Any]], None]) -> None:
-        """Every row, table by table and by key: ``write`` gets each as JSON values, under ``table`` the table's name.
+        """Read every row, table by table in key order: ``write`` gets each as JSON values, with the table's name as
+        ``table``.
 
-        It shows one moment, and may call ``write`` from another thread.
+        The rows are one consistent snapshot. ``write`` may be called from another thread.
         """
         ...

@@ -1,4 +1,4 @@
-"""What happened, for people: sessions, their branches, every attempt at every turn, and what went unrecorded."""
+"""The history of sessions for users: sessions, branches, every attempt at every turn, and gaps in the recording."""
 
 from collections.abc import Sequence
 from typing import Any, assert_never, cast
@@ -102,17 +102,17 @@ MODES = Table(
     key={"stream": Type.UUID, "version": Type.INTEGER},
     columns={"at": Type.INTEGER, "branch": Type.TEXT, "mode": Type.TEXT, "why": Type.TEXT},
 )
-"""What was decided about what a branch sends upstream, as often as that was."""
+"""Each decision about what a branch sends upstream."""
 
 FILLED = Table(
     "filled",
     key={"stream": Type.UUID, "version": Type.INTEGER},
     columns={"branch": Type.TEXT, "turn": Type.INTEGER, "promised": Type.INTEGER},
 )
-"""Turns whose request filled the window that their branch was promised."""
+"""Turns whose request filled the context window promised to their branch."""
 
 ROUNDS = Table("rounds", key={"stream": Type.UUID, "version": Type.INTEGER}, columns={"bytes": Type.INTEGER})
-"""What was sent for turns in place of the client's own bodies."""
+"""The bodies that were sent for turns instead of the client's own."""
 
 GAPS = Table(
     "gaps",
@@ -127,11 +127,11 @@ GAPS = Table(
 
 
 IMPORTS = Table("imports", key={"stream": Type.UUID}, columns={"imported_at": Type.INTEGER})
-"""The sessions that came from files."""
+"""The sessions that were imported from files."""
 
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
-    """The rows that an event changes."""
+    """Return the rows that an event changes."""
     stream = recorded.stream
     event = cast("Event", recorded.envelope.event)
     if isinstance(event, ObjectEvent | RetiredEvent | InputEvent):
@@ -209,7 +209,7 @@ def _fold_begin(event: TurnBegan, recorded: Recorded[object]) -> Sequence[Merge]
         "model": text(event.model),
         "streamed": event.stream,
         "bytes": event.size,
-        # Of a body that was not read as a conversation it is not known.
+        # Unknown for a body that was not read as a conversation.
         "messages": event.kept + len(event.chains) if event.opaque is None else None,
         "echo": event.echo.value if event.echo is not None else None,
         "opaque": text(event.opaque),
@@ -261,7 +261,7 @@ OF_OTHERS = Query(
     "Sessions of other tenants",
     """select stream from mnemosyne.timeline_sessions where tenant is distinct from %(tenant)s""",
 )
-"""One whose first event is damaged is nobody's: ``damaged`` alone tells of it."""
+"""A session whose first event is damaged belongs to no tenant: only ``damaged`` reports it."""
 
 DAMAGED = Query(
     "damaged",
@@ -289,7 +289,7 @@ from (
 left join mnemosyne.timeline_imports i using (stream)
 order by l.last_active_at desc nulls last, l.started_at, l.stream""",
 )
-"""``before`` and ``behind`` are the ids next to its own: what tells it from these tells it from all."""
+"""``before`` and ``behind`` are the neighboring ids: an abbreviation that differs from these is unique."""
 
 LISTED_BRANCHES = Query(
     "listed_branches",

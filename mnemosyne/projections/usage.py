@@ -1,8 +1,8 @@
-"""What was used, for those who pay: the tokens of every attempt, as the provider counted them.
+"""Billed usage: the tokens of every attempt, as the provider counted them.
 
-Tokens are what happened and are stored; dollars are what ``services/usage.py`` makes of them when somebody asks. So
-a corrected price needs no rebuild, and an attempt that was cut, whose event does not say which model answered, is
-priced by the model that its request named.
+Token counts are stored; ``services/usage.py`` converts them to dollars at each query. So a corrected price needs no
+rebuild, and an interrupted attempt, whose event does not name the model that answered, is priced by the model that its
+request named.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ TERMS = {
     "speed": Type.TEXT,
     "web_searches": Type.INTEGER,
 }
-"""The columns of ``prices.Terms``: what a price depends on beside the model and the tokens."""
+"""The columns of ``prices.Terms``: the terms on which a price depends, apart from model and tokens."""
 
 TURNS = Table(
     "turns",
@@ -62,7 +62,7 @@ TURNS = Table(
         "round": Type.INTEGER,  # 0 for the attempt as a whole
     },
     columns={
-        "in_rounds": Type.INTEGER,  # 1 where the rounds of a managed attempt say what it used
+        "in_rounds": Type.INTEGER,  # 1 if the rounds of a managed attempt contain its usage
         "asked_model": Type.TEXT,
         "model": Type.TEXT,
         "at": Type.INTEGER,
@@ -94,7 +94,7 @@ LIMITS = Table(
 
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
-    """The row of the attempt that an event begins or ends."""
+    """Return the row of the attempt that an event begins or ends."""
     event = cast("Event", recorded.envelope.event)
     if isinstance(event, ObjectEvent | RetiredEvent | InputEvent):
         return ()
@@ -143,7 +143,7 @@ def _merge(
 
 
 def _limits(stream: UUID, event: TurnFinished | TurnInterrupted) -> Iterator[Merge]:
-    """What the reply said of a subscription's windows."""
+    """Yield the subscription limits that the reply reported."""
     for span in WINDOWS:
         use = window_use(event.limits, span)
         if use.used is not None:
@@ -167,7 +167,7 @@ def _fold_usage(at: int, usage: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fold_terms(usage: Mapping[str, Any]) -> dict[str, str | int | None]:
-    """The columns ``TERMS`` of a reply's usage."""
+    """Return the columns ``TERMS`` of a reply's usage."""
     terms = terms_of(usage)
     return {
         "service_tier": text(terms.tier),
@@ -178,13 +178,13 @@ def fold_terms(usage: Mapping[str, Any]) -> dict[str, str | int | None]:
 
 
 def size_class(prompt: str) -> str:
-    """What ``prices.size_class`` says of the prompts whose sizes an SQL expression gives."""
+    """Return an SQL expression for ``prices.size_class`` of a prompt size that is an SQL expression."""
     cases = " ".join(f"when {prompt} > {size} then {size + 1}" for size in sorted(LONG_PROMPTS, reverse=True))
     return f"case {cases} else 0 end"
 
 
 _COUNTED = "input_tokens is not null and (round > 0 or in_rounds is null)"
-"""What was billed: the rounds of a managed attempt, and not what its client was told of its window."""
+"""The billed tokens: the rounds of a managed attempt, and not the usage that its client was shown."""
 
 _PROMPT = "input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens"
 

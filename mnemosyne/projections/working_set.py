@@ -1,10 +1,10 @@
-"""The live working set: which objects stand in each context window and at which fidelity, and how full the window is.
+"""The live working set: the objects in each context, their fidelity, and how full the context is.
 
-Columns hold no text of a conversation. They name the events in which the words of an object are, and that still show in
-it; who shows objects to people reads those alone and not the whole log (``services/memories.py``).
+The columns contain no text of a conversation. They name the events with the texts of an object that are still in use,
+so that pages that show objects read only those events and not the whole log (``services/memories.py``).
 
-A branch that left another one shows its parent's objects, as far as both histories are the same; that is a matter of
-the query, because the event that opens a branch does not name them.
+A fork shows its parent's objects as far as the histories are the same. The query determines this, because the event
+that opens a branch does not name them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,14 +55,14 @@ BRANCHES = Table(
     columns={"version": Type.INTEGER, "parent": Type.TEXT, "forked_at": Type.INTEGER, "kept": Type.INTEGER},
 )
 
-# What was sent of a branch: each round of its turns, and as round 0 each rewrite that a turn began with.
+# What was sent for a branch: each round of its turns, and as round 0 each compaction at the beginning of a turn.
 SENT = Table(
     "sent",
     key={"stream": Type.UUID, "version": Type.INTEGER},
     columns={"branch": Type.TEXT, "turn": Type.INTEGER, "round": Type.INTEGER, "epoch": Type.INTEGER},
 )
 
-# Columns that end in ``_in`` hold the version of the event that last did it, null where nothing of it shows any more.
+# Columns that end in ``_in`` hold the version of the event that last did it, null if it has no effect any more.
 OBJECTS = Table(
     "objects",
     key={"stream": Type.UUID, "object": Type.TEXT},
@@ -86,10 +86,10 @@ OBJECTS = Table(
     },
 )
 
-# What an object that has no place of its own is made of.
+# The objects from which an object without places is made.
 SOURCES = Table("sources", key={"stream": Type.UUID, "object": Type.TEXT, "source": Type.TEXT}, columns={})
 
-# What showed that an object is needed: another or a person that refers to it (``link``), or a fault, by its kind.
+# Signs that an object is needed: a link from an object or a request by a person (``link``), or a fault, by its kind.
 USES = Table(
     "uses",
     key={"stream": Type.UUID, "version": Type.INTEGER, "number": Type.INTEGER},
@@ -114,7 +114,7 @@ _RENDITIONS = {Fidelity.DETAILED: "detailed", Fidelity.COMPACT: "compact"}
 
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
-    """The rows that an event changes."""
+    """Return the rows that an event changes."""
     stream, version, event = recorded.stream, recorded.version, cast("Event", recorded.envelope.event)
     match event:
         case BranchOpened() if event.inherits:
@@ -225,8 +225,8 @@ def _fold_count(recorded: Recorded[object], event: TurnFinished | TurnInterrupte
     return (_window(recorded, event, counted=min(used.prompt, LARGEST)),)
 
 
-# Of a branch's ancestors: how many of their first messages and turns it shares, and up to which event it knows what
-# they did.
+# For a branch's ancestors: how many of their first messages and turns it shares, and up to which event it knows their
+# changes.
 _LINE = """with recursive line as (
     select %(branch)s::text as branch, 9223372036854775807 as kept, 9223372036854775807 as forked_at,
         9223372036854775807 as version
@@ -235,7 +235,7 @@ _LINE = """with recursive line as (
     from line join mnemosyne.working_set_branches b on b.stream = %(stream)s and b.branch = line.branch
 )"""
 
-# What was sent of the branch and, before it left them, of its ancestors; an earlier turn once more leaves no trace.
+# What was sent for the branch and, before the fork, for its ancestors; a repeated earlier turn is ignored.
 _SENT = """sent as (
     select branch, version, round, epoch, lag(epoch) over (order by version) as before from (
         select s.*, max(s.turn) over (partition by s.branch order by s.version) as last
@@ -244,13 +244,13 @@ _SENT = """sent as (
     ) s where turn = last
 )"""
 
-# The last time that all the client says was sent in full: by a turn that began an epoch without a rewrite.
+# The last time that the client's whole history was sent: by a turn that began an epoch without a compaction.
 _IN_FULL = """in_full as (
     select coalesce(max(version), 0) as version from sent where round = 1 and epoch > before
 )"""
 
-# The last change of each object. What an ancestor had back after the last turn that both share stands where the branch
-# does not go on, unless a rewrite put it back in its place before they parted.
+# The last change of each object. An object that an ancestor restored after the last shared turn is outside the branch's
+# history, unless a compaction put it back in its place before the fork.
 _MOVED = """moved as (
     select distinct on (c.object) c.* from mnemosyne.working_set_changes c
     join line l on c.branch = l.branch and c.version < l.version
@@ -261,7 +261,7 @@ _MOVED = """moved as (
     order by c.object, c.version desc
 )"""
 
-# How far into the history a branch's objects reach that have no place of their own: as far as what they are made of.
+# How far into the history an object without places reaches: as far as the objects from which it is made.
 _REACH = """made_of as (
     select object, source from mnemosyne.working_set_sources where stream = %(stream)s
     union
@@ -272,7 +272,7 @@ _REACH = """made_of as (
     join mnemosyne.working_set_objects o on o.stream = %(stream)s and o.object = m.source group by m.object
 )"""
 
-# What showed how often and when last that an object is needed.
+# How often an object was needed, and when last.
 _USED = """used as (
     select object, max(turn) as turn, max(version) as version,
         count(*) filter (where how = 'link') as accesses,
@@ -326,7 +326,7 @@ WINDOWS_OF = Query(
 order by branch, turn""",
 )
 
-# What a branch's map is drawn from: of its ancestors, only what both share.
+# The data of a branch's map: for its ancestors, only the shared part.
 
 WINDOWS_ON = Query(
     "windows_on",

@@ -1,4 +1,4 @@
-"""Projections in plain objects, for tests: they keep the same contract as PostgreSQL's."""
+"""Projections in memory, for tests: they satisfy the same contract as PostgreSQL's."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,10 +8,10 @@ import attrs
 import trio
 
 from mnemosyne.projections.projection import Key, Projection, Row, fold
-from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, Switch, mark_of
+from mnemosyne.projections.store import Mark, Portion, ProjectionStatus, Switch, mark_of
 
 REBUILD_SECONDS = 15
-"""A rebuild that has not moved for so long is taken for dead."""
+"""A rebuild that has made no progress for this long counts as dead."""
 
 
 @attrs.define
@@ -27,10 +27,8 @@ class Tables:
     set_aside: list[int] = attrs.field(factory=list)
 
     @property
-    def standing(self) -> ProjectionStanding:
-        return ProjectionStanding(
-            version=self.version, mark=self.mark, error=self.error, set_aside=tuple(self.set_aside)
-        )
+    def status(self) -> ProjectionStatus:
+        return ProjectionStatus(version=self.version, mark=self.mark, error=self.error, set_aside=tuple(self.set_aside))
 
 
 class PlainProjections:
@@ -41,7 +39,7 @@ class PlainProjections:
         self.side: dict[str, Tables] = {}
         self._numbers = 0
 
-    async def standing(self, projection: Projection) -> ProjectionStanding | None:
+    async def status(self, projection: Projection) -> ProjectionStatus | None:
         await trio.lowlevel.checkpoint()
         live, side = self.live.get(projection.name), self.side.get(projection.name)
         if live is None:
@@ -49,7 +47,7 @@ class PlainProjections:
         missing = [table.name for table in projection.tables if table.name not in live.rows]
         damage = f"its table {projection.name}_{missing[0]} is missing" if missing else None
         return attrs.evolve(
-            live.standing,
+            live.status,
             damage=damage if live.version == projection.version else None,
             rebuilding=side is not None and trio.current_time() < side.moved_at + REBUILD_SECONDS,
         )
@@ -58,33 +56,33 @@ class PlainProjections:
         await trio.lowlevel.checkpoint()
         self.live.setdefault(projection.name, self._empty(projection))
 
-    async def apply(self, portions: Sequence[Portion]) -> list[ProjectionStanding | None]:
+    async def apply(self, portions: Sequence[Portion]) -> list[ProjectionStatus | None]:
         await trio.lowlevel.checkpoint()
-        return [self._apply(each) for each in portions]
+        return [self._apply(portion) for portion in portions]
 
-    def _apply(self, portion: Portion) -> ProjectionStanding | None:
+    def _apply(self, portion: Portion) -> ProjectionStatus | None:
         projection = portion.projection
-        found = (self.live if portion.side is None else self.side).get(projection.name)
-        if found is None or (portion.side is not None and found.number != portion.side):
+        tables = (self.live if portion.side is None else self.side).get(projection.name)
+        if tables is None or (portion.side is not None and tables.number != portion.side):
             return None
-        if found.mark != portion.after or found.version != projection.version:
-            return found.standing
+        if tables.mark != portion.after or tables.version != projection.version:
+            return tables.status
         folded = fold(projection, portion.events)
         for name, merged in folded.rows.items():
             empty: Row = dict.fromkeys(projection.by_name[name].columns)
             for key, row in merged.items():
-                found.rows[name].setdefault(key, dict(empty)).update(row)
-        found.mark = mark_of(portion.events[-1]) if portion.events else portion.after
-        found.set_aside += [each.recorded.position for each in folded.set_aside]
-        found.error, found.moved_at = None, trio.current_time()
-        return found.standing
+                tables.rows[name].setdefault(key, dict(empty)).update(row)
+        tables.mark = mark_of(portion.events[-1]) if portion.events else portion.after
+        tables.set_aside += [aside.recorded.position for aside in folded.set_aside]
+        tables.error, tables.moved_at = None, trio.current_time()
+        return tables.status
 
-    async def stop(self, projection: Projection, error: str, *, after: Mark) -> ProjectionStanding | None:
+    async def stop(self, projection: Projection, error: str, *, after: Mark) -> ProjectionStatus | None:
         await trio.lowlevel.checkpoint()
         live = self.live.get(projection.name)
         if live is not None and live.mark == after:
             live.error = error
-        return live.standing if live is not None else None
+        return live.status if live is not None else None
 
     async def begin_side(self, projection: Projection) -> int:
         await trio.lowlevel.checkpoint()
@@ -111,7 +109,7 @@ class PlainProjections:
         await trio.lowlevel.checkpoint()
         for table in projection.tables:
             rows = self.live[projection.name].rows[table.name]
-            for key in sorted(rows):  # a key holds no null, and its columns one type each
+            for key in sorted(rows):  # a key contains no null, and each of its columns has one type
                 values = {**dict(zip(table.key, key, strict=True)), **rows[key]}
                 write({"table": table.name, **{name: _as_json(value) for name, value in values.items()}})
 

@@ -1,4 +1,4 @@
-"""What the tests of projections share: a sample projection, a log of each kind with a store, and ways to break them."""
+"""Shared by the tests of projections: a sample projection, a log of each kind with a store, and ways to break them."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -47,7 +47,7 @@ NEWER = EventCodec({"thing.said.v1": Said, "thing.sung.v1": Sung})
 
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
-    """Words as they are said: a row is merged again and again, and the order in which that happens can be seen."""
+    """Merge into a word's row at each occurrence, so that the order of merges is visible."""
     event = recorded.envelope.event
     assert isinstance(event, Said | Sung)
     if event.text == POISON:
@@ -69,7 +69,7 @@ OTHER = Projection(
 
 @attrs.define
 class World:
-    """A log and a store. ``heard`` collects what projectors said."""
+    """A log and a store. ``messages`` collects the projectors' messages."""
 
     kind: str
     codec: EventCodec
@@ -78,7 +78,7 @@ class World:
     store: ProjectionStore
     dsn: str
     database: Database | None = None
-    heard: list[str] = attrs.field(factory=list)
+    messages: list[str] = attrs.field(factory=list)
 
     def projector(
         self,
@@ -88,12 +88,12 @@ class World:
         log: Tail | None = None,
         page: int = 1000,
     ) -> Projector:
-        """One of a process of its own."""
-        return Projector(projection, log or self.tail, store or self.store, say=self.heard.append, page=page)
+        """Return a projector like that of another process."""
+        return Projector(projection, log or self.tail, store or self.store, say=self.messages.append, page=page)
 
     def keeping(self, *projections: Projection, log: Tail | None = None, page: int = 1000) -> Keeping:
-        """Keeps some projections together; the sample, if none is named."""
-        return Keeping(projections or (SAMPLE,), log or self.tail, self.store, say=self.heard.append, page=page)
+        """Return a keeper of several projections; of the sample, if none is named."""
+        return Keeping(projections or (SAMPLE,), log or self.tail, self.store, say=self.messages.append, page=page)
 
     @property
     def tail(self) -> Tail:
@@ -112,18 +112,18 @@ class World:
         await self.journal.append(Append(stream(number), version, (Envelope(Sung(text), "c"),)))
 
     async def dump(self, projection: Projection = SAMPLE) -> list[str]:
-        """The canonical dump, a line a row."""
+        """Return the canonical dump, one line per row."""
         return await dump_of(self.store, projection)
 
     def reading_with(self, codec: EventCodec) -> Tail:
-        """The log as projectors of a process follow it that knows the events of this codec."""
+        """Return the log for projectors of a process that knows the events of this codec."""
         if isinstance(self.log, PlainLog):
             return PickyLog(self.log, self.codec, codec)
         assert self.database is not None
         return ViewedLog(self.database, EventViews(codec._classes))
 
     def drop_table(self, table: str) -> None:
-        """By hand."""
+        """Drop a table manually."""
         if isinstance(self.store, PlainProjections):
             del self.store.live["sample"].rows[table]
         else:
@@ -131,36 +131,36 @@ class World:
 
 
 async def dump_of(store: ProjectionStore, projection: Projection) -> list[str]:
-    """The canonical dump, a line a row."""
+    """Return the canonical dump, one line per row."""
     lines: list[str] = []
     await store.dump(projection, lambda row: lines.append(json.dumps(row)))
     return lines
 
 
 async def rebuilt_dump(log: Tail, projection: Projection, page: int = 1000) -> list[str]:
-    """What a projection that is made from nothing holds."""
+    """Return the canonical dump of a projection built from scratch."""
     store = PlainProjections()
-    standing = await Projector(projection, log, store, page=page).catch_up()
-    assert standing.error is None
+    status = await Projector(projection, log, store, page=page).catch_up()
+    assert status.error is None
     return await dump_of(store, projection)
 
 
 class PickyLog(PlainLog):
-    """A plain log whose events must pass another codec, too."""
+    """A plain log whose events must also pass another codec."""
 
     def __init__(self, log: PlainLog, codec: EventCodec, other: EventCodec) -> None:
         super().__init__(codec)
         self._inner, self._codec, self._other = log, codec, other
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[object]]:
-        found = await self._inner.tail(after=after, limit=limit)
-        read = [self._other.decode_anyway(*self._codec.encode(each.envelope)) for each in found]
-        return [attrs.evolve(each, envelope=envelope) for each, envelope in zip(found, read, strict=True)]
+        events = await self._inner.tail(after=after, limit=limit)
+        read = [self._other.decode_anyway(*self._codec.encode(event.envelope)) for event in events]
+        return [attrs.evolve(event, envelope=envelope) for event, envelope in zip(events, read, strict=True)]
 
 
 @asynccontextmanager
 async def open_world(kind: str, dsn: str, codec: EventCodec = NEWER) -> AsyncIterator[World]:
-    """A log and a store of that kind; only PostgreSQL needs the DSN."""
+    """Open a log and a store of that kind; only PostgreSQL needs the DSN."""
     if kind == PLAIN:
         log = PlainLog(codec)
         yield World(kind, codec, log, log, PlainProjections(), dsn)
@@ -171,15 +171,15 @@ async def open_world(kind: str, dsn: str, codec: EventCodec = NEWER) -> AsyncIte
 
 @asynccontextmanager
 async def open_postgres(database: Database, codec: EventCodec = NEWER, dsn: str = "") -> AsyncIterator[World]:
-    """The same on a database that the test keeps in its hands."""
+    """Open them in a database that the test controls."""
     log = PostgresEventLog(database, codec)
     async with running(GroupJournal(log, codec, JournalLimits(longest_pause=0.1))) as journal:
-        dsn = dsn or database._dsn  # the tests go behind its back anyway
+        dsn = dsn or database._dsn  # the tests bypass it anyway
         yield World(POSTGRES, codec, log, journal, PostgresProjections(database), dsn, database)
 
 
 class CancelAtStep(trio.abc.Instrument):
-    """Cancels a scope at the nth step that any task takes: a kill at any point."""
+    """Cancels a scope at the nth step of any task: a kill at an arbitrary point."""
 
     def __init__(self, scope: trio.CancelScope, step: int) -> None:
         self._scope, self._left = scope, step
@@ -191,7 +191,7 @@ class CancelAtStep(trio.abc.Instrument):
 
 
 async def killed_at(step: int, work: Callable[[], Any]) -> bool:
-    """Run ``work``, killed at that step; whether it was."""
+    """Run ``work`` and kill it at that step; return whether it was killed."""
     with trio.CancelScope() as scope:
         instrument = CancelAtStep(scope, step)
         trio.lowlevel.add_instrument(instrument)

@@ -1,4 +1,4 @@
-"""The rows of what was spent: one for each event that cost something."""
+"""The rows of spending: one for each event with a cost."""
 
 import attrs
 
@@ -12,7 +12,7 @@ from tests.actors.test_budget import TODAY, summary, turn
 from tests.adapters.log_support import stream
 
 
-def test_turns_at_list_price_and_helpers_as_recorded_stand_under_their_day() -> None:
+def test_turns_and_helpers_are_counted_on_their_day() -> None:
     events = [turn(TODAY, 100), summary(TODAY, 5), summary(TODAY, 0), turn(TODAY - 1, 2)]
     folded = fold(BUDGET, [Recorded(stream(1), at, at, Envelope(event, "c")) for at, event in enumerate(events, 1)])
     assert not folded.set_aside
@@ -23,7 +23,7 @@ def test_turns_at_list_price_and_helpers_as_recorded_stand_under_their_day() -> 
     }
 
 
-def test_a_question_to_a_helper_counts_as_its_summaries_do() -> None:
+def test_a_question_to_a_helper_counts_like_its_summaries() -> None:
     answered = HelperAnswer(helper="h", nanodollars=7)
     (asked,) = decision_inputs.decide(RecordQuestion(at=TODAY, question="why?", answered=answered), None)
     rows = fold(BUDGET, [Recorded(stream(1), 1, 1, Envelope(asked, "c"))]).rows["spent"]

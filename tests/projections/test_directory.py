@@ -1,4 +1,4 @@
-"""To which session a request belongs, asked of both directories: the plain one and the projection in PostgreSQL."""
+"""The session of a request, looked up in both directories: in memory and in PostgreSQL."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -48,7 +48,7 @@ async def session(world: World, tenant: str, external_id: str, *events: object) 
 
 @asynccontextmanager
 async def directory_of(world: World) -> AsyncIterator[Directory]:
-    """Of what the world's log says by now."""
+    """Open the directory with the world's log."""
     if world.kind == PLAIN:
         yield PlainDirectory(cast("EventLog[Event]", world.log))
         return
@@ -57,7 +57,7 @@ async def directory_of(world: World) -> AsyncIterator[Directory]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_history_is_known_by_the_managed_sessions_of_its_tenant_that_held_it(kind: str, dsn: str) -> None:
+async def test_a_history_is_found_in_the_managed_sessions_of_its_tenant(kind: str, dsn: str) -> None:
     first = attrs.evolve(began(1, None), chains=(HELLO,))
     second = attrs.evolve(began(2, None), kept=1, chains=(REPLY, AGAIN))
     async with open_world(kind, dsn, event_codec()) as world:
@@ -76,7 +76,7 @@ async def test_a_history_is_known_by_the_managed_sessions_of_its_tenant_that_hel
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_an_unnamed_session_is_known_by_the_histories_that_it_held(kind: str, dsn: str) -> None:
+async def test_an_unnamed_session_is_found_by_its_histories(kind: str, dsn: str) -> None:
     first = attrs.evolve(began(1, None), chains=(HELLO,))
     second = attrs.evolve(began(2, None), kept=1, chains=(REPLY, AGAIN))
     async with open_world(kind, dsn, event_codec()) as world:
@@ -94,7 +94,7 @@ async def test_an_unnamed_session_is_known_by_the_histories_that_it_held(kind: s
             assert list(await directory.find_unnamed("t", [OTHER])) == []
 
 
-async def test_a_directory_with_damaged_tables_does_not_say_that_there_is_nobody(dsn: str) -> None:
+async def test_a_directory_with_damaged_tables_raises_rather_than_finding_nothing(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world, directory_of(world) as directory:
         await session(world, "t", "s", attrs.evolve(began(1, None), chains=(HELLO,)), round_began(1))
         assert list(await directory.find_managed("t", [HELLO])) == ["s"]
@@ -106,7 +106,7 @@ async def test_a_directory_with_damaged_tables_does_not_say_that_there_is_nobody
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_who_spoke_in_a_session_under_another_name_is_known_by_it(kind: str, dsn: str) -> None:
+async def test_a_session_is_found_by_another_name_that_its_client_used(kind: str, dsn: str) -> None:
     own = attrs.evolve(began(1, None), speaker=speaks("s"))
     fork = attrs.evolve(began(2, None), speaker=speaks("forked"))
     agent = BranchOpened(
@@ -124,10 +124,10 @@ async def test_who_spoke_in_a_session_under_another_name_is_known_by_it(kind: st
         await session(world, "t", "s", own, fork, agent)
         await session(world, "t", "forked")
         async with directory_of(world) as directory:
-            assert [await directory.root_of("t", each) for each in ("forked", "a")] == ["s", "s"]
-            assert [await directory.root_of("t", each) for each in ("s", "nobody")] == [None, None]
+            assert [await directory.root_of("t", name) for name in ("forked", "a")] == ["s", "s"]
+            assert [await directory.root_of("t", name) for name in ("s", "nobody")] == [None, None]
             assert await directory.root_of("u", "forked") is None
             of = stream_of("t", "s")
             assert list(await directory.aliases("forked")) == [Alias(of, "s", "main")]
             assert list(await directory.aliases("a")) == [Alias(of, "s", "agent-1")]
-            assert [list(await directory.aliases(each)) for each in ("s", "nobody", "")] == [[], [], []]
+            assert [list(await directory.aliases(name)) for name in ("s", "nobody", "")] == [[], [], []]

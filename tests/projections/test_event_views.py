@@ -1,4 +1,4 @@
-"""Events as projections see them: what the codec makes of them, field by field, and no earlier than asked for."""
+"""Events as projections see them: fields decoded like the codec does, one by one, and only on access."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -25,7 +25,7 @@ class Colour(Enum):
 
 @attrs.frozen
 class Painted:
-    """With every kind of field that a view treats in a way of its own."""
+    """An event with every kind of field that a view treats specially."""
 
     colour: Colour
     before: Colour | None
@@ -41,7 +41,7 @@ def plain(value: object) -> object:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_every_field_of_every_event_is_what_the_codec_makes_of_it(folder: Path) -> None:
+def test_every_field_of_every_event_is_decoded_like_the_codec_does(folder: Path) -> None:
     for append in appends(folder):
         (envelope,) = append.envelopes
         seen = VIEWS.decode(*CODEC.encode(envelope))
@@ -62,7 +62,7 @@ def test_enums_and_tuples_are_decoded_too(before: Colour | None) -> None:
     assert (seen.coats[1], seen.coats[:1], list(seen.coats)) == (b"\xff", (b"a",), [b"a", b"\xff"])
 
 
-def test_old_events_become_new_ones_first() -> None:
+def test_old_events_are_upcast_first() -> None:
     upcast = ("wall.painted.v2", lambda data: {**data, "before": None, "coats": [], "height": 1.0})
     views = EventViews({"wall.painted.v2": Painted}, {"wall.painted.v1": upcast})
     seen = views.decode("wall.painted.v1", b'{"data":{"colour":"red"},"correlation":"c","causation":null}').event
@@ -70,14 +70,14 @@ def test_old_events_become_new_ones_first() -> None:
     assert seen.height == 1.0
 
 
-def test_what_is_unknown_or_damaged_is_refused_as_the_codec_does() -> None:
+def test_unknown_and_damaged_events_are_refused_like_the_codec_does() -> None:
     with pytest.raises(UnknownEvent, match=r"this needs a Mnemosyne that knows session\.started v9"):
         VIEWS.decode("session.started.v9", b"{}")
     with pytest.raises(UnknownEvent, match="the row is damaged"):
         VIEWS.decode("session.started.v1", b"{")
 
 
-def test_a_field_that_is_missing_is_found_out_when_somebody_asks_for_it() -> None:
+def test_a_missing_field_raises_only_on_access() -> None:
     seen = VIEWS.decode("session.forgotten.v1", b'{"data":{},"correlation":"c","causation":null}').event
     with pytest.raises(KeyError):
         seen.at  # noqa: B018

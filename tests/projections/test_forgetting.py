@@ -1,4 +1,4 @@
-"""Projections hold no words: rows are the same whether a session was forgotten before they were filled or after."""
+"""Projections contain no text of a conversation: rows are the same whether a session was forgotten before or after."""
 
 from uuid import UUID
 
@@ -20,16 +20,16 @@ from tests.domain.session.test_redaction import spoken
 from tests.services.talking import assistant, body, rich_session, talking, user
 
 
-@pytest.mark.parametrize("projection", ALL, ids=lambda each: each.name)
-def test_an_event_changes_the_same_rows_without_its_words(projection: Projection) -> None:
+@pytest.mark.parametrize("projection", ALL, ids=lambda projection: projection.name)
+def test_a_redacted_event_changes_the_same_rows(projection: Projection) -> None:
     for name, kind in EVENT_NAMES.items():
         event: Event = spoken(kind)
         first, second = (Recorded(UUID(int=1), 3, 3, Envelope(each, "c")) for each in (event, redact(event)))
         assert list(projection.changes(first)) == list(projection.changes(second)), name
 
 
-@pytest.mark.parametrize("projection", ALL, ids=lambda each: each.name)
-async def test_a_real_session_gives_the_same_rows_without_its_words(projection: Projection) -> None:
+@pytest.mark.parametrize("projection", ALL, ids=lambda projection: projection.name)
+async def test_a_redacted_session_gives_the_same_rows(projection: Projection) -> None:
     async with talking() as talk:
         await rich_session(talk)
     before = await talk.archive.log.read(talk.stream)
@@ -39,7 +39,7 @@ async def test_a_real_session_gives_the_same_rows_without_its_words(projection: 
     assert [list(projection.changes(each)) for each in after] == [list(projection.changes(each)) for each in before]
 
 
-async def test_a_forgotten_window_is_empty_until_the_client_goes_on(dsn: str) -> None:
+async def test_a_forgotten_context_is_empty_until_the_client_continues(dsn: str) -> None:
     history = [user("Where is the bug? " * 200)]
     async with talking() as talk:
         await talk.ask(body(history))
@@ -47,16 +47,16 @@ async def test_a_forgotten_window_is_empty_until_the_client_goes_on(dsn: str) ->
     async with open_database(dsn) as database:
         store = PostgresProjections(database)
         await Projector(WORKING_SETS, talk.archive.log, store).catch_up()
-        assert standing(dsn, talk.stream) == []
+        assert status(dsn, talk.stream) == []
         async with talking(talk.archive) as talk:
             await talk.ask(body([*history, assistant("Here."), user("Go on.")]))
         await Projector(WORKING_SETS, talk.archive.log, store).catch_up()
     shown = memories.fold(await talk.archive.log.read(talk.stream)).memory.view_of("main")
-    assert standing(dsn, talk.stream) == list(shown.objects) != []
+    assert status(dsn, talk.stream) == list(shown.objects) != []
 
 
-def standing(dsn: str, stream: UUID) -> list[str]:
-    """The objects of the main window, as the projection tells them."""
+def status(dsn: str, stream: UUID) -> list[str]:
+    """Return the objects of the main context according to the projection."""
     with psycopg.connect(dsn) as connection:
         rows = connection.execute(WORKING_SET.sql.encode(), {"stream": stream, "branch": "main"}).fetchall()
     return [row[0] for row in rows]

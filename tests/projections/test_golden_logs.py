@@ -1,8 +1,8 @@
-"""Logs that were written once are rebuilt for ever, to the same rows.
+"""Old logs are rebuilt to the same rows by every version.
 
-Beside each golden log (`tests/golden/sessions.py`) stands what each projection makes of it (`NAME.jsonl`). A log is
-never changed. If a projection is changed on purpose, its version is raised and its rows are made anew: remove the file,
-and the test that fails writes it.
+Each golden log (`tests/golden/sessions.py`) is stored with the rows that each projection makes of it (`NAME.jsonl`). A
+log never changes. If a projection is changed on purpose, increase its version and regenerate its rows: delete the file,
+and the failing test writes it.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.projections.support import POSTGRES, dump_of, open_world, rebuilt_dum
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-async def test_a_log_of_any_version_is_rebuilt_to_the_rows_that_it_always_had(folder: Path) -> None:
+async def test_a_log_of_any_version_is_rebuilt_to_the_same_rows(folder: Path) -> None:
     log = PlainLog(CODEC)
     for append in appends(folder):
         log.submit(append)
@@ -30,12 +30,15 @@ async def test_a_log_of_any_version_is_rebuilt_to_the_rows_that_it_always_had(fo
 
 
 IN_CI = ("gap-and-forgotten", "helped", "managed", "one-of-everything")
-"""In a database, the others are for long campaigns: each row's way there is one of these logs'."""
+"""Run in a database; the other logs are for long campaigns. These logs contain every kind of row."""
 
 
 @pytest.mark.parametrize(
     "folder",
-    [pytest.param(each, id=each.name, marks=[] if each.name in IN_CI else pytest.mark.soak) for each in FOLDERS],
+    [
+        pytest.param(folder, id=folder.name, marks=[] if folder.name in IN_CI else pytest.mark.soak)
+        for folder in FOLDERS
+    ],
 )
 async def test_a_database_holds_the_same_rows(folder: Path, dsn: str) -> None:
     async with open_world(POSTGRES, dsn, CODEC) as world:

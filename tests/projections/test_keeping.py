@@ -1,4 +1,4 @@
-"""All projections are kept by one reading and one transaction a batch, and none holds up another."""
+"""All projections are kept with one read and one transaction per batch, and none delays another."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.keeping import Keeping
 from mnemosyne.projections.projection import Projection
-from mnemosyne.projections.store import ProjectionStanding
+from mnemosyne.projections.store import ProjectionStatus
 from tests.adapters.counting import asked_of_the_database
 from tests.adapters.log_support import stream
 from tests.golden.sessions import LOGS, appends
@@ -44,15 +44,15 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
 
 async def reached(world: World, position: int, *projections: Projection) -> None:
     with trio.fail_after(DEADLINE):
-        for each in projections:
+        for projection in projections:
             while True:
-                standing = await world.store.standing(each)
-                if standing is not None and standing.mark.position >= position:
+                status = await world.store.status(projection)
+                if status is not None and status.mark.position >= position:
                     break
-                await trio.sleep(0.01)  # the database tells nobody of it
+                await trio.sleep(0.01)  # the database does not signal this
 
 
-async def test_one_that_cannot_take_an_event_in_goes_on_with_the_others(world: World) -> None:
+async def test_a_projection_that_cannot_apply_an_event_continues_with_the_others(world: World) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.keeping(SAMPLE, OTHER).run, world.journal.committed)
         await world.say(1, "good", "better", POISON)
@@ -60,14 +60,14 @@ async def test_one_that_cannot_take_an_event_in_goes_on_with_the_others(world: W
         await world.say(1, "after")
         await reached(world, 4, SAMPLE, OTHER)
         nursery.cancel_scope.cancel()
-    assert (await _standing(world, SAMPLE)).set_aside == (3,)
-    assert (await _standing(world, OTHER)).set_aside == ()
-    assert world.heard == []
-    for each in (SAMPLE, OTHER):
-        assert await dump_of(world.store, each) == await rebuilt_dump(world.log, each)
+    assert (await _status(world, SAMPLE)).set_aside == (3,)
+    assert (await _status(world, OTHER)).set_aside == ()
+    assert world.messages == []
+    for projection in (SAMPLE, OTHER):
+        assert await dump_of(world.store, projection) == await rebuilt_dump(world.log, projection)
 
 
-async def test_those_that_begin_apart_come_together(world: World) -> None:
+async def test_projections_that_begin_at_different_positions_meet(world: World) -> None:
     await world.say(1, "a", "b", "c")
     await world.projector(OTHER).catch_up()
     await world.say(2, "d", "e")
@@ -77,90 +77,90 @@ async def test_those_that_begin_apart_come_together(world: World) -> None:
         await world.say(3, *"fghij")
         await reached(world, 10, SAMPLE, OTHER)
         nursery.cancel_scope.cancel()
-    for each in (SAMPLE, OTHER):
-        assert await dump_of(world.store, each) == await rebuilt_dump(world.log, each)
-    assert world.heard == []
+    for projection in (SAMPLE, OTHER):
+        assert await dump_of(world.store, projection) == await rebuilt_dump(world.log, projection)
+    assert world.messages == []
 
 
-async def test_a_rebuild_of_one_does_not_hold_up_the_others(world: World) -> None:
+async def test_a_rebuild_of_one_projection_does_not_delay_the_others(world: World) -> None:
     await world.say(1, "a", "b")
     await world.projector().catch_up()
     newer = attrs.evolve(SAMPLE, version=2)
     rebuilding, go_on = trio.Event(), trio.Event()
 
     class Held:
-        """A log that a rebuild reads no further than its beginning until it may go on."""
+        """A log that lets a rebuild read only its beginning until it may continue."""
 
         async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[object]]:
-            if after == 0 and not go_on.is_set() and await world.store.standing(newer) is not None:
+            if after == 0 and not go_on.is_set() and await world.store.status(newer) is not None:
                 rebuilding.set()
-                if (await _standing(world, OTHER)).mark.position >= 2:
+                if (await _status(world, OTHER)).mark.position >= 2:
                     await go_on.wait()
             return await world.tail.tail(after=after, limit=limit)
 
     await world.projector(OTHER).catch_up()
-    keeping = Keeping((newer, OTHER), Held(), world.store, say=world.heard.append)
+    keeping = Keeping((newer, OTHER), Held(), world.store, say=world.messages.append)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keeping.run, world.journal.committed)
         await rebuilding.wait()
         await world.say(1, "c")
         await reached(world, 3, OTHER)
-        assert (await _standing(world, newer)).version == 1
+        assert (await _status(world, newer)).version == 1
         go_on.set()
         await world.say(1, "d")
         await reached(world, 4, newer, OTHER)
         nursery.cancel_scope.cancel()
-    assert (await _standing(world, newer)).version == 2
+    assert (await _status(world, newer)).version == 2
 
 
-async def _standing(world: World, projection: Projection) -> ProjectionStanding:
-    standing = await world.store.standing(projection)
-    assert standing is not None
-    return standing
+async def _status(world: World, projection: Projection) -> ProjectionStatus:
+    status = await world.store.status(projection)
+    assert status is not None
+    return status
 
 
-# Counted
+# Counts
 
 GOLDEN = LOGS / "one-of-everything"
 COPIES = 4
 
 
 @pytest.mark.parametrize("copies", [1, COPIES])
-async def test_a_batch_costs_one_reading_and_one_writing_transaction_however_many_projections_and_events(
+async def test_a_batch_costs_one_read_and_one_write_transaction_for_any_number_of_projections_and_events(
     dsn: str, copies: int
 ) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
-        store, heard = PostgresProjections(world.database), LogProgress()
+        store, progress = PostgresProjections(world.database), LogProgress()
         keeping = Keeping(ALL, open_views(world.database), store)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(keeping.run, heard)
+            nursery.start_soon(keeping.run, progress)
             await until(lambda: len(keeping._members) == len(ALL))
-            events = [each for append in appends(GOLDEN) for each in append.envelopes]
+            events = [envelope for append in appends(GOLDEN) for envelope in append.envelopes]
             for copy in range(copies):
                 await world.journal.append(Append(stream(copy), 0, tuple(events)))
             last = copies * len(events)
             with asked_of_the_database() as asked:
-                heard.advance(last)
-                await until(lambda: all(each.mark.position == last for each in keeping._members.values()))
+                progress.advance(last)
+                await until(lambda: all(member.mark.position == last for member in keeping._members.values()))
             nursery.cancel_scope.cancel()
     assert asked.statements.count("begin") == 2
-    merges = [each.split("(")[0] for each in asked.of("insert into mnemosyne.")]
+    merges = [statement.split("(")[0] for statement in asked.of("insert into mnemosyne.")]
     assert len(asked.statements) == 2 + READING + WRITING + len(merges)
     assert len(merges) == MERGES, "one for each set of columns of each table"
 
 
 READING = 2
-"""Up to where nothing is under way, and the events, once for all."""
+"""All open turns, and the events, read once for all projections."""
 
 WRITING = 3
-"""Beside the rows: that nobody waits for the disk, who has come how far, and how far now."""
+"""Besides the rows: skipping the wait for the disk, and reading and writing the checkpoints."""
 
 MERGES = 15
-"""Of all that the session holds."""
+"""All statements of the session."""
 
 
-async def test_no_event_is_read_twice_from_its_json(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_event_is_parsed_twice(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = 0
     decode = EventViews.decode
 
@@ -172,14 +172,14 @@ async def test_no_event_is_read_twice_from_its_json(dsn: str, monkeypatch: pytes
     monkeypatch.setattr(EventViews, "decode", counting)
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
-        heard = LogProgress()
+        progress = LogProgress()
         keeping = Keeping(ALL, open_views(world.database), PostgresProjections(world.database))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(keeping.run, heard)
+            nursery.start_soon(keeping.run, progress)
             await until(lambda: len(keeping._members) == len(ALL))
-            events = [each for append in appends(GOLDEN) for each in append.envelopes]
+            events = [envelope for append in appends(GOLDEN) for envelope in append.envelopes]
             await world.journal.append(Append(stream(1), 0, tuple(events)))
-            heard.advance(len(events))
-            await until(lambda: all(each.mark.position == len(events) for each in keeping._members.values()))
+            progress.advance(len(events))
+            await until(lambda: all(member.mark.position == len(events) for member in keeping._members.values()))
             nursery.cancel_scope.cancel()
     assert decoded == len(events)

@@ -1,4 +1,4 @@
-"""What only a database can do to a projection: stall, be away, lose an answer, be changed by hand."""
+"""Failures that only a database can have: stalls, outages, lost answers, manual changes."""
 
 from collections.abc import Iterable
 
@@ -38,10 +38,10 @@ async def reached(dsn: str, wanted: int, projections: Iterable[Projection] = (SA
 
 
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
-async def test_an_append_that_stalls_while_others_commit_is_not_skipped(dsn: str, ends: str) -> None:
+async def test_an_append_that_commits_late_is_not_skipped(dsn: str, ends: str) -> None:
     async with open_world(POSTGRES, dsn) as world:
         with psycopg.connect(dsn) as stalled:
-            begin_append(stalled, said(stream(9), 0, "late"))  # it has taken the first position
+            begin_append(stalled, said(stream(9), 0, "late"))  # it has the first position
             await world.say(1, "soon")
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(world.keeping().run, world.journal.committed)
@@ -54,7 +54,7 @@ async def test_an_append_that_stalls_while_others_commit_is_not_skipped(dsn: str
         assert len(await world.dump()) == (4 if ends == "commit" else 2)
 
 
-async def test_a_database_that_was_away_is_gone_on_with(dsn: str) -> None:
+async def test_a_projection_continues_after_an_outage_of_the_database(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as near, open_wire(dsn) as wire, open_database(wire.dsn) as database:
         await near.say(1, "before")
         async with trio.open_nursery() as nursery, open_postgres(database) as far:
@@ -62,15 +62,15 @@ async def test_a_database_that_was_away_is_gone_on_with(dsn: str) -> None:
             await reached(dsn, 1)
             wire.cut()
             await near.say(1, "while it was away")
-            await until(lambda: bool(far.heard))
+            await until(lambda: bool(far.messages))
             wire.mend()
             await reached(dsn, 2)
             nursery.cancel_scope.cancel()
-        assert [text.partition(":")[0] for text in far.heard] == ["The projection sample waits"]
+        assert [text.partition(":")[0] for text in far.messages] == ["The projection sample waits"]
         assert await near.dump() == await rebuilt_dump(near.log, SAMPLE)
 
 
-async def test_a_commit_whose_answer_was_lost_is_not_done_twice(dsn: str) -> None:
+async def test_a_commit_whose_confirmation_was_lost_is_not_repeated(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as near, open_wire(dsn) as wire, open_database(wire.dsn) as database:
         far = PostgresProjections(database)
         await near.say(1, "a", "b", "a")
@@ -78,7 +78,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_done_twice(dsn: str) -> Non
         await far.create(SAMPLE)
         wire.cut_after_next(COMMIT)
         with pytest.raises(LogUnavailable):
-            await projector.catch_up()  # several transactions; the cut comes in one of them
+            await projector.catch_up()  # several transactions; the connection is cut in one of them
         assert wire.lost_answers == 1
         expected = await rebuilt_dump(near.log, SAMPLE)
         wire.mend()
@@ -100,7 +100,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_done_twice(dsn: str) -> Non
         ("alter table mnemosyne.sample_streams add column mine text", "its table sample_streams was changed"),
     ],
 )
-async def test_tables_changed_by_hand_are_rebuilt_even_under_a_running_projector(
+async def test_manually_changed_tables_are_rebuilt_even_under_a_running_projector(
     dsn: str, edit: str, what: str
 ) -> None:
     async with open_world(POSTGRES, dsn) as world, trio.open_nursery() as nursery:
@@ -109,22 +109,22 @@ async def test_tables_changed_by_hand_are_rebuilt_even_under_a_running_projector
         await reached(dsn, 1)
         query(dsn, edit)
         await world.say(1, "b")
-        if "mine" in edit or "varchar" in edit:  # nothing fails by it; the next start notices
+        if "mine" in edit or "varchar" in edit:  # this raises no error; the next start notices it
             await reached(dsn, 2)
             await world.projector().catch_up()
-        await until(lambda: bool(world.heard))
-        assert world.heard == [f"The projection sample is rebuilt: {what}."]
+        await until(lambda: bool(world.messages))
+        assert world.messages == [f"The projection sample is rebuilt: {what}."]
         await world.say(2, "c")
         await reached(dsn, 3)
         nursery.cancel_scope.cancel()
     async with open_world(POSTGRES, dsn) as world:
         await world.projector().catch_up()
-        assert world.heard == []
+        assert world.messages == []
         assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
 
 
-async def test_a_reader_that_waits_for_the_switch_sees_the_new_rows_and_not_an_empty_table(dsn: str) -> None:
-    """A reader that chose its moment before it waited would: the new rows were committed after that moment."""
+async def test_a_reader_that_waits_for_the_switch_sees_the_new_rows(dsn: str) -> None:
+    """With a snapshot taken before the wait it would see an empty table: the new rows were committed later."""
     count = Query("count", "How many?", "select count(*) as n from mnemosyne.sample_words")
     async with open_world(POSTGRES, dsn) as world:
         await world.say(1, "a", "b")
@@ -154,7 +154,7 @@ async def test_a_reader_that_waits_for_the_switch_sees_the_new_rows_and_not_an_e
         assert side
 
 
-async def test_a_switch_that_readers_hold_up_is_tried_again(dsn: str) -> None:
+async def test_a_switch_that_readers_delay_is_retried(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world:
         await world.say(1, "a", "b")
         await world.projector().catch_up()
@@ -170,7 +170,7 @@ async def test_a_switch_that_readers_hold_up_is_tried_again(dsn: str) -> None:
         assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
 
 
-async def test_a_second_rebuild_leaves_no_names_behind(dsn: str) -> None:
+async def test_a_second_rebuild_leaves_no_old_names(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world:
         await world.say(1, "a")
         for _ in range(3):
@@ -189,7 +189,7 @@ async def test_a_second_rebuild_leaves_no_names_behind(dsn: str) -> None:
         assert query(dsn, "select side from mnemosyne.projections") == [(False,)]
 
 
-async def test_a_projection_is_reported_with_its_lag_and_why_it_stopped(dsn: str) -> None:
+async def test_a_projection_is_reported_with_its_lag_and_the_reason_for_its_stop(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world:
         await world.say(1, "good", "better", "after")
         await world.projector().catch_up()
@@ -199,16 +199,16 @@ async def test_a_projection_is_reported_with_its_lag_and_why_it_stopped(dsn: str
         report = await world.store.report(SAMPLE)
         assert report.lag == 2
         assert report.state_of(SAMPLE) == "stopped"
-        assert report.standing is not None
-        assert report.standing.error == "its rows are refused"
+        assert report.status is not None
+        assert report.status.error == "its rows are refused"
         assert (await world.store.report(OTHER)).lag == 5
-        assert (await world.store.report(OTHER)).standing is None
+        assert (await world.store.report(OTHER)).status is None
 
 
 @pytest.mark.parametrize(
     "asked", [(each, query) for each in ALL for query in each.queries], ids=lambda asked: asked[1].name
 )
-async def test_every_documented_query_can_be_asked(dsn: str, asked: tuple[Projection, Query]) -> None:
+async def test_every_documented_query_runs(dsn: str, asked: tuple[Projection, Query]) -> None:
     projection, question = asked
     async with open_database(dsn) as database:
         store = PostgresProjections(database)
@@ -219,13 +219,13 @@ async def test_every_documented_query_can_be_asked(dsn: str, asked: tuple[Projec
         assert await store.select((projection,), [(question, asked_about)]) == [[]]
 
 
-async def test_two_projectors_that_create_at_once_make_one_set_of_tables(dsn: str) -> None:
+async def test_two_projectors_that_create_at_the_same_time_make_one_set_of_tables(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world, open_database(dsn) as database:
         await world.say(1, "a")
         other = attrs.evolve(world, store=PostgresProjections(database))
         async with trio.open_nursery() as nursery:
-            for each in (world, other, world, other):
-                nursery.start_soon(_create, each)
+            for one in (world, other, world, other):
+                nursery.start_soon(_create, one)
         await world.projector().catch_up()
         assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
 
@@ -234,7 +234,7 @@ async def _create(world: World) -> None:
     await world.store.create(SAMPLE)
 
 
-async def test_a_switch_of_a_side_that_is_not_ours_does_nothing(dsn: str) -> None:
+async def test_a_switch_with_the_number_of_another_side_does_nothing(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world:
         await world.say(1, "a")
         await world.projector().catch_up()

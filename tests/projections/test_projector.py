@@ -1,4 +1,4 @@
-"""Every event is taken in once and in order, whatever happens to whoever does it."""
+"""Every event is applied once and in order, whatever happens to the projector."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -39,19 +39,19 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
 
 
 async def talk(world: World) -> None:
-    """Some streams, interleaved, that say some words again."""
+    """Append interleaved streams with repeated words."""
     for round in range(4):
         for number in range(3):
             await world.say(number, f"word {round % 2}", "AGAIN", f"only {round}")
 
 
-# Taking in
+# Applying events
 
 
-async def test_what_the_log_holds_is_taken_in(world: World) -> None:
+async def test_all_events_of_the_log_are_applied(world: World) -> None:
     await world.say(1, "hello", "WORLD", "hello")
-    standing = await world.projector().catch_up()
-    assert (standing.mark, standing.error) == (Mark(3, stream(1), 3), None)
+    status = await world.projector().catch_up()
+    assert (status.mark, status.error) == (Mark(3, stream(1), 3), None)
     assert await world.dump() == [
         f'{{"table": "words", "stream": "{stream(1)}", "word": "WORLD",'
         ' "first": null, "last": 2, "loud": true, "after": null}',
@@ -61,9 +61,9 @@ async def test_what_the_log_holds_is_taken_in(world: World) -> None:
     ]
 
 
-async def test_an_empty_log_makes_empty_tables(world: World) -> None:
-    standing = await world.projector().catch_up()
-    assert (standing.mark, standing.version, standing.damage) == (Mark(), 1, None)
+async def test_an_empty_log_gives_empty_tables(world: World) -> None:
+    status = await world.projector().catch_up()
+    assert (status.mark, status.version, status.damage) == (Mark(), 1, None)
     assert await world.dump() == []
 
 
@@ -101,16 +101,16 @@ async def test_a_running_projector_follows_the_journal(world: World) -> None:
 async def _reached(world: World, position: int) -> None:
     with trio.fail_after(DEADLINE):
         while True:
-            standing = await world.store.standing(SAMPLE)
-            if standing is not None and standing.mark.position >= position:
+            status = await world.store.status(SAMPLE)
+            if status is not None and status.mark.position >= position:
                 return
-            await trio.sleep(0.01)  # the database tells nobody of it
+            await trio.sleep(0.01)  # the database does not signal this
 
 
-# Once
+# Exactly once
 
 
-async def test_projectors_at_once_take_every_event_in_once(world: World) -> None:
+async def test_concurrent_projectors_apply_every_event_once(world: World) -> None:
     await talk(world)
     await world.store.create(SAMPLE)
     if world.kind == POSTGRES:
@@ -132,7 +132,7 @@ create trigger written after insert or update on mnemosyne.sample_words
 """
 
 
-async def test_killed_at_any_point_it_goes_on_as_if_nothing_had_been(world: World) -> None:
+async def test_a_projector_killed_at_any_point_continues_correctly(world: World) -> None:
     await talk(world)
     expected = await rebuilt_dump(world.log, SAMPLE)
     kills = 0
@@ -147,7 +147,7 @@ async def test_killed_at_any_point_it_goes_on_as_if_nothing_had_been(world: Worl
     assert await world.dump() == expected
 
 
-async def test_a_rebuild_killed_at_any_point_leaves_the_tables_as_they_were(world: World) -> None:
+async def test_a_rebuild_killed_at_any_point_keeps_the_old_tables(world: World) -> None:
     await talk(world)
     await world.projector().catch_up()
     expected = await world.dump()
@@ -159,85 +159,89 @@ async def test_a_rebuild_killed_at_any_point_leaves_the_tables_as_they_were(worl
     assert step > 4
 
 
-# Poison
+# Events that cannot be applied
 
 
-async def test_an_event_that_cannot_be_taken_in_is_set_aside_and_all_others_are_taken_in_once(world: World) -> None:
+async def test_an_event_that_cannot_be_applied_is_set_aside_and_all_others_are_applied_once(world: World) -> None:
     await world.say(1, "good", "better", POISON, "after")
     await world.say(2, "untouched")
-    standing = await world.projector(page=2).catch_up()
-    assert (standing.mark, standing.error, standing.set_aside) == (Mark(5, stream(2), 1), None, (3,))
+    status = await world.projector(page=2).catch_up()
+    assert (status.mark, status.error, status.set_aside) == (Mark(5, stream(2), 1), None, (3,))
     assert (await world.projector(OTHER).catch_up()).set_aside == ()
-    said = [row["word"] for row in map(json.loads, await world.dump()) if row["table"] == "words"]
-    assert sorted(said) == ["after", "better", "good", "untouched"]
+    words = [row["word"] for row in map(json.loads, await world.dump()) if row["table"] == "words"]
+    assert sorted(words) == ["after", "better", "good", "untouched"]
     assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
 
 
-def test_why_an_event_was_set_aside_names_the_place_and_quotes_nothing() -> None:
+def test_the_reason_for_setting_an_event_aside_names_the_location_and_quotes_nothing() -> None:
     (aside,) = fold(SAMPLE, [Recorded(stream(1), 3, 3, Envelope(Said(POISON), "c"))]).set_aside
-    assert aside.why.startswith("the Said cannot be taken in: ZeroDivisionError in support.py, line ")
+    assert aside.why.startswith("the Said cannot be applied: ZeroDivisionError in support.py, line ")
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, 5, 40])
-async def test_an_event_of_a_future_version_is_set_aside_and_an_upgrade_takes_it_in(world: World, before: int) -> None:
+async def test_an_event_of_a_future_version_is_set_aside_and_applied_after_an_upgrade(
+    world: World, before: int
+) -> None:
     await world.say(1, *(f"word {number}" for number in range(before)))
     await world.sing(1, "la")
     await world.say(1, "after")
     old = world.reading_with(CODEC)
-    standing = await world.projector(log=old, page=16).catch_up()
-    assert (standing.mark.position, standing.set_aside) == (before + 2, (before + 1,))
-    assert await world.projector(log=old, page=16).catch_up() == standing
-    assert world.heard == []
+    status = await world.projector(log=old, page=16).catch_up()
+    assert (status.mark.position, status.set_aside) == (before + 2, (before + 1,))
+    assert await world.projector(log=old, page=16).catch_up() == status
+    assert world.messages == []
     upgraded = await world.projector().catch_up()
     assert (upgraded.mark.position, upgraded.set_aside) == (before + 2, ())
-    assert world.heard == ["The projection sample is rebuilt: what had been set aside can be taken in now."]
+    assert world.messages == ["The projection sample is rebuilt: events that were set aside can now be applied."]
     assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
 
 
-async def test_what_is_set_aside_is_noted_once_whoever_takes_it_in(world: World) -> None:
+async def test_an_event_set_aside_is_recorded_once_by_concurrent_projectors(world: World) -> None:
     await world.say(1, "good", POISON, "after")
     async with trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(world.projector(page=1).catch_up)
-    standing = await world.projector().catch_up()
-    assert standing.set_aside == (2,)
+    status = await world.projector().catch_up()
+    assert status.set_aside == (2,)
     await rebuild(SAMPLE, world.tail, world.store, page=1)
-    assert (await world.store.standing(SAMPLE)) == standing
+    assert (await world.store.status(SAMPLE)) == status
 
 
-async def test_keys_and_texts_that_no_table_can_hold_are_set_aside(world: World) -> None:
+async def test_keys_and_texts_that_do_not_fit_a_table_are_set_aside(world: World) -> None:
     await world.say(1, "good", "a NUL: \0", "x" * (LONGEST_KEY + 1), "y" * LONGEST_KEY, "after")
-    standing = await world.projector().catch_up()
-    assert (standing.mark.position, standing.error, standing.set_aside) == (5, None, (2, 3))
+    status = await world.projector().catch_up()
+    assert (status.mark.position, status.error, status.set_aside) == (5, None, (2, 3))
 
 
-async def test_rows_that_no_table_can_hold_are_set_aside_before_they_are_written(world: World) -> None:
+async def test_rows_that_do_not_fit_a_table_are_set_aside_before_they_are_written(world: World) -> None:
     def wrong(recorded: Recorded[object]) -> list[Merge]:
         bad: dict[str, object] = {"version": 2**63} if recorded.version == 2 else {"version": "1"}
         return [Merge("streams", (recorded.stream,), bad if recorded.version > 1 else {"version": 1})]  # type: ignore[arg-type]
 
     await world.say(1, "a", "b", "c")
-    standing = await world.projector(attrs.evolve(OTHER, changes=wrong)).catch_up()
-    assert (standing.mark.position, standing.error, standing.set_aside) == (3, None, (2, 3))
+    status = await world.projector(attrs.evolve(OTHER, changes=wrong)).catch_up()
+    assert (status.mark.position, status.error, status.set_aside) == (3, None, (2, 3))
 
 
-# Tables and logs that are not what they were
+# Changed tables and logs
 
 
-async def test_a_table_that_was_dropped_is_rebuilt(world: World) -> None:
+async def test_a_dropped_table_is_rebuilt(world: World) -> None:
     await talk(world)
     await world.projector().catch_up()
     dump = await world.dump()
     world.drop_table("words")
     await world.projector().catch_up()
     assert await world.dump() == dump
-    assert world.heard == ["The projection sample is rebuilt: its table sample_words is missing."]
+    assert world.messages == ["The projection sample is rebuilt: its table sample_words is missing."]
 
 
-async def test_tables_of_an_older_version_are_rebuilt_and_serve_until_then(world: World) -> None:
+async def test_tables_of_an_older_version_are_readable_until_they_are_rebuilt(world: World) -> None:
     await talk(world)
     await world.projector().catch_up()
-    newer = attrs.evolve(SAMPLE, version=2, tables=SAMPLE.tables[:1], changes=lambda each: SAMPLE.changes(each)[:1])
+    newer = attrs.evolve(
+        SAMPLE, version=2, tables=SAMPLE.tables[:1], changes=lambda recorded: SAMPLE.changes(recorded)[:1]
+    )
     old = await world.dump()
     seen: list[list[str]] = []
     log = Spied(world.tail, lambda: _note(world, seen))
@@ -245,20 +249,20 @@ async def test_tables_of_an_older_version_are_rebuilt_and_serve_until_then(world
     assert len(seen) > 3
     assert all(dump == old for dump in seen)
     assert await dump_of(world.store, newer) == old[: len(await dump_of(world.store, newer))]
-    standing = await world.store.standing(newer)
-    assert standing is not None
-    assert standing.version == 2
-    assert world.heard == ["The projection sample is rebuilt: version 1 made it, and this is 2."]
+    status = await world.store.status(newer)
+    assert status is not None
+    assert status.version == 2
+    assert world.messages == ["The projection sample is rebuilt: it has version 1, and this program has 2."]
 
 
 async def _note(world: World, seen: list[list[str]]) -> None:
-    standing = await world.store.standing(SAMPLE)
-    if standing is not None and standing.version == 1:
+    status = await world.store.status(SAMPLE)
+    if status is not None and status.version == 1:
         seen.append(await world.dump())
 
 
 class Spied:
-    """A log; something happens before each read of it."""
+    """A log with a callback before each read."""
 
     def __init__(self, inner: Tail, before: Callable[[], Awaitable[None]]) -> None:
         self._inner, self._before = inner, before
@@ -268,36 +272,36 @@ class Spied:
         return await self._inner.tail(after=after, limit=limit)
 
 
-async def test_tables_of_a_newer_version_are_left_alone(world: World) -> None:
+async def test_tables_of_a_newer_version_are_not_touched(world: World) -> None:
     await world.say(1, "a")
     await world.projector(attrs.evolve(SAMPLE, version=2)).catch_up()
     dump = await world.dump()
     await world.say(1, "b")
-    standing = await world.projector().catch_up()
-    assert standing.error == (
-        "a newer Mnemosyne made its tables (version 2, and this one knows 1); "
+    status = await world.projector().catch_up()
+    assert status.error == (
+        "a newer Mnemosyne created its tables (version 2; this one has 1); "
         "use the newer one, or `mnemosyne rebuild sample`"
     )
     assert await world.dump() == dump
-    assert world.heard == []
+    assert world.messages == []
 
 
 @pytest.mark.parametrize("added", [0, 2, 5])
-async def test_a_log_restored_from_an_older_backup_is_noticed_however_far_it_has_come_since(
+async def test_a_log_restored_from_an_older_backup_is_noticed_even_if_it_has_grown_since(
     world: World, added: int
 ) -> None:
     await world.say(1, "a", "b", "c", "d")
     await world.projector().catch_up()
     restored = await _restored(world, 2)
     await restored.say(2, *"vwxyz"[:added])
-    standing = await restored.projector().catch_up()
-    assert (standing.mark.position, standing.error) == (2 + added, None)
+    status = await restored.projector().catch_up()
+    assert (status.mark.position, status.error) == (2 + added, None)
     assert await restored.dump() == await rebuilt_dump(restored.log, SAMPLE)
-    assert restored.heard == ["The projection sample is rebuilt: the log does not hold what it knows from position 4."]
+    assert restored.messages == ["The projection sample is rebuilt: the log does not contain the event at position 4."]
 
 
 async def _restored(world: World, position: int) -> World:
-    """The world with the log as it was at a position, and everything else as it is."""
+    """Return the world with the log truncated at a position, and everything else unchanged."""
     if world.kind == PLAIN:
         log = PlainLog(world.codec)
         for recorded in await world.log.tail(after=0, limit=position):
@@ -311,7 +315,7 @@ async def _restored(world: World, position: int) -> World:
 # Rebuilding
 
 
-async def test_a_later_rebuild_takes_the_place_of_an_earlier_one(world: World) -> None:
+async def test_a_later_rebuild_replaces_an_earlier_one(world: World) -> None:
     await talk(world)
     await world.projector().catch_up()
     dump = await world.dump()
@@ -327,7 +331,7 @@ async def test_a_later_rebuild_takes_the_place_of_an_earlier_one(world: World) -
     assert await world.dump() == dump
 
 
-async def test_several_are_rebuilt_in_one_reading_and_one_that_another_rebuild_takes_leaves_the_others(
+async def test_several_are_rebuilt_in_one_pass_even_if_another_rebuild_replaces_one(
     world: World,
 ) -> None:
     await talk(world)
@@ -339,13 +343,13 @@ async def test_several_are_rebuilt_in_one_reading_and_one_that_another_rebuild_t
         if readings == 3:
             await rebuild(OTHER, world.tail, world.store)
 
-    found = await rebuild_all((SAMPLE, OTHER), Spied(world.tail, begin_another), world.store, page=4)
-    assert found == {OTHER.name: None, SAMPLE.name: mark_of(events[-1])}
+    marks = await rebuild_all((SAMPLE, OTHER), Spied(world.tail, begin_another), world.store, page=4)
+    assert marks == {OTHER.name: None, SAMPLE.name: mark_of(events[-1])}
     assert readings == len(events) // 4 + 1
     assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
 
 
-async def test_nobody_begins_a_rebuild_of_his_own_while_one_is_on_its_way(world: World) -> None:
+async def test_no_projector_begins_a_rebuild_while_another_is_running(world: World) -> None:
     await talk(world)
     await world.projector().catch_up()
     newer = attrs.evolve(SAMPLE, version=2)
@@ -354,14 +358,14 @@ async def test_nobody_begins_a_rebuild_of_his_own_while_one_is_on_its_way(world:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(waited.catch_up)
         await trio.testing.wait_all_tasks_blocked(0.05)
-        assert world.heard == []
+        assert world.messages == []
         events = await world.log.tail(after=0, limit=1000)
         await world.store.apply([Portion(projection=newer, events=events, after=Mark(), side=side)])
         assert await world.store.switch(newer, side, unless_beyond=36) is Switch.DONE
-    assert world.heard == []
+    assert world.messages == []
 
 
-async def test_the_switch_waits_until_it_takes_nobody_back_in_time(world: World) -> None:
+async def test_the_switch_waits_until_readers_would_not_go_back_in_time(world: World) -> None:
     await talk(world)
     side = await world.store.begin_side(SAMPLE)
     events = await world.log.tail(after=0, limit=10)
@@ -371,8 +375,8 @@ async def test_the_switch_waits_until_it_takes_nobody_back_in_time(world: World)
     assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
 
 
-async def test_a_rebuild_beside_a_running_projector_changes_nothing_that_a_reader_can_see(world: World) -> None:
-    """Readers see what the log held at some moment, and never an earlier one than before."""
+async def test_a_rebuild_during_a_running_projector_is_invisible_to_readers(world: World) -> None:
+    """Readers see the state of the log at some time, and never an earlier one than before."""
     done = False
 
     async def append() -> None:
@@ -386,7 +390,7 @@ async def test_a_rebuild_beside_a_running_projector_changes_nothing_that_a_reade
             assert words >= seen
             seen = words
 
-    async def rebuild_again_and_again() -> None:
+    async def rebuild_repeatedly() -> None:
         for _ in range(8):
             await rebuild(SAMPLE, world.tail, world.store, page=7)
 
@@ -397,10 +401,10 @@ async def test_a_rebuild_beside_a_running_projector_changes_nothing_that_a_reade
         nursery.start_soon(read)
         async with trio.open_nursery() as work:
             work.start_soon(append)
-            work.start_soon(rebuild_again_and_again)
+            work.start_soon(rebuild_repeatedly)
         await _reached(world, 61)
         done = True
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
     assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
-    assert world.heard == []
+    assert world.messages == []

@@ -1,4 +1,4 @@
-"""Recorded sessions: live = rebuilt, at every point where the projector happened to be, after kills too."""
+"""For recorded sessions, live tables equal rebuilt ones wherever the projector was, even after kills."""
 
 import random
 from collections.abc import AsyncIterator
@@ -29,8 +29,8 @@ USAGE_NAMES = {
 }
 
 
-async def tell(talk: Talk, session: dict[str, Any], limit: int | None) -> None:
-    """Tell a recorded session to our actor, with the usage that was recorded."""
+async def replay_session(talk: Talk, session: dict[str, Any], limit: int | None) -> None:
+    """Replay a recorded session to the actor, with the recorded usage."""
     counts = [turn for turn in session["turns"][:limit] if turn["msg"]]
     for turn, body in zip(counts, recorded.requests(session, limit), strict=True):
         usage = {USAGE_NAMES[name]: value for name, value in (turn["usage"] or {}).items() if name in USAGE_NAMES}
@@ -44,12 +44,12 @@ async def tell(talk: Talk, session: dict[str, Any], limit: int | None) -> None:
 
 @asynccontextmanager
 async def replayed(kind: str, dsn: str, source: PlainLog, seed: int) -> AsyncIterator[World]:
-    """A world to which a log is appended anew, portion by portion, while projectors come and are killed."""
+    """A world to which a log is appended portion by portion, while projectors start and are killed."""
     random_ = random.Random(seed)
     events = await source.tail(after=0, limit=10**9)
     async with open_world(kind, dsn, CODEC) as world:
-        for each in events:
-            await world.journal.append(Append(each.stream, each.version - 1, (each.envelope,)))
+        for event in events:
+            await world.journal.append(Append(event.stream, event.version - 1, (event.envelope,)))
             if random_.random() < 30 / len(events):
                 for projection in ALL:
                     await killed_at(random_.randrange(1, 40), world.projector(projection, page=7).catch_up)
@@ -60,14 +60,14 @@ async def replayed(kind: str, dsn: str, source: PlainLog, seed: int) -> AsyncIte
 
 async def check(world: World) -> None:
     for projection in ALL:
-        standing = await world.projector(projection).catch_up()
-        assert standing.error is None
+        status = await world.projector(projection).catch_up()
+        assert status.error is None
         assert await dump_of(world.store, projection) == await rebuilt_dump(world.log, projection)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 10))])
-async def test_a_session_of_everything_is_the_same_live_and_rebuilt(
+async def test_a_session_with_every_event_is_the_same_live_and_rebuilt(
     kind: str, seed: int, request: pytest.FixtureRequest
 ) -> None:
     async with talking() as talk:
@@ -89,7 +89,7 @@ async def recorded_sessions(limit: int | None, every: int = 1) -> PlainLog:
     archive = Plain(PlainLog(CODEC))
     for session in recorded.sessions(every):
         async with talking(archive, session["name"]) as talk:
-            await tell(talk, session, limit)
+            await replay_session(talk, session, limit)
     return archive.log
 
 

@@ -1,4 +1,4 @@
-"""What managing saved or cost: tokens that happened, money at list prices, and no saving where nothing was changed."""
+"""Savings and losses from managing: recorded tokens, list prices, and no savings where nothing was changed."""
 
 from fractions import Fraction
 from typing import Any
@@ -24,7 +24,7 @@ STREAM = stream(1)
 
 
 def accounted(turn: int, actual: int, shadow: int, mode: Mode = Mode.MANAGE, **more: Any) -> TurnAccounted:
-    """A turn that wrote so many tokens to the cache, and would have written so many."""
+    """Return a turn that wrote ``actual`` tokens to the cache and would have written ``shadow`` without the proxy."""
     event = TurnAccounted(
         at=turn * 10 + 1,
         began=turn * 10,
@@ -68,7 +68,7 @@ def epoch(turn: int, number: int) -> RoundBegan:
 
 
 async def rows_of(dsn: str, *events: object, since: int = 0) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows of all sessions, and of one turn by turn."""
+    """Return the rows of all sessions, and those of one by turn."""
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         await world.journal.append(Append(STREAM, 0, tuple(Envelope(event, "c") for event in events)))
         await world.projector(SAVINGS).catch_up()
@@ -78,22 +78,22 @@ async def rows_of(dsn: str, *events: object, since: int = 0) -> tuple[list[dict[
         return one, other
 
 
-async def test_what_was_saved_is_the_price_of_the_shadow_less_the_price_of_what_was_sent(dsn: str) -> None:
+async def test_savings_are_the_shadows_price_minus_the_actual_price(dsn: str) -> None:
     rows, turns = await rows_of(dsn, accounted(1, 1_000, 3_000), accounted(2, 2_000, 1_500))
-    found = add_up(rows)[STREAM]
-    assert found == sum(map(balance_of, turns), Balance())
-    assert (found.turns, found.managed, found.actual.prompt, found.shadow.prompt) == (2, 2, 3_000, 4_500)
-    assert found.nanodollars == 3_000 * 6_250 + 2 * 25_000
-    assert found.nanodollars_saved == 1_500 * 6_250
-    assert found.unmanaged - found.billed == Fraction(1_500 * 5, 4)
+    balance = add_up(rows)[STREAM]
+    assert balance == sum(map(balance_of, turns), Balance())
+    assert (balance.turns, balance.managed, balance.actual.prompt, balance.shadow.prompt) == (2, 2, 3_000, 4_500)
+    assert balance.nanodollars == 3_000 * 6_250 + 2 * 25_000
+    assert balance.nanodollars_saved == 1_500 * 6_250
+    assert balance.unmanaged - balance.billed == Fraction(1_500 * 5, 4)
 
 
-async def test_where_nothing_was_changed_nothing_is_saved_whatever_the_simulation_says(dsn: str) -> None:
+async def test_an_unchanged_turn_saves_nothing_whatever_the_simulation_says(dsn: str) -> None:
     rows, _ = await rows_of(dsn, accounted(1, 1_000, 3_000, Mode.OBSERVE))
-    found = add_up(rows)[STREAM]
-    assert (found.managed, found.nanodollars_saved) == (0, 0)
-    assert found.unmanaged == found.billed
-    assert found.turns == 1
+    balance = add_up(rows)[STREAM]
+    assert (balance.managed, balance.nanodollars_saved) == (0, 0)
+    assert balance.unmanaged == balance.billed
+    assert balance.turns == 1
 
 
 TERMS: dict[str, tuple[dict[str, Any], int | None]] = {
@@ -124,7 +124,7 @@ def finished(turn: int, tokens: int, terms: dict[str, Any]) -> TurnFinished:
 
 @pytest.mark.parametrize(("terms", "price"), TERMS.values(), ids=TERMS)
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
-async def test_savings_prices_the_terms_of_a_turn_as_usage_does(
+async def test_savings_and_usage_price_the_terms_of_a_turn_alike(
     dsn: str, mode: Mode, terms: dict[str, Any], price: int | None
 ) -> None:
     events = finished(1, 1_000, terms), accounted(1, 1_000, 3_000, mode)
@@ -136,55 +136,58 @@ async def test_savings_prices_the_terms_of_a_turn_as_usage_does(
         about = {"stream": STREAM}
         saved = (SAVED, {"since": 0}), (SAVED_OF, {"streams": [STREAM]}), (SAVED_BY_TURN, about)
         rows = await world.store.select((SAVINGS, USAGE), (*saved, (USED, {}), (USED_BY_TURN, about)))
-    balances = [sum(map(balance_of, found), Balance()) for found in rows[:3]]
-    used = [usage.add_up(found, lambda _: 0)[0] for found in rows[3:]]
+    balances = [sum(map(balance_of, group), Balance()) for group in rows[:3]]
+    used = [usage.add_up(group, lambda _: 0)[0] for group in rows[3:]]
     assert balances[0] == balances[1] == balances[2]
-    assert {(each.nanodollars, each.unpriced, each.unknown) for each in balances} == {
-        (each.nanodollars, each.unpriced, each.unknown) for each in used
+    assert {(result.nanodollars, result.unpriced, result.unknown) for result in balances} == {
+        (result.nanodollars, result.unpriced, result.unknown) for result in used
     }
     assert balances[0].nanodollars == (price or 0)
     assert balances[0].unpriced == (price is None)
 
 
-async def test_what_a_turn_saved_is_priced_on_its_terms_and_searches_are_on_both_sides(dsn: str) -> None:
+async def test_savings_are_priced_on_the_turns_terms_and_searches_count_on_both_sides(dsn: str) -> None:
     terms = {"inference_geo": "us", "server_tool_use": {"web_search_requests": 3}}
     rows, _ = await rows_of(dsn, finished(1, 1_000, terms), accounted(1, 1_000, 3_000))
     assert add_up(rows)[STREAM].nanodollars_saved == 2_000 * 6_250 * 11 // 10
 
 
-async def test_the_price_of_a_long_prompt_follows_the_size_that_the_provider_counted(dsn: str) -> None:
+async def test_the_long_prompt_price_depends_on_the_providers_count(dsn: str) -> None:
     rows, turns = await rows_of(dsn, accounted(1, 272_000, 1, model="gpt-5.5", estimated=280_000))
-    assert [each["size"] for each in (*rows, *turns)] == [100_001, 100_001]
+    assert [row["size"] for row in (*rows, *turns)] == [100_001, 100_001]
 
 
-async def test_only_turns_since_then_are_counted(dsn: str) -> None:
+async def test_only_turns_since_the_given_time_are_counted(dsn: str) -> None:
     rows, _ = await rows_of(dsn, accounted(1, 1_000, 3_000), accounted(2, 2_000, 1_500), since=20)
     assert add_up(rows)[STREAM].turns == 1
 
 
-async def test_what_is_assumed_unpriced_or_deviates_is_counted_and_said(dsn: str) -> None:
+async def test_assumed_unpriced_and_deviating_turns_are_reported(dsn: str) -> None:
     strange = accounted(2, 10, 20, model="a-new-model", assumed=True, deviates=True, compacted=True)
     rows, _ = await rows_of(dsn, accounted(1, 1_000, 3_000), strange)
-    found = add_up(rows)[STREAM]
-    assert (found.assumed, found.unpriced, found.compacted, found.deviates) == (1, 1, 1, True)
-    assert found.nanodollars_saved == 2_000 * 6_250
-    assert found.actual.prompt == 1_010
+    balance = add_up(rows)[STREAM]
+    assert (balance.assumed, balance.unpriced, balance.compacted, balance.deviates) == (1, 1, 1, True)
+    assert balance.nanodollars_saved == 2_000 * 6_250
+    assert balance.actual.prompt == 1_010
 
 
 @pytest.mark.parametrize(("gains", "paid"), [([400, 400, 400], 3), ([400, 400], None), ([5_000], 1)])
-async def test_a_rewrite_has_paid_when_the_balance_is_where_it_was(
+async def test_a_compaction_has_paid_off_once_the_balance_is_restored(
     dsn: str, gains: list[int], paid: int | None
 ) -> None:
     later = [accounted(3 + number, 1_000, 1_000 + gain) for number, gain in enumerate(gains)]
     events = [accounted(1, 1_000, 2_000), epoch(2, 1), accounted(2, 2_000, 1_000), *later]
     _, turns = await rows_of(dsn, *events)
-    (found,) = find_rewrites(turns)
-    assert (found.branch, found.turn, found.price, found.paid_back) == ("main", 2, Fraction(1_250), paid)
+    (rewrite,) = find_rewrites(turns)
+    assert (rewrite.branch, rewrite.turn, rewrite.price, rewrite.paid_back) == ("main", 2, Fraction(1_250), paid)
 
 
-async def test_the_epoch_that_a_branch_begins_with_is_no_rewrite_unless_the_log_says_so(dsn: str) -> None:
+async def test_a_branchs_first_epoch_is_not_a_compaction_unless_the_log_says_so(dsn: str) -> None:
     later = [epoch(2, 1), accounted(2, 1_000, 2_000), epoch(3, 2), accounted(3, 2_000, 1_000)]
     _, turns = await rows_of(dsn, epoch(1, 1), accounted(1, 1_000, 2_000), *later)
-    assert [each.turn for each in find_rewrites(turns)] == [3]
+    assert [rewrite.turn for rewrite in find_rewrites(turns)] == [3]
     went_back = {"branch": "main", "epoch": 1, "reason": "went back", "payback": None}
-    assert [(each.turn, each.reason) for each in find_rewrites(turns, [went_back])] == [(1, "went back"), (3, None)]
+    assert [(rewrite.turn, rewrite.reason) for rewrite in find_rewrites(turns, [went_back])] == [
+        (1, "went back"),
+        (3, None),
+    ]

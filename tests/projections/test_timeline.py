@@ -1,4 +1,4 @@
-"""What the timeline says of a session."""
+"""The timeline of a session."""
 
 import json
 from typing import Any
@@ -20,16 +20,16 @@ from tests.services.talking import rich_session, talking
 
 
 async def rows(log: EventLog[object], table: str, projection: Projection = TIMELINE) -> list[dict[str, Any]]:
-    """The rows of a table that is made from a log."""
+    """Return the rows of a table built from a log."""
     store = PlainProjections()
-    standing = await Projector(projection, log, store).catch_up()
-    assert standing.error is None
-    found = [json.loads(line) for line in await dump_of(store, projection)]
-    return [row for row in found if row["table"] == table]
+    status = await Projector(projection, log, store).catch_up()
+    assert status.error is None
+    dumped = [json.loads(line) for line in await dump_of(store, projection)]
+    return [row for row in dumped if row["table"] == table]
 
 
 def log_of(*events: object) -> PlainLog:
-    """A log of one session with these events."""
+    """Return a log of one session with these events."""
     log = PlainLog(event_codec())
     log.submit(Append(stream(1), 0, tuple(Envelope(event, "c") for event in events)))
     return log
@@ -46,11 +46,11 @@ async def test_a_session_has_its_client_its_model_and_its_times() -> None:
     assert session["forgotten_at"] is None
 
 
-async def test_branches_say_where_they_came_from() -> None:
+async def test_branches_name_their_origin() -> None:
     async with talking() as talk:
         await rich_session(talk)
-        found = {row["branch"]: row for row in await rows(talk.archive.log, "branches")}
-    assert {name: (row["kind"], row["parent"], row["inherits"]) for name, row in found.items()} == {
+        by_name = {row["branch"]: row for row in await rows(talk.archive.log, "branches")}
+    assert {name: (row["kind"], row["parent"], row["inherits"]) for name, row in by_name.items()} == {
         "main": ("main", None, False),
         "fork-1": ("fork", "main", True),
         "agent-1": ("agent", "fork-1", False),
@@ -59,11 +59,11 @@ async def test_branches_say_where_they_came_from() -> None:
         "successor-1": ("successor", "fork-1", False),
         "opaque-1": ("opaque", "successor-1", False),
     }
-    assert found["agent-1"]["agent_id"] == "agent-7"
-    assert found["fork-1"]["forked_at"] == 2
+    assert by_name["agent-1"]["agent_id"] == "agent-7"
+    assert by_name["fork-1"]["forked_at"] == 2
 
 
-async def test_every_attempt_is_a_row_that_says_how_it_ended() -> None:
+async def test_every_attempt_is_a_row_with_its_outcome() -> None:
     async with talking() as talk:
         await rich_session(talk)
         address = await talk.ask(b'{"model":"m","messages":[{"role":"user","content":"and on"}]}', reply=None)
@@ -99,7 +99,7 @@ def interrupted(usage: dict[str, Any], reason: str = "left") -> TurnInterrupted:
     return TurnInterrupted(at=5, branch="main", turn=1, attempt=1, status=None, reply=None, reason=reason, usage=usage)
 
 
-async def test_whatever_a_provider_says_it_used_stops_nothing() -> None:
+async def test_no_reported_usage_stops_the_projection() -> None:
     odd: list[dict[str, Any]] = [
         {"input_tokens": 2**63, "output_tokens": 1},
         {"input_tokens": "many", "output_tokens": -1},
@@ -113,12 +113,12 @@ async def test_whatever_a_provider_says_it_used_stops_nothing() -> None:
             assert row["cache_read_tokens"] in (0, None)
 
 
-async def test_a_managed_turn_tells_how_many_rounds_it_took() -> None:
+async def test_a_managed_turn_has_its_number_of_rounds() -> None:
     log = log_of(began(1, "m"), round_began(1), round_began(2), finished(1, "m", {"input_tokens": 5}))
     (row,) = await rows(log, "turns")
     assert (row["rounds"], row["input_tokens"]) == (2, 5)
 
 
-async def test_what_a_database_cannot_hold_is_replaced() -> None:
+async def test_characters_that_a_database_cannot_hold_are_replaced() -> None:
     (row,) = await rows(log_of(interrupted({}, reason="a\0b")), "turns")
     assert row["reason"] == "a\ufffdb"

@@ -1,4 +1,4 @@
-"""What was used, and what it cost."""
+"""Usage and its cost."""
 
 from typing import Any
 from uuid import UUID
@@ -57,12 +57,12 @@ def finished(turn: int, model: str | None, usage: dict[str, Any], at: int = 1) -
 
 
 async def used_of(dsn: str, *events: object) -> list[dict[str, Any]]:
-    """The answer to the query that everything about money comes from."""
+    """Return the result of the query on which all costs are based."""
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         await append(world, *events)
         assert isinstance(world.store, PostgresProjections)
-        standing = await world.projector(USAGE).catch_up()
-        assert standing.error is None
+        status = await world.projector(USAGE).catch_up()
+        assert status.error is None
         (rows,) = await world.store.select((USAGE,), [(USED, {})])
         return rows
 
@@ -88,7 +88,7 @@ async def test_replies_are_priced_by_the_model_that_answered(dsn: str) -> None:
     }
 
 
-async def test_a_reply_that_was_cut_is_priced_by_the_model_that_was_asked(dsn: str) -> None:
+async def test_an_interrupted_reply_is_priced_by_the_requested_model(dsn: str) -> None:
     cut = TurnInterrupted(
         at=1, branch="main", turn=1, attempt=1, status=200, reply=None, reason="left", usage={"input_tokens": 1_000_000}
     )
@@ -96,7 +96,7 @@ async def test_a_reply_that_was_cut_is_priced_by_the_model_that_was_asked(dsn: s
     assert consumption_of(row).nanodollars == 4_000_000_000
 
 
-async def test_each_long_prompt_is_priced_as_one_and_short_ones_together_are_not(dsn: str) -> None:
+async def test_long_prompts_are_priced_individually_and_the_sum_of_short_ones_is_not_long(dsn: str) -> None:
     events = []
     for turn, tokens in enumerate((60_000, 60_000, 100_001), 1):
         events += [began(turn, "claude-haiku-5-5"), finished(turn, None, {"input_tokens": tokens})]
@@ -105,7 +105,7 @@ async def test_each_long_prompt_is_priced_as_one_and_short_ones_together_are_not
     assert sum(consumption_of(row).nanodollars for row in rows) == 120_000 * 100 + 100_001 * 500
 
 
-async def test_a_model_without_a_price_is_counted_and_said_to_have_none(dsn: str) -> None:
+async def test_a_model_without_a_price_is_counted_and_reported(dsn: str) -> None:
     rows = await used_of(
         dsn,
         began(1, "gpt"),
@@ -118,12 +118,12 @@ async def test_a_model_without_a_price_is_counted_and_said_to_have_none(dsn: str
     assert total.nanodollars == 25_000
 
 
-async def test_a_reply_that_says_nothing_about_tokens_is_not_counted(dsn: str) -> None:
+async def test_a_reply_without_token_counts_is_not_counted(dsn: str) -> None:
     assert await used_of(dsn, began(1, "m"), finished(1, "m", {})) == []
 
 
 @pytest.mark.parametrize(("at", "quarter"), [(0, 0), (899_999_999, 0), (900_000_001, 900_000_000)])
-async def test_times_are_told_by_the_quarter_of_an_hour(dsn: str, at: int, quarter: int) -> None:
+async def test_times_are_grouped_by_quarter_of_an_hour(dsn: str, at: int, quarter: int) -> None:
     (row,) = await used_of(dsn, began(1, "m"), finished(1, "m", {"input_tokens": 1}, at=at))
     assert row["quarter"] == quarter
     assert row["stream"] == UUID(int=1)

@@ -1,4 +1,4 @@
-"""What a managed turn used: the sum of its rounds, and not what its client was told of its window."""
+"""The usage of a managed turn: the sum of its rounds, and not the usage that its client was shown."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def round_finished(number: int, usage: dict[str, Any]) -> RoundFinished:
     )
 
 
-async def test_the_rounds_of_a_managed_turn_are_its_bill(dsn: str) -> None:
+async def test_a_managed_turn_is_billed_by_its_rounds(dsn: str) -> None:
     (row,) = await used_of(
         dsn,
         began(1, "claude-opus-5-5"),

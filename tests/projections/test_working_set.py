@@ -1,4 +1,4 @@
-"""The live working set says of each window what the fold of the session's events says of it, wherever a client went."""
+"""The rows of each context equal the fold of the session's events, whatever the client did."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -48,14 +48,14 @@ Shown = tuple[WindowView, Sequence[Resident]]
 
 
 async def check(archive: Archive, database: Database) -> dict[str, Shown]:
-    """Bring the rows up to date and compare them with the fold; what each branch of the last session shows."""
+    """Bring the rows up to date and compare them with the fold; return what each branch of the last session shows."""
     store = PostgresProjections(database)
     assert (await Projector(WORKING_SETS, archive.events, store).catch_up()).error is None
-    found: dict[str, Shown] = {}
+    shown_by_branch: dict[str, Shown] = {}
     for stream in await archive.events.streams():
         events = await archive.events.read(stream)
         branches = {each.envelope.event.branch for each in events if isinstance(each.envelope.event, BranchOpened)}
-        found = {}
+        shown_by_branch = {}
         for branch in sorted(branches):
             where = {"stream": stream, "branch": branch}
             rows, views = await store.select((WORKING_SETS,), ((WORKING_SET, where), (WINDOW_NOW, where)))
@@ -70,17 +70,17 @@ async def check(archive: Archive, database: Database) -> dict[str, Shown]:
             assert [row["tokens"] or 0 for row in rows] == [each.tokens for each in folded.standings()]
             assert windows.window_view(branch, views[0]) == folded.window
             assert views[0]["observed"] == (folded.session.branches[branch].wire is None)
-            found[branch] = folded.window, folded.standings()
-    return found
+            shown_by_branch[branch] = folded.window, folded.standings()
+    return shown_by_branch
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-async def test_the_rows_of_a_log_of_any_version_say_what_the_fold_says(folder: Path, dsn: str) -> None:
+async def test_the_rows_of_a_log_of_any_version_equal_the_fold(folder: Path, dsn: str) -> None:
     async with open_database(dsn) as database:
         await check(opened(folder), database)
 
 
-async def test_the_rows_of_a_session_of_everything_say_what_the_fold_says(dsn: str) -> None:
+async def test_the_rows_of_a_session_with_every_event_equal_the_fold(dsn: str) -> None:
     async with talking() as talk:
         await rich_session(talk)
     async with open_database(dsn) as database:
@@ -89,7 +89,7 @@ async def test_the_rows_of_a_session_of_everything_say_what_the_fold_says(dsn: s
 
 @st.composite
 def stories(draw: st.DrawFn) -> list[Event]:
-    """What may happen to objects in branches that leave one another, each event as the state allows it."""
+    """Draw events of objects in branches that fork from one another, each valid in its state."""
     events: list[Event] = [opened_branch("main")]
     state = reduce(evolve, events, Session())
     for number in range(draw(st.integers(1, 14))):
@@ -141,14 +141,14 @@ def moved(object_id: str, branch: str, before: Fidelity, turn: int) -> ObjectEve
 
 
 def happening(object_id: str) -> st.SearchStrategy[ObjectEvent]:
-    """Whatever else may happen to an object."""
+    """Return a strategy for any other event of an object."""
     unlike = (ObjectDegraded, ObjectRestored)
     return st.sampled_from([each for each in about(object_id) if not isinstance(each, unlike)])
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stories())
-def test_the_rows_of_any_story_say_what_the_fold_says(dsn: str, events: list[Event]) -> None:
+def test_the_rows_of_random_events_equal_the_fold(dsn: str, events: list[Event]) -> None:
     state = reduce(evolve, events, Session())
 
     async def rows_of(log: PlainLog, stream: UUID) -> None:
@@ -166,7 +166,7 @@ def test_the_rows_of_any_story_say_what_the_fold_says(dsn: str, events: list[Eve
     trio.run(rows_of, log, stream)
 
 
-def test_what_came_back_and_left_again_does_not_count_in_a_branch_that_leaves_before_that_turn() -> None:
+def test_a_later_restore_and_eviction_do_not_count_in_an_earlier_fork() -> None:
     full, stub = Fidelity.FULL, Fidelity.STUB
     moves = [moved("o0", "main", full, 1), moved("o0", "main", stub, 2), moved("o0", "main", full, 1)]
     last = moved("o0", "main", stub, 1)
@@ -175,14 +175,14 @@ def test_what_came_back_and_left_again_does_not_count_in_a_branch_that_leaves_be
     assert [fidelity for _, fidelity in state.memory.standings("fork")] == [full]
 
 
-async def test_the_rows_say_what_the_state_says_wherever_a_client_goes(dsn: str) -> None:
+async def test_the_rows_equal_the_state_whatever_the_client_does(dsn: str) -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage, open_database(dsn) as database:
-        found: list[dict[str, dict[str, int]]] = []
+        snapshots: list[dict[str, dict[str, int]]] = []
 
-        async def look() -> None:
+        async def record_snapshot() -> None:
             shown = await check(Plain(stage.log), database)
-            found.append(
+            snapshots.append(
                 {
                     branch: {each.object.id: each.fidelity.value for each in standings if each.object.places}
                     for branch, (_, standings) in shown.items()
@@ -193,41 +193,41 @@ async def test_the_rows_say_what_the_state_says_wherever_a_client_goes(dsn: str)
         message = await reads(client, stage, {"content": []}, 30)
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 2, first=30)
-        await look()
+        await record_snapshot()
         gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
         before_restore = list(client.history)
         message = await restored(stage, client, message, gone)
-        await look()
+        await record_snapshot()
         after_restore = list(client.history)
         client.history = before_restore
-        await goes_on_otherwise(stage, client)  # a fork that never had it back
-        await look()
-        assert (found[-1]["main"][gone], found[-1]["fork-1"][gone]) == (0, 4)
+        await diverge(stage, client)  # a fork that never had it restored
+        await record_snapshot()
+        assert (snapshots[-1]["main"][gone], snapshots[-1]["fork-1"][gone]) == (0, 4)
         client.history = after_restore
         message = await reads(client, stage, message, 6, first=40)
         clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 2, first=46)  # a rewrite puts it back in its place
+        message = await reads(client, stage, message, 2, first=46)  # a compaction puts it back in its place
         assert [each.branch for each in await epochs_of(stage)].count("main") == 2
         client.history.pop()
         client.history.pop()
-        await goes_on_otherwise(stage, client)  # and a fork from there has it
-        await look()
+        await diverge(stage, client)  # a fork after that has it
+        await record_snapshot()
         whole = client.history
         client.history = after_restore[:10]
-        await goes_on_otherwise(stage, client)  # and one from before, since it is rendered from what it inherits
-        await look()
+        await diverge(stage, client)  # so does one from before, since it is rendered from what it inherits
+        await record_snapshot()
         client.history = whole
         client.headers = {"x-mnemosyne-mode": "off"}
         message = await reads(client, stage, client.history[-1], 2, first=60)
-        await look()
-        assert len(found[-1]) == 4
-        assert sum(not any(levels.values()) for levels in found[-1].values()) == 1
+        await record_snapshot()
+        assert len(snapshots[-1]) == 4
+        assert sum(not any(levels.values()) for levels in snapshots[-1].values()) == 1
         await client.send()
         await reads(client, stage, message, 1, first=70)
-        await look()
+        await record_snapshot()
 
 
-async def goes_on_otherwise(stage: Stage, client: Client) -> Json:
+async def diverge(stage: Stage, client: Client) -> Json:
     answer(stage, [think(), read("/src/other.py")])
     return await client.turn(*results_of(client.history[-1]), text("No. Something else."))
 

@@ -18,7 +18,7 @@ from mnemosyne.domain.session.budget import DaySpending
 from mnemosyne.projections.budget import BUDGET, ON_DAY
 from mnemosyne.projections.projection import Folded, Projection, Query, SetAside, fold
 from mnemosyne.projections.projector import Projector
-from mnemosyne.projections.store import Mark, Portion, ProjectionStanding, Switch, Tail, mark_of
+from mnemosyne.projections.store import Mark, Portion, ProjectionStatus, Switch, Tail, mark_of
 
 REBUILD_SECONDS = 15
 """A rebuild that has not moved for so long is taken for dead."""
@@ -33,18 +33,18 @@ Rows = list[dict[str, Any]]
 class Report:
     """How a projection stands for people; ``lag`` is how many events it has yet to take in."""
 
-    standing: ProjectionStanding | None
+    status: ProjectionStatus | None
     lag: int
 
     def state_of(self, projection: Projection) -> str:
         """``none``, ``rebuilding``, ``stale``, ``stopped``, ``behind`` or ``current``."""
-        if self.standing is None:
+        if self.status is None:
             return "none"
-        if self.standing.rebuilding:
+        if self.status.rebuilding:
             return "rebuilding"
-        if self.standing.damage or self.standing.version != projection.version:
+        if self.status.damage or self.status.version != projection.version:
             return "stale"
-        if self.standing.error:
+        if self.status.error:
             return "stopped"
         return "behind" if self.lag else "current"
 
@@ -55,16 +55,16 @@ class PostgresProjections:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def standing(self, projection: Projection) -> ProjectionStanding | None:
-        return await self._database.run(_standing, projection)
+    async def status(self, projection: Projection) -> ProjectionStatus | None:
+        return await self._database.run(_status, projection)
 
     async def create(self, projection: Projection) -> None:
         await self._database.run(_create, projection)
 
-    async def apply(self, portions: Sequence[Portion]) -> list[ProjectionStanding | None]:
+    async def apply(self, portions: Sequence[Portion]) -> list[ProjectionStatus | None]:
         return await self._database.run(_apply, portions)
 
-    async def stop(self, projection: Projection, error: str, *, after: Mark) -> ProjectionStanding | None:
+    async def stop(self, projection: Projection, error: str, *, after: Mark) -> ProjectionStatus | None:
         return await self._database.run(_stop, projection, error, after)
 
     async def begin_side(self, projection: Projection) -> int:
@@ -120,10 +120,8 @@ class _Checkpoint:
         return Mark(self.position, self.stream, self.stream_version)
 
     @property
-    def standing(self) -> ProjectionStanding:
-        return ProjectionStanding(
-            version=self.version, mark=self.mark, error=self.error, set_aside=tuple(self.set_aside)
-        )
+    def status(self) -> ProjectionStatus:
+        return ProjectionStatus(version=self.version, mark=self.mark, error=self.error, set_aside=tuple(self.set_aside))
 
 
 class PostgresSpending:
@@ -137,8 +135,8 @@ class PostgresSpending:
 
     async def on_day(self, day: int) -> DaySpending:
         """See Spending. Of what cannot be told, no turn's cost is told, so that there is no room for a helper's."""
-        standing = await self._projector.catch_up()
-        if standing.error is not None:
+        status = await self._projector.catch_up()
+        if status.error is not None:
             return DaySpending(day)
         (rows,) = await self._store.select((BUDGET,), [(ON_DAY, {"day": day})])
         return DaySpending(day, **rows[0]) if rows else DaySpending(day)
@@ -189,14 +187,14 @@ def _insert(connection: Connection, projection: Projection, *, side: bool) -> in
 # What the store does, each in a worker thread and in one transaction
 
 
-def _standing(connection: Connection, projection: Projection) -> ProjectionStanding | None:
+def _status(connection: Connection, projection: Projection) -> ProjectionStatus | None:
     live = _checkpoint(connection, projection, side=False, held=False)
     if live is None:
         return None
     side = _checkpoint(connection, projection, side=True, held=False)
     found = connection.execute(tables.FOUND, (tables.names(projection),)).fetchall()
     return attrs.evolve(
-        live.standing,
+        live.status,
         # Tables of another version are as they should be for it.
         damage=tables.damage(projection, found) if live.version == projection.version else None,
         rebuilding=side is not None and side.is_moving,
@@ -208,12 +206,12 @@ def _create(connection: Connection, projection: Projection) -> None:
         _execute(connection, tables.create(projection, side=False))
 
 
-def _apply(connection: Connection, portions: Sequence[Portion]) -> list[ProjectionStanding | None]:
+def _apply(connection: Connection, portions: Sequence[Portion]) -> list[ProjectionStatus | None]:
     folded = [fold(each.projection, each.events) for each in portions]  # before the lock: others wait for little
     # What a crash of the server may lose is taken in again; the log does not wait for it.
     connection.execute("set local synchronous_commit to off")
     held = _checkpoints(connection, [_place(each) for each in portions], held=True)
-    found: list[ProjectionStanding | None] = []
+    found: list[ProjectionStatus | None] = []
     moves: dict[_Place, tuple[Mark, str | None]] = {}
     for portion, each in zip(portions, folded, strict=True):
         projection, place = portion.projection, _place(portion)
@@ -221,14 +219,14 @@ def _apply(connection: Connection, portions: Sequence[Portion]) -> list[Projecti
         if checkpoint is None or portion.side not in (None, checkpoint.number):
             found.append(None)
         elif checkpoint.mark != portion.after or checkpoint.version != projection.version:
-            found.append(checkpoint.standing)
+            found.append(checkpoint.status)
         else:
             _write(connection, projection, each, side=portion.side is not None)
             _set_aside(connection, place, each.set_aside)
             mark = mark_of(portion.events[-1]) if portion.events else portion.after
             moves[place] = mark, None
             aside = (*checkpoint.set_aside, *(one.recorded.position for one in each.set_aside))
-            found.append(ProjectionStanding(version=projection.version, mark=mark, set_aside=aside))
+            found.append(ProjectionStatus(version=projection.version, mark=mark, set_aside=aside))
     if moves:
         _move(connection, moves)
     return found
@@ -264,14 +262,14 @@ def _write(connection: Connection, projection: Projection, folded: Folded, *, si
             connection.execute(statement, (rows,))
 
 
-def _stop(connection: Connection, projection: Projection, error: str, after: Mark) -> ProjectionStanding | None:
+def _stop(connection: Connection, projection: Projection, error: str, after: Mark) -> ProjectionStatus | None:
     checkpoint = _checkpoint(connection, projection, side=False, held=True)
     if checkpoint is None:
         return None
     if checkpoint.mark != after:
-        return checkpoint.standing
+        return checkpoint.status
     _move(connection, {(projection.name, False): (after, error)})
-    return attrs.evolve(checkpoint.standing, error=error)
+    return attrs.evolve(checkpoint.status, error=error)
 
 
 def _begin_side(connection: Connection, projection: Projection) -> int:
@@ -364,9 +362,9 @@ def _as_json(columns: Mapping[str, Any], row: Sequence[Any]) -> dict[str, Any]:
 
 
 def _report(connection: Connection, projection: Projection) -> Report:
-    standing = _standing(connection, projection)
+    status = _status(connection, projection)
     row = connection.execute(
         "select count(*) from mnemosyne.stored_events where notification_id > %s",
-        (standing.mark.position if standing else 0,),
+        (status.mark.position if status else 0,),
     ).fetchone()
-    return Report(standing, row[0] if row else 0)
+    return Report(status, row[0] if row else 0)

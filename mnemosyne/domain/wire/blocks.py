@@ -9,7 +9,7 @@ from mnemosyne.domain.text.stubs import attachment
 Block = Mapping[str, Any]
 
 CALL, RESULT = "tool_use", "tool_result"
-"""The block type of a call to a tool of the client or the proxy, and that of its result."""
+"""The block types of calls to tools of the client or the proxy, and of their results."""
 _CALLS = frozenset({CALL, "server_tool_use", "mcp_tool_use"})
 _ATTACHMENTS = frozenset({"image", "document"})
 

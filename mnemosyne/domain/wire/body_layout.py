@@ -34,7 +34,7 @@ class Spanned(Protocol):
 
 @attrs.frozen
 class ReadMember:
-    """A top-level member and what was read from its value; ``withheld`` counts from ``start``.
+    """A top-level member and the facts read from its value; ``withheld`` counts from ``start``.
 
     ``facts`` are the names and values of the fields of ``transcript.Fields`` that the member determines.
     """
@@ -143,7 +143,7 @@ def _opaque_members(dialect: Dialect, members: Sequence[ReadMember], array_start
 
 
 class _Walk:
-    """A walk over one body. Its attributes are those of ``BodyLayout``."""
+    """A walk over one body. It has the attributes of ``BodyLayout``."""
 
     def __init__(self, raw: bytes, before: Before | None, head: int, tail: int, dialect: Dialect) -> None:
         self.raw = raw

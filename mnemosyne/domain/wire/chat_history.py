@@ -111,7 +111,7 @@ def _whole(call: Message) -> Message:
 
 
 def follow(rounds: Sequence[Round], echo: Sequence[bytes], hidden: Collection[str], visible: Visible) -> Followed:
-    """Return what is sent upstream for the message in which a client shows these rounds.
+    """Return the elements to send upstream for the message in which a client shows these rounds.
 
     If nothing is hidden, or the client's message differs from the rounds, it is the client's message; otherwise the
     rounds.
@@ -155,7 +155,7 @@ def _form(blocks: Sequence[Block]) -> tuple[str, list[object]]:
     return "" if text == NO_CONTENT else text, [block.get("id") for block in blocks if is_call(block)]
 
 
-# What is rendered
+# Rendering
 
 
 def write_message(message: Mapping[str, Any], natives: Sequence[Message]) -> list[Message]:

@@ -123,7 +123,7 @@ class Dialect:
     def why_foreign(self, first_role: str, new_roles: Iterable[str]) -> str | None:
         """Return why messages with these roles are not a conversation in this dialect; None if they are.
 
-        The role ``""`` stands for a message that could not be read.
+        A message that could not be read has the role ``""``.
         """
         leads = first_role == "system" and not self.leads_with_system
         return "another dialect" if leads or any(role and role not in ROLES for role in new_roles) else None

@@ -142,7 +142,7 @@ TELLTALES = (
 
 @attrs.frozen(kw_only=True)
 class ClientHeaders:
-    """What the headers state; enough to choose the previous transcript."""
+    """The client as its headers describe it; enough to choose the previous transcript."""
 
     client: Client
     version: str | None

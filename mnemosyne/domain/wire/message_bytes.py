@@ -19,7 +19,7 @@ NO_CONTENT = "(no content)"
 
 
 def of_client(message: bytes, *, keep_thinking: bool = False) -> bytes:
-    """Convert a client's message to what is sent upstream. An assistant message loses its thinking and blank texts."""
+    """Convert a client's message for sending upstream. An assistant message loses its thinking and blank texts."""
     message = as_valid(message)
     place = _content(message)
     if place is None:

@@ -1,7 +1,7 @@
 """A body as a recipe: slices of stored contents. Also the change from one body's recipe to the next.
 
 Each content is stored once under its SHA-256; a body is a sequence of pieces of contents. A turn's event holds only the
-``BodyChange`` from the previous body, so that a session's log grows with what is new and not with what is resent.
+``BodyChange`` from the previous body, so that a session's log grows with new content and not with repeated content.
 Rebuilding concatenates; it needs no knowledge of JSON, clients or providers, so no later version of the code can break
 an old turn.
 

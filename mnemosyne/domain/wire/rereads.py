@@ -13,7 +13,7 @@ import attrs
 
 
 class RefersTo(Enum):
-    """What a wording refers to."""
+    """The object of a reference."""
 
     EARLIER_RESULT = auto()
     """The result of an earlier read of the same lines, which is still current."""
@@ -25,7 +25,7 @@ class RefersTo(Enum):
 
 @attrs.frozen(kw_only=True)
 class Wording:
-    """One captured text, whole; ``{path}`` stands for the path of a file."""
+    """One captured text, whole; ``{path}`` is a placeholder for a file's path."""
 
     client: str
     versions: str

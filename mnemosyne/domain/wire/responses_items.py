@@ -42,7 +42,7 @@ def write_result(call: str, text: str, is_error: bool = False, attached: Sequenc
 
 
 def of_client(item: bytes) -> tuple[bytes, ...]:
-    """Return what is sent for a client's item if the items that led to it are unknown: reasoning is omitted."""
+    """Return the items to send for a client's item if the items that led to it are unknown: reasoning is omitted."""
     return () if json_object(item).get("type") == "reasoning" else (item,)
 
 
@@ -53,7 +53,7 @@ def items_of(response: Mapping[str, Any]) -> list[Item]:
 
 
 def write_round(round_: Round, hidden: Collection[str]) -> list[bytes]:
-    """Return what is sent upstream for a reply: its items verbatim, each hidden call followed by its result."""
+    """Return the items to send upstream for a reply: its own, with a result after each hidden call."""
     return [raw for item in items_of(round_.native) for raw in _with_result(item, round_.results, hidden)]
 
 
@@ -64,7 +64,7 @@ def _with_result(item: Item, results: Mapping[str, bytes], hidden: Collection[st
         yield results.get(call) or write_result(call, NOT_RUN)
 
 
-# What a client shows of a reply
+# Replies as the client shows them
 
 
 def follow(rounds: Sequence[Round], echo: Sequence[bytes], hidden: Collection[str], visible: Visible) -> Followed:
@@ -137,7 +137,7 @@ def _texts(item: Item, visible: Visible | None = None) -> list[object]:
     return [block.get("text") for block in (blocks if visible is None else visible(blocks))]
 
 
-# What is rendered
+# Rendering
 
 
 def write_message(message: Mapping[str, Any], natives: Sequence[Item]) -> list[Item]:

@@ -216,7 +216,7 @@ class Transcript:
 
 @attrs.frozen
 class StoredBytes:
-    """Bytes and the recipe by which they are stored."""
+    """Bytes and their recipe in the store."""
 
     raw: bytes = attrs.field(repr=False)
     recipe: Recipe = attrs.field(repr=False)

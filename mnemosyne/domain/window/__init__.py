@@ -1,1 +1,1 @@
-"""What goes upstream, and when it changes: planning, epochs, the upstream history."""
+"""The request sent upstream, and when it changes: planning, epochs, the upstream history."""

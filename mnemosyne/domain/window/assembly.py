@@ -1,12 +1,12 @@
-"""How objects below full fidelity look on the wire: stubs and summaries in place, evicted ones as lines of a note.
+"""Wire form of objects below full fidelity: stubs and summaries in place, evicted objects as lines of a note.
 
-The text shown for an object depends on that object alone (``ObjectRendering``), its place on its neighbours alone. So
+The text of an object depends only on that object (``ObjectRendering``), and its position only on its neighbors. So
 everything before a change, up to the last user text there, is rendered to the same bytes again.
 
-The wire's rules hold whatever is degraded: a call keeps its result or both go, results come first in their message,
-roles alternate, no text and no message is empty. What the assistant did and is not there any more is told in a *note*
-behind what the user had said before (ADR 18): a run of rounds that left is one note, and no message is made for it in
-which a user would answer with our lines. Nothing of ours stands among the assistant's words, and nothing of the user's.
+The result satisfies the API's rules at any fidelity: a call keeps its result or both are removed, results come first in
+their message, roles alternate, and no text or message is empty. Evicted assistant content is listed in a *note* behind
+the previous user text (ADR 18): a run of evicted rounds is one note, and no message is added in which a user would
+answer with the proxy's lines. Assistant messages contain no text of the proxy and no text of the user.
 """
 
 import operator
@@ -31,35 +31,37 @@ Message = dict[str, Any]
 
 
 KEPT_INPUT = 160
-"""Characters that a string of a degraded call's input may have; what is longer is cut to its beginning."""
+"""Maximum characters of a string in the input of a degraded call; a longer string is cut to its beginning."""
 
 KEPT_WORDS = 80
-"""Characters that stay of an answer which left, where something of it must."""
+"""Characters kept of an evicted answer when part of it has to stay."""
 
 REPLACED = ("old_string", "oldString", "old_str")
-"""The inputs of an edit that hold the text which it took out. No file holds that any more, so at L1 it goes first; the
-rest of a call, which the agent wrote and may quote, stays whole there.
+"""Edit inputs that hold the replaced text. No file contains that text any more, so L1 drops it first; the rest of the
+call, which the agent wrote and may quote, stays complete at L1.
 """
 
 
 BEFORE = "(The conversation up to here left the window.)"
-"""What the user says where a history would begin with the assistant."""
+"""User text inserted where a history would begin with the assistant."""
 
 LONG_GONE = "{} of long ago; search memory for what you need of it"
-"""How a note tells of what left so long ago that a line for each would fill the window."""
+"""Line of a note for objects evicted so long ago that one line for each would fill the window."""
 
 ASIDE = "[Not the user's words: "
-"""How a line begins that tells the model what was seen of its own work, behind what a user or a tool said."""
+"""Prefix of a line behind user text or a tool result that tells the model what was observed of its own work."""
 
 HERE = "(What was said here is shown above.)"
-"""What the user says where a history would end with the assistant, which would ask the provider to go on with that."""
+"""User text inserted where a history would end with the assistant, because the provider would then continue that
+message.
+"""
 
 
 @attrs.frozen(kw_only=True)
 class ObjectRendering:
-    """What a window shows of one object. ``text`` is its rendition or stub, ``lost`` a few words on what that lacks and
-    ``ask`` on what it is not enough for (both may be empty), ``line`` what the index says of it. ``keeps_prompt``: what
-    the user said in it stays as it was said. ``long_gone``: a note counts it, and has no line for it any more.
+    """What a window shows of one object. ``text`` is its rendition or stub, ``lost`` a short list of its losses and
+    ``ask`` of the needs that it does not meet (both may be empty), ``line`` its index line. ``keeps_prompt``: user text
+    in the object stays verbatim. ``long_gone``: a note only counts the object and has no line for it.
     """
 
     id: str
@@ -73,47 +75,45 @@ class ObjectRendering:
 
     @property
     def shown(self) -> str:
-        """The text that stands for the object below L0."""
+        """The text that replaces the object below L0."""
         if self.is_part:
-            return f"[{self._in_part}]\n{self.text}"
-        return f"[{MARK}{self.id} left] {self._what}"
+            return f"[{self._partial}]\n{self.text}"
+        return f"[{MARK}{self.id} left] {self._description}"
 
     @property
-    def told(self) -> str:
-        """The line of a note that tells of it, where its text, if any is left, stands elsewhere; none where it is only
-        counted.
-        """
+    def note_line(self) -> str:
+        """The object's line in a note, if its remaining text is elsewhere; empty if the note only counts the object."""
         if self.long_gone:
             return ""
-        return f"{self._in_part}: what you said" if self.is_part else f"{MARK}{self.id} {self._what}"
+        return f"{self._partial}: what you said" if self.is_part else f"{MARK}{self.id} {self._description}"
 
     @property
-    def again(self) -> str:
-        """What stands in its other places."""
+    def reference(self) -> str:
+        """The text at the object's other places."""
         return f"[{MARK}{self.id}]"
 
     @property
     def is_part(self) -> bool:
-        """Whether some of it is left."""
+        """Whether part of the object is shown."""
         return Fidelity.FULL < self.fidelity < Fidelity.STUB
 
     @property
-    def _what(self) -> str:
+    def _description(self) -> str:
         return self.line if self.fidelity is Fidelity.EVICTED else self.text
 
     @property
-    def _in_part(self) -> str:
+    def _partial(self) -> str:
         facts = [f"{MARK}{self.id} in part", self.lost and f"lost: {self.lost}", self.ask and f"ask for: {self.ask}"]
         return "; ".join(filter(None, facts))
 
 
 Renderings = Mapping[BlockPlace, ObjectRendering]
-"""What is shown of the object that owns a place; places of objects in full need none."""
+"""The rendering of the object that owns each place; places of objects in full need none."""
 
 
 @attrs.frozen
 class _Line:
-    """What a note says of an object; nothing where it only counts it."""
+    """One object's line in a note; empty if the note only counts the object."""
 
     text: str
 
@@ -122,8 +122,8 @@ _Rendered = Block | _Line
 
 
 @attrs.define
-class _Making:
-    """A message on its way, with the lines that it will hold in a note."""
+class _MessageDraft:
+    """A message under construction, including lines for a note."""
 
     message: Message
     number: int
@@ -134,9 +134,9 @@ class _Making:
 
 @attrs.frozen
 class Joined:
-    """A message of a rendered history. ``number`` is that of the message at whose place it begins, ``made_of`` are all
-    that it was made of, none where it is ours; ``same`` says that it is one, with nothing changed but that thinking may
-    be left out.
+    """A message of a rendered history. ``number`` is the client message at whose place it begins; ``made_of`` are all
+    client messages that it combines, empty for a message that the proxy added. ``same``: it equals one client message,
+    except that thinking may be removed.
     """
 
     message: Message
@@ -148,7 +148,7 @@ class Joined:
 def assemble(
     messages: Sequence[Message], renderings: Renderings, *, thinking_from: int = 0, first: int = 0
 ) -> list[Message]:
-    """The messages of ``join``."""
+    """The messages that ``join`` returns."""
     return [each.message for each in join(messages, renderings, thinking_from=thinking_from, first=first)]
 
 
@@ -161,15 +161,15 @@ def join(
     joins: Joining = Joining.ALWAYS,
     omitted: Collection[BlockPlace] = (),
 ) -> list[Joined]:
-    """A history as it goes upstream; ``messages`` count from number ``first``, and ``joins`` says which become one.
-    The blocks at the places ``omitted`` are left out.
+    """Render a history for the provider. ``messages`` are numbered from ``first``; ``joins`` says which are merged;
+    blocks at the places ``omitted`` are dropped.
 
-    Thinking in the messages before number ``thinking_from`` is left out: what came before a message was changed since
-    it was said, and then its signatures hold no longer. That is the number of the first message after all that the
-    sights change.
+    Thinking is removed from the messages before number ``thinking_from``. Its signatures cover everything before it, so
+    they become invalid once an earlier message changes. The number is therefore one more than the last message that the
+    renderings change.
     """
     rendering = _MessageRenderer(renderings, _find_gone(messages, renderings, first), omitted)
-    made: list[_Making] = []
+    made: list[_MessageDraft] = []
     for number, message in enumerate(messages, first):
         role = message.get("role")
         rendered = list(rendering.message(message, number, thinking=number >= thinking_from))
@@ -186,8 +186,8 @@ def join(
             made[before].content += content
             made[before].same = False
             made[before].made_of.append(number)
-        elif content or (role == "system" and not message.get("content")):  # one without content may set the effort
-            made.append(_Making(message, number, _is_same(content, message), list(content), [number]))
+        elif content or (role == "system" and not message.get("content")):  # an empty system message may set the effort
+            made.append(_MessageDraft(message, number, _is_same(content, message), list(content), [number]))
     if messages and messages[-1].get("role") == "user" and made and made[-1].message["role"] == "assistant":
         made.append(_by_user(HERE, first + len(messages) - 1))
     return [
@@ -196,26 +196,26 @@ def join(
     ]
 
 
-def _is_begun(made: Sequence[_Making]) -> bool:
+def _is_begun(made: Sequence[_MessageDraft]) -> bool:
     return any(each.message["role"] == "user" for each in made)
 
 
-def _count_leading(made: Sequence[_Making]) -> int:
-    """How many messages of the operator's a history begins with."""
+def _count_leading(made: Sequence[_MessageDraft]) -> int:
+    """Number of system messages at the start."""
     return len(list(takewhile(lambda each: each.message["role"] == "system", made)))
 
 
-def _note(made: Sequence[_Making], lines: Sequence[_Line]) -> None:
-    """Tell of what left behind what the user said last before the assistant spoke."""
+def _note(made: Sequence[_MessageDraft], lines: Sequence[_Line]) -> None:
+    """Add lines for evicted objects behind the last user text."""
     last = next(each for each in reversed(made) if each.message["role"] == "user")
     last.content += lines
     last.same = False
 
 
 def _find_joined(
-    made: Sequence[_Making], role: object, content: Sequence[Block], number: int, joins: Joining
+    made: Sequence[_MessageDraft], role: object, content: Sequence[Block], number: int, joins: Joining
 ) -> int | None:
-    """The message that another one goes on, None if it stands for itself."""
+    """The index of the message that the next one is merged into; None to start a new message."""
     if joins is not Joining.WHERE_ONE_LEFT:
         return _before(made, role) if joins is Joining.ALWAYS else None
     if not made or made[-1].message["role"] != role or made[-1].made_of[-1:] == [number - 1]:
@@ -224,23 +224,27 @@ def _find_joined(
 
 
 def _keep_last_words(
-    made: Sequence[_Making], content: Sequence[Block], messages: Sequence[Message], number: int
-) -> list[_Making]:
-    """Between a result and what the user says behind it, the beginning of the answer that left there: templates which
-    leave out calls and their results where they look for turns would find the user speaking twice.
+    made: Sequence[_MessageDraft], content: Sequence[Block], messages: Sequence[Message], number: int
+) -> list[_MessageDraft]:
+    """The beginning of an evicted answer, kept between a result and the following user text. Chat templates that skip
+    calls and results when they look for turns would otherwise see two user messages in a row.
     """
     if not made or not _holds_result(made[-1].content) or _holds_result(content):
         return []
-    left = number - 1 - made[-1].made_of[-1]
-    said = next((each for each in reversed(messages[len(messages) - left :]) if each.get("role") == "assistant"), None)
-    if said is None or any(map(is_call, content_blocks(said.get("content")))):
+    skipped = number - 1 - made[-1].made_of[-1]
+    answer = next(
+        (each for each in reversed(messages[len(messages) - skipped :]) if each.get("role") == "assistant"), None
+    )
+    if answer is None or any(map(is_call, content_blocks(answer.get("content")))):
         return []
-    words = "\n".join(str(block.get("text", "")) for block in _words_of(content_blocks(said.get("content"))))
+    words = "\n".join(str(block.get("text", "")) for block in _words_of(content_blocks(answer.get("content"))))
     line, _, rest = words.strip().partition("\n")
     cut = f" {CUT}" if rest or len(line) > KEPT_WORDS else ""
     text = f"{line[:KEPT_WORDS].rstrip()}{cut}" or NO_CONTENT
     return [
-        _Making({"role": "assistant"}, number - 1, same=False, content=[{"type": "text", "text": text}], made_of=[])
+        _MessageDraft(
+            {"role": "assistant"}, number - 1, same=False, content=[{"type": "text", "text": text}], made_of=[]
+        )
     ]
 
 
@@ -248,9 +252,9 @@ def _holds_result(content: Sequence[_Rendered]) -> bool:
     return any(isinstance(each, dict) and is_result(each) for each in content)
 
 
-def _before(made: Sequence[_Making], role: object) -> int | None:
-    """The message that another one of a role goes on, None if it stands for itself. Roles alternate; and a system
-    message in their midst stands behind what the user said, and before what the assistant says (Messages API).
+def _before(made: Sequence[_MessageDraft], role: object) -> int | None:
+    """The index of the message that the next one of this role is merged into; None to start a new message. Roles
+    alternate; a system message between them comes after user text and before assistant text (Messages API).
     """
     roles = [each.message["role"] for each in made[-2:]]
     if roles[-1:] == [role]:
@@ -258,8 +262,8 @@ def _before(made: Sequence[_Making], role: object) -> int | None:
     return len(made) - 2 if roles == ["user", "system"] and role == "user" else None
 
 
-def _by_user(text: str, number: int) -> _Making:
-    return _Making({"role": "user"}, number, same=False, content=[{"type": "text", "text": text}], made_of=[])
+def _by_user(text: str, number: int) -> _MessageDraft:
+    return _MessageDraft({"role": "user"}, number, same=False, content=[{"type": "text", "text": text}], made_of=[])
 
 
 def _is_same(content: Sequence[Block], message: Message) -> bool:
@@ -272,8 +276,8 @@ def _words_of(content: Sequence[Block]) -> list[Block]:
 
 
 def shape(message: Message, number: int, renderings: Renderings) -> Message:
-    """A message that is sent for the first time. Only results can be shaped then: the assistant's own words come back
-    as it said them, and so a call's result stays.
+    """Render a message that is sent for the first time. Only results can be degraded then: assistant messages have to
+    return as the model wrote them, so the result of each call stays.
     """
     blocks = content_blocks(message.get("content"))
     if message.get("role") != "user" or not any(
@@ -292,8 +296,8 @@ def _is_result(blocks: Sequence[Block], place: BlockPlace, message: int) -> bool
 
 
 def _find_gone(messages: Sequence[Message], renderings: Renderings, first: int) -> frozenset[BlockPlace]:
-    """The places of calls that leave with their results, all of which are evicted. A result answers the last call of
-    its id: some servers give every call the same one.
+    """The places of calls and results that are removed together, because all of them are evicted. A result answers the
+    last call with its id, because some servers give every call the same id.
     """
     calls: dict[str, BlockPlace] = {}
     answered: dict[BlockPlace, list[BlockPlace]] = {}
@@ -313,7 +317,7 @@ def _find_gone(messages: Sequence[Message], renderings: Renderings, first: int) 
 
 
 class _MessageRenderer:
-    """Renders messages in their order: an object is told of in the first of its places."""
+    """Renders messages in order: the first place of an object shows it, its other places only refer to it."""
 
     def __init__(
         self, renderings: Renderings, gone: frozenset[BlockPlace], omitted: Collection[BlockPlace] = ()
@@ -321,11 +325,11 @@ class _MessageRenderer:
         self._render_objects = renderings
         self._omitted = omitted
         self._gone = gone
-        self._told: set[str] = set()
-        self._prompts: dict[str, set[str]] = {}  # the lines that the user said, of objects that hold some
+        self._shown: set[str] = set()
+        self._prompts: dict[str, set[str]] = {}  # lines of user text, by object id
 
     def message(self, message: Message, number: int, *, thinking: bool) -> Iterator[_Rendered]:
-        """What stands in the places of a message's blocks."""
+        """The rendered blocks of a message."""
         for index, block in enumerate(content_blocks(message.get("content"))):
             place = BlockPlace(number, index)
             rendering = self._render_objects.get(place)
@@ -348,33 +352,33 @@ class _MessageRenderer:
     def _degrade(
         self, block: Block, place: BlockPlace, rendering: ObjectRendering, *, by_assistant: bool
     ) -> Iterator[_Rendered]:
-        if is_call(block):  # the result, which follows, is where the object is told of
+        if is_call(block):  # the result, which follows, shows the object
             if place not in self._gone:
                 yield {**block, "input": shorten(block.get("input"), rendering)}
             return
-        first = rendering.id not in self._told
-        self._told.add(rendering.id)
+        first = rendering.id not in self._shown
+        self._shown.add(rendering.id)
         if is_result(block) and place not in self._gone:
-            yield {**without_marker(block), "content": rendering.shown if first else rendering.again}
+            yield {**without_marker(block), "content": rendering.shown if first else rendering.reference}
         elif first and by_assistant and rendering.is_part and block.get("type") == "text":
-            yield _Line(rendering.told)
+            yield _Line(rendering.note_line)
             words = self._of_assistant(rendering)
             if words:
                 yield {"type": "text", "text": words}
         elif first and not by_assistant and rendering.fidelity is not Fidelity.EVICTED:
             yield {"type": "text", "text": rendering.shown}
         elif first:
-            yield _Line(rendering.shown if rendering.is_part else rendering.told)
+            yield _Line(rendering.shown if rendering.is_part else rendering.note_line)
 
     def _of_assistant(self, rendering: ObjectRendering) -> str:
-        """A rendition without what the user said in the object, which stands in full where it was said."""
+        """The rendition of assistant text without the user's lines, which are shown in full at their own place."""
         prompts = self._prompts.get(rendering.id, ())
         lines = [line for line in _not_by_user(rendering.text.splitlines()) if not _is_quoted_in(line, prompts)]
         return "\n".join(lines).strip()
 
 
 def _not_by_user(lines: Sequence[str]) -> Iterator[str]:
-    """The lines without those that a rendition says the user said, and without the names of who speaks."""
+    """The lines without the user's, as the rendition labels them, and without the labels of speakers."""
     by_user = False
     for line in lines:
         if line in SPEAKERS.values():
@@ -383,10 +387,10 @@ def _not_by_user(lines: Sequence[str]) -> Iterator[str]:
             yield line
 
 
-def _is_quoted_in(line: str, said: Collection[str]) -> bool:
-    """Whether what an extract kept of a line (it marks what it cut) was said by somebody."""
+def _is_quoted_in(line: str, user_lines: Collection[str]) -> bool:
+    """Whether the user's lines contain every part of an extracted line (the extract marks its cuts)."""
     kept = [part.strip() for part in line.split(CUT) if part.strip()]
-    return bool(kept) and all(any(part in each for each in said) for part in kept)
+    return bool(kept) and all(any(part in each for each in user_lines) for part in kept)
 
 
 def _is_prompt(message: Message, block: Block, rendering: ObjectRendering) -> bool:
@@ -394,20 +398,22 @@ def _is_prompt(message: Message, block: Block, rendering: ObjectRendering) -> bo
 
 
 def shorten(value: Any, rendering: ObjectRendering, name: str = "") -> Any:
-    """A call's input, or its member of a ``name``, with its long strings cut, so that it still says what was asked."""
+    """Cut long strings in a call's input, or in its member ``name``, so that the input still shows what was
+    requested.
+    """
     match value:
         case str() if len(value) > KEPT_INPUT and (rendering.fidelity is not Fidelity.DETAILED or name in REPLACED):
             return f"{value[: KEPT_INPUT // 2]} [{MARK}{rendering.id}: {len(value) - KEPT_INPUT // 2} more characters]"
         case dict():
-            return {key: shorten(each, rendering, key) for key, each in value.items()}
+            return {key: shorten(value_of, rendering, key) for key, value_of in value.items()}
         case list():
-            return [shorten(each, rendering, name) for each in value]
+            return [shorten(value_of, rendering, name) for value_of in value]
         case _:
             return value
 
 
 def _content(rendered: Sequence[_Rendered]) -> list[Block]:
-    """The blocks of one message: results first, then the rest in order, lines that stand together as one note."""
+    """The blocks of one message: results first, then the rest in order; consecutive note lines become one note."""
     results: list[Block] = []
     rest: list[Block] = []
     lines: list[str] = []
@@ -425,6 +431,6 @@ def _content(rendered: Sequence[_Rendered]) -> list[Block]:
 def _note_of(lines: Sequence[str]) -> list[Block]:
     if not lines:
         return []
-    told = [line for line in lines if line]
-    counted = [LONG_GONE.format(len(lines) - len(told))] if len(told) < len(lines) else []
-    return [{"type": "text", "text": "\n".join((NOTE, *counted, *told))}]
+    named = [line for line in lines if line]
+    counted = [LONG_GONE.format(len(lines) - len(named))] if len(named) < len(lines) else []
+    return [{"type": "text", "text": "\n".join((NOTE, *counted, *named))}]

@@ -1,8 +1,8 @@
-"""An epoch of a branch: what the planner is told, what it leads to, and the history that goes upstream from then on.
+"""An epoch of a branch: the planner's input, its decision, and the history sent upstream from then on.
 
-All that is older than the request is rendered once more from the client's own history: each object at the fidelity that
-was planned, no thinking, no hidden rounds; what a hidden round brought back stands in its old place again. Then the
-wire history only grows, until the next epoch.
+Everything older than the request is rendered again from the client's own history: each object at its planned fidelity,
+without thinking and hidden rounds; objects that a hidden round restored return to their original place. Until the next
+epoch the wire history only grows.
 """
 
 from bisect import bisect_right
@@ -56,9 +56,8 @@ NO_LONGER_FITS = "the client's own history no longer fits the model's window"
 
 @attrs.frozen(kw_only=True)
 class Decision:
-    """A rewrite that was decided on: what changes, why, and what it costs. ``managed`` says whether its branch still
-    is; else the client's markers stay as they are. ``client`` are the client's messages where the decision has parsed
-    them.
+    """A decision to rewrite: what changes, why, and at what cost. ``managed``: the branch is still managed; otherwise
+    the client's markers stay unchanged. ``client`` are the client's messages, if the decision has parsed them.
     """
 
     fidelities: Mapping[str, Fidelity]
@@ -72,19 +71,19 @@ class Decision:
 
 
 def consider(asked: PendingRequest, session: Session, sizes: Sizes) -> Decision | NoRewrite:
-    """The epoch that the request begins, or why it begins none."""
+    """Decide whether this request begins an epoch; NoRewrite says why not."""
     situation = situate(asked, session, sizes)
     return NoRewrite(NOTHING_SENT) if situation is None else decide_epoch(asked, session, situation, sizes)
 
 
 def situate(asked: PendingRequest, session: Session, sizes: Sizes) -> Situation | None:
-    """What the request would be if nothing were rewritten; None where nothing was sent before it."""
+    """The situation of the request without a rewrite; None if the branch has sent nothing before."""
     wire = session.branches[asked.branch].wire
     return None if wire is None else situation_of(asked, session, wire, sizes)
 
 
 def decide_epoch(asked: PendingRequest, session: Session, situation: Situation, sizes: Sizes) -> Decision | NoRewrite:
-    """The epoch that a request in this situation begins, or why it begins none."""
+    """Decide whether a request in this situation begins an epoch; NoRewrite says why not."""
     if not may_begin(asked):
         return NoRewrite("the request goes on in the midst of a reply")
     planned = plan_epoch(situation, lambda: candidates_of(asked, session, sizes))
@@ -106,9 +105,7 @@ def decide_epoch(asked: PendingRequest, session: Session, situation: Situation, 
 
 
 def note_filled(asked: PendingRequest, situation: Situation, why: str, freed: int = 0) -> NoteFilled | None:
-    """What is to be on record where the request fills its window although so much was ``freed``; None where it does
-    not.
-    """
+    """The record for a request that still fills its window after ``freed`` tokens were saved; None if it does not."""
     left = situation.prompt - freed
     if left <= RULE.overflow * situation.window:
         return None
@@ -125,17 +122,17 @@ def note_filled(asked: PendingRequest, situation: Situation, why: str, freed: in
 
 
 def go_back() -> Decision:
-    """The client left a history that was rewritten, at a place that has no place on the wire any more."""
+    """The decision after the client went back to a point that a rewrite left without a position on the wire."""
     return Decision(fidelities={}, reason=WENT_BACK, cause=Cause.ECONOMY)
 
 
 def no_longer_fits() -> Decision:
-    """The branch is managed no longer, and its model does not take all that its client says."""
+    """The decision for a branch that is no longer managed and whose client history exceeds the model's window."""
     return Decision(fidelities={}, reason=NO_LONGER_FITS, cause=Cause.PRESSURE, managed=False)
 
 
 def may_begin(asked: PendingRequest) -> bool:
-    """Whether thinking may be left out of this request, and no result of a hidden call waits to be sent with it."""
+    """Whether thinking may be dropped from this request and no hidden call still waits for its result."""
     replies = asked.before.replies.values()
     if any(is_hidden(block, memory_tools.NAMES) for rounds in replies for block in rounds[-1].content):
         return False
@@ -143,7 +140,7 @@ def may_begin(asked: PendingRequest) -> bool:
 
 
 def may_drop_thinking(read: Transcript) -> bool:
-    """Whether thinking may be left out of a request: under manual thinking not in the midst of a loop of tools."""
+    """Whether thinking may be dropped from a request: with manual thinking, not inside a tool loop."""
     if not read.dialect.signs_thinking:
         return True
     thinking = read.member("thinking")
@@ -153,58 +150,56 @@ def may_drop_thinking(read: Transcript) -> bool:
 
 
 def _is_answered(read: Transcript) -> bool:
-    """Whether the user has the last word, and each call of the message before has its result in it."""
+    """Whether the last message is the user's and answers every call of the assistant's last message."""
     if not read.messages or read.messages[-1].role == "assistant":
         return False
     backwards = range(len(read.messages) - 1, -1, -1)
     after = list(takewhile(lambda number: read.messages[number].role != "assistant", backwards))
-    said = takewhile(lambda number: read.messages[number].role == "assistant", backwards[len(after) :])
-    calls = {str(block.get("id")) for number in said for block in blocks_of(read, number) if is_call(block)}
+    calling = takewhile(lambda number: read.messages[number].role == "assistant", backwards[len(after) :])
+    calls = {str(block.get("id")) for number in calling for block in blocks_of(read, number) if is_call(block)}
     results = {call_id_of(block) for number in after for block in blocks_of(read, number)}
     return calls <= results
 
 
-# What goes upstream
+# Rendering
 
 
 @attrs.frozen(kw_only=True)
 class Rewritten:
-    """The history of a new epoch, and the events that it begins with. ``hour``: system prompt and tools are held so
-    long.
-    """
+    """The history of a new epoch and its first events. ``hour``: cache system prompt and tools for an hour."""
 
     history: UpstreamHistory
     events: tuple[Event, ...]
     hour: bool
     freed: int
     contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
-    """The texts of the forms that were made for it, by their digests."""
+    """The texts of renditions made for this rewrite, by digest."""
 
 
 def texts_of(decision: Decision, asked: PendingRequest, session: Session) -> dict[str, bytes]:
-    """The renditions that the rewrite shows: the digest of the content that holds it, by object."""
-    found = {}
-    for each, fidelity in _list_lowered(decision, asked, session):
-        if fidelity in (Fidelity.DETAILED, Fidelity.COMPACT) and not _is_own_text(each, fidelity):
-            rendition = each.renditions.get(fidelity)
+    """The renditions that the rewrite shows: the digest of the stored content, by object id."""
+    texts = {}
+    for obj, fidelity in _list_lowered(decision, asked, session):
+        if fidelity in (Fidelity.DETAILED, Fidelity.COMPACT) and not _is_own_text(obj, fidelity):
+            rendition = obj.renditions.get(fidelity)
             if rendition is not None:
-                found[each.id] = rendition.text
-    return found
+                texts[obj.id] = rendition.text
+    return texts
 
 
 def list_to_extract(decision: Decision, asked: PendingRequest, session: Session) -> dict[str, bytes]:
-    """The objects that the rewrite shows at an L1 which is not made yet: the stored content of each, by its id."""
+    """The objects that the rewrite shows at an L1 that is not made yet: their stored contents, by object id."""
     return {
-        each.id: each.content
-        for each, fidelity in _list_lowered(decision, asked, session)
-        if fidelity is Fidelity.DETAILED and may_be_extracted(each)
+        obj.id: obj.content
+        for obj, fidelity in _list_lowered(decision, asked, session)
+        if fidelity is Fidelity.DETAILED and may_be_extracted(obj)
     }
 
 
 @attrs.frozen
 class Forms:
-    """What a rewrite can show of objects below full fidelity: the ``texts`` of recorded renditions, and the
-    ``contents`` of the objects whose L1 is made now, by their ids.
+    """Texts for objects below full fidelity: the ``texts`` of recorded renditions, and the ``contents`` of the objects
+    whose L1 is made now, by object id.
     """
 
     texts: Mapping[str, str] = attrs.field(factory=dict, repr=False)
@@ -214,8 +209,8 @@ class Forms:
 def rewrite(
     decision: Decision, asked: PendingRequest, session: Session, forms: Forms, sizes: Sizes
 ) -> Rewritten | None:
-    """The new epoch; None if nothing would be gained, or if it would show less of what is pinned. An object without a
-    form is shown as its stub.
+    """Render the new epoch; None if it would save nothing or would degrade a pinned object. An object without a text at
+    its planned fidelity is shown as its stub.
     """
     found = (
         extract(session.memory.objects[key], session.memory, forms.contents[key], asked.at) for key in forms.contents
@@ -239,7 +234,7 @@ def rewrite(
     if not messages or (freed <= 0 and decision.situation is not None):
         return None
     changes = [decide(each, session.memory) for each in _degrades(decision, asked, session, shown_at)]
-    if not all(changes):  # what is rendered must be what the events say
+    if not all(changes):  # the rendering must match the recorded events
         return None
     history = upstream_history.rewrite(messages, ends, asked.before)
     wire = session.branches[asked.branch].wire
@@ -274,76 +269,76 @@ def rewrite(
 def _repeat_notices(
     messages: Sequence[bytes], ends: Sequence[int], asked: PendingRequest, session: Session
 ) -> Sequence[bytes]:
-    """With what the branch was told as it began, where it was told it."""
-    told = session.branches[asked.branch].told
-    if told is None:
+    """Add the notice that the branch received at its start to the message that held it."""
+    notice = session.branches[asked.branch].told
+    if notice is None:
         return messages
-    return upstream_history.tell(messages, ends, told.message, told.text, asked.dialect)
+    return upstream_history.tell(messages, ends, notice.message, notice.text, asked.dialect)
 
 
 def _list_lowered(decision: Decision, asked: PendingRequest, session: Session) -> list[tuple[MemoryObject, Fidelity]]:
-    """The objects that the rewritten history shows at less than in full; what the operator says is never one, also
-    where an earlier version showed less of it.
+    """The objects that the rewritten history shows below full fidelity; operator text is never among them, even if an
+    earlier version degraded it.
     """
     standings = session.memory.standings(asked.branch)
     wanted = [
-        (each, decision.fidelities.get(each.id, fidelity))
-        for each, fidelity in standings
-        if not is_operators(each.tags)
+        (obj, decision.fidelities.get(obj.id, fidelity)) for obj, fidelity in standings if not is_operators(obj.tags)
     ]
-    return [(each, at) for each, at in wanted if at is not Fidelity.FULL and is_there(each, asked)]
+    return [(obj, at) for obj, at in wanted if at is not Fidelity.FULL and is_there(obj, asked)]
 
 
-def _is_own_text(each: MemoryObject, fidelity: Fidelity) -> bool:
-    return fidelity is Fidelity.DETAILED and is_its_own_detail(each.tags)
+def _is_own_text(obj: MemoryObject, fidelity: Fidelity) -> bool:
+    return fidelity is Fidelity.DETAILED and is_its_own_detail(obj.tags)
 
 
-def _is_had(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> bool:
-    return fidelity >= Fidelity.STUB or each.id in texts or _is_own_text(each, fidelity)
+def _is_had(obj: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> bool:
+    return fidelity >= Fidelity.STUB or obj.id in texts or _is_own_text(obj, fidelity)
 
 
 def _find_long_gone(
     asked: PendingRequest, shown_at: Sequence[tuple[MemoryObject, Fidelity]], estimator: Estimator, stated: int | None
 ) -> frozenset[str]:
-    """What left so long ago that notes only count it: the lines of all that ever left would fill any window."""
-    gone = sorted(
+    """The evicted objects that notes only count, oldest first: the lines of all evicted objects would fill any
+    window.
+    """
+    evicted = sorted(
         (each for each, fidelity in shown_at if fidelity is Fidelity.EVICTED), key=lambda each: each.places[0]
     )
     room = round(RULE.told * choose_window(asked.window, asked.model, stated))
-    while gone and room > 0:
-        room -= estimator.tokens(features_of_text(line_of(gone.pop())))
-    return frozenset(each.id for each in gone)
+    while evicted and room > 0:
+        room -= estimator.tokens(features_of_text(line_of(evicted.pop())))
+    return frozenset(each.id for each in evicted)
 
 
 def _render_objects(
     shown_at: Sequence[tuple[MemoryObject, Fidelity]], texts: Mapping[str, str], long_gone: Collection[str]
 ) -> Renderings:
     return {
-        place: attrs.evolve(rendering, long_gone=True) if each.id in long_gone else rendering
-        for each, fidelity in shown_at
-        for rendering in [_render_object(each, fidelity, texts)]
-        for place in each.places
+        place: attrs.evolve(rendering, long_gone=True) if obj.id in long_gone else rendering
+        for obj, fidelity in shown_at
+        for rendering in [_render_object(obj, fidelity, texts)]
+        for place in obj.places
     }
 
 
-def _render_object(each: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> ObjectRendering:
-    line, lost, ask = line_of(each), "", ""
-    if _is_own_text(each, fidelity):
+def _render_object(obj: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> ObjectRendering:
+    line, lost, ask = line_of(obj), "", ""
+    if _is_own_text(obj, fidelity):
         lost = REPLACED_TEXT
     elif fidelity < Fidelity.STUB:
-        losses = each.renditions[fidelity].losses
+        losses = obj.renditions[fidelity].losses
         lost, ask = render_counts(losses.lost), render_need(losses.fault_when)
-    text = each.stub
-    if fidelity < Fidelity.STUB and not _is_own_text(each, fidelity):
-        text = texts[each.id]
+    text = obj.stub
+    if fidelity < Fidelity.STUB and not _is_own_text(obj, fidelity):
+        text = texts[obj.id]
     return ObjectRendering(
-        id=each.id,
+        id=obj.id,
         fidelity=fidelity,
         text=text,
         lost=lost,
         ask=ask,
         line=line,
-        keeps_prompt=keeps_prompt(each.tags),
+        keeps_prompt=keeps_prompt(obj.tags),
     )
 
 
@@ -353,9 +348,9 @@ def parse_client(asked: PendingRequest) -> list[Message]:
 
 
 def render(asked: PendingRequest, client: Sequence[Message], renderings: Renderings) -> tuple[list[bytes], list[int]]:
-    """The ``client``'s messages with these sights in them, and how many messages stand for the first ones of these.
-
-    What nothing changes keeps the client's bytes. Nothing where calls cannot be told apart.
+    """Render the ``client``'s messages with these renderings. Return the elements and, for each client message, how
+    many elements precede its end. Unchanged messages keep the client's bytes. Both lists are empty if calls share an
+    id.
     """
     if not _have_distinct_ids(client):
         return [], []
@@ -372,8 +367,8 @@ def render(asked: PendingRequest, client: Sequence[Message], renderings: Renderi
 
 
 def find_repeated(messages: Sequence[Message]) -> frozenset[BlockPlace]:
-    """The places of reminders that the client repeats later with the same bytes. What it says before the model speaks
-    for the first time is none of them: that is where a conversation stands.
+    """The places of reminders that the client repeats later with the same bytes. Reminders before the first assistant
+    message are excluded, because they belong to the start of the conversation.
     """
     seen: set[tuple[str, str]] = set()
     repeated = set[BlockPlace]()
@@ -392,8 +387,8 @@ def find_repeated(messages: Sequence[Message]) -> frozenset[BlockPlace]:
 
 
 def _have_distinct_ids(messages: Sequence[Message]) -> bool:
-    """Whether each result answers one call alone: an id is used again only once it was answered. Some servers behind
-    Chat Completions give all calls the same one, or none.
+    """Whether each result answers exactly one call: an id is reused only after its call was answered. Some servers
+    behind Chat Completions give all calls the same id, or none.
     """
     waiting: set[object] = set()
     for block in (block for message in messages for block in content_blocks(message["content"])):
@@ -407,24 +402,24 @@ def _have_distinct_ids(messages: Sequence[Message]) -> bool:
     return True
 
 
-def _write(each: Joined, asked: PendingRequest) -> list[bytes]:
-    elements = [asked.read.message_bytes(number) for number in each.made_of]
-    return asked.dialect.history.write(each.message, elements, same=each.same)
+def _write(joined: Joined, asked: PendingRequest) -> list[bytes]:
+    elements = [asked.read.message_bytes(number) for number in joined.made_of]
+    return asked.dialect.history.write(joined.message, elements, same=joined.same)
 
 
 def _degrades(
     decision: Decision, asked: PendingRequest, session: Session, shown_at: Sequence[tuple[MemoryObject, Fidelity]]
 ) -> Iterator[Degrade]:
-    """What the branch is to show at less from now on; what it had back from the windows before leaves again."""
+    """The commands that degrade objects in the branch; objects restored from earlier windows are evicted again."""
     shown = session.memory.view_of(asked.branch)
-    gone = [(session.memory.objects[key], Fidelity.EVICTED) for key in sorted(shown.before & shown.fidelity.keys())]
-    for each, after in (*shown_at, *gone):
-        if after is not shown.fidelity_of(each.id):
+    earlier = [(session.memory.objects[key], Fidelity.EVICTED) for key in sorted(shown.before & shown.fidelity.keys())]
+    for obj, after in (*shown_at, *earlier):
+        if after is not shown.fidelity_of(obj.id):
             yield Degrade(
                 at=asked.at,
-                object=each.id,
+                object=obj.id,
                 branch=asked.branch,
                 turn=asked.turn,
                 after=after,
-                cause=Cause.RELEASE if each.released else decision.cause,
+                cause=Cause.RELEASE if obj.released else decision.cause,
             )

@@ -1,8 +1,9 @@
-"""For how many turns without use an object stays in full: what recorded sessions say about how soon it is needed again.
+"""Ages: for how many turns without use an object stays in full, by how soon recorded sessions needed such objects
+again.
 
-A file that was read whole is edited much later than one of which a few lines were read, and the larger it is, the more
-it costs to wait for that. What was done to the file since says most: one that was read whole again is never quoted from
-the older copy, one to which the agent came back for a part of it is being worked on. `docs/planning.md` has the table.
+A file that was read whole is edited much later than a file of which a few lines were read, and waiting costs more for a
+larger one. Later operations on the file matter most: after another whole read the older copy is never quoted, and a
+file of which a part was read again is being worked on. `docs/planning.md` has the table.
 """
 
 from bisect import bisect_right
@@ -19,11 +20,11 @@ from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role
 
 EDITED = "edit"
 WRITTEN = frozenset({EDITED, "write"})
-"""Tags of what the agent wrote."""
+"""Tags of files that the agent wrote."""
 
 
 class Later(IntEnum):
-    """What was done to a file after an object showed it; of several things the greatest."""
+    """The most significant later operation on the file of an object."""
 
     NOTHING = 0
     EDITED = 1
@@ -33,14 +34,14 @@ class Later(IntEnum):
 
 
 def later_of(objects: Iterable[tuple[str, str | None, Sequence[str]]]) -> Mapping[str, Later]:
-    """What was done later to the file of each of some objects, which come in their order as key, source and tags."""
+    """The later operation for each object, given (id, source key, tags) in order."""
     since: dict[str, Later] = {}
-    found: dict[str, Later] = {}
+    operations: dict[str, Later] = {}
     for key, source, tags in reversed(list(objects)):
         if source is not None:
-            found[key] = since.get(source, Later.NOTHING)
-            since[source] = max(found[key], _does(tags))
-    return found
+            operations[key] = since.get(source, Later.NOTHING)
+            since[source] = max(operations[key], _does(tags))
+    return operations
 
 
 def _does(tags: Sequence[str]) -> Later:
@@ -55,11 +56,11 @@ def _does(tags: Sequence[str]) -> Later:
 class Candidate:
     """One object as the planner sees it.
 
-    ``key`` names it (an id). ``tokens`` are what it takes on the wire at L0 to L4 (None where there is no such
-    rendition; what the user said in it stays at each), ``thinking`` those of the thinking among them, which any epoch
-    takes out. ``born`` is the turn in which it was sent first, ``last_use`` the last one in which something showed that
-    it is needed, ``last_fault`` the last one in which it was missed. ``later`` is what was done to its file since,
-    ``stale`` says that it no longer shows how things are, ``kept`` that it must stay as it is, whatever the price.
+    ``key`` is its id. ``tokens`` are its tokens on the wire at L0 to L4 (None without such a rendition; user text stays
+    at every fidelity), ``thinking`` the tokens of its thinking, which any epoch removes. ``born`` is the turn in which
+    it was first sent, ``last_use`` the last turn with evidence that it is needed, ``last_fault`` the turn of its last
+    fault. ``later`` is the later operation on its file; ``stale``: it does not show the current state; ``kept``: it
+    must keep its fidelity at any price.
     """
 
     key: str
@@ -84,22 +85,22 @@ class Candidate:
 
 @attrs.frozen
 class Age:
-    """For how many ``turns`` without use an object of a thousand tokens stays, and how many ``fewer`` for each time
-    that it is twice as large (more where it is smaller).
+    """Age limit: an object of a thousand tokens stays for ``turns`` without use, and for ``fewer`` turns less with each
+    doubling of its size (more if it is smaller).
     """
 
     turns: int
     fewer: int = 0
 
     def of(self, tokens: int) -> Fraction:
-        """The turns of an object of so many tokens."""
+        """The age limit of an object of so many tokens."""
         return self.turns - self.fewer * _doublings(tokens) if self.fewer else Fraction(self.turns)
 
 
 _USUAL, _LEAST = 1_000, 50
 
 SIZES_HELD = 4096
-"""Of how many sizes it is held how often they double a usual one: an object is asked about at every turn."""
+"""Cache size for logarithms of sizes: every object's size is looked up in every turn."""
 
 
 @lru_cache(SIZES_HELD)
@@ -109,49 +110,49 @@ def _doublings(tokens: int) -> Fraction:
 
 @attrs.frozen(kw_only=True)
 class Ages:
-    """The age of each kind, in turns without use."""
+    """The age limit of each kind, in turns without use."""
 
     answered: Age = Age(1)
-    """What a search, a command or a sub-agent answered: no edit quotes it."""
+    """Output of a search, a command or a sub-agent: no edit quotes it."""
     said: Age = Age(20)
-    """What the assistant said is shown in its L2 then, or its L1 where it has no L2. What the user said stays."""
+    """Assistant text, which is then shown at L2, or at L1 if it has no L2. User text stays."""
     whole: Age = Age(28, fewer=6)
     """A file that was read whole: files read while exploring are edited one after the other, much later."""
     part: Age = Age(10)
-    """Lines of a file."""
+    """A partial read."""
     whole_edited: Age = Age(7, fewer=1)
-    """The same once the file was edited: the next edit of it comes soon, or never."""
+    """A whole read after the file was edited: the next edit comes soon, or never."""
     part_edited: Age = Age(3)
     whole_returned: Age = Age(32, fewer=6)
-    """The same once a part of the file was read again: it is being worked on."""
+    """A whole read after a part of the file was read again: the file is being worked on."""
     part_returned: Age = Age(12)
     replaced: Age = Age(1)
-    """The same once something newer shows all of it."""
+    """A read after a newer object shows the whole file."""
     edit: Age = Age(65, fewer=5)
-    """What the agent changed, its plans and decisions stay longest: it quotes them when it edits again."""
+    """Edits, plans and decisions stay longest: the agent quotes them when it edits again."""
     write: Age = Age(45)
     """A file that the agent wrote, whether or not it was edited since."""
     away: Fraction = Fraction(7, 10)
-    """The part of an age that is left once the user has typed something since the last use: another task."""
+    """Factor once the user has typed since the last use: it was another task."""
     learnt: Fraction = Fraction(1, 4)
-    """By so much everything stays longer for each object that was missed in this session …"""
+    """Increase of all age limits for each object that faulted in this session …"""
     learnt_at_most: Fraction = Fraction(5, 2)
-    """… up to so many times as long."""
+    """… up to this factor."""
 
-    def of(self, each: Candidate) -> Age:
-        """The age of an object by its kind and by what was done to its file."""
-        traits = KINDS[each.kind]
+    def of(self, candidate: Candidate) -> Age:
+        """The age limit of an object by its kind and the later operation on its file."""
+        traits = KINDS[candidate.kind]
         if traits.is_conversation:
             return self.said
-        if "write" in each.tags:
+        if "write" in candidate.tags:
             return self.write
-        if EDITED in each.tags or traits.is_settled:
+        if EDITED in candidate.tags or traits.is_settled:
             return self.edit
-        return self._of_look(each) if traits.is_file else self.answered
+        return self._of_read(candidate) if traits.is_file else self.answered
 
-    def _of_look(self, each: Candidate) -> Age:
-        whole = "whole" in each.tags
-        match each.later:
+    def _of_read(self, candidate: Candidate) -> Age:
+        whole = "whole" in candidate.tags
+        match candidate.later:
             case Later.REPLACED:
                 return self.replaced
             case Later.READ_IN_PART:
@@ -159,16 +160,16 @@ class Ages:
             case Later.EDITED:
                 return self.whole_edited if whole else self.part_edited
             case Later.NOTHING:
-                return self.replaced if each.stale else self.whole if whole else self.part
+                return self.replaced if candidate.stale else self.whole if whole else self.part
 
 
 AGES = Ages()
 
 
 def slow_down(objects: Sequence[Candidate], turn: int, changes: int) -> list[Candidate]:
-    """The objects as they have aged at a turn: files that were read whole half as fast, until so many ``changes`` were
-    made since their last use. Who explores reads many files at once, and edits them one after the other: what is still
-    to be done is told by what was done, not by turns. What was released (its last use is 0) does not wait.
+    """The objects with adjusted ages: a file that was read whole ages half as fast until so many ``changes`` were made
+    since its last use. An exploring agent reads many files at once and edits them one after the other, so changes show
+    its progress better than turns do. A released object (last use 0) is not adjusted.
     """
     made = sorted(each.born for each in objects if WRITTEN & set(each.tags))
 
@@ -183,8 +184,8 @@ def slow_down(objects: Sequence[Candidate], turn: int, changes: int) -> list[Can
 
 @attrs.frozen
 class WindowAges:
-    """How long the objects of one window stay: the ages, ``exchange`` as in ``Situation``, how many objects were
-    ``missed`` in this session, and by how much a full window shortens all (``hurry``).
+    """Age limits in one window: ``exchange`` as in ``Situation``, ``missed`` counts the objects that faulted in this
+    session, ``hurry`` is the divisor of all limits in a full window.
     """
 
     ages: Ages
@@ -192,15 +193,15 @@ class WindowAges:
     missed: int
     hurry: int = 1
 
-    def turns(self, each: Candidate) -> int:
-        """After how many turns without use an object is old; one at least."""
-        if not _may_be_quoted(each):
+    def turns(self, candidate: Candidate) -> int:
+        """Turns without use after which an object is old; at least one."""
+        if not _may_be_quoted(candidate):
             scale = self._usual
         else:
-            scale = self._quoted_away if each.last_use < self.exchange else self._quoted
-        return max(1, round(self.ages.of(each).of(each.tokens[0]) * scale))
+            scale = self._quoted_away if candidate.last_use < self.exchange else self._quoted
+        return max(1, round(self.ages.of(candidate).of(candidate.tokens[0]) * scale))
 
-    # By so much the age of each kind is longer or shorter, worked out once for all objects.
+    # Factors on age limits, computed once for all objects.
 
     @cached_property
     def _usual(self) -> Fraction:
@@ -215,7 +216,7 @@ class WindowAges:
         return self._quoted * self.ages.away
 
 
-def _may_be_quoted(each: Candidate) -> bool:
-    """Whether an edit may take its old text from it, or a plan is followed: what was answered or said is no such."""
-    traits = KINDS[each.kind]
-    return not traits.is_conversation and (traits.is_file or traits.is_settled or bool(WRITTEN & set(each.tags)))
+def _may_be_quoted(candidate: Candidate) -> bool:
+    """Whether a later edit may quote the object, or it is a plan; tool output and conversation never qualify."""
+    traits = KINDS[candidate.kind]
+    return not traits.is_conversation and (traits.is_file or traits.is_settled or bool(WRITTEN & set(candidate.tags)))

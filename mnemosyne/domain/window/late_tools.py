@@ -1,8 +1,8 @@
-"""Whether the memory tools come into a conversation that was observed so far, because they would have cost too much.
+"""Late memory tools: whether they join a conversation that was only observed so far because they were too expensive.
 
-They stand in front of all that the provider's cache holds of it. So they come where that holds nothing, as is the case
-after a break, or without cache markers; or with an epoch that pays for them (``planning.plan_epoch``). The thinking of
-before is left out then: it was signed against a prompt without them.
+The tool definitions precede everything that the provider has cached of the conversation. So they are added when the
+cache is empty, as after a break or without cache markers, or together with an epoch that pays for them
+(``planning.plan_epoch``). Earlier thinking is then dropped, because it was signed for a prompt without the tools.
 """
 
 import attrs
@@ -24,8 +24,8 @@ LARGE_ENOUGH = "the memory tools cost next to nothing from here on"
 
 @attrs.frozen(kw_only=True)
 class LateTools:
-    """The memory tools would come with a request: the ``command`` that says so, what is ``asked`` of the planner, and
-    the ``session`` as it asks.
+    """Memory tools that may be added with a request: the ``command`` that records it, the ``asked`` request for the
+    planner, and the ``session`` for which the planner decides.
     """
 
     command: SetMode
@@ -34,12 +34,14 @@ class LateTools:
 
     @property
     def are_free(self) -> bool:
-        """Whether they come whatever the planner says."""
+        """Whether they are added independently of the planner."""
         return self.asked.forgotten
 
 
 def find(opening: Opening, settings: ServerSettings) -> LateTools | None:
-    """The tools that may come with this request; None where its branch does not wait for any, or waits on."""
+    """The tools that may be added with this request; None if its branch does not wait for any, or has to wait
+    longer.
+    """
     if not (_waits(opening) and may_drop_thinking(opening.read)):
         return None
     prompt, tools = rounds.count_with_tools(opening)
@@ -59,7 +61,7 @@ def _waits(opening: Opening) -> bool:
 
 
 def _session(opening: Opening, command: SetMode) -> Session:
-    """The session once it is managed, whose last request was sent when its client sent it."""
+    """The session in managed mode; its last request counts as sent when the client sent it."""
     session = evolve_all(opening.session, decide(command, opening.session))
     branch = session.branches[command.branch]
     assert branch.wire is not None
@@ -86,8 +88,8 @@ def _ask(opening: Opening, settings: ServerSettings) -> PendingRequest:
 
 
 def _is_forgotten(opening: Opening, settings: ServerSettings) -> bool:
-    """Whether the provider's cache holds nothing of what was sent before: another model reads it, nothing is to be
-    remembered, or its time is over.
+    """Whether the provider has cached nothing of the earlier prompts: the model changed, nothing is cached, or the
+    entry expired.
     """
     read, last, tariff = opening.read, opening.last, rounds.tariff_of(opening, settings)
     if last is None or last.model != opening.began.model or not rounds.is_remembered(read, tariff):

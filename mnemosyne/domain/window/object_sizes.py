@@ -1,4 +1,4 @@
-"""What an object takes on the wire at each fidelity: rendered alone, between messages that stand there anyway."""
+"""Sizes of an object on the wire at each fidelity: each object is rendered alone, between two fixed messages."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -15,11 +15,11 @@ from mnemosyne.domain.window.assembly import Message, ObjectRendering, assemble
 from mnemosyne.domain.wire.normal_form import THINKING
 
 AROUND: Message = {"role": "user", "content": [{"type": "text", "text": "."}]}
-"""What stands before and after an object that is looked at alone."""
+"""The message before and after an object that is measured alone."""
 
 
 def alone(places: Iterable[BlockPlace], message: Callable[[int], Message]) -> list[Message]:
-    """The messages of an object with its own blocks only."""
+    """The messages of an object, reduced to its own blocks."""
     blocks: dict[int, list[Any]] = {}
     for place in places:
         blocks.setdefault(place.message, []).append(message(place.message)["content"][place.block])
@@ -27,7 +27,7 @@ def alone(places: Iterable[BlockPlace], message: Callable[[int], Message]) -> li
 
 
 def between(own: Sequence[Message], rendering: ObjectRendering | None) -> list[Message]:
-    """An object's messages at a fidelity, None for in full, and what stands around them."""
+    """An object's messages at a fidelity (None for full) with the messages around them."""
     whole = [AROUND, *own, AROUND]
     if rendering is None:
         return whole
@@ -41,15 +41,15 @@ def between(own: Sequence[Message], rendering: ObjectRendering | None) -> list[M
 
 @attrs.frozen
 class Size:
-    """Features of an object on the wire at L0 to L4 (None where there is no such rendition), thinking not among them,
-    and those of its thinking.
+    """Features of an object on the wire at L0 to L4 (None without such a rendition), excluding thinking, and the
+    features of its thinking.
     """
 
     at: tuple[Features, Features | None, Features | None, Features, Features]
     thinking: Features
 
     def tokens(self, estimator: Estimator, own: Estimator) -> tuple[int, int | None, int | None, int, int]:
-        """The estimates; in full by its ``own``."""
+        """The estimated tokens; the full text uses the estimator ``own``."""
         full, detailed, compact, stub, line = self.at
         return (
             own.tokens(full),
@@ -60,35 +60,35 @@ class Size:
         )
 
 
-def line_of(each: MemoryObject) -> str:
-    """What the index says of an object: what it is, and how large."""
-    return with_amount(each.line, each.size) if each.line else each.stub
+def line_of(obj: MemoryObject) -> str:
+    """The index line of an object: its description and its size."""
+    return with_amount(obj.line, obj.size) if obj.line else obj.stub
 
 
 def size_of(
-    each: MemoryObject,
+    obj: MemoryObject,
     own: Sequence[Message],
     text_size: Callable[[Fidelity], Features | None],
     before: Size | None = None,
 ) -> Size:
-    """The size of an object whose messages are its own blocks. ``text_size`` says how large a rendition's text is.
-    ``before`` is what it was with fewer renditions: what that tells is not measured again.
+    """The size of an object whose messages hold only its own blocks. ``text_size`` returns the size of a rendition's
+    text. ``before`` is the size with fewer renditions, whose values are reused.
     """
 
     def rendering(fidelity: Fidelity, text: str = "") -> ObjectRendering:
         return ObjectRendering(
-            id=each.id,
+            id=obj.id,
             fidelity=fidelity,
             text=text,
-            line=line_of(each),
-            keeps_prompt=keeps_prompt(each.tags),
+            line=line_of(obj),
+            keeps_prompt=keeps_prompt(obj.tags),
         )
 
     def measure_rendered(fidelity: Fidelity) -> Features | None:
         if before is not None and before.at[fidelity] is not None:
             return before.at[fidelity]
-        if fidelity is Fidelity.DETAILED and is_its_own_detail(each.tags):
-            return _measure(between(own, rendering(fidelity, each.stub)))
+        if fidelity is Fidelity.DETAILED and is_its_own_detail(obj.tags):
+            return _measure(between(own, rendering(fidelity, obj.stub)))
         text = text_size(fidelity)
         return None if text is None else _measure(between(own, rendering(fidelity))) + text
 
@@ -105,7 +105,7 @@ def size_of(
             _measure(between(own, None)) - thinking,
             detailed,
             compact,
-            _measure(between(own, rendering(Fidelity.STUB, each.stub))),
+            _measure(between(own, rendering(Fidelity.STUB, obj.stub))),
             _measure(between(own, rendering(Fidelity.EVICTED))),
         ),
         thinking,

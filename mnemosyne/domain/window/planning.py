@@ -1,14 +1,15 @@
-"""When to rewrite a context, and to what: a pure function of what the window holds, what it costs and what time it is.
+"""Planning: when to rewrite a context, and to what; a pure function of the window's content, its cost and the time.
 
-Memory is managed at three moments: at **birth**, when a block is sent for the first time; at the **tail**, where
-something is appended; and by an **epoch**, one rewrite of everything older than now, after which the wire history only
-grows again. Between epochs nothing changes, because the provider caches and signs the prefix that it was sent.
+Memory is managed at three moments: at **birth**, when a block is sent for the first time; at the **tail**, where new
+content is appended; and by an **epoch**, one rewrite of everything before the current request, after which the wire
+history only grows again. Between epochs nothing changes, because the provider caches and signs the prefix that it was
+sent.
 
-What to show is a matter of how an agent works, and of what was done to a file since (``keeping``). When to show it is a
-matter of money: for next to nothing when the provider's cache has forgotten the session, else when what a rewrite would
-have saved since the last one exceeds its price, and then only if that does not make the session dearer than without us.
-But before the client would compact, or the prompt be refused, it comes whatever it costs, and leaves no more than can
-be paid for. `docs/planning.md` tells what was tried.
+What to show depends on how an agent works and on later operations on a file (``keeping``). When to rewrite depends on
+cost: at almost no cost when the provider's cache has expired, otherwise when the savings that a rewrite would have
+brought since the last one exceed its price, and only if the session does not become more expensive than without
+management. Shortly before the client would compact, or the prompt would be refused, the rewrite happens at any price,
+and keeps only what the budget allows. `docs/planning.md` lists the alternatives that were tried.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from mnemosyne.domain.window.window_size import WINDOW
 
 @attrs.frozen(kw_only=True)
 class CostSoFar:
-    """What reads and writes weigh in a unit, and what the session has cost in it so far and would have unmanaged."""
+    """Prices of reads and writes in one unit, and the cost of the session so far, actual and unmanaged."""
 
     read: Fraction
     write: Fraction
@@ -35,17 +36,16 @@ class CostSoFar:
 
 @attrs.frozen(kw_only=True)
 class Situation:
-    """What else a plan depends on.
+    """The other inputs of a plan.
 
-    ``turn`` is the request that is about to be sent. ``prompt`` is its size if nothing is changed, ``fixed`` the part
-    of it that is system prompt and tools, ``new`` the part that no earlier request held. ``idle`` is the time since the
-    last request started and ``ttl`` the life of a cache entry, both in µs (``idle`` is None for the first request);
-    ``write`` and ``read`` are prices relative to plain input. ``window`` is the most that a prompt should hold,
-    ``limit`` the most that it can. ``billed`` and ``shadow`` are what the session has cost so far and
-    what it would have cost unmanaged; ``last_epoch`` is the turn of the last rewrite. ``exchange`` is the turn in which
-    the user last typed something. ``also`` are other units in which the session must not become dearer either.
-    ``joining`` are the tokens of the memory tools where they come into a prompt that was sent without them: then all
-    that is in front of the history is written again, too.
+    ``turn`` is the request that is about to be sent. ``prompt`` is its size without a rewrite, ``fixed`` the part for
+    system prompt and tools, ``new`` the part that no earlier request held. ``idle`` is the time since the last request
+    started and ``ttl`` the life of a cache entry, both in µs (``idle`` is None for the first request); ``write`` and
+    ``read`` are prices relative to plain input. ``window`` is the most that a prompt should hold, ``limit`` the most
+    that it can. ``billed`` is the cost of the session so far and ``shadow`` its cost if it were unmanaged;
+    ``last_epoch`` is the turn of the last rewrite. ``exchange`` is the turn in which the user last typed. ``also`` are
+    further units in which the session must not become more expensive. ``joining`` are the tokens of the memory tools if
+    they are added to a prompt that was sent without them: then everything before the history is written again too.
     """
 
     turn: int
@@ -67,11 +67,11 @@ class Situation:
 
     @property
     def cold(self) -> bool:
-        """Whether the provider's cache has forgotten the session, so that a rewrite costs next to nothing."""
+        """Whether the provider's cache has expired, so that a rewrite costs almost nothing."""
         return self.idle is not None and self.idle >= self.ttl
 
     def in_each_unit(self) -> Iterator["Situation"]:
-        """The same as it is weighed in each unit in which the session must not become dearer."""
+        """The situation in each unit in which the session must not become more expensive."""
         yield self
         for other in self.also:
             yield attrs.evolve(self, **attrs.asdict(other))
@@ -79,8 +79,8 @@ class Situation:
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """An epoch: the fidelity of each object that changes, why now, what it is expected to cost at once, in input-token
-    equivalents, and in how many requests it is expected to have paid (None where that was not the reason).
+    """An epoch: the new fidelity of each object that changes, the reason, the expected immediate price in input-token
+    equivalents, and the expected number of requests until it has paid off (None if that was not the reason).
     """
 
     fidelities: Mapping[str, Fidelity]
@@ -91,16 +91,16 @@ class Plan:
 
 @attrs.frozen
 class NoRewrite:
-    """No epoch before this request, and why not."""
+    """No epoch before this request, with the reason."""
 
     reason: str
 
 
 Candidates = Callable[[], Sequence[Candidate]]
-"""The objects of the window in their order; made only when somebody asks, because most turns plan nothing."""
+"""The objects of the window in order; computed on demand, because most turns plan nothing."""
 
 Planner = Callable[[Situation, Candidates], Plan | None]
-"""An epoch before this request, or none."""
+"""Returns an epoch before this request, or None."""
 
 AtBirth = Callable[[Situation, Candidate], Fidelity]
 """The fidelity at which an object is sent for the first time."""
@@ -116,9 +116,9 @@ def in_full(situation: Situation, candidate: Candidate) -> Fidelity:
 
 @attrs.frozen(kw_only=True)
 class Waiting:
-    """How long what an edit may quote stays beyond its age, or as it is. Until so many ``changes`` were made since its
-    last use, a file that was read whole ages half as fast (``slow_down``). What an edit took out of a file leaves after
-    ``replaced`` turns, and what its result shows around that: it is shown in detail (L1), its new text whole.
+    """Extra time for objects that an edit may quote. Until so many ``changes`` were made since its last use, a file
+    that was read whole ages half as fast (``slow_down``). After ``replaced`` turns an edit is shown in detail (L1): its
+    replaced text and the context in its result are dropped, and its new text stays complete.
     """
 
     changes: int
@@ -127,66 +127,68 @@ class Waiting:
 
 @attrs.frozen(kw_only=True)
 class Rule:
-    """The numbers of the planner, in turns and tokens. They were chosen on recorded sessions, as `docs/planning.md`
-    tells, and are round because nothing finer is known.
+    """The planner's parameters, in turns and tokens. They were chosen on recorded sessions (`docs/planning.md`), and
+    are round because the data does not determine them more precisely.
     """
 
     ages: Ages = AGES
     """For how long objects stay without use."""
     waiting: Waiting = Waiting(changes=3, replaced=8)
-    """How long what may be edited again waits for that …"""
+    """Extra time for objects that may be edited again …"""
     waiting_by_the_hour: Waiting = Waiting(changes=0, replaced=3)
-    """… and where entries are written for an hour: there each rewrite pays nearly twice for what stays."""
+    """… and where cache entries are written for an hour, because a rewrite then costs nearly twice as much for what
+    stays.
+    """
     gathered: int = 30
-    """As long as the user's task is under way and nothing was written for it yet, what was read of files for it stays
-    for so long: the agent gathers what it will answer from …
+    """While the agent works on the user's task and has written nothing for it yet, files read for the task stay for
+    this long, because the agent collects the content for its answer …
     """
     room: Fraction = Fraction(6, 10)
-    """… and where the window is nearly full, as much of that, the newest first, as fits into this share of it."""
+    """… and in a nearly full window only the newest of them, as far as they fit into this share of it."""
     missed: int = 8
-    """What was missed is protected for so long."""
+    """Turns that a fault protects an object."""
     regret: Fraction = Fraction(3, 2)
-    """A warm rewrite once what it would have saved since the last one is so many times its price."""
+    """A warm rewrite requires savings since the last one of this many times its price."""
     gain: int = 10_000
-    """A warm rewrite frees at least so many tokens; in a window smaller than ``WINDOW``, as much less."""
+    """A warm rewrite frees at least this many tokens; proportionally fewer in a window smaller than ``WINDOW``."""
     full: Fraction = Fraction(8, 10)
-    """The share of the window from which on a rewrite does not wait for its regret: the client would soon compact …"""
+    """Share of the window from which a rewrite does not wait for its regret, because the client would soon compact …"""
     hurry: int = 2
-    """… and drop everything, so it goes deeper: everything is old so many times sooner."""
+    """… and drop everything; so it evicts more: all age limits are divided by this."""
     overflow: Fraction = Fraction(96, 100)
-    """The share of the limit from which on a rewrite happens whatever it costs."""
+    """Share of the limit from which a rewrite happens at any price."""
     reread: int = 3_000
-    """Where nothing costs but what is read anew, an overflow leaves so much of the history, if it may: about as much as
-    a client's own compaction does.
+    """If only uncached input has a price, an overflow leaves this much of the history if possible: about as much as a
+    client's own compaction does.
     """
     told: Fraction = Fraction(1, 10)
-    """The share of the window that may be lines which name what left, the newest first; what left before is counted."""
+    """Share of the window for lines that name evicted objects, newest first; older ones are only counted."""
     margin: Fraction = Fraction(102, 100)
-    """How much more than unmanaged a session may have cost once a warm rewrite is paid, should it end right then …"""
+    """How much more than unmanaged a session may have cost after a warm rewrite, if it ended right then …"""
     soon: int = 3
-    """… and in a session that has cost more already, a warm rewrite must have paid after so many requests."""
+    """… and in a session that already cost more, a warm rewrite must have paid off within this many requests."""
 
 
 RULE = Rule()
 
 DEEPER = (4, 8, 16)
-"""By so much everything is old sooner where ``Rule.hurry`` makes no room: ages are of large windows, in a small one a
-session has less time.
+"""Larger divisors of the age limits, for when ``Rule.hurry`` does not free enough: the limits fit large windows, and a
+small window leaves less time.
 """
 
 HOUR = Fraction(2)
-"""The price of a cache write that is held for an hour, relative to plain input; for five minutes it is 5/4."""
+"""Price of a cache write that is held for an hour, relative to plain input; for five minutes it is 5/4."""
 
 
 def planner(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Plan | None:
-    """The epoch before a request, if it pays (``plan_epoch``)."""
-    found = plan_epoch(situation, candidates, rule)
-    return found if isinstance(found, Plan) else None
+    """The epoch before a request, if it pays off (``plan_epoch``)."""
+    epoch = plan_epoch(situation, candidates, rule)
+    return epoch if isinstance(epoch, Plan) else None
 
 
 def plan_epoch(situation: Situation, candidates: Candidates, rule: Rule = RULE) -> Plan | NoRewrite:
-    """The epoch before a request if it pays, else why it does not. Whatever the situation, a plan takes only legal
-    steps down the ladder, to renditions that exist and are smaller, and never touches what is kept.
+    """The epoch before a request if it pays off, or the reason why not. In any situation, a plan takes only legal steps
+    down the ladder, to existing and smaller renditions, and never touches kept objects.
     """
 
     if any(each.write >= HOUR for each in situation.in_each_unit()):
@@ -210,14 +212,14 @@ def _overflow(situation: Situation, objects: Sequence[Candidate], rule: Rule) ->
     freed = _sum_freed(objects, fidelities)
     saves_the_turn = situation.prompt - freed <= situation.limit < situation.prompt
     if not (situation.cold or saves_the_turn or freed >= _gain(situation, rule)):
-        # The next turn would be as near to the end, and pay for the next rewrite.
+        # The next turn would be as close to the limit, and pay for another rewrite.
         return NoRewrite(f"the window overflows, but a rewrite would free only {freed} tokens")
     price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
     return _plan(fidelities, "the window overflows", price)
 
 
 def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:
-    """The epoch that breaks what the provider still holds, if that pays and can be paid."""
+    """The epoch that invalidates a warm cache, if it pays off and is affordable."""
     full = situation.prompt > rule.full * situation.window
     fidelities = (_want_in_a_hurry if full else want)(situation, objects, rule)
     freed = _sum_freed(objects, fidelities)
@@ -243,14 +245,14 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
 
 
 def _is_behind(situation: Situation, rule: Rule) -> bool:
-    """Whether the session is dearer than unmanaged, since the client would have compacted."""
+    """Whether the session costs more than unmanaged, because the client would have compacted."""
     return situation.billed > rule.margin * situation.shadow
 
 
 def _find_refusal(
     situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity], rule: Rule
 ) -> NoRewrite | None:
-    """Why a warm rewrite cannot be paid, in one of the units; None if it can."""
+    """The reason why a warm rewrite is not affordable in one of the units; None if it is."""
     freed = _sum_freed(objects, fidelities)
     for each in situation.in_each_unit():
         price = price_of_rewrite(each, objects, fidelities)
@@ -271,31 +273,31 @@ def _gain(situation: Situation, rule: Rule) -> int:
 
 
 def _want_in_a_hurry(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> dict[str, Fidelity]:
-    """The same as ``want`` where room is needed: everything is old sooner, and ever sooner until there is room, and of
-    what is being gathered only the newest stays.
+    """Like ``want``, if room is needed: the age limits shrink until there is enough room, and only the newest files
+    read for the current task stay.
     """
     for hurry in (rule.hurry, *DEEPER):
-        found = want(situation, objects, attrs.evolve(rule, gathered=0), hurry=hurry)
-        left = situation.prompt - _sum_freed(objects, found)
-        if left <= rule.room * situation.window:
+        fidelities = want(situation, objects, attrs.evolve(rule, gathered=0), hurry=hurry)
+        size = situation.prompt - _sum_freed(objects, fidelities)
+        if size <= rule.room * situation.window:
             break
     for each in sorted(_list_gathered(situation, objects), key=lambda each: each.born, reverse=True):
-        if each.key in found:
-            left += tokens_saved_by(each, found[each.key])
-            if left > rule.room * situation.window:
+        if each.key in fidelities:
+            size += tokens_saved_by(each, fidelities[each.key])
+            if size > rule.room * situation.window:
                 break
-            del found[each.key]
-    return found
+            del fidelities[each.key]
+    return fidelities
 
 
 def _want_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> dict[str, Fidelity]:
-    """The same as in a hurry; and where the window would overflow still, or that could not be paid, whatever may go,
-    what was used longest ago first, until there is room for the next rewrite to be worth its price: files and answers,
-    then what was said. Where reading from the cache costs nothing, all that stays is paid for now and would cost
-    nothing later, so little stays.
+    """Like ``_want_in_a_hurry``. If the window would still overflow, or the result is not affordable, also evict
+    objects that may be evicted, least recently used first, until the next rewrite has room to be worth its price: files
+    and tool output, then conversation. If cache reads are free, everything that stays is paid for now and costs nothing
+    later, so little stays.
     """
-    found = _want_in_a_hurry(situation, objects, rule)
-    left = _size_after(situation, objects, found)
+    fidelities = _want_in_a_hurry(situation, objects, rule)
+    size = _size_after(situation, objects, fidelities)
     limit = rule.overflow * situation.window
     room = limit - _gain(situation, rule)
     if not situation.read:
@@ -303,23 +305,23 @@ def _want_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule)
     elif not situation.cold:
         limit = min(limit, _find_largest_paid(situation, rule))
         room = min(room, limit)
-    if left <= limit:
-        return found
+    if size <= limit:
+        return fidelities
     free = [each for each in objects if not _stays(situation, each, rule)]
     for each in sorted(free, key=lambda each: (KINDS[each.kind].is_conversation, each.last_use, each.born)):
-        if left <= room:
+        if size <= room:
             break
-        before = found.get(each.key, each.fidelity)
+        before = fidelities.get(each.key, each.fidelity)
         tokens, here = each.at(Fidelity.EVICTED), each.at(before)
         if before is not Fidelity.EVICTED and tokens is not None and here is not None and tokens < here:
-            found[each.key] = Fidelity.EVICTED
-            left -= here - tokens
-    return found
+            fidelities[each.key] = Fidelity.EVICTED
+            size -= here - tokens
+    return fidelities
 
 
 def _find_largest_paid(situation: Situation, rule: Rule) -> Fraction:
-    """The largest prompt, in tokens, that a warm rewrite may leave if the session is to be no dearer than it may be:
-    its ``price_of_rewrite`` is what may still be spent, in each unit.
+    """The largest prompt, in tokens, that an affordable warm rewrite may leave: its ``price_of_rewrite`` is the amount
+    that may still be spent, in each unit.
     """
     sizes = [
         (
@@ -336,7 +338,7 @@ def _find_largest_paid(situation: Situation, rule: Rule) -> Fraction:
 
 
 def _size_after(situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
-    """The size of the prompt after a rewrite, which takes the thinking since the last one out, too."""
+    """The prompt size after a rewrite, which also drops the thinking since the last one."""
     return situation.prompt - _sum_freed(objects, fidelities) - _thinking(situation, objects)
 
 
@@ -356,33 +358,33 @@ def _plan(
 def want(
     situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE, *, hurry: int = 1
 ) -> dict[str, Fidelity]:
-    """What every object should be shown at that should be shown at less than it is. In a ``hurry`` everything is old
-    so many times sooner.
-    """
-    found = {}
+    """The new fidelity of every object that should be degraded. ``hurry`` is the divisor of all age limits."""
+    fidelities = {}
     keeping = _keeping(situation, objects, rule, hurry)
     gathered = {
-        each.key for each in _list_gathered(situation, objects) if situation.turn - each.last_use <= rule.gathered
+        candidate.key
+        for candidate in _list_gathered(situation, objects)
+        if situation.turn - candidate.last_use <= rule.gathered
     }
-    for each in objects:
-        stays = each.key in gathered or _stays(situation, each, rule)
-        fidelity = each.fidelity if stays else _goal(situation, each, rule, keeping)
-        tokens, here = each.at(fidelity), each.at(each.fidelity)
-        if fidelity > each.fidelity and tokens is not None and here is not None and tokens < here:
-            found[each.key] = fidelity
-    return found
+    for candidate in objects:
+        stays = candidate.key in gathered or _stays(situation, candidate, rule)
+        fidelity = candidate.fidelity if stays else _goal(situation, candidate, rule, keeping)
+        tokens, here = candidate.at(fidelity), candidate.at(candidate.fidelity)
+        if fidelity > candidate.fidelity and tokens is not None and here is not None and tokens < here:
+            fidelities[candidate.key] = fidelity
+    return fidelities
 
 
 def _list_gathered(situation: Situation, objects: Sequence[Candidate]) -> list[Candidate]:
-    """What was read of files for the user's last request, as long as nothing was written for it."""
+    """The files read for the user's current request, as long as nothing was written for it."""
     here = [each for each in objects if each.born >= situation.exchange]
     if any(WRITTEN & set(each.tags) for each in here):
         return []
     return [each for each in here if KINDS[each.kind].is_file and not each.stale]
 
 
-def _stays(situation: Situation, each: Candidate, rule: Rule) -> bool:
-    return each.kept or (each.last_fault is not None and situation.turn - each.last_fault <= rule.missed)
+def _stays(situation: Situation, candidate: Candidate, rule: Rule) -> bool:
+    return candidate.kept or (candidate.last_fault is not None and situation.turn - candidate.last_fault <= rule.missed)
 
 
 def _keeping(situation: Situation, objects: Sequence[Candidate], rule: Rule, hurry: int = 1) -> WindowAges:
@@ -390,35 +392,36 @@ def _keeping(situation: Situation, objects: Sequence[Candidate], rule: Rule, hur
     return WindowAges(rule.ages, situation.exchange, missed, hurry)
 
 
-def _goal(situation: Situation, each: Candidate, rule: Rule, keeping: WindowAges) -> Fidelity:
-    """The fidelity at which an object belongs by its age. What the user said stays."""
-    unused = situation.turn - each.last_use
-    if unused > keeping.turns(each):
-        if KINDS[each.kind].is_conversation:
-            return Fidelity.DETAILED if each.at(Fidelity.COMPACT) is None else Fidelity.COMPACT
+def _goal(situation: Situation, candidate: Candidate, rule: Rule, keeping: WindowAges) -> Fidelity:
+    """The fidelity of an object by its age. User text stays."""
+    unused = situation.turn - candidate.last_use
+    if unused > keeping.turns(candidate):
+        if KINDS[candidate.kind].is_conversation:
+            return Fidelity.DETAILED if candidate.at(Fidelity.COMPACT) is None else Fidelity.COMPACT
         return Fidelity.EVICTED
-    if EDITED in each.tags and situation.turn - each.born > rule.waiting.replaced:
+    if EDITED in candidate.tags and situation.turn - candidate.born > rule.waiting.replaced:
         return Fidelity.DETAILED
-    return each.fidelity
+    return candidate.fidelity
 
 
 def _sum_freed(objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
     return sum(tokens_saved_by(each, fidelities[each.key]) for each in objects if each.key in fidelities)
 
 
-def tokens_saved_by(each: Candidate, after: Fidelity) -> int:
-    """The tokens that showing an object at less frees."""
-    return (each.at(each.fidelity) or 0) - (each.at(after) or 0)
+def tokens_saved_by(candidate: Candidate, after: Fidelity) -> int:
+    """The tokens freed by showing an object at a lower fidelity."""
+    return (candidate.at(candidate.fidelity) or 0) - (candidate.at(after) or 0)
 
 
 def price_of_rewrite(
     situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]
 ) -> Fraction:
-    """What a warm rewrite costs at once, in input-token equivalents: what stays of the history is written instead of
-    read, and what goes, the thinking since the last epoch included, is not even read. Below 0 where that is more.
+    """The immediate price of a warm rewrite, in input-token equivalents: the remaining history is written instead of
+    read, and evicted content, including thinking since the last epoch, is no longer read. Negative if the latter is
+    more.
 
-    All of the history is written again, wherever it changes first: no marker is left in front of that, and what the
-    provider holds without one it does not find. What is new is written in any case.
+    The whole history is written again, wherever its first change is: no marker remains before that point, and the
+    provider finds no cache entry without one. New content is written in either case.
     """
     goes = _sum_freed(objects, fidelities) + _thinking(situation, objects)
     stays = max(0, situation.prompt - _count_held(situation) - situation.new - goes)
@@ -426,14 +429,16 @@ def price_of_rewrite(
 
 
 def _count_held(situation: Situation) -> int:
-    """The tokens of system prompt and tools that the provider still holds after a rewrite."""
+    """The tokens of system prompt and tools that stay cached after a rewrite."""
     return 0 if situation.joining else situation.fixed
 
 
 def regret(
     situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity], rule: Rule = RULE
 ) -> Fraction:
-    """What has been paid since the last epoch for reading what might have left already, in input-token equivalents."""
+    """The cost since the last epoch of reading content that was already due to be evicted, in input-token
+    equivalents.
+    """
     since = situation.last_epoch or 0
     wasted = 0
     keeping = _keeping(situation, objects, rule)
@@ -444,16 +449,16 @@ def regret(
     return wasted * situation.read
 
 
-def _due(each: Candidate, after: Fidelity, rule: Rule, keeping: WindowAges) -> int:
-    """The last turn in which an object was not yet to be shown at less."""
-    if after is Fidelity.DETAILED and EDITED in each.tags:
-        return each.born + rule.waiting.replaced
-    return each.last_use + keeping.turns(each)
+def _due(candidate: Candidate, after: Fidelity, rule: Rule, keeping: WindowAges) -> int:
+    """The last turn in which an object was not yet due to be degraded."""
+    if after is Fidelity.DETAILED and EDITED in candidate.tags:
+        return candidate.born + rule.waiting.replaced
+    return candidate.last_use + keeping.turns(candidate)
 
 
 def head_lasts_an_hour(situation: Situation, freed: int, rule: Rule = RULE) -> bool:
-    """Whether system prompt and tools, written again with an epoch that ``freed`` so many tokens, are to be held by the
-    provider for an hour from now on: the user has just shown to take breaks, and savings pay for the dearer write.
+    """Whether to cache system prompt and tools for an hour, when they are written again with an epoch that ``freed`` so
+    many tokens: the user has just taken a break, and savings cover the more expensive write.
     """
     price = situation.fixed * (HOUR - situation.write) - freed * situation.write
     return situation.cold and situation.billed + price <= rule.margin * situation.shadow

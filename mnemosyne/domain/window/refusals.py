@@ -1,4 +1,4 @@
-"""Why a provider refused a request of ours, where another can be sent instead of it."""
+"""Why a provider refused a request of the proxy, if another request can replace it."""
 
 import re
 from enum import Enum, auto
@@ -11,14 +11,14 @@ from mnemosyne.domain.wire.too_long import TooLong
 
 
 class Refusal(Enum):
-    """What of ours the provider does not take."""
+    """The part of the proxy's request that the provider does not accept."""
 
     THINKING = auto()
-    """Thinking that was signed against another history than it stands in."""
+    """Thinking that was signed for a different history."""
     TOOLS = auto()
     """The memory tools."""
     LENGTH = auto()
-    """A prompt that is longer than the window of its model."""
+    """A prompt that exceeds the model's window."""
 
 
 _OF_THINKING = (
@@ -32,13 +32,13 @@ _OF_THINKING = (
 
 
 def refusal_of(error: bytes, tools: bytes, dialect: Dialect) -> Refusal | None:
-    """What an error of HTTP status 400 is about, if another request can be sent. ``tools`` is the JSON array of the
-    tools that the client offers, before ours.
+    """The cause of an error with HTTP status 400, if a different request can be sent. ``tools`` is the JSON array of
+    the client's own tools.
     """
     if find_stated(error, dialect) is not None:
         return Refusal.LENGTH
-    said = json_object(error).get("error")
-    message = f"{said.get('message')} {said.get('param')}" if isinstance(said, dict) else ""
+    error_object = json_object(error).get("error")
+    message = f"{error_object.get('message')} {error_object.get('param')}" if isinstance(error_object, dict) else ""
     if any(words in message for words in _OF_THINKING):
         return Refusal.THINKING
     # "tools.18.custom.name: …", "Invalid value: 'input[0].tools[3].type'."
@@ -50,6 +50,6 @@ def refusal_of(error: bytes, tools: bytes, dialect: Dialect) -> Refusal | None:
 
 
 def find_stated(error: bytes, dialect: Dialect) -> TooLong | None:
-    """The window that an error states, where it refuses a prompt as longer; None if it is another error."""
+    """The window stated by an error that refuses a prompt as too long; None for any other error."""
     inner = json_object(error).get("error")
     return dialect.read_too_long(inner) if isinstance(inner, dict) else None

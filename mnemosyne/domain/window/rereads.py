@@ -1,12 +1,12 @@
-"""Page faults that a client hides: the model reads a file again that the branch has evicted, and the client, whose own
-history still holds it, answers with a reference.
+"""Page faults that a client hides: the model reads an evicted file again, and the client, whose own history still holds
+it, answers with a reference to the earlier content.
 
-The evicted content goes where the reference stands, as the client sent it the first time. That is done once, in the
-request that brings the reference; later requests repeat what was sent. Where the content has no room, or it is not
-certain that the text refers to exactly that content, it stays, and a line behind it names the object.
+The evicted content is inserted where the reference is, as the client sent it the first time. That happens once, in the
+request that brings the reference; later requests repeat what was sent. If there is no room, or the reference does not
+certainly mean exactly that content, the text stays and a line behind it names the object.
 
 A relative path is resolved against the folder that the request itself names. A command may have moved the client to
-another folder, so with a relative path nothing is certain once the model has written of such a move.
+another folder, so relative paths are uncertain once the model has written such a command.
 """
 
 import re
@@ -43,20 +43,20 @@ from mnemosyne.domain.wire.transcript import Transcript
 Block = Mapping[str, Any]
 
 REASON = "its file was read again, and the client answered with a reference to it"
-"""Why an object faulted whose content went where the reference stood."""
+"""The reason of a fault for content inserted in place of a reference."""
 
 
 def render_pointer(object_id: str) -> str:
-    """The line behind a text that refers to an object which the branch does not show."""
+    """The line behind a text that refers to an evicted object."""
     return f"[That content has left your context: call {RESTORE} with {MARK}{object_id}.]"
 
 
 _MOVES = re.compile(rb"\b(?:cd|chdir|pushd|popd)\b|worktree", re.IGNORECASE)
-"""What moves a shell, and with it its client, to another folder."""
+"""Commands that move a shell, and with it its client, to another folder."""
 
 
 class _Files:
-    """Which file each path of a conversation means."""
+    """Maps the paths of a conversation to files."""
 
     def __init__(self, read: Transcript) -> None:
         self._read = read
@@ -66,11 +66,11 @@ class _Files:
         return paths.normal(project_of_transcript(self._read) or "")
 
     def resolve(self, path: str) -> str:
-        """A path from the root; a relative one stays where the request names no folder."""
+        """Make a path absolute; a relative path stays unchanged if the request names no folder."""
         return paths.normal(path, self._folder) if paths.is_relative(path) else path
 
     def may_have_moved(self, message: int) -> bool:
-        """Whether the folder may be another one before a message than the request names."""
+        """Whether the folder before a message may differ from the one that the request names."""
         return any(
             self._read.messages[number].role == "assistant" and _MOVES.search(self._read.message_bytes(number))
             for number in range(message)
@@ -79,7 +79,7 @@ class _Files:
 
 @attrs.frozen(kw_only=True)
 class _Exchange:
-    """A call and its result, the block at ``place``, as they are about the file at a resolved ``path``."""
+    """A call and its result, the block at ``place``, about the file at a resolved ``path``."""
 
     message: int
     place: BlockPlace
@@ -96,7 +96,7 @@ class _Exchange:
 
     @property
     def is_read(self) -> bool:
-        """Whether it brought content of the file."""
+        """Whether it returned content of the file."""
         return KINDS[self.about.kind].is_file and "read" in self.about.tags
 
     def asks_same(self, other: "_Exchange") -> bool:
@@ -106,8 +106,8 @@ class _Exchange:
 
 @attrs.frozen(kw_only=True)
 class _Earlier:
-    """What a text refers to: an ``object`` that the branch has evicted. ``result`` is the block that held the content,
-    where the client's history holds it and nothing has changed the file since.
+    """The target of a reference: an evicted ``object``. ``result`` is the block with the content, if the client's
+    history holds it and the file was not changed since.
     """
 
     object: MemoryObject
@@ -115,14 +115,14 @@ class _Earlier:
 
 
 def expect(asked: PendingRequest, session: Session) -> PendingRequest:
-    """A request as large as it becomes where all the content that it refers to has room: the planner looks at that."""
+    """The request with all referenced content inserted if it has room, so that the planner sees its final size."""
     limit = find_limit(asked.window, asked.model, session)
     history, _ = _answer(asked, session, lambda: limit)
     return asked if history is asked.history else attrs.evolve(asked, history=history)
 
 
 def answer(asked: PendingRequest, session: Session, sizes: Sizes) -> tuple[UpstreamHistory, tuple[ObjectEvent, ...]]:
-    """The history of a request, with evicted content where its new messages refer to it, and what happens with that."""
+    """Insert evicted content where new messages refer to it. Return the history and the resulting events."""
     limit = find_limit(asked.window, asked.model, session)
     return _answer(asked, session, lambda: limit - count_prompt(asked, session, sizes))
 
@@ -154,26 +154,26 @@ def _answer(
 
 
 def _restore(
-    each: MemoryObject, asked: PendingRequest, memory: Memory, evicted: EvictionTurns, tokens: int
+    obj: MemoryObject, asked: PendingRequest, memory: Memory, evicted: EvictionTurns, tokens: int
 ) -> tuple[tuple[ObjectEvent, ...], Memory]:
     fault = Fault(
         at=asked.at,
-        object=each.id,
+        object=obj.id,
         branch=asked.branch,
         turn=asked.turn,
-        left=evicted.find_turn(asked.branch, each.id),
+        left=evicted.find_turn(asked.branch, obj.id),
         kind=FaultKind.IMPLICIT,
         reason=REASON,
         tokens=tokens,
     )
     restore = Restore(
-        at=asked.at, object=each.id, branch=asked.branch, turn=asked.turn, after=Fidelity.FULL, cause=Cause.FAULT
+        at=asked.at, object=obj.id, branch=asked.branch, turn=asked.turn, after=Fidelity.FULL, cause=Cause.FAULT
     )
     return decide_all((fault, restore), memory)
 
 
 def _with_text(content: object, text: str) -> object:
-    """A result's content with a text behind it."""
+    """Append a text to a result's content."""
     if not text:
         return content
     if isinstance(content, list):
@@ -181,11 +181,11 @@ def _with_text(content: object, text: str) -> object:
     return f"{content}\n\n{text}" if content else text
 
 
-# What the new messages refer to
+# New references
 
 
 def _list_new(read: Transcript, kept: int, known: _Files) -> Iterator[_Exchange]:
-    """The new results that refer to earlier content, or may."""
+    """The new results that refer to earlier content, or may do so."""
     for number in range(kept, len(read.messages)):
         for index, block in enumerate(read.blocks(number)):
             if is_result(block) and _may_refer(text_of(block)):
@@ -199,19 +199,19 @@ def _may_refer(text: str) -> bool:
 
 
 def _refers(new: _Exchange) -> bool:
-    """Whether a tool for files answered so; of the output of a command nothing is ever taken for a reference."""
+    """Whether a file tool gave this answer; the output of a command is never taken for a reference."""
     return _is_captured(new) or (new.is_read and not new.given.failed and rereads.may_be_reference(new.given.said))
 
 
 def _is_captured(new: _Exchange) -> bool:
-    """Whether a tool for files answered in a wording that a client was captured sending."""
+    """Whether a file tool answered in a wording captured from a real client."""
     if UNCHANGED in new.about.tags:
         return True
     return new.is_change and "write" not in new.about.tags and rereads.claims_own_change(new.given.said)
 
 
 def _read_exchange(read: Transcript, place: BlockPlace, result: Block, known: _Files) -> _Exchange | None:
-    """A result with its call; None where there is no call, or it names no file."""
+    """A result with its call; None if there is no call, or it names no file."""
     wanted = call_id_of(result)
     for number in range(place.message, -1, -1):
         if read.messages[number].role == "assistant":
@@ -238,13 +238,13 @@ def _make_exchange(call: Block, place: BlockPlace, result: Block, known: _Files)
     )
 
 
-# What they refer to
+# Targets of references
 
 
 def _find_earlier(
     new: _Exchange, asked: PendingRequest, session: Session, memory: Memory, known: _Files
 ) -> _Earlier | None:
-    """The evicted content that a text refers to; None where the branch shows it, or there is none."""
+    """The evicted content that a text refers to; None if the branch shows it, or there is none."""
     if not _is_captured(new):
         return _find_listing(new, asked, memory, known)
     shown = memory.view_of(asked.branch)
@@ -275,8 +275,8 @@ def _find_earlier(
 
 
 def _find_listing(new: _Exchange, asked: PendingRequest, memory: Memory, known: _Files) -> _Earlier | None:
-    """The evicted listing that the same call brought, where nothing has changed the file since: an answer in another
-    form is then likely to refer to it.
+    """The evicted listing that the same call returned, if the file was not changed since: an answer in another form
+    probably refers to it.
     """
     for before in _list_before(new, asked.read, known):
         if before.is_change:
@@ -287,18 +287,18 @@ def _find_listing(new: _Exchange, asked: PendingRequest, memory: Memory, known: 
 
 
 def _is_same_result(new: _Exchange) -> bool:
-    """Whether a text is one that refers to the result of an earlier read of the same lines."""
+    """Whether a text refers to the result of an earlier read of the same lines."""
     reference = rereads.find_reference(new.given.said)
     return reference is not None and reference.wording.refers_to is RefersTo.EARLIER_RESULT
 
 
 def _is_same_file(new: _Exchange, before: _Exchange, known: _Files) -> bool:
-    """Whether two equal paths certainly meant one file."""
+    """Whether two equal paths certainly mean one file."""
     return not (new.is_relative or before.is_relative) or not known.may_have_moved(new.message)
 
 
 def _list_before(new: _Exchange, read: Transcript, known: _Files) -> Iterator[_Exchange]:
-    """What was done with the same file before, the last first."""
+    """Earlier exchanges about the same file, newest first."""
     name = new.path.rpartition("/")[2]
     needle = name.encode() if name.isascii() and '"' not in name and "\\" not in name else b""
     results: dict[str, tuple[BlockPlace, Block]] = {}
@@ -319,7 +319,7 @@ def _list_before(new: _Exchange, read: Transcript, known: _Files) -> Iterator[_E
 
 
 def _find_owner(place: BlockPlace, branch: str, memory: Memory) -> MemoryObject | None:
-    """The object of a branch that holds a block; None while it waits for its object."""
+    """The object of a branch that holds a block; None if the block is not in an object yet."""
     newest_first = map(memory.objects.__getitem__, reversed(memory.view_of(branch).objects))
     return next((each for each in newest_first if place in each.places), None)
 
@@ -330,15 +330,15 @@ def _find_evicted(owner: MemoryObject | None, branch: str, memory: Memory) -> _E
     return _Earlier(object=owner)
 
 
-def _is_version(each: MemoryObject, path: str, known: _Files) -> bool:
-    if not KINDS[each.kind].is_file or each.source_key is None or known.resolve(each.source_key) != path:
+def _is_version(obj: MemoryObject, path: str, known: _Files) -> bool:
+    if not KINDS[obj.kind].is_file or obj.source_key is None or known.resolve(obj.source_key) != path:
         return False
-    return bool(each.places) and not each.forgotten
+    return bool(obj.places) and not obj.forgotten
 
 
 def _was_named(before: _Exchange, asked: PendingRequest, session: Session, memory: Memory, known: _Files) -> bool:
-    """Whether an earlier change was answered with the same claim while nothing was evicted after it: then the line
-    behind that still says all.
+    """Whether an earlier change was answered with the same claim and nothing of the file was evicted after it: then the
+    line behind that answer is still complete.
     """
     counts = session.branches[asked.branch].counts
     turn = bisect_right(counts, before.message) + 1
@@ -348,4 +348,4 @@ def _was_named(before: _Exchange, asked: PendingRequest, session: Session, memor
         for each in memory.view_of(asked.branch).objects
         if each in turns and _is_version(memory.objects[each], before.path, known)
     ]
-    return rereads.claims_own_change(before.given.said) and all(left <= turn for left in of_file)
+    return rereads.claims_own_change(before.given.said) and all(evicted <= turn for evicted in of_file)

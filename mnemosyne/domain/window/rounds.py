@@ -1,7 +1,8 @@
-"""What goes upstream first for a request: whether its branch is managed, and what its history goes on from.
+"""The first upstream request of a turn: whether its branch is managed, and which history it continues.
 
-Most requests go on with what was sent before. The others begin an epoch: the planner wants one, the client went back to
-before the last one, or the branch is managed no longer; then its thinking was signed against another history.
+Most requests continue the history that was sent before. The others begin an epoch: the planner decides so, the client
+went back to before the last epoch, or the branch is no longer managed; then its thinking was signed for another
+history.
 """
 
 from collections.abc import Sequence
@@ -42,18 +43,16 @@ NO_ANSWER = "its session did not answer in time"
 NO_ROOM = "there was no memory to read it beside the other requests"
 
 RESERVE = 10
-"""This part of a model's window is left free where the client's own history is to go: its size is estimated, and once
-it was sent and refused there would be nothing left to go on from.
+"""This fraction of a model's window stays free when the client's own history is sent: its size is only estimated, and
+after a refusal there would be no history left to continue.
 """
 
 
 @attrs.frozen(kw_only=True, slots=False)
 class Opening:
-    """A request whose turn begins with these ``events``. ``session`` is as they leave it, ``last`` the event with which
-    the turn before it began, also on another branch that it goes on from; None where it goes on from none.
-
-    ``wanted`` is the mode that the client or its user asks for, None if they do not say; ``default`` is that of a
-    branch that begins.
+    """A request whose turn begins with these ``events``. ``session`` is the state after them; ``last`` is the first
+    event of the previous turn, possibly of a parent branch, None without one. ``wanted`` is the mode that the client or
+    its user requests, None if unspecified; ``default`` is the mode of a new branch.
     """
 
     at: int
@@ -66,56 +65,58 @@ class Opening:
 
     @property
     def began(self) -> TurnBegan:
-        """The event with which its turn begins."""
+        """The first event of its turn."""
         began = self.events[-1]
         assert isinstance(began, TurnBegan)
         return began
 
     @property
     def opened(self) -> BranchOpened | None:
-        """The event with which its branch begins, if it does."""
+        """The event that opens its branch, if it does so."""
         return next((event for event in self.events if isinstance(event, BranchOpened)), None)
 
     @property
     def branch(self) -> Branch:
-        """Its branch."""
+        """The branch of the request."""
         return self.session.branches[self.began.branch]
 
     @property
     def begins_branch(self) -> bool:
-        """Whether the branch's mode is decided with this request: it is the first of a branch that goes on with no
-        other, and none was decided. An attempt or a turn before may have been recorded and never sent, because another
-        process had just written, or the client left; then the model has said nothing yet.
+        """Whether this request decides the branch's mode: it is the first of a branch without a parent's history, and
+        no mode was decided. An earlier attempt or turn may have been recorded but never sent, because another process
+        had just written or the client disconnected; then the model has not answered yet.
         """
         is_first = self.began.turn == 1 or not _has_model_words(self.read)
         return is_first and not self.branch.inherits and not self.branch.decided
 
     @property
     def is_last(self) -> bool:
-        """Whether its branch goes on from it; an earlier turn once more leaves the branch as it is."""
+        """Whether the branch continues from this request; a retry of an earlier turn leaves the branch unchanged."""
         return self.began.turn == self.branch.turns
 
     @property
     def went_back(self) -> bool:
-        """Whether what the client still shares with its branch was rendered again, so that it cannot be cut there."""
+        """Whether a rewrite covers the messages that the client still shares with its branch, so the history cannot be
+        cut there.
+        """
         wire = self.branch.wire
         return wire is not None and self.began.kept < wire.rewritten
 
     @property
     def goes_on_from(self) -> str:
-        """The branch whose upstream history the request goes on from."""
+        """The branch whose upstream history the request continues."""
         opened = self.opened
         if opened is not None and opened.inherits and opened.parent is not None:
             return opened.parent
         return self.began.branch
 
     def client(self, start: int = 0) -> list[bytes]:
-        """The client's messages, from this number on."""
+        """The client's messages, starting with this number."""
         return _client(self.read, start)
 
     @cached_property
     def fits(self) -> bool:
-        """Whether the model takes all that the client says, as far as can be told before it is sent."""
+        """Whether the client's whole history probably fits the model's window."""
         model = self.read.fields.model
         estimator = self.session.memory.view_of(self.goes_on_from).estimator(model)
         return fits(self.read, estimator, stated=self.session.find_stated_window(model))
@@ -130,22 +131,22 @@ def opening_of(
     before: Session,
     after: Session,
 ) -> Opening:
-    """The request that leads to these events in a session that stood so ``before``, and ``after`` them."""
+    """The request that leads to these events, given the session ``before`` and ``after`` them."""
     opening = Opening(at=at, wanted=wanted, default=default, events=tuple(events), read=read, session=after)
     known = before.branches.get(opening.goes_on_from)
     return attrs.evolve(opening, last=known.began if known is not None else None)
 
 
-# Whom it costs what
+# Tariffs
 
 
 def tariff_of(opening: Opening, settings: ServerSettings) -> Tariff:
-    """What its tokens weigh: the tariff that a server's settings name, else the one that is seen."""
+    """The tariff of a request: the one that the server's settings name, otherwise the detected one."""
     return find_tariff(opening.branch.speaker, opening.read, settings)
 
 
 def find_tariff(speaker: ClientHeaders | None, read: Transcript, settings: ServerSettings) -> Tariff:
-    """The same for a request of this speaker."""
+    """The tariff of a request with these client headers."""
     credential = speaker.credential if speaker is not None else None
     hour = asks_for_an_hour(read)
     host, tariff = settings.provider_of(read.dialect.name, read.fields.model)
@@ -153,24 +154,26 @@ def find_tariff(speaker: ClientHeaders | None, read: Transcript, settings: Serve
     return catalogue.tariff_of(tariff or seen)
 
 
-# Whether it is managed
+# Mode of a branch
 
 SETTINGS = ServerSettings()
-"""What servers have if nobody says otherwise."""
+"""Settings of a server without configuration."""
 
 
 def stands_on_settings(opening: Opening) -> bool:
-    """Whether a server's settings say what leaves for a request; else nobody asked for more than its own bytes."""
+    """Whether the server's settings affect the request that is sent; otherwise only the client's own bytes go
+    upstream.
+    """
     asked = opening.wanted or opening.default
     return asked is not Mode.OBSERVE or opening.branch.mode is not Mode.OBSERVE
 
 
 def choose_mode(opening: Opening, settings: ServerSettings) -> tuple[Mode, SetMode | None]:
-    """The branch's mode, and the command to set it where this request decides that. Of one that waits for its memory
-    tools ``late_tools`` says whether they come.
+    """The branch's mode, and the command that sets it if this request decides it. For a branch that waits for its
+    memory tools, ``late_tools`` decides when they are added.
 
-    A branch that is managed stays so until somebody asks for something else, whatever the server's ``default`` is. It
-    has its tool budget for good: its tools stay what they are whatever a later server is told.
+    A managed branch stays managed until its user requests another mode, whatever the server's ``default`` is. Its tool
+    budget is permanent: the tools stay the same whatever the settings of a later server are.
     """
     branch, wanted = opening.branch, opening.wanted
     if opening.session.off:
@@ -199,7 +202,7 @@ def choose_mode(opening: Opening, settings: ServerSettings) -> tuple[Mode, SetMo
 
 
 def set_mode(opening: Opening, settings: ServerSettings, mode: Mode, why: str, *, late: bool) -> SetMode:
-    """The command to set the mode of a request's branch. Managed, it has the tool budget of the settings."""
+    """The command that sets the mode of a request's branch. A managed branch gets the tool budget of the settings."""
     budget = settings.tool_budget if mode is Mode.MANAGE else None
     if budget is not None and tool_paging.loads_tools_itself(tool_paging.tools_of(opening.read)):
         budget, why = None, f"{why}; {ITS_CLIENT_PAGES}"
@@ -207,34 +210,34 @@ def set_mode(opening: Opening, settings: ServerSettings, mode: Mode, why: str, *
 
 
 def _is_small(opening: Opening, settings: ServerSettings) -> bool:
-    """Whether the session would be dearer by the memory tools than it may be, should it end with this request, of which
-    the provider holds nothing.
+    """Whether the memory tools would make the session too expensive if it ended with this request and nothing of the
+    request was cached.
     """
     if settings.manages_small:
         return False
     read, ledger, tariff = opening.read, count_observed(opening.session.ledger), tariff_of(opening, settings)
     prompt, tools = count_with_tools(opening)
-    for each in costs_of(tariff, read.fields.model, ledger, hour=asks_for_an_hour(read)):
-        write = each.write if is_remembered(read, tariff) else 1
-        if each.billed + (prompt + tools) * write > RULE.margin * (each.shadow + prompt * write):
+    for cost in costs_of(tariff, read.fields.model, ledger, hour=asks_for_an_hour(read)):
+        write = cost.write if is_remembered(read, tariff) else 1
+        if cost.billed + (prompt + tools) * write > RULE.margin * (cost.shadow + prompt * write):
             return True
     return False
 
 
 def count_with_tools(opening: Opening) -> tuple[int, int]:
-    """About how many tokens a request has, without the thinking in it, and how many the memory tools."""
+    """The estimated tokens of a request without its thinking, and those of the memory tools."""
     estimator = opening.session.memory.view_of(opening.goes_on_from).estimator(opening.read.fields.model)
     return count_tokens(opening.read, estimator), estimator.tokens(OWN_TOOLS)
 
 
 def is_remembered(read: Transcript, tariff: Tariff) -> bool:
-    """Whether the provider's cache takes anything of a request."""
+    """Whether the provider caches anything of a request."""
     return tariff.caching is Caching.PREFIX or bool(read.marked)
 
 
 def _why_no_longer(opening: Opening, wanted: Mode | None) -> str | None:
-    """Why a branch that was managed is managed no longer; None if it is."""
-    if wanted in (Mode.OBSERVE, Mode.BYPASS):  # who asks to observe would have thinking sent that fits elsewhere
+    """The reason to stop managing a branch; None to continue."""
+    if wanted in (Mode.OBSERVE, Mode.BYPASS):  # an observed request would contain thinking that fits another history
         return ASKED_FOR
     if memory_tools.collides(opening.read.fields.tool_names):
         return "the client has a tool of its own with the name of a memory tool"
@@ -242,21 +245,21 @@ def _why_no_longer(opening: Opening, wanted: Mode | None) -> str | None:
 
 
 def why_too_dear(opening: Opening, settings: ServerSettings) -> str | None:
-    """Why the bill so far speaks against managing; None if it does not, or nobody sends one."""
+    """The reason why the cost so far rules out managing; None if it does not, or the tariff is not billed."""
     why = why_to_stop(opening.session.ledger)
     return why if why is not None and tariff_of(opening, settings).is_billed else None
 
 
 def may_be_managed_elsewhere(opening: Opening) -> bool:
-    """Whether another process may manage what a request goes on with, of which nothing is known here: the model has
-    spoken in it, and its branch begins here, or waits for its memory tools.
+    """Whether another process may manage the conversation of this request: it contains model output, and its branch is
+    new here or still waits for its memory tools.
     """
     return (opening.opened is not None or opening.branch.late) and _has_model_words(opening.read)
 
 
 def mode_without_us(opening: Opening, settings: ServerSettings) -> SetMode | None:
-    """The command to set the mode of a branch whose first request leaves as it came, or as a fallback: it is never
-    managed. None where nothing is decided with this request, or nobody asked for it.
+    """The command that sets the mode of a branch whose first request is passed through or sent as a fallback: it is
+    never managed. None if this request decides no mode, or the branch is not to be managed.
     """
     if not opening.begins_branch:
         return None
@@ -267,14 +270,14 @@ def mode_without_us(opening: Opening, settings: ServerSettings) -> SetMode | Non
 
 
 def obstacle(kind: BranchKind, read: Transcript) -> str:
-    """Why a branch with such a request is not managed, wherever it stands; empty if it may be."""
+    """The reason why a branch with such a request cannot be managed, in any state; empty if it can."""
     if kind not in MANAGEABLE or read.opaque is not None:
         return "it is not a conversation of an agent with tools"
     return obstacle_in(read)
 
 
 def obstacle_in(read: Transcript) -> str:
-    """The same of the request of a conversation: why no branch with such a one is managed."""
+    """The reason why a conversation with such a request cannot be managed; empty if it can."""
     if why := read.dialect.find_obstacle(read.member):
         return why
     if read.marked and not read.dialect.marks_cache:
@@ -289,44 +292,44 @@ def obstacle_in(read: Transcript) -> str:
 
 
 def _has_model_words(read: Transcript) -> bool:
-    """Whether a request holds anything that the model said."""
+    """Whether a request contains model output."""
     return any(message.role == "assistant" for message in read.messages)
 
 
 def _obstacle_at_first(opening: Opening) -> str:
-    """Why a branch that begins with this request is not managed; empty if it is.
+    """The reason why a branch that begins with this request is not managed; empty if it is.
 
     A client that changes its first message, as Claude Code does with another CLAUDE.md or another kind of model, begins
-    a branch with a history that it has from one that is managed.
+    a new branch with the history of a managed one.
     """
     branch, branches = opening.branch, opening.session.branches.values()
     goes_on = _has_model_words(opening.read)
     known = branch.kind is BranchKind.SUCCESSOR or any(
-        each.mode is Mode.MANAGE and each.lane == branch.lane for each in branches
+        other.mode is Mode.MANAGE and other.lane == branch.lane for other in branches
     )
     return obstacle(branch.kind, opening.read) or ("its history began without us" if goes_on and not known else "")
 
 
-# What it goes on from
+# Continuing a history
 
 
 def go_on(opening: Opening, prior: UpstreamHistory, mode: Mode) -> UpstreamHistory:
-    """The history that goes on from the one before."""
+    """The history that continues the previous one."""
     kept = min(opening.began.kept, len(prior.ends))
-    hidden = memory_tools.NAMES if mode is Mode.MANAGE else frozenset()  # elsewhere the client sees all
+    hidden = memory_tools.NAMES if mode is Mode.MANAGE else frozenset()  # otherwise the client sees all rounds
     return upstream_history.go_on(prior, kept, opening.client(kept), hidden)
 
 
 def shows_again(opening: Opening, mode: Mode, *, switched: bool) -> bool:
-    """Whether a request of a branch that is managed no longer would begin anew with all that its client says, and its
-    model does not take so much: then what it showed before is shown, rendered once more.
+    """Whether a branch that is no longer managed would have to send its client's full history, which its model does not
+    take: then the objects that it showed before are rendered once more.
     """
     return mode is Mode.BYPASS and (switched or opening.went_back) and not opening.fits
 
 
 def go_on_unplanned(opening: Opening, prior: UpstreamHistory, mode: Mode, *, switched: bool) -> UpstreamHistory:
-    """The history of a request that the planner leaves alone. Where the mode is ``switched`` with it, or the client
-    went back to what has no place upstream any more, it begins anew with all that the client says.
+    """The history of a request without a plan. If the mode is ``switched`` with it, or the client went back to before
+    the last rewrite, it starts again from the client's full history.
     """
     if not switched and not opening.went_back:
         return go_on(opening, prior, mode)
@@ -336,16 +339,16 @@ def go_on_unplanned(opening: Opening, prior: UpstreamHistory, mode: Mode, *, swi
     )
 
 
-# Without us
+# Fallback
 
 
 def without_thinking(read: Transcript) -> bytes | None:
-    """The client's request without the thinking in it, which a provider may have bound to another history; None where
-    it holds none, or must not lose it: then the client's own bytes go.
+    """The client's request without thinking, which a provider may have bound to another history; None if it has none or
+    must keep it: then the client's own bytes are sent.
     """
     client = _client(read)
     if read.opaque is not None or not may_drop_thinking(read):
-        return None  # the models that would miss it sign it against nothing
+        return None  # models that require it do not bind it to the history
     if not upstream_history.holds_thinking(upstream_history.verbatim(client, read.dialect)):
         return None
     return upstream_history.body(read, upstream_history.first(client, dialect=read.dialect), ())
@@ -354,8 +357,8 @@ def without_thinking(read: Transcript) -> bytes | None:
 def fits(
     read: Transcript, estimator: Estimator | None = None, *, most: int | None = None, stated: int | None = None
 ) -> bool:
-    """Whether the model of a request takes all that its client says, thinking left out, with room to spare, and whether
-    that is no more than ``most`` tokens. ``stated`` is as in ``window_size.find_model_window``.
+    """Whether a request without thinking fits its model's window with a margin, and is at most ``most`` tokens.
+    ``stated`` is as in ``window_size.find_model_window``.
     """
     window = find_model_window(read.fields.model, stated)
     allowed = window - window // RESERVE
@@ -363,7 +366,7 @@ def fits(
 
 
 def count_tokens(read: Transcript, estimator: Estimator | None = None) -> int:
-    """About how many tokens a request has, without the thinking in it."""
+    """The estimated tokens of a request without its thinking."""
     estimator = estimator or Estimator.of(read.fields.model)
     messages = upstream_history.first(_client(read), dialect=read.dialect).messages
     return estimator.tokens(Sizes().of(messages, read.dialect) + head_of(read))

@@ -1,4 +1,4 @@
-"""What the planner is told of a managed request that is about to be sent: the window, its objects and the account."""
+"""The planner's input for a managed request that is about to be sent: the window, its objects and the ledger."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -30,19 +30,19 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.transcript import Transcript
 
 SIZES_HELD = 8192
-"""Of how many objects the sizes are kept."""
+"""Maximum number of objects with cached sizes."""
 
 OWN_TOOLS = sum((features_of_block(tool) for tool in memory_tools.TOOLS), Features())
 
 
 @attrs.frozen(kw_only=True)
 class PendingRequest:
-    """A request of a managed branch that is about to be sent at the time ``at``: as the client sent it, what was sent
-    ``before``, the ``history`` that would go if nothing is rewritten, and what tokens weigh for whoever pays.
+    """A request of a managed branch that is about to be sent at the time ``at``: the client's request, the history sent
+    ``before``, the ``history`` without a rewrite, and the tariff of the payer.
 
-    ``window`` as in SettingsTaken. ``joins`` says that the memory tools come with it into a conversation that was sent
-    without them, ``forgotten`` that the provider holds nothing of it, whenever it was sent.
-    ``kept`` counts the client's messages that were sent before.
+    ``window`` as in SettingsTaken. ``joins``: the memory tools join a conversation that was sent without them.
+    ``forgotten``: the provider has cached nothing of it, whenever it was sent. ``kept`` counts the client's messages
+    that were sent before.
     """
 
     at: int
@@ -62,35 +62,35 @@ class PendingRequest:
         return len(self.before.ends)
 
     def message(self, number: int) -> Message:
-        """One of the client's messages, without markers, its content a list."""
+        """One of the client's messages, without markers, with its content as a list."""
         return self.dialect.history.message(self.read.message_bytes(number))
 
     @property
     def dialect(self) -> Dialect:
-        """The dialect that it is in."""
+        """The dialect of the request."""
         return self.read.dialect
 
     @property
     def model(self) -> str | None:
-        """The model that the client asks for."""
+        """The model that the client requests."""
         return self.read.fields.model
 
 
 class Sizes:
-    """How large messages and objects are, each looked at once."""
+    """Cached sizes of messages and objects."""
 
     def __init__(self) -> None:
-        self._messages: dict[bytes, Features] = {}  # a message that is sent again is the same object, hashed once
+        self._messages: dict[bytes, Features] = {}  # repeated messages are the same bytes object, whose hash is cached
         self._objects: dict[str, tuple[frozenset[Fidelity], Size]] = {}
         self._history: tuple[tuple[bytes, ...], Features] = (), Features()
 
     def of(self, messages: Sequence[bytes], dialect: Dialect) -> Features:
-        """All of these elements of a history in a dialect."""
+        """The total features of these elements of a history."""
         return sum((self._message(each, dialect) for each in messages), Features())
 
     def history(self, messages: tuple[bytes, ...], dialect: Dialect) -> Features:
-        """All elements of a history, of which those of the last one are not counted again if it goes on from there.
-        What was in none of the last ones is not held any longer.
+        """The total features of a history. Only elements added since the last call are counted if it continues the same
+        history; sizes of elements in neither are dropped.
         """
         if len(self._messages) > 2 * len(messages):
             self._messages = {each: self._message(each, dialect) for each in messages}
@@ -102,56 +102,56 @@ class Sizes:
         return total
 
     def _message(self, message: bytes, dialect: Dialect) -> Features:
-        found = self._messages.get(message)
-        if found is None:
-            found = self._messages[message] = features_of_message(dialect.read_message(json_values.read(message)))
-        return found
+        features = self._messages.get(message)
+        if features is None:
+            features = self._messages[message] = features_of_message(dialect.read_message(json_values.read(message)))
+        return features
 
-    def of_object(self, each: MemoryObject, asked: PendingRequest) -> Size | None:
-        """An object on the wire; None if the history holds nothing where it should be."""
-        renditions, before = self._objects.get(each.id, (frozenset(), None))
-        if before is not None and renditions == each.renditions.keys():
+    def of_object(self, obj: MemoryObject, asked: PendingRequest) -> Size | None:
+        """The object's size on the wire; None if the history lacks its blocks."""
+        renditions, before = self._objects.get(obj.id, (frozenset(), None))
+        if before is not None and renditions == obj.renditions.keys():
             return before
-        # Without renditions the L1 was an estimate, which is not kept once there is one.
-        found = _size(each, asked, before if renditions and renditions < each.renditions.keys() else None)
-        if found is not None:
+        # Without renditions the L1 size was an estimate, which is replaced once there is a rendition.
+        size = _size(obj, asked, before if renditions and renditions < obj.renditions.keys() else None)
+        if size is not None:
             if len(self._objects) > SIZES_HELD:
                 self._objects.clear()
-            self._objects[each.id] = frozenset(each.renditions), found
-        return found
+            self._objects[obj.id] = frozenset(obj.renditions), size
+        return size
 
 
-def _size(each: MemoryObject, asked: PendingRequest, before: Size | None) -> Size | None:
+def _size(obj: MemoryObject, asked: PendingRequest, before: Size | None) -> Size | None:
     try:
-        own = alone(each.places, {place.message: asked.message(place.message) for place in each.places}.__getitem__)
+        own = alone(obj.places, {place.message: asked.message(place.message) for place in obj.places}.__getitem__)
     except (IndexError, KeyError, TypeError):
         return None
 
     def text_size(fidelity: Fidelity) -> Features | None:
-        rendition = each.renditions.get(fidelity)
+        rendition = obj.renditions.get(fidelity)
         if rendition is None:
-            tokens = each.tokens_at(fidelity)
+            tokens = obj.tokens_at(fidelity)
             return None if tokens is None else Features(fixed=tokens)
-        said = render_counts(rendition.losses.lost) + render_need(rendition.losses.fault_when)
-        return Features(fixed=rendition.tokens) + features_of_text(said)
+        losses_text = render_counts(rendition.losses.lost) + render_need(rendition.losses.fault_when)
+        return Features(fixed=rendition.tokens) + features_of_text(losses_text)
 
-    return size_of(each, own, text_size, before)
+    return size_of(obj, own, text_size, before)
 
 
 def estimator_of(asked: PendingRequest, session: Session) -> Estimator:
-    """What counts the tokens of a request's messages."""
+    """The estimator of a request's messages."""
     return _estimators(asked, session)[1]
 
 
 def count_prompt(asked: PendingRequest, session: Session, sizes: Sizes) -> int:
-    """About how many tokens a request has."""
+    """The estimated tokens of a request."""
     of_head, estimator = _estimators(asked, session)
     head = session.memory.view_of(asked.branch).measure.head + OWN_TOOLS
     return of_head.tokens(head) + estimator.tokens(sizes.history(asked.history.messages, asked.dialect))
 
 
 def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Sizes) -> Situation:
-    """What a plan depends on beside the objects."""
+    """The situation for a plan, without the objects."""
     branch, shown = session.branches[asked.branch], session.memory.view_of(asked.branch)
     head = shown.measure.head + OWN_TOOLS
     held = sizes.history(asked.history.messages, asked.dialect)
@@ -183,8 +183,8 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
 
 
 def find_limit(wanted: int | None, model: str | None, session: Session) -> int:
-    """The most tokens that a prompt of a session can hold: what is ``wanted``. Where nobody wants anything, what it
-    should hold, or more where its client compacts later.
+    """The most tokens that a prompt of a session can hold: ``wanted`` if it is set; otherwise the target size, or more
+    if the client compacts later than that.
     """
     stated = session.find_stated_window(model)
     window = choose_window(wanted, model, stated)
@@ -194,8 +194,8 @@ def find_limit(wanted: int | None, model: str | None, session: Session) -> int:
 
 
 def costs_of(tariff: Tariff, model: str | None, ledger: Ledger, *, hour: bool) -> list[CostSoFar]:
-    """What tokens weigh, and what a session has cost, in the units of a tariff that are weighed: the first, then
-    dollars where they are another. ``hour``: its markers ask for one.
+    """Token prices and the cost of a session so far, in each unit of the tariff to be weighed: its first unit, then
+    dollars if that is a different one. ``hour``: the client's markers request one hour.
     """
     weights = tariff.weights(weighing_price(model))
     in_first = CostSoFar(
@@ -214,9 +214,9 @@ def costs_of(tariff: Tariff, model: str | None, ledger: Ledger, *, hour: bool) -
 
 
 def _estimators(asked: PendingRequest, session: Session) -> tuple[Estimator, Estimator]:
-    """What counts the tokens of this request, in tools and system prompt and in its messages: as far off the usual
-    scale as those of the branch's last prompt were that the provider counted. An epoch takes out what was counted, so
-    an error goes with its part of the prompt.
+    """The estimators of this request, for its head (system prompt and tools) and its messages, scaled by the error of
+    the estimates for the branch's last counted prompt. An epoch removes counted content, so each part keeps its own
+    error.
     """
     known, shown = session.ledger.accounts.get(asked.branch), session.memory.view_of(asked.branch)
     if known is None or not known.counted or not known.estimated:
@@ -232,7 +232,7 @@ def _goes_on(asked: PendingRequest) -> bool:
 
 
 def _find_typed(asked: PendingRequest, shown: BranchView) -> int:
-    """The last message that the user typed."""
+    """The number of the last message that the user typed."""
     last = len(asked.read.messages) - 1
     if not has_results(blocks_of(asked.read, last)):
         return last
@@ -245,8 +245,9 @@ def _turn_of(branch: Branch, message: int) -> int:
 
 
 def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list[Candidate]:
-    """The objects of the window in their order. What left is none of them: it can show no less, and there is ever more
-    of it. But one is, where something was written for what the user asked for last, and left.
+    """The objects of the window in order, as candidates. Evicted objects are excluded, because they cannot be degraded
+    further and their number only grows. One exception: the last evicted object that was written for the user's current
+    request.
     """
     shown, branch = session.memory.view_of(asked.branch), session.branches[asked.branch]
     _, estimator = _estimators(asked, session)
@@ -269,7 +270,7 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
     in_order = sorted(there, key=lambda pair: _order(pair[0].places[0]))
     later = later_of((each.id, each.source_key, each.tags) for each, _ in in_order)
     of_model, signs_thinking = Estimator.of(asked.model), asked.dialect.signs_thinking
-    found = []
+    candidates = []
     for each, fidelity in in_order:
         if fidelity is Fidelity.EVICTED and each is not last:
             continue
@@ -277,7 +278,7 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
         if size is not None:
             born = _turn_of(branch, each.places[-1].message)
             own = of_model.at(grown[born]) if born in grown else estimator
-            found.append(
+            candidates.append(
                 Candidate(
                     key=each.id,
                     kind=each.kind,
@@ -295,18 +296,18 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
                     later=later.get(each.id, Later.NOTHING),
                 )
             )
-    return found
+    return candidates
 
 
 def _order(place: BlockPlace) -> tuple[int, int]:
     return place.message, place.block
 
 
-def is_there(each: MemoryObject, asked: PendingRequest) -> bool:
-    """Whether it has a place of its own in the history, and may be shown at less."""
-    return bool(each.places) and not each.forgotten and each.places[-1].message < len(asked.read.messages)
+def is_there(obj: MemoryObject, asked: PendingRequest) -> bool:
+    """Whether the object has a place in the client's history and may be degraded."""
+    return bool(obj.places) and not obj.forgotten and obj.places[-1].message < len(asked.read.messages)
 
 
 def blocks_of(read: Transcript, number: int) -> list[Message]:
-    """The content blocks of one of a client's messages; of the last one for -1."""
+    """The content blocks of one of the client's messages; of the last one for -1."""
     return read.blocks(range(len(read.messages))[number]) if read.messages else []

@@ -1,9 +1,9 @@
-"""What the provider has been sent of a branch, hidden rounds included; append-only within an epoch.
+"""The history that the provider has been sent for a branch, including hidden rounds; append-only within an epoch.
 
 The provider caches the prefix that it was sent, and current models sign their thinking against it. So a managed branch
-never sends what the client says that was said: it sends what it sent before, and what is new. The client's history is
-mapped onto that element by element: ``ends`` says how far the wire reaches behind each of the client's. How elements
-are written, the branch's dialect says (``Dialect.history``).
+never resends the client's version of earlier messages: it repeats what it sent before and appends what is new. ``ends``
+maps the client's history onto that element by element: it holds the number of wire elements up to the end of each
+client element. The branch's dialect writes the elements (``Dialect.history``).
 """
 
 from collections.abc import Collection, Sequence
@@ -25,8 +25,8 @@ from mnemosyne.domain.wire.transcript import Transcript
 
 @attrs.frozen(kw_only=True)
 class UpstreamHistory(SentBefore):
-    """The elements sent for the last request of a branch in a ``dialect``, up to what the client said in it, and the
-    replies to that.
+    """The elements sent for the last request of a branch in a ``dialect``, up to the client's last element, and the
+    replies to it.
     """
 
     epoch: int = 1
@@ -43,27 +43,27 @@ class UpstreamHistory(SentBefore):
 
 
 def first(client: Sequence[bytes], *, epoch: int = 1, keep_thinking: bool = False, dialect: Dialect) -> UpstreamHistory:
-    """The history that begins with a client's elements. Thinking in them was signed against another one, and is left
-    out but where the provider would miss it (``epochs.may_drop_thinking``).
+    """A new history that begins with a client's elements. Thinking in them was signed for another history and is
+    dropped, unless the provider requires it (``epochs.may_drop_thinking``).
     """
     grown = dialect.history.begin(client, keep_thinking=keep_thinking)
     return UpstreamHistory(messages=grown.messages, ends=grown.ends, epoch=epoch, dialect=dialect)
 
 
 def tell(messages: Sequence[bytes], ends: Sequence[int], number: int, text: str, dialect: Dialect) -> tuple[bytes, ...]:
-    """Elements with a text of ours behind what the client's message of this number says; as they are where there is no
-    place for it.
+    """Append a text of the proxy to the client's message of this number; the elements stay unchanged if that is not a
+    user message.
     """
-    told, place = list(messages), ends[number] - 1 if number < len(ends) else -1
-    if place < 0 or dialect.history.message(told[place]).get("role") != "user":
-        return tuple(told)
-    told[place] = dialect.history.with_text(told[place], text)
-    return tuple(told)
+    changed, place = list(messages), ends[number] - 1 if number < len(ends) else -1
+    if place < 0 or dialect.history.message(changed[place]).get("role") != "user":
+        return tuple(changed)
+    changed[place] = dialect.history.with_text(changed[place], text)
+    return tuple(changed)
 
 
 def replace_result(history: UpstreamHistory, number: int, call: str, content: object) -> UpstreamHistory:
-    """The history with another content in the result of a call, which the client's message of this number brings; as
-    it is where that is not there.
+    """Replace the content of a call's result in the client's message of this number; the history stays unchanged if
+    there is no such result.
     """
     place = history.ends[number] - 1 if number < len(history.ends) else -1
     if place < 0:
@@ -83,15 +83,15 @@ def replace_result(history: UpstreamHistory, number: int, call: str, content: ob
 
 
 def verbatim(client: Sequence[bytes], dialect: Dialect) -> UpstreamHistory:
-    """The client's elements as they came."""
+    """The client's elements, unchanged."""
     return UpstreamHistory(messages=tuple(client), ends=tuple(range(1, len(client) + 1)), dialect=dialect)
 
 
 def go_on(history: UpstreamHistory, kept: int, client: Sequence[bytes], hidden: Collection[str]) -> UpstreamHistory:
-    """The history of a request of which the client's first ``kept`` elements are those of the last one.
+    """The history of the next request, whose first ``kept`` client elements equal those of the previous one.
 
-    ``client`` are the elements after them. Law: what was sent for the kept ones, and for those rounds of the reply
-    that the client shows whole, is sent again to the byte.
+    ``client`` are the elements after them. Invariant: everything sent for the kept elements, and for the reply rounds
+    that the client shows completely, is sent again byte for byte.
     """
     kept = min(kept, len(history.ends))
     if kept == len(history.ends) and not client:
@@ -107,17 +107,17 @@ def strip(history: UpstreamHistory) -> UpstreamHistory:
 
 
 def holds_thinking(history: UpstreamHistory) -> bool:
-    """Whether ``strip`` would take anything away."""
+    """Whether ``strip`` would remove anything."""
     return history.dialect.history.holds_thinking(history.messages)
 
 
 def rewrite(messages: Sequence[bytes], ends: Sequence[int], before: UpstreamHistory) -> UpstreamHistory:
-    """The history of the epoch after another: elements as somebody rendered them, without thinking and markers."""
+    """The history of the next epoch: rendered elements, without thinking and markers."""
     return UpstreamHistory(messages=tuple(messages), ends=tuple(ends), epoch=before.epoch + 1, dialect=before.dialect)
 
 
 def bare(sent: Transcript, number: int) -> bytes:
-    """An element of a body that was sent, as it stands in the history: without markers and without our tools."""
+    """An element of a sent body as the history holds it: without markers and without memory tools."""
     element = sent.dialect.history.bare(sent.message_bytes(number))
     span = sent.dialect.find_tools(element) if number == sent.offering else None
     if span is None:
@@ -140,34 +140,40 @@ def body(
     tool_budget: int | None = None,
     by_prefix: bool = False,
 ) -> bytes:
-    """The client's request with other messages, and with our tools behind its own, in whichever member or message it
-    offers them; every other byte is the client's.
+    """The client's request with other messages, and with the memory tools behind its own, in whichever member or
+    message it offers them; every other byte is the client's.
 
-    Its cache markers move to where the same messages end on the wire, the last of them to the end of all (where the
-    provider does not mark that by itself): there are never more of them than the client set. ``messages`` are those of
-    a later round. ``hour`` has the provider hold system prompt and tools for an hour, where the client marks them. With
-    a ``tool_budget`` some of the client's tools are paged (``tool_paging``). Where the provider knows a prompt
-    ``by_prefix``, the client's line for the accounts of another is left out (``billing``).
+    The client's cache markers move to where the same messages end on the wire, the last one to the end of the history
+    (unless the provider caches that automatically): there are never more markers than the client set. ``messages`` are
+    the messages of a later round. With ``hour`` the provider caches system prompt and tools for an hour, if the client
+    marks them. With a ``tool_budget`` some of the client's tools are paged (``tool_paging``). If the provider
+    identifies a prompt ``by_prefix``, the client's billing line for another provider is dropped (``billing``).
     """
-    said = list(history.messages if messages is None else messages)
+    sent_messages = list(history.messages if messages is None else messages)
     markers = [(history.ends[number] - 1, marker) for number, marker in read.markers]
     if markers and read.member(MARKER) is None:
-        markers[-1] = len(said) - 1, markers[-1][1]
+        markers[-1] = len(sent_messages) - 1, markers[-1][1]
     marked: dict[int, bytes] = {}
     for place, marker in markers:
-        for number in range(place, -1, -1):  # a message of no block that may be marked leaves it to the one before
-            changed = message_bytes.mark(said[number], marker)
-            if changed != said[number]:
+        for number in range(
+            place, -1, -1
+        ):  # a message without a block that may be marked passes the marker to the previous one
+            changed = message_bytes.mark(sent_messages[number], marker)
+            if changed != sent_messages[number]:
                 marked[number] = changed
                 break
     for number, changed in marked.items():
-        said[number] = changed
+        sent_messages[number] = changed
     if tools and read.offering is not None:
         place = history.ends[read.offering] - 1
-        start, end = read.dialect.find_tools(said[place]) or (0, 0)
+        start, end = read.dialect.find_tools(sent_messages[place]) or (0, 0)
         if end:
-            said[place] = said[place][:start] + _append_tools(said[place][start:end], tools) + said[place][end:]
-    changes = {read.dialect.array: b"[" + b",".join(said) + b"]"}
+            sent_messages[place] = (
+                sent_messages[place][:start]
+                + _append_tools(sent_messages[place][start:end], tools)
+                + sent_messages[place][end:]
+            )
+    changes = {read.dialect.array: b"[" + b",".join(sent_messages) + b"]"}
     parts: list[bytes] = []
     at = 0
     for member in read.members:

@@ -1,4 +1,4 @@
-"""Whatever is degraded, a history keeps the wire's rules, and stays as it was where nothing changed."""
+"""At any fidelity a rendered history stays valid, and its unchanged part keeps its bytes."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -41,7 +41,7 @@ def _render_object(name: str, fidelity: Fidelity) -> ObjectRendering:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Message]:
-    """Lawful histories: calls alone and in parallel, thinking, and texts on either side."""
+    """Valid histories: single and parallel calls, thinking, and texts on either side."""
     messages: list[Message] = [{"role": "user", "content": "Begin."}]
     for number in range(draw(st.integers(1, 8))):
         calls = [f"toolu_{number}_{each}" for each in range(draw(st.integers(0, 3)))]
@@ -65,7 +65,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
 
 @st.composite
 def shown(draw: st.DrawFn) -> tuple[list[Message], list[list[BlockPlace]], Renderings]:
-    """A history, its objects (a call is never in another than its result), and what is shown of them."""
+    """A history, its objects (a call and its result always share one), and their renderings."""
     messages = draw(histories())
     units: dict[str, list[BlockPlace]] = {}
     for number, message in enumerate(messages):
@@ -102,7 +102,7 @@ def _flat(messages: Sequence[Message], *, notes: bool = True) -> list[tuple[str,
 
 @examples(300)
 @given(shown())
-def test_any_fidelities_leave_a_lawful_history(case: tuple[list[Message], list[list[BlockPlace]], Renderings]) -> None:
+def test_any_fidelities_yield_a_valid_history(case: tuple[list[Message], list[list[BlockPlace]], Renderings]) -> None:
     messages, _, renderings = case
     assert violations(_body(messages), ()) == []
     rendered = assemble(messages, renderings, thinking_from=len(messages))
@@ -115,7 +115,7 @@ def test_any_fidelities_leave_a_lawful_history(case: tuple[list[Message], list[l
 
 @examples(200)
 @given(shown())
-def test_every_object_below_full_is_told_of_exactly_once(
+def test_every_degraded_object_is_shown_exactly_once(
     case: tuple[list[Message], list[list[BlockPlace]], Renderings],
 ) -> None:
     messages, _, renderings = case
@@ -135,11 +135,11 @@ def test_every_object_below_full_is_told_of_exactly_once(
 
 @examples(200)
 @given(shown(), st.data())
-def test_what_stands_before_a_change_is_rendered_to_the_same_bytes_up_to_the_note_that_may_tell_of_it(
+def test_history_before_a_change_keeps_its_bytes_up_to_the_note(
     case: tuple[list[Message], list[list[BlockPlace]], Renderings], data: st.DataObject
 ) -> None:
     messages, objects, before = case
-    cut = 2 * data.draw(st.integers(0, len(messages) // 2)) + 1  # after what the user said
+    cut = 2 * data.draw(st.integers(0, len(messages) // 2)) + 1  # after a user message
     fidelities = [
         data.draw(FIDELITIES)
         if places[0].message >= cut
@@ -156,13 +156,13 @@ def test_what_stands_before_a_change_is_rendered_to_the_same_bytes_up_to_the_not
     for renderings in (before, after):
         rendered = assemble(messages, renderings, thinking_from=len(messages))
         assert rendered[:last] == untouched[:last]
-        beyond = _flat(untouched[last:], notes=False)  # the note there may tell of more
+        beyond = _flat(untouched[last:], notes=False)  # the note there may name more objects
         assert _flat(rendered[last:], notes=False)[: len(beyond)] == beyond
 
 
 @examples(200)
 @given(shown())
-def test_without_sights_nothing_is_changed_but_the_thinking(
+def test_without_renderings_only_thinking_is_removed(
     case: tuple[list[Message], list[list[BlockPlace]], Renderings],
 ) -> None:
     messages, _, _ = case
@@ -171,7 +171,7 @@ def test_without_sights_nothing_is_changed_but_the_thinking(
 
 
 @given(shown())
-def test_shaped_messages_are_lawful_whatever_is_asked_of_them(
+def test_shaped_messages_are_valid_at_any_fidelity(
     case: tuple[list[Message], list[list[BlockPlace]], Renderings],
 ) -> None:
     messages, _, renderings = case
@@ -189,7 +189,7 @@ PAIR: list[Message] = [
 ]
 
 
-def test_a_stubbed_call_still_says_what_was_asked_and_no_more() -> None:
+def test_stubbed_call_keeps_a_shortened_input() -> None:
     rendering = _render_object("abc", Fidelity.STUB)
     _, call, result = assemble(PAIR, {BlockPlace(1, 0): rendering, BlockPlace(2, 0): rendering})
     given_to = call["content"][0]["input"]
@@ -198,13 +198,13 @@ def test_a_stubbed_call_still_says_what_was_asked_and_no_more() -> None:
     assert result["content"][0]["content"] == "[#abc left] what abc said"
 
 
-def test_an_evicted_pair_leaves_one_line_in_a_note_behind_what_the_user_said_before() -> None:
+def test_evicted_pair_becomes_one_note_line_behind_the_previous_user_text() -> None:
     rendering = _render_object("abc", Fidelity.EVICTED)
     (only,) = assemble(PAIR, {BlockPlace(1, 0): rendering, BlockPlace(2, 0): rendering})
     assert [block["text"] for block in only["content"]] == ["Begin.", f"{NOTE}\n#abc Read abc.py"]
 
 
-def test_a_run_of_rounds_that_left_is_one_note_and_no_message_of_the_user_answers_for_it() -> None:
+def test_run_of_evicted_rounds_is_one_note_without_an_extra_user_message() -> None:
     rounds, last = 36, "toolu_36"
     messages: list[Message] = [{"role": "user", "content": "Review all of these."}]
     renderings: dict[BlockPlace, ObjectRendering] = {}
@@ -237,7 +237,9 @@ def test_a_run_of_rounds_that_left_is_one_note_and_no_message_of_the_user_answer
         (Fidelity.EVICTED, {}, "[#a left] Read a.py (9.0 KB)"),
     ],
 )
-def test_a_mark_says_what_is_missing_and_when_to_ask(fidelity: Fidelity, fields: dict[str, Any], shown: str) -> None:
+def test_partial_object_names_its_losses_and_unmet_needs(
+    fidelity: Fidelity, fields: dict[str, Any], shown: str
+) -> None:
     assert (
         ObjectRendering(id="a", fidelity=fidelity, text="its gist", line="Read a.py (9.0 KB)", **fields).shown == shown
     )
@@ -252,7 +254,7 @@ def test_half_a_pair_is_never_evicted() -> None:
 
 
 @pytest.mark.parametrize("name", [7, None, ["toolu"], {"id": "toolu"}])
-def test_ids_that_are_no_text_make_a_pair_as_any_other(name: object) -> None:
+def test_non_string_ids_pair_calls_with_results(name: object) -> None:
     call = {"role": "assistant", "content": [CALL | {"id": name}]}
     result = {"role": "user", "content": [RESULT | {"tool_use_id": name}]}
     pair: list[Message] = [PAIR[0], call, result]
@@ -261,12 +263,12 @@ def test_ids_that_are_no_text_make_a_pair_as_any_other(name: object) -> None:
         assert len(assemble(pair, {BlockPlace(1, 0): rendering, BlockPlace(2, 0): rendering})) == left
 
 
-def test_a_history_that_would_begin_with_the_assistant_is_begun_by_the_user() -> None:
+def test_history_never_begins_with_the_assistant() -> None:
     rendered = assemble([{"role": "assistant", "content": "Hello."}], {})
     assert rendered[0] == {"role": "user", "content": [{"type": "text", "text": BEFORE}]}
 
 
-def test_at_l1_a_call_loses_the_text_that_it_replaced_and_keeps_what_the_agent_wrote() -> None:
+def test_l1_of_an_edit_drops_the_replaced_text_and_keeps_the_new_text() -> None:
     asked = {"file_path": "/a.py", "edits": [{"old_string": "x" * 500, "new_string": "y" * 500}], "content": "z" * 500}
     detailed, stub = (shorten(asked, _render_object("id", each)) for each in (Fidelity.DETAILED, Fidelity.STUB))
     assert detailed["edits"][0]["new_string"] == "y" * 500
@@ -275,7 +277,7 @@ def test_at_l1_a_call_loses_the_text_that_it_replaced_and_keeps_what_the_agent_w
     assert max(len(stub["content"]), len(stub["edits"][0]["new_string"])) < 200
 
 
-def test_a_system_message_stands_before_what_the_assistant_says_whatever_leaves() -> None:
+def test_system_message_stays_before_the_assistant_at_any_eviction() -> None:
     note = {"role": "system", "content": [{"type": "text", "text": "Agents: none."}]}
     call = {"type": "tool_use", "id": "a", "name": "Read", "input": {}}
     messages: list[Message] = [
@@ -290,14 +292,14 @@ def test_a_system_message_stands_before_what_the_assistant_says_whatever_leaves(
     gone = _render_object("a", Fidelity.EVICTED)
     rendered = assemble(messages, {BlockPlace(2, 0): gone, BlockPlace(3, 0): gone})
     assert [each["role"] for each in rendered] == ["user", "system", "system", "assistant", "user"]
-    told = {"type": "text", "text": f"{NOTE}\n{gone.told}"}
+    told = {"type": "text", "text": f"{NOTE}\n{gone.note_line}"}
     assert rendered[0]["content"] == [{"type": "text", "text": "Begin."}, told]
     assert rendered[1:3] == [note, messages[4]]
     whole = join(messages, {})
     assert [each.number for each in whole if each.same] == list(range(7))
 
 
-def test_what_left_long_ago_is_counted_and_has_no_line() -> None:
+def test_long_gone_objects_are_counted_without_lines() -> None:
     messages: list[Message] = [{"role": "user", "content": [{"type": "text", "text": "Begin."}]}]
     for name in "abc":
         call = {"type": "tool_use", "id": name, "name": "Read", "input": {}}
@@ -307,12 +309,12 @@ def test_what_left_long_ago_is_counted_and_has_no_line() -> None:
     gone = {name: attrs.evolve(_render_object(name, Fidelity.EVICTED), long_gone=name != "c") for name in "abc"}
     renderings = {BlockPlace(1 + 2 * at + part, 0): gone[name] for at, name in enumerate("abc") for part in (0, 1)}
     rendered = assemble(messages, renderings)
-    note = "\n".join((NOTE, LONG_GONE.format(2), gone["c"].told))
+    note = "\n".join((NOTE, LONG_GONE.format(2), gone["c"].note_line))
     assert rendered[0]["content"] == [{"type": "text", "text": "Begin."}, {"type": "text", "text": note}]
     assert len(rendered) == 2
 
 
-def test_no_system_message_is_left_empty_where_what_it_said_leaves() -> None:
+def test_evicted_system_text_never_leaves_an_empty_message() -> None:
     note = {"role": "system", "content": [{"type": "text", "text": "Agents: none."}]}
     answer = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
     messages: list[Message] = [{"role": "user", "content": "Begin."}, note, answer, {"role": "user", "content": "Go."}]
@@ -322,7 +324,7 @@ def test_no_system_message_is_left_empty_where_what_it_said_leaves() -> None:
         assert violations(_body(rendered), ()) == [], fidelity
 
 
-def test_what_the_user_said_in_a_phase_stays_when_the_answer_leaves() -> None:
+def test_user_text_of_a_phase_stays_when_the_answer_is_evicted() -> None:
     messages = [
         {"role": "user", "content": [{"type": "text", "text": "Why is it slow?"}]},
         {"role": "assistant", "content": [{"type": "text", "text": "Because of this and that."}]},
@@ -338,7 +340,7 @@ def test_what_the_user_said_in_a_phase_stays_when_the_answer_leaves() -> None:
         assert "#a" in text
 
 
-def test_words_of_the_user_and_of_ours_never_stand_among_the_assistants() -> None:
+def test_assistant_messages_never_contain_text_of_the_user_or_the_proxy() -> None:
     prompt = "Why is it slow?\nAlso wondering: should this be split?"
     messages = [
         {
@@ -358,8 +360,8 @@ def test_words_of_the_user_and_of_ours_never_stand_among_the_assistants() -> Non
     assert [block["text"] for block in asked["content"]] == [prompt, note]
 
 
-def test_of_a_short_form_that_names_its_speakers_only_what_the_assistant_said_is_the_assistants() -> None:
-    """Also where the user's words are a helper's, and stand nowhere in the history."""
+def test_assistant_gets_only_its_own_lines_of_a_summary_with_speakers() -> None:
+    """Also for user lines of a helper's summary that are not in the history."""
     messages = [
         {"role": "user", "content": [{"type": "text", "text": "Why is it slow?"}]},
         {"role": "assistant", "content": [{"type": "text", "text": "It reads all."}]},

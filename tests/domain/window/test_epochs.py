@@ -1,4 +1,4 @@
-"""When a request may begin an epoch; what one renders is what its events say, and a pin that forbids that delays it."""
+"""When a request may begin an epoch; its rendering matches its events, and a pin that forbids it delays it."""
 
 import json
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ def rewritten(state: Memory, texts: dict[str, str], **fidelities: Fidelity) -> R
 
 
 def done(found: Rewritten | None) -> tuple[str, list[ObjectDegraded]]:
-    """What goes upstream, and what is shown at less."""
+    """What is sent upstream, and what is degraded."""
     assert found is not None
     began, *changes = found.events
     assert isinstance(began, EpochBegan)
@@ -83,8 +83,8 @@ def step(object_id: str, before: Fidelity, after: Fidelity) -> ObjectDegraded:
     )
 
 
-def test_an_object_is_as_large_as_the_prompt_grew_by_that_brought_it_and_else_as_the_messages_of_the_last_one() -> None:
-    """Of 1,000 estimated tokens 2,000 were counted with its turn, and 1,000 with all others."""
+def test_object_size_uses_the_counted_growth_of_its_turn_or_the_scale_of_the_last_prompt() -> None:
+    """In its turn 2,000 tokens were counted for 1,000 estimated ones, and 1,000 in all other turns."""
     sizes = {}
     for born, grown in (("with its turn", {1: Fraction(2)}), ("else", {2: Fraction(2)})):
         account = Account(counted=9_000, estimated=9_000, grown=grown)
@@ -97,14 +97,14 @@ def test_an_object_is_as_large_as_the_prompt_grew_by_that_brought_it_and_else_as
     assert sizes["with its turn"][1:] == sizes["else"][1:], "what is rendered anew came with no turn"
 
 
-def test_what_is_planned_is_rendered_and_recorded() -> None:
+def test_planned_fidelities_are_rendered_and_recorded() -> None:
     sent, steps = done(rewritten(remembered(created("abc2345")), {}, abc2345=Fidelity.STUB))
     assert "a line of code" not in sent
     assert "[#abc2345 left]" in sent
     assert steps == [step("abc2345", Fidelity.FULL, Fidelity.STUB)]
 
 
-def test_a_rendition_that_cannot_be_had_is_shown_as_a_stub_and_recorded_so() -> None:
+def test_missing_rendition_is_shown_and_recorded_as_a_stub() -> None:
     sent, steps = done(rewritten(DETAILED, {"abc2345": "All in short."}))
     assert "All in short." in sent
     assert steps == []
@@ -113,7 +113,7 @@ def test_a_rendition_that_cannot_be_had_is_shown_as_a_stub_and_recorded_so() -> 
     assert steps == [step("abc2345", Fidelity.DETAILED, Fidelity.STUB)]
 
 
-def test_an_epoch_waits_rather_than_show_less_of_what_is_pinned() -> None:
+def test_epoch_is_delayed_rather_than_degrade_a_pinned_object() -> None:
     pinned = remembered(PIN, before=DETAILED)
     sent, steps = done(rewritten(pinned, {"abc2345": "All in short."}))
     assert "All in short." in sent
@@ -122,7 +122,7 @@ def test_an_epoch_waits_rather_than_show_less_of_what_is_pinned() -> None:
     assert rewritten(pinned, {"abc2345": "All in short."}, abc2345=Fidelity.EVICTED) is None
 
 
-def test_what_was_had_back_from_a_window_before_leaves_with_its_answer_pinned_or_not() -> None:
+def test_object_restored_from_an_earlier_window_is_evicted_with_its_answer() -> None:
     gone = attrs.evolve(created("old2345"), branch="main-0")
     state = memory.succeed(remembered(gone), BRANCH, "main-0")
     back = ObjectRestored(
@@ -139,7 +139,7 @@ def test_what_was_had_back_from_a_window_before_leaves_with_its_answer_pinned_or
     assert steps == [step("old2345", Fidelity.FULL, Fidelity.EVICTED)]
 
 
-def test_what_the_operator_says_is_shown_whole_again_where_an_earlier_version_had_shortened_it() -> None:
+def test_operator_text_degraded_by_an_earlier_version_is_restored() -> None:
     of_operator = attrs.evolve(created("abc2345"), tags=("reminder", "system"))
     state = remembered(of_operator, degraded("abc2345", Fidelity.STUB))
     sent, steps = done(rewritten(state, {}, abc2345=Fidelity.EVICTED))
@@ -148,7 +148,7 @@ def test_what_the_operator_says_is_shown_whole_again_where_an_earlier_version_ha
     assert steps == []
 
 
-# When one may begin
+# When an epoch may begin
 
 PROMPT = {"role": "user", "content": "fix it"}
 CALLED = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}]}
@@ -161,7 +161,7 @@ def request(*messages: dict[str, Any], **members: Any) -> Transcript:
 
 
 def asked(of: Transcript, *last: dict[str, Any]) -> PendingRequest:
-    """A request after a turn whose last round said ``last``."""
+    """A request after a turn whose last round contained ``last``."""
     history = UpstreamHistory(messages=(), ends=(), dialect=MESSAGES)
     if last:
         history = UpstreamHistory(
@@ -181,25 +181,25 @@ def asked(of: Transcript, *last: dict[str, Any]) -> PendingRequest:
         (None, (PROMPT, CALLED, ANSWERED), True),
     ],
 )
-def test_manual_thinking_stays_in_the_midst_of_a_loop_of_tools(
+def test_manual_thinking_stays_inside_a_tool_loop(
     thinking: dict[str, Any] | None, messages: tuple[dict[str, Any], ...], may: bool
 ) -> None:
     assert may_drop_thinking(request(*messages, **({"thinking": thinking} if thinking else {}))) == may
 
 
-def test_the_user_must_have_the_last_word_and_each_call_its_result() -> None:
+def test_epoch_requires_a_final_user_message_and_answered_calls() -> None:
     assert may_begin(asked(request(PROMPT, CALLED, ANSWERED)))
     assert not may_begin(asked(request(PROMPT, CALLED)))
     assert not may_begin(asked(request(PROMPT, CALLED, PROMPT)))
 
 
-def test_a_hidden_call_that_waits_for_its_result_comes_first() -> None:
+def test_epoch_waits_for_the_result_of_a_hidden_call() -> None:
     hidden = {"type": "tool_use", "id": "h", "name": QUERY, "input": {}}
     assert not may_begin(asked(request(PROMPT), hidden))
     assert may_begin(asked(request(PROMPT), {"type": "text", "text": "done"}))
 
 
-def test_a_history_that_goes_on_or_begins_anew_has_the_size_of_its_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_size_of_a_continued_or_new_history_is_the_sum_of_its_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes, messages = Sizes(), tuple(HISTORY.messages)
     for history in (messages[:2], messages, messages[:3], messages[2:], (), messages):
         assert sizes.history(history, MESSAGES) == Sizes().of(history, MESSAGES)
@@ -244,7 +244,7 @@ SAID = {"type": "text", "text": "I see."}
         ),
     ],
 )
-def test_only_reminders_that_come_again_with_the_same_bytes_are_left_out(
+def test_only_reminders_repeated_later_with_equal_bytes_are_omitted(
     messages: list[dict[str, Any]], repeated: list[tuple[int, int]]
 ) -> None:
     found = epochs.find_repeated(messages)

@@ -1,4 +1,4 @@
-"""For how long an object stays: by its kind, its size, what was done to its file, and what this session missed."""
+"""Age limits: by kind, size, later operations on the file, and the faults of the session."""
 
 import attrs
 import pytest
@@ -14,7 +14,7 @@ PATH = "/a.py"
 
 
 def candidate(tokens: int = 1_000, **changes: object) -> Candidate:
-    """A file that was read whole in turn 10, and has not been used since."""
+    """A file that was read whole in turn 10 and not used since."""
     whole = usual(tags=READ, tokens=(tokens, None, None, 40, 20))
     return attrs.evolve(whole, **changes)  # type: ignore[arg-type]  # names are those of the fields
 
@@ -23,10 +23,10 @@ def turns(each: Candidate, *, exchange: int = 1, missed: int = 0, hurry: int = 1
     return WindowAges(AGES, exchange, missed, hurry).turns(each)
 
 
-# What was done to a file
+# Later operations
 
 
-def test_what_was_done_to_a_file_later_is_told_of_each_look_at_it() -> None:
+def test_each_read_of_a_file_knows_the_later_operations() -> None:
     looks = [
         ("a", PATH, READ),
         ("other", "/b.py", READ),
@@ -45,7 +45,7 @@ def test_what_was_done_to_a_file_later_is_told_of_each_look_at_it() -> None:
 
 
 @pytest.mark.parametrize("again", [READ, WRITE])
-def test_what_shows_all_of_a_file_replaces_every_earlier_look(again: tuple[str, ...]) -> None:
+def test_whole_content_replaces_every_earlier_read(again: tuple[str, ...]) -> None:
     found = later_of([("a", PATH, READ), ("b", PATH, PART), ("c", PATH, again), ("d", PATH, PART)])
     assert found == {
         "a": Later.REPLACED,
@@ -56,13 +56,13 @@ def test_what_shows_all_of_a_file_replaces_every_earlier_look(again: tuple[str, 
 
 
 @given(st.lists(st.tuples(st.sampled_from([PATH, "/b.py", None]), st.sampled_from([READ, PART, EDIT, WRITE, ()]))))
-def test_more_done_to_a_file_never_means_less(looks: list[tuple[str | None, tuple[str, ...]]]) -> None:
+def test_further_operations_never_lower_the_later_operation(looks: list[tuple[str | None, tuple[str, ...]]]) -> None:
     named = [(str(number), source, tags) for number, (source, tags) in enumerate(looks)]
     before, after = later_of(named[:-1]), later_of(named)
     assert all(after[key] >= later for key, later in before.items())
 
 
-# How long
+# Age limits
 
 
 def test_a_file_that_was_read_whole_outlives_a_part_and_an_edit_outlives_both() -> None:
@@ -71,35 +71,35 @@ def test_a_file_that_was_read_whole_outlives_a_part_and_an_edit_outlives_both() 
     assert [whole, part, edit, written] == [each.turns for each in (AGES.whole, AGES.part, AGES.edit, AGES.write)]
 
 
-def test_an_edit_shortens_the_life_of_a_look_and_a_return_to_the_file_lengthens_it() -> None:
+def test_edit_shortens_and_reread_lengthens_the_life_of_a_read() -> None:
     for tags in (READ, PART):
         edited, returned = (candidate(4_000, tags=tags, later=later) for later in (Later.EDITED, Later.READ_IN_PART))
         assert turns(edited) < turns(candidate(4_000, tags=tags))
         assert turns(edited) < turns(returned)
 
 
-def test_what_something_newer_shows_whole_is_old_at_once() -> None:
+def test_object_replaced_by_newer_whole_content_is_old_at_once() -> None:
     assert turns(candidate(later=Later.REPLACED)) == 1
     assert turns(candidate(stale=True)) == 1
     assert turns(candidate(stale=True, later=Later.READ_IN_PART)) > 1
 
 
-def test_a_written_file_stays_as_long_whether_or_not_it_was_edited_since() -> None:
+def test_edit_does_not_change_the_age_limit_of_a_written_file() -> None:
     assert turns(candidate(tags=WRITE, stale=True)) == turns(candidate(tags=WRITE)) == AGES.write.turns
 
 
-def test_a_file_that_was_read_whole_ages_half_as_fast_until_so_much_was_changed_since() -> None:
+def test_whole_read_ages_half_as_fast_until_enough_changes() -> None:
     look = candidate(tags=READ, last_use=10)
     changes = [candidate(tags=EDIT, born=10 + number, last_use=10 + number) for number in range(5)]
 
     def last_use(*objects: Candidate) -> int:
         return slow_down([look, *objects], 30, 3)[0].last_use
 
-    assert last_use() == last_use(*changes[:3]) == 20  # of the three one was made before the last use
+    assert last_use() == last_use(*changes[:3]) == 20  # one of the three was made before the last use
     assert last_use(*changes[:4]) == last_use(*changes) == look.last_use
 
 
-def test_only_what_an_edit_may_still_quote_waits_for_changes() -> None:
+def test_only_quotable_objects_wait_for_changes() -> None:
     others = [
         candidate(tags=PART),
         candidate(tags=EDIT),
@@ -110,7 +110,7 @@ def test_only_what_an_edit_may_still_quote_waits_for_changes() -> None:
     assert slow_down(others, 30, 3) == others
 
 
-def test_answers_leave_at_once_and_plans_stay_like_edits() -> None:
+def test_tool_output_is_old_at_once_and_plans_stay_like_edits() -> None:
     assert turns(candidate(kind=ObjectKind.TOOL_RESULT, tags=("search",))) == 1
     for kind in (ObjectKind.PLAN, ObjectKind.DESIGN_DECISION):
         assert turns(candidate(kind=kind, tags=())) == AGES.edit.turns
@@ -122,36 +122,36 @@ def test_each_doubling_of_the_size_takes_as_many_turns_as_the_age_says() -> None
 
 
 @given(st.integers(0, 10**7), st.integers(0, 10**7), st.sampled_from([READ, PART, EDIT, WRITE]))
-def test_the_larger_never_outlives_the_smaller_and_all_stay_for_a_turn(
+def test_larger_object_never_outlives_a_smaller_one_and_all_stay_for_a_turn(
     one: int, other: int, tags: tuple[str, ...]
 ) -> None:
     small, large = sorted((one, other))
     assert turns(candidate(small, tags=tags)) >= turns(candidate(large, tags=tags)) >= 1
 
 
-def test_a_new_task_of_the_user_makes_what_was_used_before_it_older() -> None:
+def test_new_user_task_shortens_the_age_limit_of_earlier_objects() -> None:
     each = candidate()
     assert turns(each, exchange=11) == round(AGES.away * turns(each, exchange=10)) < turns(each)
 
 
-def test_what_a_session_missed_makes_it_keep_more_up_to_a_limit() -> None:
+def test_faults_lengthen_age_limits_up_to_a_maximum() -> None:
     each = candidate(tags=PART)
     kept = [turns(each, missed=missed) for missed in range(10)]
     assert kept == sorted(kept)
     assert kept[4] == 2 * kept[0]
     assert kept[6:] == [round(AGES.learnt_at_most * kept[0])] * 4
     answer = candidate(kind=ObjectKind.TOOL_RESULT, tags=("run",))
-    assert turns(answer, missed=9) == turns(answer)  # no edit quotes it, however much was missed
+    assert turns(answer, missed=9) == turns(answer)  # no edit quotes it, whatever the number of faults
 
 
-def test_it_is_the_kind_that_is_learnt_from_and_not_how_long_it_stays() -> None:
+def test_faults_affect_only_quotable_kinds() -> None:
     same = attrs.evolve(AGES, answered=AGES.part)
     part, answer = candidate(tags=PART), candidate(kind=ObjectKind.TOOL_RESULT, tags=("run",))
     ages = [WindowAges(same, 1, 4).turns(each) for each in (part, answer)]
     assert ages == [2 * AGES.part.turns, AGES.part.turns]
 
 
-def test_in_a_hurry_everything_is_old_sooner() -> None:
+def test_hurry_shortens_all_age_limits() -> None:
     for tags in (READ, PART, EDIT, WRITE):
         each = candidate(tags=tags)
         assert turns(each, hurry=2) in (turns(each) // 2, turns(each) // 2 + 1)

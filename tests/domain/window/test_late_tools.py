@@ -1,4 +1,4 @@
-"""The memory tools wait where they would be too large a part of a conversation, and come when nothing is lost by it."""
+"""Memory tools wait while they are too large a part of a conversation, and are added when that costs nothing."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ WORDS = "the parser reads its table and says what it found there "
 
 
 def body(*sizes: int, marked: bool = True, **members: Any) -> bytes:
-    """A request of a conversation whose prompts have about so many tokens, each but the last one answered."""
+    """A request of a conversation whose prompts have about so many tokens; all but the last one are answered."""
     messages: list[dict[str, Any]] = []
     for number, size in enumerate(sizes):
         block = {"type": "text", "text": f"{number} " + WORDS * (size // 10)}
@@ -60,23 +60,23 @@ def _late(first: Opening) -> SetMode:
 
 
 @pytest.mark.parametrize("size", [100, 5_000, 13_000])
-def test_a_first_request_of_which_the_tools_are_more_than_a_fiftieth_is_observed(size: int) -> None:
+def test_first_request_is_observed_if_the_tools_exceed_two_percent(size: int) -> None:
     waiting(size)
 
 
-def test_a_large_first_request_is_managed_as_any_was_before() -> None:
+def test_large_first_request_is_managed() -> None:
     first = opening(Story(), body(20_000), MINUTE)
     assert choose_mode(first, SETTINGS) == choose_mode(first, attrs.evolve(SETTINGS, manages_small=True))
     small = opening(Story(), body(100), MINUTE)
     assert choose_mode(small, attrs.evolve(SETTINGS, manages_small=True))[0] is Mode.MANAGE
 
 
-def test_where_the_client_could_not_wait_a_small_first_request_waits_for_its_tools_all_the_same() -> None:
+def test_small_first_request_waits_for_tools_even_if_the_client_could_not_wait() -> None:
     first = opening(Story(), body(100), MINUTE)
     assert mode_without_us(first, SETTINGS) == _late(first)
 
 
-def test_tools_come_after_a_break_in_which_the_cache_forgot_and_not_before() -> None:
+def test_tools_are_added_only_after_the_cache_expired() -> None:
     for after, come in ((4 * MINUTE, False), (5 * MINUTE, True)):
         found = late_tools.find(opening(waiting(100), body(100, 20_000), MINUTE + after), SETTINGS)
         assert found is not None
@@ -85,12 +85,12 @@ def test_tools_come_after_a_break_in_which_the_cache_forgot_and_not_before() -> 
 
 
 @pytest.mark.parametrize("seconds", [1, 1_000])
-def test_tools_wait_on_in_a_small_prompt_however_long_the_break_was(seconds: int) -> None:
+def test_tools_keep_waiting_in_a_small_prompt_after_any_break(seconds: int) -> None:
     story = waiting(100)
     assert late_tools.find(opening(story, body(100, 5_000), (60 + seconds) * 1_000_000), SETTINGS) is None
 
 
-def test_tools_come_at_once_where_nothing_is_cached_or_another_model_is_asked() -> None:
+def test_tools_are_added_at_once_without_a_cache_or_for_another_model() -> None:
     unmarked = opening(waiting(100, marked=False), body(100, 20_000, marked=False), MINUTE + 1)
     same = opening(waiting(100), body(100, 20_000), MINUTE + 1)
     assert same.last is not None
@@ -101,7 +101,7 @@ def test_tools_come_at_once_where_nothing_is_cached_or_another_model_is_asked() 
         assert found.are_free
 
 
-def test_tools_do_not_come_where_managing_is_off_nobody_asks_or_thinking_must_stay() -> None:
+def test_tools_are_not_added_if_managing_is_off_or_unwanted_or_thinking_must_stay() -> None:
     at = 10 * MINUTE
     ripe = opening(waiting(100), body(100, 20_000), at)
     assert late_tools.find(ripe, SETTINGS) is not None
@@ -116,7 +116,7 @@ def test_tools_do_not_come_where_managing_is_off_nobody_asks_or_thinking_must_st
     assert late_tools.find(opening(observed, body(100, 20_000), at), SETTINGS) is None
 
 
-def test_a_fork_waits_as_the_branch_did_that_it_left() -> None:
+def test_fork_waits_for_tools_like_its_parent() -> None:
     story = waiting(100)
     opening(story, body(100, 200), 2 * MINUTE)
     fork = opening(story, body(100, 20_000), 10 * MINUTE)
@@ -126,7 +126,7 @@ def test_a_fork_waits_as_the_branch_did_that_it_left() -> None:
     assert found.are_free
 
 
-def test_what_goes_on_from_there_is_what_the_client_sent() -> None:
+def test_history_continues_with_the_requests_of_the_client() -> None:
     ripe = opening(waiting(100), body(100, 20_000), 10 * MINUTE)
     found = late_tools.find(ripe, SETTINGS)
     assert found is not None
@@ -139,7 +139,7 @@ def test_what_goes_on_from_there_is_what_the_client_sent() -> None:
     assert len(found.asked.before.messages) == 1
 
 
-def test_with_the_tools_all_of_the_prompt_is_written_again() -> None:
+def test_adding_tools_rewrites_the_whole_prompt() -> None:
     ripe = opening(waiting(100), body(100, 20_000), 2 * MINUTE)
     found = late_tools.find(ripe, SETTINGS)
     assert found is not None

@@ -1,4 +1,4 @@
-"""An object is measured alone, as it would stand on the wire."""
+"""An object is measured alone, in its wire form."""
 
 from typing import Any
 
@@ -30,18 +30,18 @@ def measured(texts: dict[Fidelity, str] | None = None, before: Size | None = Non
     return size_of(each, alone(PLACES, HISTORY.__getitem__), text_size, before)
 
 
-def test_the_messages_of_an_object_hold_its_own_blocks_only() -> None:
+def test_messages_of_an_object_contain_only_its_own_blocks() -> None:
     assert alone((BlockPlace(1, 1),), HISTORY.__getitem__) == [{"role": "assistant", "content": [CALL]}]
 
 
-def test_the_lower_the_fidelity_the_smaller() -> None:
+def test_lower_fidelity_is_smaller() -> None:
     texts = {Fidelity.DETAILED: TEXT[:1_200], Fidelity.COMPACT: TEXT[:200]}
     sizes = [each for each in measured(texts).tokens(USUAL, USUAL) if each is not None]
     assert len(sizes) == len(Fidelity)
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_a_rendition_more_is_measured_as_if_all_were() -> None:
+def test_incremental_measurement_equals_a_full_one() -> None:
     texts = {Fidelity.DETAILED: TEXT[:1_200], Fidelity.COMPACT: TEXT[:200]}
     first = measured({Fidelity.COMPACT: texts[Fidelity.COMPACT]})
     assert measured(texts, before=first) == measured(texts)
@@ -49,7 +49,7 @@ def test_a_rendition_more_is_measured_as_if_all_were() -> None:
     assert told[0] == told[1], "what is known is not measured again"
 
 
-def test_what_has_no_rendition_has_no_size_there() -> None:
+def test_missing_rendition_has_no_size() -> None:
     full, detailed, compact, stub, _ = measured().tokens(USUAL, USUAL)
     assert (detailed, compact) == (None, None)
     assert stub < full

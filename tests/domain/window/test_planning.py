@@ -1,4 +1,4 @@
-"""A plan is lawful whatever the situation, comes only when it pays, and takes what is needed least."""
+"""A plan is valid in any situation, comes only when it pays off, and evicts the least needed objects."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -34,7 +34,7 @@ PRICES = st.fractions(0, 3)
 
 
 def situation(**changes: object) -> Situation:
-    """Turn 50 of a warm session that has cost less than unmanaged."""
+    """Turn 50 of a warm session that cost less than unmanaged."""
     usual = Situation(
         turn=50,
         prompt=100_000,
@@ -55,7 +55,7 @@ def situation(**changes: object) -> Situation:
 
 
 def candidate(position: int = 0, **changes: object) -> Candidate:
-    """A large part of a file that was read in turn 10, and that has not been used since."""
+    """A large partial read of turn 10 that was not used since."""
     usual = Candidate(
         key=f"id{position}",
         kind=ObjectKind.FILE_CONTEXT,
@@ -75,7 +75,7 @@ def candidate(position: int = 0, **changes: object) -> Candidate:
 
 
 def holding(objects: Sequence[Candidate], **changes: object) -> Situation:
-    """The same, with a history of these objects and nothing else."""
+    """The same situation with a history of only these objects."""
     now = situation(new=0, **changes)
     held = sum((each.at(each.fidelity) or 0) + each.thinking for each in objects)
     return attrs.evolve(now, prompt=now.fixed + held)
@@ -94,7 +94,7 @@ def fidelity_of(now: Situation, each: Candidate) -> Fidelity:
     return want(now, [each]).get(each.key, each.fidelity)
 
 
-# Whatever the situation
+# Any situation
 
 SITUATIONS = st.builds(
     Situation,
@@ -139,11 +139,11 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
 
 @examples(300)
 @given(SITUATIONS | st.just(situation()) | st.just(situation(idle=10 * MINUTE)), candidates())
-def test_a_plan_takes_legal_steps_down_to_smaller_renditions_of_objects_that_may_go(
+def test_plan_takes_only_legal_steps_to_smaller_renditions_of_evictable_objects(
     now: Situation, objects: Sequence[Candidate]
 ) -> None:
     plan = planner(now, lambda: objects)
-    assert plan == planner(now, lambda: list(objects))  # the same in, the same out
+    assert plan == planner(now, lambda: list(objects))  # planning is deterministic
     if plan is None:
         return
     assert plan.fidelities
@@ -160,7 +160,7 @@ def test_a_plan_takes_legal_steps_down_to_smaller_renditions_of_objects_that_may
 
 
 @given(SITUATIONS | st.just(situation()), candidates())
-def test_where_nothing_is_planned_the_reason_is_told(now: Situation, objects: Sequence[Candidate]) -> None:
+def test_no_rewrite_has_a_reason(now: Situation, objects: Sequence[Candidate]) -> None:
     found = plan_epoch(now, lambda: objects)
     assert planner(now, lambda: objects) == (found if isinstance(found, Plan) else None)
     assert found.reason
@@ -177,12 +177,12 @@ PROMPTS = st.sampled_from([100_000, 159_000, 300_000, 900_000])
 
 
 def may_spend(now: Situation) -> list[tuple[Situation, Fraction]]:
-    """What a session may still spend in each unit until it is dearer than it may be."""
+    """What a session may still spend in each unit."""
     return [(each, RULE.margin * each.shadow - each.billed) for each in now.in_each_unit()]
 
 
 @given(candidates(), SUMS, SUMS, SUMS, SUMS, PROMPTS)
-def test_no_warm_rewrite_makes_a_session_dearer_than_it_may_be_while_its_client_would_go_on(
+def test_warm_rewrite_never_exceeds_the_cost_limit_before_client_compaction(
     objects: Sequence[Candidate], billed: Fraction, shadow: Fraction, in_other: Fraction, other: Fraction, prompt: int
 ) -> None:
     also = CostSoFar(read=Fraction(1), write=Fraction(1), billed=in_other, shadow=other)
@@ -194,7 +194,7 @@ def test_no_warm_rewrite_makes_a_session_dearer_than_it_may_be_while_its_client_
 
 
 @given(candidates(), SUMS, SUMS, READS)
-def test_a_rewrite_that_must_be_is_paid_for_or_has_taken_all_that_may_go(
+def test_forced_rewrite_is_affordable_or_evicts_everything_possible(
     objects: Sequence[Candidate], billed: Fraction, shadow: Fraction, read: Fraction
 ) -> None:
     also = CostSoFar(read=Fraction(1, 20), write=Fraction(2), billed=billed, shadow=shadow)
@@ -216,7 +216,7 @@ def _may_leave(now: Situation, each: Candidate, plan: Plan) -> bool:
 
 
 @given(st.fractions(0, 10**6), st.fractions(0, 10**6), st.integers(0, 10**5), st.booleans())
-def test_an_hour_is_bought_only_after_a_break_and_from_savings(
+def test_one_hour_cache_is_used_only_after_a_break_and_from_savings(
     billed: Fraction, shadow: Fraction, freed: int, cold: bool
 ) -> None:
     now = situation(billed=billed, shadow=shadow, idle=(6 if cold else 1) * MINUTE)
@@ -225,17 +225,17 @@ def test_an_hour_is_bought_only_after_a_break_and_from_savings(
         assert billed + now.fixed * Fraction(3, 4) - freed * now.write <= RULE.margin * shadow
 
 
-# When
+# When to rewrite
 
 
-def test_objects_are_not_even_made_before_the_first_request() -> None:
+def test_candidates_are_not_computed_before_the_first_request() -> None:
     def never() -> list[Candidate]:
         raise AssertionError("asked for the objects")
 
     assert planner(situation(idle=None), never) is None
 
 
-def test_a_cold_cache_is_a_reason_at_once() -> None:
+def test_cold_cache_triggers_a_rewrite() -> None:
     plan = planned(situation(idle=5 * MINUTE), candidate(last_use=30))
     assert plan is not None
     assert plan.fidelities == {"id0": Fidelity.EVICTED}
@@ -243,11 +243,11 @@ def test_a_cold_cache_is_a_reason_at_once() -> None:
     assert plan.payback is None
 
 
-def test_a_clock_that_went_back_is_no_cold_cache() -> None:
+def test_clock_set_back_is_not_a_cold_cache() -> None:
     assert not situation(idle=-MINUTE).cold
 
 
-def test_a_session_that_is_behind_may_only_do_what_is_free_or_has_soon_paid() -> None:
+def test_session_over_the_cost_limit_allows_only_free_or_quickly_paid_rewrites() -> None:
     old, rest = candidate(tokens=(12_000, None, None, 40, 20)), candidate(1, tokens=(5_000, None, None, 40, 20))
     stays = attrs.evolve(rest, kept=True)
     large = attrs.evolve(stays, tokens=(60_000, None, None, 40, 20))
@@ -264,7 +264,7 @@ def test_a_session_that_is_behind_may_only_do_what_is_free_or_has_soon_paid() ->
 
 
 @given(candidates(), st.fractions(0, 10**6), st.integers(30_000, 153_000))
-def test_a_warm_rewrite_of_a_session_that_is_behind_pays_within_a_few_requests(
+def test_warm_rewrite_over_the_cost_limit_pays_off_within_a_few_requests(
     objects: Sequence[Candidate], billed: Fraction, prompt: int
 ) -> None:
     now = situation(billed=billed, shadow=billed / 2, prompt=prompt)
@@ -274,7 +274,7 @@ def test_a_warm_rewrite_of_a_session_that_is_behind_pays_within_a_few_requests(
         assert plan.payback <= RULE.soon
 
 
-def test_a_warm_rewrite_waits_until_keeping_has_cost_more_than_the_rewrite() -> None:
+def test_warm_rewrite_waits_until_keeping_cost_more_than_the_rewrite() -> None:
     objects = [candidate(0), candidate(1), candidate(2, tokens=(30_000, None, None, 40, 20), kept=True)]
     plans = {turn: planned(holding(objects, turn=turn), *objects) for turn in range(20, 60)}
     first = next(turn for turn, plan in plans.items() if plan is not None)
@@ -296,7 +296,7 @@ def test_the_expected_payback_is_the_price_over_what_each_request_saves() -> Non
     assert plan.payback == ceil(price / (2 * 7_980 * Fraction(1, 10)))
 
 
-def test_a_rewrite_that_leaves_next_to_nothing_pays_with_the_next_request() -> None:
+def test_rewrite_that_keeps_almost_nothing_pays_off_with_the_next_request() -> None:
     plan = planned(
         holding([candidate(tokens=(12_000, None, None, 40, 20))]), candidate(tokens=(12_000, None, None, 40, 20))
     )
@@ -305,12 +305,12 @@ def test_a_rewrite_that_leaves_next_to_nothing_pays_with_the_next_request() -> N
     assert plan.payback == 1
 
 
-def test_little_is_not_worth_a_warm_rewrite() -> None:
+def test_small_gain_does_not_justify_a_warm_rewrite() -> None:
     assert planned(situation(turn=1_000), candidate(tokens=(9_000, None, None, 40, 20))) is None
     assert planned(situation(turn=1_000), candidate(tokens=(11_000, None, None, 40, 20))) is not None
 
 
-def test_a_nearly_full_window_does_not_wait_for_its_regret_and_goes_deeper() -> None:
+def test_nearly_full_window_does_not_wait_for_regret_and_evicts_more() -> None:
     young = candidate(tokens=(12_000, None, None, 40, 20), last_use=42)
     assert planned(situation(), young) is None
     plan = planned(situation(prompt=130_000), young)
@@ -319,15 +319,15 @@ def test_a_nearly_full_window_does_not_wait_for_its_regret_and_goes_deeper() -> 
     assert planned(situation(prompt=130_000, billed=Fraction(520_000)), young) is None
 
 
-def test_an_overflowing_window_is_rewritten_whatever_it_costs() -> None:
+def test_overflowing_window_is_rewritten_at_any_price() -> None:
     objects = [candidate(number, last_use=48) for number in range(2)]
     plan = planned(situation(prompt=155_000, billed=Fraction(900_000)), *objects)
     assert plan is not None
     assert plan.fidelities == {"id0": Fidelity.EVICTED, "id1": Fidelity.EVICTED}
 
 
-def test_what_an_overflow_leaves_is_as_much_as_can_be_paid_for() -> None:
-    """Nothing here is old. What the window has room for would cost 140,000, and 2 % of the bill are 14,000."""
+def test_overflow_keeps_as_much_as_is_affordable() -> None:
+    """Nothing here is old. Keeping as much as the window holds would cost 140,000, and 2 % of the bill are 14,000."""
     sizes = (2_500, None, None, 40, 20)
     objects = [candidate(number, last_use=48, tags=("edit",), tokens=sizes) for number in range(56)]
     now = holding(objects, billed=Fraction(700_000), shadow=Fraction(700_000))
@@ -341,7 +341,7 @@ def test_what_an_overflow_leaves_is_as_much_as_can_be_paid_for() -> None:
     assert 14_000 - 2_500 * now.write < poor.price <= 14_000
 
 
-def test_in_a_window_that_nobody_wanted_a_rewrite_waits_for_its_money_until_the_client_would_compact() -> None:
+def test_rewrite_in_a_default_window_waits_for_budget_until_client_compaction() -> None:
     large = candidate(tokens=(90_000, None, None, 40, 20), kept=True)
     objects = [*(candidate(number, last_use=30) for number in range(1, 12)), large]
     poor = {"billed": Fraction(500_000), "limit": 967_000}
@@ -351,8 +351,8 @@ def test_in_a_window_that_nobody_wanted_a_rewrite_waits_for_its_money_until_the_
         assert planned(holding(objects, **{**poor, **changes}), *objects) is not None, changes
 
 
-def test_in_a_hurry_everything_is_old_ever_sooner_until_there_is_room() -> None:
-    """Parts of files in a small window: half of their age makes no room, an eighth does."""
+def test_hurry_increases_until_there_is_room() -> None:
+    """Partial reads in a small window: half of their age limit frees no room, an eighth does."""
     parts = [candidate(number, born=39 + number, last_use=39 + number) for number in range(10)]
     sizes = {number: attrs.evolve(each, tokens=(2_500, None, None, 40, 20)) for number, each in enumerate(parts)}
     now = holding(list(sizes.values()), window=52_000, exchange=1)
@@ -362,14 +362,14 @@ def test_in_a_hurry_everything_is_old_ever_sooner_until_there_is_room() -> None:
     assert [*plan.fidelities] == [each.key for each in parts[: len(plan.fidelities)]]
 
 
-def test_near_the_end_of_the_window_little_is_freed_only_where_that_saves_the_turn() -> None:
+def test_small_overflow_gain_is_taken_only_if_it_saves_the_turn() -> None:
     assert planned(situation(prompt=155_000), candidate(last_use=48)) is None
     assert planned(situation(prompt=161_000), candidate(last_use=48)) is not None
     assert planned(situation(prompt=190_000), candidate(last_use=48)) is None
 
 
-def test_where_a_hurry_is_not_enough_whatever_may_go_leaves_until_the_limit_holds_longest_unused_first() -> None:
-    """Nothing here is old by its age: each was used in the last turn but two, and was written, or said."""
+def test_overflow_evicts_least_recently_used_first_until_the_limit_holds() -> None:
+    """Nothing here is old: each object was used two turns ago, and was written, or is conversation."""
     said = candidate(
         0, kind=ObjectKind.CONVERSATION_PHASE, tags=("said",), last_use=47, tokens=(9_000, None, None, 40, 20)
     )
@@ -385,8 +385,8 @@ def test_where_a_hurry_is_not_enough_whatever_may_go_leaves_until_the_limit_hold
     assert [*plan.fidelities] == [*(f"id{number}" for number in range(8, 0, -1)), "id0"]
 
 
-def test_where_only_reading_anew_costs_an_overflow_leaves_little_longest_unused_first() -> None:
-    """A slot of one's own: what stays is read anew at once, and what is asked for again costs no more than itself."""
+def test_overflow_keeps_little_if_only_uncached_input_has_a_price() -> None:
+    """With a dedicated slot only uncached input counts, and a refetch costs no more than the object itself."""
     sizes = (4_000, None, None, 40, 20)
     objects = [candidate(number, last_use=12 + number, tags=("edit",), tokens=sizes) for number in range(34)]
     at_home = holding(objects, read=Fraction(0), write=Fraction(1))
@@ -400,7 +400,7 @@ def test_where_only_reading_anew_costs_an_overflow_leaves_little_longest_unused_
     assert len(elsewhere.fidelities) < len(plan.fidelities)
 
 
-def test_where_all_that_may_go_does_not_save_the_turn_nothing_is_said_to() -> None:
+def test_overflow_is_not_planned_if_evicting_everything_does_not_save_the_turn() -> None:
     kept = [candidate(number, kept=True, tokens=(60_000, None, None, 40, 20)) for number in range(3)]
     assert plan_epoch(situation(prompt=200_000), lambda: kept) == NoRewrite(
         "the window overflows, but a rewrite would free only 0 tokens"
@@ -408,7 +408,7 @@ def test_where_all_that_may_go_does_not_save_the_turn_nothing_is_said_to() -> No
 
 
 @given(candidates(), st.integers(0, 10**5), st.integers(0, 10**4), PRICES, PRICES)
-def test_the_price_is_what_the_request_costs_more_than_if_nothing_were_rewritten(
+def test_price_is_the_extra_cost_over_no_rewrite(
     objects: Sequence[Candidate], more: int, new: int, write: Fraction, read: Fraction
 ) -> None:
     now = holding(objects, write=write, read=read)
@@ -423,7 +423,7 @@ def test_the_price_is_what_the_request_costs_more_than_if_nothing_were_rewritten
     assert price_of_rewrite(now, objects, fidelities) == rewritten - unchanged
 
 
-def test_thinking_goes_with_an_epoch_and_once_only() -> None:
+def test_thinking_is_dropped_by_an_epoch_and_counted_once() -> None:
     objects = [candidate(0, thinking=500, last_use=50), candidate(1)]
     fidelities = {"id1": Fidelity.EVICTED}
     now = holding(objects)
@@ -433,7 +433,7 @@ def test_thinking_goes_with_an_epoch_and_once_only() -> None:
     assert price_of_rewrite(later, objects, fidelities) == stays * Fraction(115, 100) - goes * now.read
 
 
-def test_regret_counts_from_the_turn_in_which_an_object_could_have_left_and_from_the_last_epoch() -> None:
+def test_regret_counts_from_the_due_turn_or_the_last_epoch() -> None:
     objects, fidelities = [candidate()], {"id0": Fidelity.EVICTED}
     assert regret(situation(), objects, fidelities) == 7_980 * (50 - 10 - age(objects[0], exchange=40)) * Fraction(
         1, 10
@@ -441,7 +441,7 @@ def test_regret_counts_from_the_turn_in_which_an_object_could_have_left_and_from
     assert regret(situation(last_epoch=45), objects, fidelities) == 7_980 * 5 * Fraction(1, 10)
 
 
-# What
+# What to evict
 
 COLD = situation(idle=10 * MINUTE)
 
@@ -460,13 +460,13 @@ def ages_of(each: Candidate, fidelity: Fidelity, *, exchange: int = 200) -> int:
     )
 
 
-def test_what_was_read_leaves_first_if_it_is_stale_and_what_was_written_last() -> None:
+def test_stale_reads_are_evicted_first_and_writes_last() -> None:
     read, stale, written = candidate(), candidate(stale=True), candidate(tags=("write",))
     ages = [ages_of(each, Fidelity.EVICTED) for each in (stale, read, written)]
     assert ages == [age(each, exchange=201) + 1 for each in (stale, read, written)] == sorted(ages)
 
 
-def test_what_is_read_for_a_task_under_way_stays_as_long_as_nothing_was_written_for_it() -> None:
+def test_files_read_for_the_current_task_stay_until_something_is_written() -> None:
     read, stale, answer = candidate(), candidate(stale=True), candidate(kind=ObjectKind.TOOL_RESULT, tags=("search",))
     ages = [ages_of(each, Fidelity.EVICTED, exchange=100) for each in (read, stale, answer)]
     assert ages == [RULE.gathered + 1, age(stale) + 1, age(answer) + 1]
@@ -476,7 +476,7 @@ def test_what_is_read_for_a_task_under_way_stays_as_long_as_nothing_was_written_
     assert len(want(now, [*old, candidate(99, tags=("edit",), born=45, last_use=45)])) >= 17
 
 
-def test_in_a_full_window_the_newest_of_what_is_read_for_a_task_stays_as_far_as_there_is_room() -> None:
+def test_full_window_keeps_the_newest_files_read_for_the_task() -> None:
     files = [candidate(number, born=20 + number, last_use=20 + number) for number in range(18)]
     now = holding(files, exchange=20, turn=40)
     plan = planned(now, *files)
@@ -487,28 +487,28 @@ def test_in_a_full_window_the_newest_of_what_is_read_for_a_task_stays_as_far_as_
     assert now.fixed + sum(each.tokens[0] for each in stay) <= RULE.room * now.window
 
 
-def test_what_a_tool_answered_leaves_at_once_because_no_edit_quotes_it() -> None:
+def test_tool_output_is_evicted_at_once() -> None:
     answer = candidate(kind=ObjectKind.TOOL_RESULT, tags=("search",))
     small = attrs.evolve(answer, tokens=(1_200, None, None, 40, 20))
     assert [ages_of(each, Fidelity.EVICTED) for each in (answer, small)] == [age(answer) + 1] * 2
     assert age(answer) < age(candidate())
 
 
-def test_a_session_that_missed_something_keeps_more() -> None:
+def test_session_with_faults_keeps_more() -> None:
     missed = [candidate(number, last_fault=20, last_use=20, kept=True) for number in range(1, 4)]
     each = candidate(born=35, last_use=38)
     assert each.key in want(attrs.evolve(COLD, exchange=36), [each])
     assert each.key not in want(attrs.evolve(COLD, exchange=36), [each, *missed])
 
 
-def test_what_was_done_to_a_file_decides_how_long_a_look_at_it_stays() -> None:
+def test_later_operations_on_a_file_decide_how_long_its_read_stays() -> None:
     looks = [candidate(number, later=later) for number, later in enumerate(Later)]
     ages = {each.later: ages_of(each, Fidelity.EVICTED) for each in looks}
     assert ages == {each.later: age(each, exchange=201) + 1 for each in looks}
     assert len(set(ages.values())) == len(Later)
 
 
-def test_an_edit_first_loses_what_it_replaced() -> None:
+def test_edit_first_drops_its_replaced_text() -> None:
     edit = candidate(tags=("edit",))
     assert ages_of(edit, Fidelity.DETAILED) == RULE.waiting.replaced + 1
     assert ages_of(edit, Fidelity.EVICTED) == age(edit, exchange=201) + 1
@@ -520,7 +520,7 @@ def test_an_edit_without_a_detailed_rendition_stays_whole() -> None:
     ) is (Fidelity.FULL)
 
 
-def test_what_was_said_becomes_compact_where_that_is_smaller() -> None:
+def test_conversation_becomes_compact_if_that_is_smaller() -> None:
     said = candidate(kind=ObjectKind.CONVERSATION_PHASE, tags=())
     assert ages_of(said, Fidelity.COMPACT) == AGES.said.turns + 1
     assert fidelity_of(COLD, said) is Fidelity.COMPACT
@@ -528,13 +528,13 @@ def test_what_was_said_becomes_compact_where_that_is_smaller() -> None:
     assert fidelity_of(COLD, words_of_the_user) is Fidelity.FULL
 
 
-def test_use_makes_an_object_young_and_a_fault_protects_it() -> None:
+def test_use_resets_the_age_and_a_fault_protects() -> None:
     assert fidelity_of(COLD, candidate(last_use=49)) is Fidelity.FULL
     assert fidelity_of(COLD, candidate(last_fault=50 - RULE.missed)) is Fidelity.FULL
     assert fidelity_of(COLD, candidate(last_fault=49 - RULE.missed)) is Fidelity.EVICTED
 
 
-def test_in_a_small_window_a_smaller_gain_is_worth_a_rewrite() -> None:
+def test_small_window_requires_a_smaller_gain() -> None:
     objects = [candidate(tokens=(4_000, None, None, 40, 20))]
     nearly = situation(window=40_000, prompt=38_000, fixed=1_000)
     assert planner(nearly, lambda: objects) is not None
@@ -555,11 +555,11 @@ def test_in_a_small_window_a_smaller_gain_is_worth_a_rewrite() -> None:
         ),
     ],
 )
-def test_why_nothing_is_planned(now: Situation, objects: Sequence[Candidate], reason: str) -> None:
+def test_no_rewrite_names_its_reason(now: Situation, objects: Sequence[Candidate], reason: str) -> None:
     assert plan_epoch(now, lambda: objects) == NoRewrite(reason)
 
 
-def test_where_what_is_read_again_costs_nothing_only_a_full_window_is_rewritten() -> None:
+def test_only_a_full_window_is_rewritten_if_cache_reads_are_free() -> None:
     objects = [candidate(number) for number in range(12)]
     free = {"read": Fraction(0), "write": Fraction(1), "ttl": FOREVER, "idle": 60 * MINUTE}
     for prompt in (100_000, 150_000):
@@ -569,7 +569,7 @@ def test_where_what_is_read_again_costs_nothing_only_a_full_window_is_rewritten(
     assert plan.reason == "the window overflows"
 
 
-def test_a_rewrite_that_pays_in_quota_waits_until_it_pays_in_money_too() -> None:
+def test_rewrite_that_pays_off_in_quota_waits_until_it_pays_off_in_dollars() -> None:
     objects = [candidate(number) for number in range(6)]
     quota = {"prompt": 140_000, "read": Fraction(1), "write": Fraction(1)}
     assert planner(situation(**quota), lambda: objects) is not None

@@ -1,4 +1,4 @@
-"""Which errors of the provider are about what we added."""
+"""Which provider errors are about the proxy's additions."""
 
 import json
 
@@ -24,7 +24,7 @@ from mnemosyne.domain.wire.messages import MESSAGES
         ("", None),
     ],
 )
-def test_an_error_is_ours_if_it_names_what_we_added_or_a_prompt_that_is_too_long(
+def test_error_is_a_refusal_if_it_names_an_addition_of_the_proxy_or_a_too_long_prompt(
     message: str, refusal: Refusal | None
 ) -> None:
     error = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
@@ -32,11 +32,11 @@ def test_an_error_is_ours_if_it_names_what_we_added_or_a_prompt_that_is_too_long
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>memory_query</html>", b'{"error": "memory_query"}', b'{"error": {}}'])
-def test_what_is_no_error_of_the_api_is_not_ours(body: bytes) -> None:
+def test_other_errors_are_not_refusals(body: bytes) -> None:
     assert refusal_of(body, b"", MESSAGES) is None
 
 
-def test_an_error_that_names_only_the_place_of_a_tool_is_about_ours_when_it_stands_behind_the_clients() -> None:
+def test_error_with_a_tool_index_behind_the_clients_tools_is_a_refusal_of_tools() -> None:
     def refused(param: str) -> Refusal | None:
         return refusal_of(
             json.dumps({"error": {"message": "Invalid value.", "param": param}}).encode(), b"[{}]", MESSAGES

@@ -1,4 +1,4 @@
-"""What a text that refers to earlier content is answered with, from the client's history and the memory alone."""
+"""The answer to a reference to earlier content, from the client's history and the memory."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ CONTENT = "".join(f"{number:6}\tline {number}\n" for number in range(1, 200))
 
 @attrs.frozen
 class Step:
-    """A call of a tool, and what it got."""
+    """A tool call and its result."""
 
     tool: str
     given: Json
@@ -79,7 +79,7 @@ DIALECTS = (messages_body, chat_body, responses_body)
 
 
 def ask(steps: Sequence[Step], write: Write = messages_body, window: int = 100_000, folder: str = "") -> PendingRequest:
-    """The request that brings the last of these results; its client names the ``folder`` that it works in."""
+    """The request that brings the last of these results; its client names its ``folder``."""
     lane, body = write(steps)
     if folder:
         name_folder(body, folder)
@@ -100,7 +100,7 @@ def ask(steps: Sequence[Step], write: Write = messages_body, window: int = 100_0
 
 
 def name_folder(body: Json, folder: str) -> None:
-    """Name it where the clients of each dialect do."""
+    """Name it as the clients of each dialect do."""
     if "input" in body:
         body["input"][0]["content"] = f"<environment_context>\n  <cwd>{folder}</cwd>\n</environment_context>"
     elif body["messages"][-1]["role"] == "tool":
@@ -120,7 +120,7 @@ EVICTED = session(created("abc2345"), degraded("abc2345", Fidelity.EVICTED))
 
 
 def answered(asked: PendingRequest, state: Session = EVICTED) -> tuple[str, tuple[Any, ...]]:
-    """The content of the last result as it leaves, and what happens; all other elements leave as they are."""
+    """The sent content of the last result, and the events; all other elements are sent unchanged."""
     history, events = rereads.answer(asked, state, Sizes())
     assert history.messages[:-1] == asked.history.messages[:-1]
     assert history.ends == asked.history.ends
@@ -130,7 +130,7 @@ def answered(asked: PendingRequest, state: Session = EVICTED) -> tuple[str, tupl
 
 @pytest.mark.parametrize("write", DIALECTS)
 @pytest.mark.parametrize("fidelity", [Fidelity.COMPACT, Fidelity.STUB, Fidelity.EVICTED])
-def test_evicted_content_goes_where_the_reference_stands_in_every_dialect(write: Write, fidelity: Fidelity) -> None:
+def test_evicted_content_replaces_the_reference_in_every_dialect(write: Write, fidelity: Fidelity) -> None:
     state = session(created("abc2345"), degraded("abc2345", fidelity))
     content, (fault, restored) = answered(ask([reading(CONTENT), reading(STUB)], write), state)
     assert content == CONTENT
@@ -141,7 +141,7 @@ def test_evicted_content_goes_where_the_reference_stands_in_every_dialect(write:
 
 
 @pytest.mark.parametrize("write", DIALECTS)
-def test_a_line_names_the_object_where_the_content_has_no_room(write: Write) -> None:
+def test_line_names_the_object_if_its_content_has_no_room(write: Write) -> None:
     content, events = answered(ask([reading(CONTENT), reading(STUB)], write, window=600))
     assert content == f"{STUB}\n\n{render_pointer('abc2345')}"
     assert events == ()
@@ -166,17 +166,17 @@ def test_no_other_text_is_ever_replaced_and_nothing_of_it_is_lost(result: str, t
         [reading(STUB)],
     ],
 )
-def test_a_reference_to_what_was_never_read_goes_as_it_is(before: list[Step]) -> None:
+def test_reference_to_unread_content_is_sent_unchanged(before: list[Step]) -> None:
     assert answered(ask([*before, reading(STUB)]), session()) == (STUB, ())
 
 
-def test_content_that_the_branch_shows_is_not_repeated() -> None:
+def test_visible_content_is_not_repeated() -> None:
     asked = ask([reading(CONTENT), reading(STUB)])
     assert answered(asked, session(created("abc2345"))) == (STUB, ())
     assert answered(asked, session()) == (STUB, ()), "it waits for its object, and so it is there"
 
 
-def test_the_newest_version_is_the_one_that_comes_back() -> None:
+def test_newest_version_is_restored() -> None:
     newer = CONTENT.replace("line", "newer line")
     state = session(
         created("abc2345"),
@@ -190,7 +190,7 @@ def test_the_newest_version_is_the_one_that_comes_back() -> None:
 
 
 def test_an_earlier_reference_is_never_taken_for_the_content() -> None:
-    """Also where an earlier release recorded it as the file."""
+    """Also if an earlier release recorded it as the file."""
     wrong = created("abd2345", 3)
     for extra in ((), (wrong,), (wrong, degraded("abd2345", Fidelity.EVICTED))):
         state = session(created("abc2345"), degraded("abc2345", Fidelity.EVICTED), *extra)
@@ -198,7 +198,7 @@ def test_an_earlier_reference_is_never_taken_for_the_content() -> None:
         assert (content, fault.object) == (CONTENT, "abc2345")
 
 
-def test_a_part_is_answered_with_the_same_part_and_else_with_a_line() -> None:
+def test_partial_read_restores_only_the_same_part() -> None:
     part = "    10\tline 10\n"
     steps = [reading(CONTENT), reading(part, offset=10, limit=1)]
     state = session(
@@ -217,7 +217,7 @@ def test_a_part_is_answered_with_the_same_part_and_else_with_a_line() -> None:
 
 
 @pytest.mark.parametrize("answer", ["Same as before: see call 1.", "Unverändert.", "{}"])
-def test_a_read_that_no_longer_brings_a_listing_gets_a_line(answer: str) -> None:
+def test_read_that_returns_no_listing_gets_a_line(answer: str) -> None:
     content, events = answered(ask([reading(CONTENT), reading(answer)]))
     assert content == f"{answer}\n\n{render_pointer('abc2345')}"
     assert events == ()
@@ -249,7 +249,7 @@ def test_after_a_change_a_line_names_the_text_before_it() -> None:
     assert events == ()
 
 
-def test_what_a_client_dropped_by_a_compaction_is_named_in_a_line() -> None:
+def test_content_dropped_by_a_compaction_is_named_in_a_line() -> None:
     state = session(created("abc2345"))
     shown = attrs.evolve(state.memory.view_of(BRANCH), objects=(), before=frozenset({"abc2345"}))
     state = attrs.evolve(state, memory=state.memory.with_view(BRANCH, shown))
@@ -258,20 +258,20 @@ def test_what_a_client_dropped_by_a_compaction_is_named_in_a_line() -> None:
     assert events == ()
 
 
-def test_only_messages_that_are_new_are_looked_at() -> None:
+def test_only_new_messages_are_examined() -> None:
     asked = ask([reading(CONTENT), reading(STUB)])
     asked = attrs.evolve(asked, kept=len(asked.read.messages))
     assert rereads.answer(asked, EVICTED, Sizes()) == (asked.history, ())
 
 
-def test_the_planner_sees_a_request_as_large_as_it_becomes() -> None:
+def test_planner_sees_the_final_size_of_the_request() -> None:
     asked = ask([reading(CONTENT), reading(STUB)])
     history, _ = rereads.answer(asked, EVICTED, Sizes())
     assert rereads.expect(asked, EVICTED).history == history
     assert rereads.expect(asked, session()) is asked
 
 
-def test_a_file_of_instructions_is_the_clients_to_show() -> None:
+def test_instruction_file_is_not_restored() -> None:
     said = next(each.text for each in WORDINGS if each.refers_to is RefersTo.INSTRUCTIONS).format(path=PATH)
     assert answered(ask([reading(said)]), session()) == (said, ())
     content, events = answered(ask([reading(CONTENT), reading(said)]))
@@ -279,7 +279,7 @@ def test_a_file_of_instructions_is_the_clients_to_show() -> None:
     assert events == ()
 
 
-def test_two_references_at_once_bring_the_content_once() -> None:
+def test_two_references_in_one_request_restore_the_content_once() -> None:
     lane, body = messages_body([reading(CONTENT), reading(STUB)])
     first, second = ({"type": "tool_use", "id": each, "name": "Read", "input": {"file_path": PATH}} for each in "xy")
     body["messages"][3]["content"] = [first, second]
@@ -304,7 +304,7 @@ FOLDER = "/home/ada/app"
     ("first", "second"),
     [(PATH, f"{FOLDER}/{PATH}"), (f"{FOLDER}/{PATH}", PATH), (f"./src/../{PATH}", f"{FOLDER}//{PATH}")],
 )
-def test_a_relative_path_and_an_absolute_one_of_the_same_file_are_one(write: Write, first: str, second: str) -> None:
+def test_relative_and_absolute_path_match_the_same_file(write: Write, first: str, second: str) -> None:
     asked = ask([reading(CONTENT, first), reading(STUB, second)], write, folder=FOLDER)
     content, (fault, _) = answered(asked)
     assert (content, fault.object) == (CONTENT, "abc2345")
@@ -327,13 +327,13 @@ def test_a_relative_path_is_resolved_in_a_folder_of_windows_too() -> None:
         (PATH, f"~/app/{PATH}", FOLDER),
     ],
 )
-def test_files_are_never_taken_for_one_by_the_end_of_their_paths(first: str, second: str, folder: str) -> None:
+def test_equal_path_suffixes_do_not_match_different_files(first: str, second: str, folder: str) -> None:
     assert answered(ask([reading(CONTENT, first), reading(STUB, second)], folder=folder)) == (STUB, ())
 
 
 @pytest.mark.parametrize("command", ["cd src && ls", "make; pushd /tmp", "git worktree add ../b"])
 @pytest.mark.parametrize("second", [PATH, f"{FOLDER}/{PATH}"])
-def test_after_a_move_to_another_folder_a_line_names_what_a_relative_path_meant(command: str, second: str) -> None:
+def test_relative_path_after_a_folder_change_gets_a_line(command: str, second: str) -> None:
     moved = Step("Bash", {"command": command}, "Done.")
     content, events = answered(ask([reading(CONTENT), moved, reading(STUB, second)], folder=FOLDER))
     assert (content, events) == (f"{STUB}\n\n{render_pointer('abc2345')}", ())
@@ -348,7 +348,7 @@ def test_a_change_by_a_relative_path_is_a_change_of_the_file_at_the_absolute_one
     assert (content, events) == (f"{STUB}\n\n{render_pointer('abc2345')}", ())
 
 
-def test_what_was_dropped_is_found_by_the_other_form_of_its_path() -> None:
+def test_dropped_content_is_found_by_either_form_of_its_path() -> None:
     state = session(created("abc2345"))
     shown = attrs.evolve(state.memory.view_of(BRANCH), objects=(), before=frozenset({"abc2345"}))
     state = attrs.evolve(state, memory=state.memory.with_view(BRANCH, shown))

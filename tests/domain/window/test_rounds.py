@@ -1,4 +1,4 @@
-"""Which branches are managed, who decides it and when, and what their history goes on from."""
+"""Which branches are managed, who decides it and when, and which history they continue."""
 
 from fractions import Fraction
 from typing import Any
@@ -65,12 +65,12 @@ def managed() -> Story:
 @pytest.mark.parametrize(
     ("wanted", "mode"), [(None, Mode.MANAGE), (Mode.MANAGE, Mode.MANAGE), (Mode.OBSERVE, Mode.OBSERVE)]
 )
-def test_a_first_request_decides_by_what_is_asked_for_or_else_by_the_default(wanted: Mode | None, mode: Mode) -> None:
+def test_first_request_decides_by_the_wanted_mode_or_the_default(wanted: Mode | None, mode: Mode) -> None:
     assert choose_mode(opening(Story(), body(PROMPT), wanted), PAGING)[0] is mode
 
 
-def test_a_bill_that_deviates_ends_managing_but_where_nobody_sends_one() -> None:
-    """On a machine of one's own, what is read anew would have been read anew without us, too."""
+def test_deviating_bill_ends_managing_only_under_a_billed_tariff() -> None:
+    """With a dedicated server, uncached input would have been uncached without the proxy too."""
     story = managed()
     goes_on = opening(story, body(PROMPT, SAID, ANSWERED))
     recent = ((Fraction(100), Fraction(300)),) * LEAST
@@ -80,8 +80,10 @@ def test_a_bill_that_deviates_ends_managing_but_where_nobody_sends_one() -> None
     assert choose_mode(billed, attrs.evolve(SETTINGS, tariff="local"))[0] is Mode.MANAGE
 
 
-def test_whom_a_request_costs_what_goes_by_who_gets_it() -> None:
-    """Beside a provider that is paid, one of one's own takes what it is named for; what its row says holds there."""
+def test_tariff_depends_on_the_provider_of_the_request() -> None:
+    """With a paid and a local provider, the local one serves the models that it is configured for, at its own
+    tariff.
+    """
     own = NamedUpstream("own", "http://192.168.1.7:8080", models=("qwen*",))
     told = NamedUpstream("told", "https://models.example", models=("llama*",), tariff="openai-before-5.6")
     settings = attrs.evolve(SETTINGS, host="api.anthropic.com", others=(own, told))
@@ -92,20 +94,20 @@ def test_whom_a_request_costs_what_goes_by_who_gets_it() -> None:
     assert tariff("chat/main", "qwen3") == "local"
     assert tariff("chat/main", "llama4") == "openai-before-5.6"
     assert tariff("chat/main", "mistral") == "api"
-    assert tariff("main", "qwen3") == "api"  # in this dialect it goes to the upstream
+    assert tariff("main", "qwen3") == "api"  # in this dialect the upstream serves it
     named = attrs.evolve(settings, tariff="subscription")
     assert [tariff("chat/main", each, named) for each in ("qwen3", "llama4")] == ["subscription", "openai-before-5.6"]
     alone = attrs.evolve(settings, others=(own,))
-    assert [tariff(lane, None, alone) for lane in ("chat/main", "main")] == ["local", "api"]  # where routing sends it
+    assert [tariff(lane, None, alone) for lane in ("chat/main", "main")] == ["local", "api"]  # as routing decides
 
 
-def test_a_budget_for_tools_goes_with_managing_alone() -> None:
+def test_tool_budget_is_set_only_with_managing() -> None:
     _, command = choose_mode(opening(Story(), body(PROMPT)), PAGING)
     assert command is not None
     assert (command.mode, command.tool_budget) == (Mode.MANAGE, 500)
 
 
-def test_a_client_that_loads_its_tools_itself_has_none_of_them_paged_and_the_log_says_why() -> None:
+def test_tools_of_a_client_that_loads_them_itself_are_not_paged() -> None:
     deferring = body(PROMPT, tools=[TOOL, {**TOOL, "name": "Other", "defer_loading": True}])
     _, command = choose_mode(opening(Story(), deferring), PAGING)
     assert command is not None
@@ -126,14 +128,14 @@ def test_a_client_that_loads_its_tools_itself_has_none_of_them_paged_and_the_log
         (b"{", None, "not a conversation"),
     ],
 )
-def test_what_cannot_be_managed_is_observed_and_says_why(raw: bytes, who: Caller | None, why: str) -> None:
+def test_unmanageable_branch_is_observed_with_a_reason(raw: bytes, who: Caller | None, why: str) -> None:
     mode, command = choose_mode(opening(Story(), raw, who=who), SETTINGS)
     assert mode is Mode.OBSERVE
     assert command is not None
     assert why in command.why
 
 
-def test_a_first_request_that_would_be_managed_were_managing_not_off_says_so() -> None:
+def test_first_request_records_that_managing_is_off() -> None:
     first = opening(Story(), body(PROMPT))
     for off in (
         attrs.evolve(first, wanted=Mode.BYPASS),
@@ -148,7 +150,7 @@ def test_a_first_request_that_would_be_managed_were_managing_not_off_says_so() -
     assert "not a conversation" in command.why
 
 
-def test_a_managed_branch_stays_so_until_somebody_asks_for_something_else() -> None:
+def test_managed_branch_stays_managed_until_another_mode_is_requested() -> None:
     story = managed()
     second = opening(story, body(PROMPT, SAID, ANSWERED))
     assert choose_mode(second, SETTINGS) == (Mode.MANAGE, None)
@@ -158,7 +160,7 @@ def test_a_managed_branch_stays_so_until_somebody_asks_for_something_else() -> N
     assert choose_mode(off, SETTINGS)[0] is Mode.BYPASS
 
 
-def test_a_first_request_that_left_without_us_is_never_managed() -> None:
+def test_first_request_sent_as_passthrough_is_never_managed() -> None:
     first = opening(Story(), body(PROMPT))
     command = mode_without_us(first, SETTINGS)
     assert isinstance(command, SetMode)
@@ -166,7 +168,7 @@ def test_a_first_request_that_left_without_us_is_never_managed() -> None:
     assert mode_without_us(opening(managed(), body(PROMPT, SAID, ANSWERED)), SETTINGS) is None
 
 
-def test_an_opening_knows_its_branch_and_whether_it_goes_on() -> None:
+def test_opening_knows_its_branch_and_whether_it_continues() -> None:
     story = managed()
     second = opening(story, body(PROMPT, SAID, ANSWERED))
     assert (second.branch.kind, second.opened, second.begins_branch, second.is_last) == (
@@ -178,7 +180,7 @@ def test_an_opening_knows_its_branch_and_whether_it_goes_on() -> None:
     assert second.goes_on_from == second.began.branch == "main"
 
 
-def test_without_us_a_request_leaves_without_thinking_that_another_history_signed() -> None:
+def test_fallback_request_drops_thinking_signed_for_another_history() -> None:
     def asked(*messages: dict[str, Any], **members: Any) -> Transcript:
         return read(body(*messages, **members)).transcript
 

@@ -1,4 +1,4 @@
-"""How large a prompt can be."""
+"""The limit of a prompt."""
 
 import attrs
 
@@ -10,21 +10,21 @@ from mnemosyne.domain.window.situation import find_limit
 SMALL, MILLION = "claude-haiku-4-5", "claude-opus-5-5"
 
 
-def test_where_nobody_wants_a_window_a_prompt_is_limited_by_where_its_client_compacts_or_its_model_ends() -> None:
+def test_default_limit_is_the_client_compaction_point_or_the_model_window() -> None:
     seen = Session(ledger=attrs.evolve(Ledger(), compacts_at=400_000))
     assert find_limit(None, MILLION, Session()) == 967_000
     assert find_limit(None, MILLION, seen) == 400_000
-    assert find_limit(None, SMALL, Session()) == 160_000  # it compacts at 155,000, but our window comes first
+    assert find_limit(None, SMALL, Session()) == 160_000  # it compacts at 155,000, but the default window is larger
     assert find_limit(None, SMALL, seen) == 200_000
 
 
-def test_a_window_that_somebody_wants_is_the_limit_too_whatever_it_is() -> None:
+def test_configured_window_is_also_the_limit() -> None:
     for wanted in (45_000, 160_000, 400_000):
         assert find_limit(wanted, MILLION, Session()) == wanted
     assert find_limit(400_000, SMALL, Session()) == 200_000
 
 
-def test_a_window_that_the_provider_stated_is_the_limit_where_all_others_are_larger() -> None:
+def test_window_stated_by_the_provider_is_the_limit_if_smallest() -> None:
     def limits(stated: int) -> list[int]:
         event = WindowStated(at=1, branch="main", turn=3, attempt=1, model=MILLION, window=stated, tokens=None)
         session = evolve(Session(), event)
@@ -35,6 +35,6 @@ def test_a_window_that_the_provider_stated_is_the_limit_where_all_others_are_lar
     assert limits(2_000_000) == [967_000, 45_000]
 
 
-def test_a_window_that_was_stated_of_one_model_is_no_other_models() -> None:
+def test_stated_window_applies_only_to_its_model() -> None:
     event = WindowStated(at=1, branch="main", turn=3, attempt=1, model=MILLION, window=32_000, tokens=33_000)
     assert find_limit(None, SMALL, evolve(Session(), event)) == 160_000

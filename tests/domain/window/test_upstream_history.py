@@ -1,4 +1,4 @@
-"""Laws of the wire history: it only grows, and a strict provider takes every request of it."""
+"""Invariants of the wire history: it only grows, and a strict provider accepts every request."""
 
 import json
 from typing import Any
@@ -37,7 +37,7 @@ turns = st.lists(st.tuples(rounds, echoes), min_size=1, max_size=7)
 
 @attrs.define
 class Conversation:
-    """A client, the wire history of its branch, and a provider that signs what it says and judges what it is sent."""
+    """A client, the wire history of its branch, and a provider that signs its thinking and validates requests."""
 
     client: list[Json] = attrs.field(factory=list)
     before: list[bytes] = attrs.field(factory=list)
@@ -48,7 +48,7 @@ class Conversation:
     manual: bool = False
 
     def ask(self) -> None:
-        """The client's request, as it goes upstream."""
+        """The client's request as it is sent upstream."""
         read = transcript.read(self.request()).transcript
         client = [read.message_bytes(number) for number in range(len(read.messages))]
         chains = [message.chain for message in read.messages]
@@ -81,7 +81,7 @@ class Conversation:
         self.sent.append(said)
 
     def reply(self, rounds: list[list[str]]) -> list[Json]:
-        """The reply in rounds; what the client sees of it."""
+        """The reply in rounds; returns the part that the client sees."""
         assert self.history is not None
         visible: list[Json] = []
         for number, kinds in enumerate(rounds):
@@ -127,7 +127,7 @@ class Conversation:
         return made
 
     def turn(self, rounds: list[list[str]], echo: str) -> bool:
-        """A request and its reply, shown in one way or another by the client; whether its history only grew."""
+        """A request and its reply, echoed by the client in some form; returns whether the history only grew."""
         self.ask()
         visible = self.reply(rounds)
         shown = [block for block in visible if not (block["type"] == "text" and not block["text"].strip())]
@@ -159,7 +159,7 @@ class Conversation:
 
 @examples(300)
 @given(turns)
-def test_whatever_a_client_shows_the_provider_takes_it_and_what_it_shows_whole_only_grows(
+def test_provider_accepts_any_echo_and_the_history_only_grows(
     played: list[tuple[list[list[str]], str]],
 ) -> None:
     conversation = Conversation(client=[{"role": "user", "content": [{"type": "text", "text": "Go."}]}])
@@ -170,7 +170,7 @@ def test_whatever_a_client_shows_the_provider_takes_it_and_what_it_shows_whole_o
             since = len(conversation.sent)
         grew = conversation.turn(rounds_, echo)
         assert_prefixes(conversation.sent[since:])
-        if echo == "started":  # a new process reads it from the last body that was sent
+        if echo == "started":  # a new process reads it from the last body sent
             history = conversation.history
             assert history is not None
             read = transcript.read(dumps(conversation.sent[-1])).transcript
@@ -180,7 +180,7 @@ def test_whatever_a_client_shows_the_provider_takes_it_and_what_it_shows_whole_o
     assert not any(name in json.dumps(conversation.client) for name in (*NAMES, "memory_cleanup"))
 
 
-def test_markers_are_never_part_of_a_message_and_come_back_to_the_byte() -> None:
+def test_markers_are_not_part_of_a_message_and_are_restored_byte_for_byte() -> None:
     for message in (
         b'{"role":"user","content":"plain"}',
         b'{ "role" : "user" , "content" : [ {"type":"text","text":"a"} , {"type":"text","text":"b" } ] }',
@@ -195,7 +195,7 @@ def test_markers_are_never_part_of_a_message_and_come_back_to_the_byte() -> None
         assert message_bytes.bare(marked) == sent
 
 
-def test_a_marker_never_stands_on_thinking_or_on_an_empty_text() -> None:
+def test_marker_is_never_on_thinking_or_empty_text() -> None:
     message = (
         b'{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"text","text":" "},{"type":"thinking"}]}'
     )
@@ -220,7 +220,7 @@ def test_everything_but_tools_and_messages_keeps_its_bytes() -> None:
     assert sent.endswith(b', "z":"\\u00e4"}')
 
 
-def test_results_come_before_anything_else_of_the_users_message() -> None:
+def test_results_come_first_in_a_user_message() -> None:
     result = write_result("a", "x", False)
     for content in (b"[]", b" [ ]", b'[{"type":"text","text":"t"}]'):
         merged = message_bytes.with_results([result], b'{"role":"user","content":' + content + b"}")
@@ -229,7 +229,7 @@ def test_results_come_before_anything_else_of_the_users_message() -> None:
         assert len(said) == 1 + len(json.loads(content))
 
 
-def test_the_last_hidden_round_of_a_turn_that_was_cut_short_is_sent_again_before_what_the_user_says_then() -> None:
+def test_last_hidden_round_of_an_interrupted_turn_precedes_the_next_user_message() -> None:
     history = upstream_history.first([dumps({"role": "user", "content": "one"})], dialect=MESSAGES)
     for call in ("a", "b"):
         asks: Json = {"type": "tool_use", "id": call, "name": "memory_query", "input": {}}
@@ -241,13 +241,13 @@ def test_the_last_hidden_round_of_a_turn_that_was_cut_short_is_sent_again_before
         assert (results["tool_use_id"], words) == (call, {"type": "text", "text": "two"})
 
 
-def test_a_call_whose_name_is_no_string_is_no_hidden_one() -> None:
+def test_call_with_a_non_string_name_is_not_hidden() -> None:
     for name in (["memory_query"], {"memory_query": 1}, None, 7):
         assert not wire_history.is_hidden({"type": "tool_use", "name": name}, NAMES)
     assert wire_history.is_hidden({"type": "tool_use", "name": "memory_query"}, NAMES)
 
 
-def test_where_nothing_is_hidden_an_echo_is_compared_with_all_that_was_said() -> None:
+def test_echo_is_compared_with_the_whole_reply_if_nothing_is_hidden() -> None:
     asked, after = (dumps({"role": "user", "content": each}) for each in ("one", "two"))
     tagged = {"type": "text", "text": f"Yes.\n{TAG}"}
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
@@ -258,7 +258,7 @@ def test_where_nothing_is_hidden_an_echo_is_compared_with_all_that_was_said() ->
         assert json.loads(goes_on.messages[1])["content"] == [thought, tagged]
 
 
-def test_the_line_for_another_providers_accounts_leaves_where_a_prompt_is_known_by_how_it_begins() -> None:
+def test_billing_line_is_dropped_if_the_provider_caches_by_prefix() -> None:
     request = {"model": "m", "system": SYSTEM, "tools": [LOOK], "messages": [{"role": "user", "content": "go"}]}
     read = transcript.read(dumps(request)).transcript
     history = upstream_history.first([read.message_bytes(0)], dialect=MESSAGES)
@@ -269,7 +269,7 @@ def test_the_line_for_another_providers_accounts_leaves_where_a_prompt_is_known_
     assert by_prefix == {**by_marker, "system": SYSTEM[1:]}
 
 
-def test_memory_tools_join_the_item_in_which_a_client_offers_its_tools_and_are_not_part_of_the_history() -> None:
+def test_memory_tools_join_the_clients_tools_item_outside_the_history() -> None:
     offered = b'{"type":"additional_tools","role":"developer","tools":[ {"type":"custom","name":"exec"} ],"id":"at_1"}'
     operator, prompt = b'{"role":"developer","content":"Be brief."}', b'{"role":"user","content":"Hi."}'
     for before, behind in (([], [operator]), ([operator], []), ([operator], [operator])):

@@ -238,7 +238,7 @@ def test_what_changed_between_two_turns_is_told(world: World) -> None:
         (("import", "no-such-file"), "cannot be read"),
     ],
 )
-def test_what_is_not_there_is_said_in_a_sentence(arguments: tuple[str, ...], sentence: str, world: World) -> None:
+def test_a_missing_page_is_reported_in_one_sentence(arguments: tuple[str, ...], sentence: str, world: World) -> None:
     done = world.run(*arguments, code=1)
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1

@@ -1,1 +1,1 @@
-"""The proxy on the wire: the gateway, the one relay, the rewriter of replies, and our own pages."""
+"""The proxy's HTTP layer: the gateway, the relay, the reply rewriters and the proxy's own pages."""

@@ -1,5 +1,5 @@
-"""The ASGI application: our own pages under ``/-/``, and everything else is the provider's. Neither is for web pages of
-others.
+"""The ASGI application: serves the proxy's pages under ``/-/`` and forwards all else to the provider. It refuses
+requests from web pages of other sites.
 """
 
 import ipaddress
@@ -31,13 +31,13 @@ from mnemosyne.setting_values import is_loopback
 
 FIRST_PAGE = b"/-/"
 
-_NO_PAGE = error_body(404, "not_found_error", "Mnemosyne: there is no page at this address.", MESSAGES)
-_NOT_THERE = error_body(404, "not_found_error", "Mnemosyne: this server shows no pages.", MESSAGES)
+_NO_PAGE = error_body(404, "not_found_error", "Mnemosyne: no page at this address.", MESSAGES)
+_NOT_THERE = error_body(404, "not_found_error", "Mnemosyne: this server has no pages.", MESSAGES)
 
 
 @attrs.frozen
 class Application:
-    """What the server calls for each request. Without ``pages`` there are none but those of its status."""
+    """The ASGI callable. Without ``pages`` it serves only the status endpoints."""
 
     gateway: Gateway
     status: StatusPages
@@ -78,7 +78,7 @@ class Application:
             await self.gateway.answer(scope, receive, send)
 
     def close_pages(self) -> None:
-        """End the pages that are shown, which have no end of their own; no more come."""
+        """Close the open pages: those that follow the log never end by themselves."""
         if self.pages is not None:
             self.pages.close()
 
@@ -90,7 +90,7 @@ def create_app(
     parts: ServerParts,
     pages: PagePasser | None = None,
 ) -> Application:
-    """Build the application. ``token`` opens our own pages."""
+    """Build the application. ``token`` gives access to the proxy's pages."""
     status = StatusPages(
         token=token,
         settings=list_settings(config),
@@ -103,16 +103,16 @@ def create_app(
 
 
 def hosts_of(config: Config) -> AllowedHosts:
-    """Who may call a server with these settings."""
-    proxies = tuple(ipaddress.ip_network(each) for each in config.tenant_proxies)
+    """Return the hosts and origins that a server with these settings accepts."""
+    proxies = tuple(ipaddress.ip_network(network) for network in config.tenant_proxies)
     hosts = {config.host, *config.allowed_hosts}
     if not is_loopback(config.host):
-        hosts.add(socket.gethostname().lower())  # a container's own
+        hosts.add(socket.gethostname().lower())  # the name of a container
     return AllowedHosts(frozenset(hosts), frozenset(config.allowed_origins), proxies)
 
 
 def refusal_for(callers: AllowedHosts, scope: Scope) -> ErrorBody | None:
-    """Why a request is not answered, whatever it asks for; None if it is."""
+    """Return the error for a request that must be refused because of its origin or form; None if it is acceptable."""
     headers: Headers = tuple(scope["headers"])
     address, _ = scope.get("client") or (None, None)
     foreign = callers.refusal(headers) or callers.refusal_of_tenant(headers, address)
@@ -122,7 +122,7 @@ def refusal_for(callers: AllowedHosts, scope: Scope) -> ErrorBody | None:
 
 
 async def answer_lifespan(receive: Receive, send: Send) -> None:
-    """Say that nothing has to be done at start and end (ASGI, lifespan)."""
+    """Acknowledge startup and shutdown (ASGI lifespan)."""
     while True:
         kind = (await receive())["type"]
         await send({"type": f"{kind}.complete"})
@@ -154,10 +154,10 @@ def _without_effect(send: Send) -> Send:
 
 
 def _shield_last(send: Send) -> Send:
-    """``send``, but nothing can cancel its last call.
+    """Return ``send`` with its last call shielded from cancellation.
 
-    The server announces the disconnect before that call returns, and whoever is cancelled by the announcement would
-    cancel it: the connection would never be told that it is idle, nor be closed at shutdown.
+    Hypercorn announces the disconnect before that call returns. A task cancelled by the announcement would cancel the
+    call, and the connection would never become idle nor be closed at shutdown.
     """
 
     async def shielding(message: Message) -> None:

@@ -1,10 +1,10 @@
-"""Whose requests are not answered, for where they come from; they are refused before their body is read.
+"""Refuse requests from foreign web pages and untrusted tenant headers, before reading the body.
 
-A page of any site can make a browser send requests to a loopback port, and can point a domain name of its own at this
-machine (DNS rebinding). A browser tells on both: by ``Origin``, by ``Sec-Fetch-Site`` (Fetch Metadata Request Headers,
-W3C), and by a ``Host`` that is the page's domain. What is no browser sends neither of the first two.
+A page of any site can make a browser send requests to a loopback port, and can point its own domain name at this
+machine (DNS rebinding). A browser reveals both: by ``Origin``, by ``Sec-Fetch-Site`` (Fetch Metadata Request Headers,
+W3C), and by a ``Host`` that is the page's domain. Other clients do not send the first two.
 
-And whoever names a tenant must be a proxy that is believed: who is not would read and write another's sessions.
+Only a trusted proxy may name a tenant: any other client could read and write another tenant's sessions.
 """
 
 import ipaddress
@@ -19,13 +19,13 @@ from mnemosyne.setting_values import parse_tenant
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _LOOPBACK = "localhost"
-"""This name, and those below it, mean this machine (RFC 6761, 6.3). Any other may be what a network says it is."""
+"""This name and its subdomains mean this machine (RFC 6761, 6.3). A network can resolve any other name as it likes."""
 
 
 @attrs.frozen
 class AllowedHosts:
-    """Who may call. ``hosts`` are names by which this server is reached, besides addresses and ``localhost``;
-    ``origins`` are those of pages that may use it; ``proxies`` may name a tenant.
+    """Allowed callers. ``hosts`` are this server's names, in addition to IP addresses and ``localhost``; ``origins``
+    are the web pages that may use it; ``proxies`` may name a tenant.
     """
 
     hosts: frozenset[str] = frozenset()
@@ -33,7 +33,7 @@ class AllowedHosts:
     proxies: tuple[IPNetwork, ...] = ()
 
     def refusal(self, headers: Headers) -> str | None:
-        """Why the request may not be answered, for people; None if it may."""
+        """Return the error message for a request from a foreign host or page; None if it is allowed."""
         named = _value(headers, b"host")
         if named is not None and not self._is_ours(named):
             return f"the Host {named!r} is not a name of this server; use its address, or list it in `allowed_hosts`."
@@ -45,22 +45,18 @@ class AllowedHosts:
         return None
 
     def refusal_of_tenant(self, headers: Headers, address: str | None) -> str | None:
-        """Why the tenant that a request names is not taken from ``address``, for people; None if it is, or none is
-        named.
-        """
+        """Return the error message for a tenant header that ``address`` may not send; None if it may, or sends none."""
         named = _value(headers, TENANT_HEADER.encode())
         if named is None:
             return None
         if not self._believes(address):
-            return (
-                f"{TENANT_HEADER} is taken from the proxies in `tenant_proxies` alone, and {address} is none of them."
-            )
-        if not named.isascii():  # a header has no encoding: the name would be another one than the proxy means
-            return f"{TENANT_HEADER} cannot be used: it is not ASCII."
+            return f"{TENANT_HEADER} is accepted only from proxies in `tenant_proxies`, and {address} is not one."
+        if not named.isascii():  # headers have no defined encoding, so the name could be misread
+            return f"{TENANT_HEADER} is invalid: it is not ASCII."
         try:
             parse_tenant(named)
         except ValueError as reason:
-            return f"{TENANT_HEADER} cannot be used: {reason}."
+            return f"{TENANT_HEADER} is invalid: {reason}."
         return None
 
     def _believes(self, address: str | None) -> bool:
@@ -68,12 +64,12 @@ class AllowedHosts:
             caller = ipaddress.ip_address(address or "")
         except ValueError:
             return False
-        # A socket for both families writes an address of IPv4 in the form of IPv6.
+        # A dual-stack socket reports IPv4 addresses in IPv6 form.
         caller = getattr(caller, "ipv4_mapped", None) or caller
-        return any(caller in each for each in self.proxies)
+        return any(caller in network for network in self.proxies)
 
     def page(self, headers: Headers) -> str | None:
-        """The origin of the page that asks, where it is one of ``origins``."""
+        """Return the requesting page's origin if it is one of ``origins``."""
         origin = _value(headers, b"origin")
         return origin if origin in self.origins else None
 
@@ -98,34 +94,34 @@ _DOCUMENTS = frozenset({"document", "iframe", "frame", "object", "embed"})
 
 
 def shows_a_document(method: str, headers: Headers) -> bool:
-    """Whether a browser would run what it gets as a page (Fetch Metadata: ``Sec-Fetch-Dest``)."""
+    """Whether a browser would render the response as a document (Fetch Metadata: ``Sec-Fetch-Dest``)."""
     return wants_a_page(method, headers) or _value(headers, b"sec-fetch-dest") in _DOCUMENTS
 
 
 def is_browser(headers: Headers) -> bool:
-    """Whether a browser asks; one that sends no Fetch Metadata is known by how it calls itself."""
+    """Whether the client is a browser, by Fetch Metadata headers or its user agent."""
     names = any(name.lower().startswith(b"sec-fetch-") for name, _ in headers)
     return names or (_value(headers, b"user-agent") or "").startswith("Mozilla/")
 
 
 def without_effect(headers: Headers) -> Headers:
-    """The headers of a reply of the provider's that can do nothing in our origin: no script runs, no cookie is set."""
+    """Make a provider's reply harmless in the proxy's origin: no scripts run and no cookies are set."""
     kept = tuple(pair for pair in headers if pair[0].lower() not in (b"set-cookie", b"content-security-policy"))
     return (*kept, (b"content-security-policy", b"sandbox"))
 
 
 def wants_a_page(method: str, headers: Headers) -> bool:
-    """Whether a person opens an address in a browser (Fetch Metadata: ``Sec-Fetch-Mode: navigate``)."""
+    """Whether a user opens the address in a browser (Fetch Metadata: ``Sec-Fetch-Mode: navigate``)."""
     return method == "GET" and _value(headers, b"sec-fetch-mode") == "navigate"
 
 
 def is_preflight(method: str, headers: Headers) -> bool:
-    """Whether a browser asks what a page may send (Fetch, CORS-preflight request)."""
+    """Whether the request is a CORS preflight (Fetch standard)."""
     return method == "OPTIONS" and _value(headers, b"access-control-request-method") is not None
 
 
 def preflight_reply(origin: str, headers: Headers) -> Headers:
-    """The headers that let the page send what it asks for."""
+    """Return the headers that allow the request a preflight announces."""
     wanted = _value(headers, b"access-control-request-headers")
     allowed = ((b"access-control-allow-headers", wanted.encode("latin-1")),) if wanted else ()
     return (
@@ -137,18 +133,18 @@ def preflight_reply(origin: str, headers: Headers) -> Headers:
 
 
 def readable_by(origin: str) -> Headers:
-    """The headers that let a page of ``origin`` read a reply."""
+    """Return the headers that let a page of ``origin`` read a reply."""
     return ((b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin"))
 
 
 def _foreign(who: str) -> str:
     return (
-        f"a web page of {who} may not use this proxy, nor read what it answers. "
-        "If that page is yours, name its origin in `allowed_origins`."
+        f"a web page of {who} may not use this proxy or read its replies. "
+        "If that page is yours, add its origin to `allowed_origins`."
     )
 
 
 def _value(headers: Headers, wanted: bytes) -> str | None:
-    """The header's value; where it was sent twice, none that anything matches."""
-    found = [value for name, value in headers if name.lower() == wanted]
-    return ", ".join(each.decode("latin-1").strip() for each in found) if found else None
+    """Return the header's value; a repeated header is joined, which matches no valid value."""
+    values = [value for name, value in headers if name.lower() == wanted]
+    return ", ".join(value.decode("latin-1").strip() for value in values) if values else None

@@ -1,7 +1,7 @@
-"""A completion's event stream on its way to the client, sans-I/O: what ``spliced_stream`` leaves to Chat Completions.
+"""Rewrite a completion's event stream, sans-I/O: the Chat Completions part of ``spliced_stream``.
 
-Calls of hidden tools are left out, the others are numbered on, later rounds' chunks say the first one's id, and there
-is one reason to finish and one end. Chunks that are not ours to change keep their raw bytes.
+It drops calls of hidden tools, renumbers the others, gives the chunks of later rounds the first round's id, and writes
+one finish reason and one end. Chunks without changes keep their raw bytes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 class ChatRewriter(SplicedStream):
-    """Passes one streamed completion on."""
+    """Rewrites one streamed completion."""
 
     rules = splicing.RULES
     texts = ChatTexts
@@ -34,15 +34,15 @@ class ChatRewriter(SplicedStream):
         self._shows_round = False
         self._calls = Calls()
         self._numbers: dict[int, int | None] = {}
-        """The client's number for each visible call of the current round, by its place; None where it has its own."""
+        """The client's index of each visible call of this round, by position; None if the provider's is kept."""
         self._unnamed: set[int] = set()
-        """Calls of which the name, or the rest of it, may still come."""
+        """Calls whose name may still be incomplete."""
         self._last: list[tuple[Frame, Message]] = []
-        """The chunks that are kept back until it is known how the round ends: the reason to finish, the usage."""
+        """Held chunks with the finish reason and usage, until it is known how the round ends."""
 
     @property
     def shows_round(self) -> bool:
-        """Whether the client has been shown anything of the current round."""
+        """Whether the client has received anything of the current round."""
         return self._shows_round
 
     def _has_stop_reason(self) -> bool:
@@ -70,7 +70,7 @@ class ChatRewriter(SplicedStream):
         return calls
 
     def _may_be_hidden(self, call: Call) -> bool:
-        """Whether it depends on what still comes of its name."""
+        """Whether the rest of its name decides if the call is hidden."""
         if call.name and call.written.begun:
             return False
         return not call.name or any(name != call.name and name.startswith(call.name) for name in self._hidden)
@@ -79,7 +79,6 @@ class ChatRewriter(SplicedStream):
         return bool(self._unnamed) and choice_of(event).get("finish_reason") is None and "error" not in event
 
     def _take_of_round(self, frame: Frame, event: Message, place: Sequence[Call | None], sending: Sending) -> None:
-        """One chunk."""
         if "error" in event:
             sending.add_output(self._fail(frame.raw, frame.data or b""))
             return
@@ -95,32 +94,32 @@ class ChatRewriter(SplicedStream):
             self._shows_round = True
             sending.add(self._let_go() + raw)
         elif self._rounds and not self._shows_round and choice_of(shown):
-            return  # a later round's beginning
+            return  # the start of a later round
         else:
             self._pass(raw, sending)
 
     def _show(self, event: Message, choice: Message, owners: Sequence[Call | None]) -> Message | None:
-        """The chunk as the client sees it; None where nothing is left of it."""
-        told = event
+        """Return the chunk as the client sees it, or None if nothing of it is visible."""
+        shown = event
         delta = choice.get("delta")
         if isinstance(delta, dict) and isinstance(delta.get("tool_calls"), list):
             pieces = zip(delta["tool_calls"], owners, strict=True)
-            calls = [shown for piece, call in pieces for shown in self._number(piece, call)]
+            calls = [numbered for piece, call in pieces for numbered in self._number(piece, call)]
             if calls != delta["tool_calls"]:
-                left = {"tool_calls", *([splicing.OLD_FORM] if len(calls) < len(delta["tool_calls"]) else ())}
-                kept = {key: value for key, value in delta.items() if key not in left}
-                told = _with_delta(event, {**kept, **({"tool_calls": calls} if calls else {})})
+                dropped = {"tool_calls", *([splicing.OLD_FORM] if len(calls) < len(delta["tool_calls"]) else ())}
+                kept = {key: value for key, value in delta.items() if key not in dropped}
+                shown = _with_delta(event, {**kept, **({"tool_calls": calls} if calls else {})})
                 if not calls and not any(kept.values()) and choice.get("finish_reason") is None:
                     return None
         if self._rounds:
             first = {key: self._rounds[0][key] for key in ("id", "created", "model") if key in self._rounds[0]}
-            told = {**told, **{key: value for key, value in first.items() if key in told}}
-        return told
+            shown = {**shown, **{key: value for key, value in first.items() if key in shown}}
+        return shown
 
     def _number(self, piece: Any, call: Call | None) -> Iterable[object]:
-        """A piece of a call with the client's number; nothing where it is hidden."""
+        """Yield a piece of a call with the client's index, or nothing if the call is hidden."""
         if call is None:
-            yield piece  # it is none, and none of ours
+            yield piece  # not a call
             return
         if call.name in self._hidden:
             self._spliced = True
@@ -133,25 +132,25 @@ class ChatRewriter(SplicedStream):
         yield piece if number_or_none in (None, piece.get("index")) else {**piece, "index": number_or_none}
 
     def _without_reason(self, event: Message | None) -> Message | None:
-        """What a chunk says beside the reason to finish and the usage, which wait for the end."""
+        """Return the chunk without finish reason and usage, which are held until the end; None if nothing is left."""
         if event is None or not _says(event):
             return None
         [first, *_] = event["choices"]
-        told = {**event, "choices": [{**first, "finish_reason": None}]}
-        return {key: value for key, value in told.items() if key != "usage"}
+        shown = {**event, "choices": [{**first, "finish_reason": None}]}
+        return {key: value for key, value in shown.items() if key != "usage"}
 
     def _report_end(self, frame: Frame, event: Message, reason: object) -> bytes:
-        """One of the chunks that were kept back, as it came if it says what the client is to be told."""
-        told = self._show(event, {}, ()) or event
+        """Write one of the held chunks with the final reason and usage; unchanged chunks keep their bytes."""
+        shown = self._show(event, {}, ()) or event
         choice = choice_of(event)
         if choice:
-            told = {**told, "choices": [{**choice, "delta": {}, "finish_reason": reason}]}
+            shown = {**shown, "choices": [{**choice, "delta": {}, "finish_reason": reason}]}
         if isinstance(event.get("usage"), dict) and self._shown is not None:
-            told = {**told, "usage": self._shown.get("usage")}
-        return frame.raw if told == event else _frame_of(as_json(told))
+            shown = {**shown, "usage": self._shown.get("usage")}
+        return frame.raw if shown == event else _frame_of(as_json(shown))
 
     def _chunk(self, event: Message) -> bytes:
-        """A chunk of ours."""
+        """Write a chunk of the proxy's own."""
         first = {key: self._rounds[0][key] for key in ("id", "created", "model") if key in self._rounds[0]}
         return _frame_of(as_json({**first, "object": "chat.completion.chunk", **event}))
 
@@ -163,7 +162,7 @@ class ChatRewriter(SplicedStream):
         if message_of(self.reply.message()):
             super()._end_round(frame, event, sending)
             return
-        self._over = True  # an end, and nothing before it
+        self._over = True  # the stream ended without content
         self._pass(frame.raw, sending)
         sending.add(self._let_go())
 
@@ -171,9 +170,9 @@ class ChatRewriter(SplicedStream):
         return frame.raw or DONE if self._spliced else frame.raw
 
     def _send_rest(self, shown: Message, sending: Sending) -> None:
-        said = splicing.splice_messages(self._rounds, self._hidden)
+        sent = splicing.splice_messages(self._rounds, self._hidden)
         message, reason = shown["choices"][0]["message"], shown["choices"][0]["finish_reason"]
-        if message.get("content") != said.get("content"):
+        if message.get("content") != sent.get("content"):
             sending.add(self._chunk({"choices": [{"index": 0, "delta": {"content": message["content"]}}]}))
         for frame, event in self._last:
             sending.add(self._report_end(frame, event, reason))
@@ -186,7 +185,7 @@ class ChatRewriter(SplicedStream):
 
 
 def _calls_in(choice: Mapping[str, Any]) -> list[Any]:
-    """The pieces of calls in a chunk."""
+    """Return the call fragments in a chunk."""
     delta = choice.get("delta")
     return splicing.list_calls(delta) if isinstance(delta, dict) else []
 
@@ -197,7 +196,7 @@ def _with_delta(event: Message, delta: Message) -> Message:
 
 
 def _says(event: Message) -> bool:
-    """Whether a chunk says anything beside who speaks."""
+    """Whether a chunk has any content beyond the role."""
     delta = choice_of(event).get("delta")
     return isinstance(delta, dict) and any(value for key, value in delta.items() if key != "role")
 

@@ -1,6 +1,6 @@
-"""One completion for the client, made of several rounds with the provider: what is hidden and what the end must say.
+"""Splice several rounds into one completion: the rules of ``splicing`` for Chat Completions.
 
-These are the rules of ``splicing`` in the words of Chat Completions. The texts of all rounds are one message's.
+The texts of all rounds form one message.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,27 +18,27 @@ from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.splicing import Hidden, Message, Rules, list_given
 
 OF_THE_FIRST_ROUND = ("id", "object", "created", "model")
-"""What the client is told before later rounds are known; every other member of a completion is the last round's."""
+"""Members taken from the first round, since the client gets them early; all others come from the last round."""
 
 OLD_FORM = "function_call"
-"""Where llama-cpp-python says a call once more, in the form that is out of date."""
+"""Where llama-cpp-python repeats a call in the deprecated form."""
 
 _TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
 
 
 def list_calls(message: Mapping[str, Any]) -> list[Any]:
-    """What stands where the calls of a message do; some of it may be none."""
+    """Return the message's ``tool_calls``, whose elements may be invalid."""
     calls = message.get("tool_calls")
     return calls if isinstance(calls, list) else []
 
 
 def is_ours(call: object, hidden: Hidden) -> bool:
-    """Whether it calls one of these tools."""
+    """Whether ``call`` calls one of the hidden tools."""
     return isinstance(call, dict) and is_hidden(read_block(call), hidden)
 
 
 def reason_of(completion: Mapping[str, Any]) -> object:
-    """Why a completion finished."""
+    """Return a completion's finish reason."""
     match completion.get("choices"):
         case [{"finish_reason": reason}, *_]:
             return reason
@@ -47,7 +47,7 @@ def reason_of(completion: Mapping[str, Any]) -> object:
 
 
 def splice_completion(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Message:
-    """The one completion that these rounds are to the client; one that would hold no words and no call says so."""
+    """Splice the rounds into one completion; if it would have no text and no call, add a notice."""
     message = splice_messages(rounds, hidden)
     reason = splice_reason(reason_of(rounds[-1]), message)
     if reason == "stop" and not (message.get("content") or message.get("refusal") or message.get("tool_calls")):
@@ -56,13 +56,13 @@ def splice_completion(rounds: Sequence[Message], hidden: Hidden, itemized: bool)
     choice = {**rounds[-1]["choices"][0], "message": message, "finish_reason": reason}
     if "logprobs" in choice:
         choice["logprobs"] = splice_likelihoods(rounds, hidden)
-    used = {"usage": splice_usage([each.get("usage") for each in rounds])} if "usage" in rounds[-1] else {}
+    used = {"usage": splice_usage([one.get("usage") for one in rounds])} if "usage" in rounds[-1] else {}
     return {**rounds[-1], **first, "choices": [choice], **used}
 
 
 def cut_short(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Reply:
-    """What the client sees of a reply that has not ended."""
-    begun = [each for each in rounds if each] or [{}]
+    """Return what the client has of an unfinished reply."""
+    begun = [completion for completion in rounds if completion] or [{}]
     if not any(map(message_of, begun)):
         return describe(begun[-1], complete=False)
     choice = {"index": 0, "message": splice_messages(begun, hidden), "finish_reason": None}
@@ -70,14 +70,14 @@ def cut_short(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Repl
 
 
 def splice_messages(rounds: Sequence[Message], hidden: Hidden) -> Message:
-    """The message of all rounds without hidden calls and cleanup blocks."""
-    messages = [message_of(each) for each in rounds]
+    """Return one message of all rounds without hidden calls and cleanup blocks."""
+    messages = [message_of(completion) for completion in rounds]
     made = {**messages[-1], "role": "assistant"}
     for key in _TEXTS:
-        texts = [each[key] for each in messages if each.get(key)]
+        texts = [message[key] for message in messages if message.get(key)]
         if texts and all(isinstance(text, str) for text in texts):
             made[key] = "".join(map(visible, texts) if key == "content" else texts)
-    calls = [call for each in messages for call in list_calls(each) if not is_ours(call, hidden)]
+    calls = [call for message in messages for call in list_calls(message) if not is_ours(call, hidden)]
     if not calls and list_calls(made):
         del made["tool_calls"]
     match made.get(OLD_FORM):
@@ -87,43 +87,43 @@ def splice_messages(rounds: Sequence[Message], hidden: Hidden) -> Message:
 
 
 def is_shown_whole(completion: Message, hidden: Hidden) -> bool:
-    """Whether the client sees all that a completion says."""
+    """Whether the client sees the whole completion."""
     return splice_messages([completion], hidden) == {**message_of(completion), "role": "assistant"}
 
 
 def splice_likelihoods(rounds: Sequence[Message], hidden: Hidden) -> Message | None:
-    """The ``logprobs`` of the rounds of which the client sees all, since some servers tell those of calls, too; None
-    where there are none.
+    """Join the ``logprobs`` of the rounds that the client sees whole, because some servers include those of calls; None
+    without any.
     """
-    told: Message = {}
-    for each in rounds:
-        likelihoods = each["choices"][0].get("logprobs")
-        if isinstance(likelihoods, dict) and is_shown_whole(each, hidden):
+    joined: Message = {}
+    for completion in rounds:
+        likelihoods = completion["choices"][0].get("logprobs")
+        if isinstance(likelihoods, dict) and is_shown_whole(completion, hidden):
             for key, tokens in likelihoods.items():
-                told[key] = [*(told.get(key) or ()), *tokens] if isinstance(tokens, list) else told.get(key)
-    return told or None
+                joined[key] = [*(joined.get(key) or ()), *tokens] if isinstance(tokens, list) else joined.get(key)
+    return joined or None
 
 
 def splice_reason(reason: object, message: Message) -> object:
-    """The reason to finish, if it fits what the client sees: ``tool_calls`` needs a call."""
+    """Return the finish reason, or ``stop`` for ``tool_calls`` without a visible call."""
     return "stop" if reason == "tool_calls" and not message.get("tool_calls") else reason
 
 
 def splice_usage(rounds: Sequence[object]) -> object:
-    """The ``usage`` of a reply that took these rounds: the last one's prompt, because clients compact their history by
-    it, and what all of them produced. A single round's is its own.
+    """Return the ``usage`` of a spliced reply: the last round's prompt tokens, because clients compact their history by
+    them, and the completion tokens of all rounds. A single round keeps its own.
     """
-    counted = [each for each in rounds if isinstance(each, dict)]
+    counted = [usage for usage in rounds if isinstance(usage, dict)]
     last = rounds[-1]
     if len(rounds) == 1 or not isinstance(last, dict):
         return last
-    produced = sum(_number(each.get("completion_tokens")) for each in counted)
+    produced = sum(_number(usage.get("completion_tokens")) for usage in counted)
     return {**last, "completion_tokens": produced, "total_tokens": _number(last.get("prompt_tokens")) + produced}
 
 
 def list_hidden_usage(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
-    """What the model was given in rounds of which ``splice_usage`` does not tell that."""
-    return list_given(tokens_of(usage_of(each.get("usage"))) for each in rounds[:-1])
+    """Return the input of the rounds that ``splice_usage`` does not report."""
+    return list_given(tokens_of(usage_of(completion.get("usage"))) for completion in rounds[:-1])
 
 
 def _number(value: object) -> int:

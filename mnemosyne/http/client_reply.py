@@ -1,8 +1,7 @@
-"""The one reply that a client gets of a turn: its head, its bytes, and its end on record.
+"""The reply that a client gets for a turn: its head, its bytes and the record of its end.
 
-The client's request waits here for what the relay's task hands over. The relay outlives that request: when the client
-leaves, the request's own tasks are cancelled at once, but what happened must still be recorded. It only ever calls
-``abandon``.
+The client's request task waits here for the relay task. The relay outlives the request: when the client disconnects,
+the request's tasks are cancelled at once, but the turn must still be recorded. The request task only calls ``abandon``.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
@@ -19,14 +18,12 @@ from mnemosyne.http.headers import for_client, without_framing
 from mnemosyne.http.turn_log import TurnLog, safely
 
 CHUNKS_IN_FLIGHT = 16
-"""How many chunks may wait for a slow client before we stop reading from the provider."""
+"""Number of chunks that may wait for a slow client before the relay stops reading from the provider."""
 
 
 @attrs.define
 class HiddenUsage:
-    """What clients were not told of what they pay for: rounds that they do not see, and what the model was given in
-    those.
-    """
+    """Paid usage that clients' replies do not report: hidden rounds and their input tokens."""
 
     rounds: int = 0
     tokens: int = 0
@@ -34,28 +31,28 @@ class HiddenUsage:
 
 @attrs.define
 class RelayProgress:
-    """What a server must know of its relays when it wants to stop, and tell of them when it is asked."""
+    """Counters of the running relays, for draining and for the status page."""
 
     untold: HiddenUsage = attrs.field(factory=HiddenUsage)
     running: int = 0
     delivered: int = 0
     """Chunks handed to clients so far."""
     waiting_for_client: int = 0
-    """Relays that hold a chunk which their client does not take."""
+    """Relays blocked by a client that does not read."""
 
 
 def _nothing() -> Reply | None:
-    """What has arrived of a reply that nobody watches."""
+    """The default of ``_so_far``: nothing has arrived."""
     return None
 
 
 class ClientReply:
-    """What the relay's task hands over, and the client's request takes."""
+    """Passes the reply from the relay task to the client's request task."""
 
     def __init__(self, turn: TurnLog, progress: RelayProgress) -> None:
         self.turn = turn
         self.scope = trio.CancelScope()
-        """Of the task that fetches the reply."""
+        """Cancel scope of the relay task."""
         self._progress = progress
         self._head: ReplyHead | None = None
         self._failure: MnemosyneError | None = None
@@ -67,8 +64,8 @@ class ClientReply:
     # The client's side
 
     async def head(self) -> ReplyHead:
-        """Wait for status and headers. Raises CannotForward when the provider gave none, and ReplyCut when its reply
-        broke off before its first word.
+        """Wait for status and headers. Raises CannotForward if the provider sent none, and ReplyCut if its reply was
+        cut off before the first byte.
         """
         await self._head_known.wait()
         if self._head is None:
@@ -76,7 +73,7 @@ class ClientReply:
         return self._head
 
     async def body(self) -> AsyncGenerator[bytes, None]:
-        """The reply's bytes. Raises ReplyCut where the provider's connection broke, so that the client's breaks too."""
+        """Yield the reply's bytes. Raises ReplyCut if the provider's connection broke, to break the client's too."""
         async for chunk in self._from_relay:
             waiting = [chunk, *self._rest_in_channel()]
             yield b"".join(waiting)
@@ -85,33 +82,33 @@ class ClientReply:
             raise copy_error(self._failure)
 
     def _rest_in_channel(self) -> Iterator[bytes]:
-        """What waits already: one write for it instead of one for each chunk is half of a fast reply's cost."""
+        """Yield the chunks already waiting: a single write for all of them halves the cost of a fast reply."""
         with suppress(trio.WouldBlock, trio.EndOfChannel):
             while True:
                 yield self._from_relay.receive_nowait()
 
     def abandon(self) -> None:
-        """The client's request is over: stop fetching. Without effect on a relay that has finished."""
+        """Stop fetching because the client's request is over. No effect on a finished relay."""
         self.scope.cancel()
 
     # The provider's side
 
     @property
     def has_begun(self) -> bool:
-        """Whether the client has a head."""
+        """Whether the head has been passed to the client."""
         return self._head_known.is_set()
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the end of the turn is on record."""
+        """Whether the end of the turn is recorded."""
         return self._recorded
 
     def begin(self, head: ReplyHead) -> None:
-        """Let the client have the provider's head, for the provider's bytes."""
+        """Send the client the provider's head, for a reply with the provider's bytes."""
         self._begin(head, for_client(head.headers))
 
     def begin_rewritten(self, head: ReplyHead, length: int | None = None) -> None:
-        """Let the client have a head for bytes that are not all the provider's; ``length`` is their number if known."""
+        """Send the client a head for a rewritten reply of ``length`` bytes, None if unknown."""
         headers = for_client(without_framing(head.headers))
         framing = () if length is None else ((b"content-length", b"%d" % length),)
         self._begin(head, (*headers, *framing))
@@ -121,8 +118,8 @@ class ClientReply:
         self._head_known.set()
 
     async def hand_over(self, raw: bytes) -> None:
-        """Let the client have some bytes. Who hands over goes on at once while there is room: so all that came from the
-        provider together leaves in one write, and nobody is woken for each frame of it.
+        """Send the client some bytes. Returns without yielding while there is room, so that chunks that arrive together
+        are sent in one write and do not wake the client's task for each frame.
         """
         if not raw:
             return
@@ -143,38 +140,38 @@ class ClientReply:
             self._progress.waiting_for_client -= 1
 
     def record_hidden_usage(self, rounds: Sequence[Tokens]) -> None:
-        """The client's reply does not say what the model was given in these rounds."""
+        """Count rounds whose input the client's reply does not report."""
         self._progress.untold.rounds += len(rounds)
         self._progress.untold.tokens += sum(used.prompt for used in rounds)
 
     async def end_plainly(self, head: ReplyHead, error: bytes) -> None:
-        """Nothing has left yet: answer with an error's own status and body."""
+        """Reply with an error's status and body; only before anything was sent."""
         await self.record(lambda: self.turn.note_finished(head, describe(json_object(error), error, complete=True)))
         self.begin_rewritten(head)
         await self.hand_over(error)
 
     def close(self, failure: MnemosyneError | None) -> None:
-        """There will be no more; with a failure, the client's connection breaks."""
+        """End the reply; a failure breaks the client's connection."""
         self._failure = failure
         self._to_client.close()
         self._head_known.set()
 
-    # Its end on record
+    # Recording the end
 
     def watch(self, so_far: Callable[[], Reply | None]) -> None:
-        """Have this reply recorded if it breaks off."""
+        """Set the function that returns the partial reply to record if the reply is cut off."""
         self._so_far = so_far
 
     async def record(self, end: Callable[[], Awaitable[None]]) -> None:
         """Record the end of the turn, once."""
         if not self._recorded:
             self._recorded = True
-            self._so_far = _nothing  # whose reply was watched refers to this one: a circle would wait to be collected
+            self._so_far = _nothing  # breaks a reference cycle, which would delay garbage collection
             with trio.CancelScope(shield=True):
                 await safely(end())
 
     async def record_unfinished(self, failure: MnemosyneError | None) -> None:
-        """Record that there is no whole reply, unless an end is on record."""
+        """Record that the reply is incomplete, unless its end is recorded already."""
         reply = self._so_far() if not self._recorded else None
         await self.record(lambda: self.turn.note_interrupted(self._head, reply, self._why(reply, failure)))
 

@@ -1,4 +1,4 @@
-"""Decoding of compressed bodies, piece by piece and only so far: the only import of brotli."""
+"""Decode compressed bodies incrementally and with size limits; the only module that imports brotli."""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,39 +10,37 @@ from mnemosyne.domain.wire.exchange import Headers
 from mnemosyne.zstd import ZstdDecompressor, ZstdError
 
 LARGEST_DECODED = 256 * 1024 * 1024
-"""Bytes to which a request's body may decode before we stop reading it: a small one must not fill the memory."""
+"""Maximum decoded size of a request body, in bytes: a small compressed body must not exhaust memory."""
 
 LARGEST_REPLY = 32 * 1024 * 1024
-"""The same of a reply. Nobody waits for what a model says to be read as for a request: 128,000 tokens, each in an event
-of its own, have some 25 MB.
-"""
+"""Maximum decoded size of a reply, in bytes: 128,000 tokens, each in its own event, have about 25 MB."""
 
 STEP = 1 << 16
-"""Bytes that are decoded at once, about: a few thousand of them may become hundreds of millions, and others wait."""
+"""Approximate bytes decoded per step: a few thousand may expand to hundreds of millions while other tasks wait."""
 
 
 MOST_LAYERS = 3
-"""Encodings in one another that are read; no server was seen to use more than two."""
+"""Maximum number of nested encodings; no observed server uses more than two."""
 
 
 class _Member(Protocol):
-    """A member of a compressed body, which may be the only one."""
+    """A decompressor for one member of a compressed body."""
 
     @property
     def eof(self) -> bool: ...
 
     @property
     def unused_data(self) -> bytes:
-        """What was given to it and lies behind its end."""
+        """The input after the member's end."""
         ...
 
     def decompress(self, data: bytes, most: int) -> bytes:
-        """About ``most`` bytes of what the data decodes to; where fewer come, all of it was taken in."""
+        """Decode to about ``most`` bytes; if fewer are returned, all input has been consumed."""
         ...
 
 
 class _Inflating:
-    """A member of gzip, or the one of deflate, sent with the header of zlib, as it should be, or without."""
+    """A gzip member, or a deflate body with or without the zlib header that the standard requires."""
 
     def __init__(self, bits: int | None = None) -> None:
         self._head = b""
@@ -67,7 +65,7 @@ class _Inflating:
 
 
 class _Brotli:
-    """The one member of such a body."""
+    """The only member of a brotli body."""
 
     unused_data = b""
 
@@ -90,8 +88,8 @@ _ENCODINGS: Mapping[bytes, tuple[Callable[[], _Member], bytes]] = {
     b"br": (_Brotli, b""),
     b"zstd": (ZstdDecompressor, bytes([0x28, *range(0x50, 0x60)])),
 }
-"""What makes a member of each encoding, and with which bytes another one may begin behind it. Anything else there is
-padding.
+"""For each encoding, how to create a member, and the possible first bytes of a following member. Anything else after a
+member is padding.
 """
 
 
@@ -107,7 +105,7 @@ class _Layer:
 
     @property
     def is_whole(self) -> bool:
-        """Whether what came does not end in the midst of a member."""
+        """Whether the input so far does not end inside a member."""
         return self._is_empty or (self._member.eof and not self._rest)
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
@@ -125,7 +123,7 @@ class _Layer:
             raise ValueError(str(error)) from None
         self._room -= len(decoded)
         if self._room <= 0:
-            raise ValueError("the body decodes to more than is reasonable")
+            raise ValueError("the decoded body is too large")
         return decoded
 
     def _step(self, data: bytes, most: int) -> bytes:
@@ -147,8 +145,8 @@ class _Layer:
 
 
 class Decoder:
-    """Decodes one body. ``decode`` raises ValueError for bytes that are not in the encoding, or far too many; it never
-    makes more of them than that, whatever it is given.
+    """Decodes one body. ``decode`` raises ValueError for invalid data or if the decoded size exceeds ``largest``; it
+    never produces more than that.
     """
 
     def __init__(self, encodings: Sequence[bytes], largest: int) -> None:
@@ -156,15 +154,15 @@ class Decoder:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the body may end here: it is not in the midst of its compressed data."""
+        """Whether the body may end here, not inside its compressed data."""
         return all(layer.is_whole for layer in self._layers)
 
     def decode(self, data: bytes) -> bytes:
-        """All that the next bytes decode to."""
+        """Decode the next bytes."""
         return b"".join(self.pieces(data))
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """The same in pieces of ``STEP`` bytes, about; there is at least one."""
+        """Decode the next bytes in pieces of about ``STEP`` bytes; yields at least one."""
         return _pass_through(self._layers, data)
 
 
@@ -177,13 +175,13 @@ def _pass_through(layers: Sequence[_Layer], data: bytes) -> Iterator[bytes]:
 
 
 def encodings_of(headers: Headers) -> tuple[bytes, ...]:
-    """The encodings of a body, in the order in which they were applied."""
+    """Return a body's encodings, in the order in which they were applied."""
     values = [value for name, value in headers if name.lower() == b"content-encoding"]
-    named = [each.strip().lower() for each in b",".join(values).split(b",")]
-    return tuple(each for each in named if each not in (b"", b"identity"))
+    names = [name.strip().lower() for name in b",".join(values).split(b",")]
+    return tuple(name for name in names if name not in (b"", b"identity"))
 
 
 def decoder_for(encodings: Sequence[bytes], largest: int = LARGEST_DECODED) -> Decoder | None:
-    """A decoder for a body in these encodings, None where we do not know one of them."""
-    known = len(encodings) <= MOST_LAYERS and all(each in _ENCODINGS for each in encodings)
+    """Return a decoder for these encodings, or None if one is unsupported."""
+    known = len(encodings) <= MOST_LAYERS and all(encoding in _ENCODINGS for encoding in encodings)
     return Decoder(encodings, largest) if known else None

@@ -1,6 +1,6 @@
-"""Room for the bytes to which compressed requests decode: how much of them is held, all requests together.
+"""A shared memory budget for the decoded bodies of compressed requests.
 
-The size is measured before anything is held, so that a body takes its room whole or not at all.
+The decoded size is measured first, so that a body gets its whole memory or none.
 """
 
 from collections import deque
@@ -14,21 +14,21 @@ from mnemosyne.http.content_encoding import LARGEST_DECODED
 from mnemosyne.http.messages_route import measure_decoded, readable_body
 
 MOST_BYTES = LARGEST_DECODED
-"""Bytes of decoded bodies. Agents' requests decode to some megabytes, and the largest that is read fits alone."""
+"""The budget in bytes. Agents' requests decode to some megabytes; the largest accepted body fits alone."""
 
 WAIT_SECONDS = 10.0
-"""How long a request that may be managed waits for room, and then for its turn to be read without."""
+"""How long a request that may be managed waits for memory, and then for its turn to exceed the budget."""
 
 LOOK_SECONDS = 0.05
 
 AT_ONCE = 4
-"""So many bodies are decoded at once: a window of zstd may have 128 MB."""
+"""Number of bodies decoded concurrently: a zstd window may take 128 MB."""
 
 
 @attrs.define(eq=False)
 class Lease:
-    """The room of one body, given back with the last reference to it, from whatever thread. ``is_beyond`` says that
-    there was none, and that it is the one body that is read without.
+    """The memory of one body, released with the last reference to the lease, in any thread. ``is_beyond``: this is the
+    one body that exceeds the budget.
     """
 
     size: int
@@ -41,7 +41,7 @@ class Lease:
 
 @attrs.define
 class DecodedRoom:
-    """The room for all of them."""
+    """The memory budget of all decoded bodies."""
 
     most: int = MOST_BYTES
     patience: float = WAIT_SECONDS
@@ -52,7 +52,7 @@ class DecodedRoom:
 
     @property
     def held(self) -> int:
-        """Bytes that leases take now."""
+        """Bytes that leases hold now."""
         while self._returned:
             size, is_beyond = self._returned.popleft()
             if is_beyond:
@@ -62,7 +62,9 @@ class DecodedRoom:
         return self._held
 
     def take(self, size: int, *, beyond: bool = False) -> Lease | None:
-        """Room for so many bytes; None where there is none. ``beyond`` does without, for one body at a time."""
+        """Return a lease for ``size`` bytes, or None without room. ``beyond`` lets one body at a time exceed the
+        budget.
+        """
         if self.held + size <= self.most:
             self._held += size
             return Lease(size, False, self._returned)
@@ -72,22 +74,22 @@ class DecodedRoom:
         return None
 
     async def wait(self, size: int) -> Lease:
-        """The same once there is room; in time to be the one body that is read without. Raises TooMuchAtOnce."""
+        """Wait for a lease, after a while also for the one that exceeds the budget. Raises TooMuchAtOnce."""
         for beyond in (False, True):
             with trio.move_on_after(self.patience):
                 while True:
                     lease = self.take(size, beyond=beyond)
                     if lease is not None:
                         return lease
-                    await trio.sleep(LOOK_SECONDS)  # a lease ends in any thread, and tells nobody
+                    await trio.sleep(LOOK_SECONDS)  # leases end in any thread, without notification
         raise TooMuchAtOnce(
-            f"the request decodes to {size} bytes, and others hold {self.held} of {self.most}. Try again in a moment."
+            f"the request decodes to {size} bytes, and others use {self.held} of {self.most}. Try again in a moment."
         )
 
     async def measure(self, headers: Headers, body: bytes) -> int | None:
-        """How many bytes a body decodes to; None if it cannot be decoded, or is far too large."""
+        """Return a body's decoded size, or None if it cannot be decoded or is too large."""
         return await trio.to_thread.run_sync(measure_decoded, headers, body, limiter=self._decoding)
 
     async def decode(self, headers: Headers, body: bytes) -> bytes | None:
-        """Those bytes."""
+        """Return the decoded body, or None if it cannot be decoded or is too large."""
         return await trio.to_thread.run_sync(readable_body, headers, body, limiter=self._decoding)

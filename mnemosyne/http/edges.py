@@ -1,5 +1,5 @@
-"""Requests that are refused for their form, before anything of them is read: they mean another kind of server, or two
-readers could understand them in two ways.
+"""Refuse malformed requests before reading them: they are meant for another kind of server, or two parsers could
+understand them differently.
 """
 
 from mnemosyne.domain.wire.exchange import Headers
@@ -7,15 +7,15 @@ from mnemosyne.http.errors import ErrorBody, error_body
 from mnemosyne.http.messages_route import error_dialect
 
 _NO_FORWARD_PROXY = (
-    "Mnemosyne: this is no forward proxy. Leave HTTP_PROXY and HTTPS_PROXY alone, and set the client's base URL "
+    "Mnemosyne: this is not a forward proxy. Unset HTTP_PROXY and HTTPS_PROXY, and set the client's base URL "
     "(ANTHROPIC_BASE_URL) to this address."
 )
-_TWO_LENGTHS = "Mnemosyne: a request has a Content-Length or a Transfer-Encoding, not both (RFC 9112, 6.1)."
-_NO_WEBSOCKETS = "Mnemosyne: WebSockets are not passed on; ask over HTTP, replies stream by server-sent events."
+_TWO_LENGTHS = "Mnemosyne: a request must not have both Content-Length and Transfer-Encoding (RFC 9112, 6.1)."
+_NO_WEBSOCKETS = "Mnemosyne: WebSockets are not supported; use HTTP, where replies are streamed as server-sent events."
 
 
 def refusal_of(method: str, target: bytes, headers: Headers) -> ErrorBody | None:
-    """Why a request of this form is not answered; None if it is."""
+    """Return the error for a malformed request; None if it is well-formed."""
     dialect = error_dialect(target)
     if method == "CONNECT" or not target.startswith(b"/"):
         return error_body(400, "invalid_request_error", _NO_FORWARD_PROXY, dialect)
@@ -23,6 +23,6 @@ def refusal_of(method: str, target: bytes, headers: Headers) -> ErrorBody | None
     if {b"content-length", b"transfer-encoding"} <= names:
         return error_body(400, "invalid_request_error", _TWO_LENGTHS, dialect)
     if any(name.lower() == b"upgrade" and b"websocket" in value.lower() for name, value in headers):
-        # The status at which Codex 0.169.0 speaks HTTP at once; at others it tries five times first.
+        # On this status Codex 0.169.0 falls back to HTTP at once; on others it retries five times first.
         return error_body(426, "invalid_request_error", _NO_WEBSOCKETS, dialect)
     return None

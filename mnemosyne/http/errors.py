@@ -1,5 +1,5 @@
-"""Our errors in the form of the client's dialect, which its own recovery reads: the one place where an error becomes a
-status code.
+"""Write the proxy's errors in the client's dialect, which the client's own retry logic understands. This is the only
+module that maps errors to status codes.
 """
 
 import attrs
@@ -20,7 +20,7 @@ _STATUS: tuple[tuple[type[MnemosyneError], int, str], ...] = (
     (BodyTooLarge, 413, "request_too_large"),
     (BodyStalled, 408, "invalid_request_error"),
     (NoModelNamed, 400, "invalid_request_error"),
-    (TooMuchAtOnce, 503, "api_error"),  # clients try again
+    (TooMuchAtOnce, 503, "api_error"),  # clients retry
     (UpstreamFailed, 502, "api_error"),
     (ReplyCut, 502, "api_error"),
 )
@@ -35,7 +35,7 @@ class ErrorBody:
 
 
 def error_body_for(error: MnemosyneError, dialect: Dialect) -> ErrorBody:
-    """What tells a client that something went wrong on our side."""
+    """Return the response for an error in the proxy."""
     for kind, status, name in _STATUS:
         if isinstance(error, kind):
             return error_body(status, name, f"Mnemosyne: {error}", dialect)
@@ -43,12 +43,12 @@ def error_body_for(error: MnemosyneError, dialect: Dialect) -> ErrorBody:
 
 
 def error_body(status: int, name: str, message: str, dialect: Dialect) -> ErrorBody:
-    """An error as the provider would write it."""
+    """Return an error in the provider's format."""
     return ErrorBody(status, as_json(dialect.write_error(name, message)))
 
 
 def complete_error(body: bytes, dialect: Dialect) -> bytes:
-    """The body of a reply that is an error, as it came; in the provider's form if it has none."""
+    """Return an error reply's body unchanged, or in the provider's format if it has another."""
     if "error" in json_object(body):
         return body
     text = body.decode(errors="replace").strip() or "The provider answered with nothing."
@@ -56,5 +56,5 @@ def complete_error(body: bytes, dialect: Dialect) -> bytes:
 
 
 def cut_error(dialect: Dialect) -> bytes:
-    """What a client is told of a reply that broke off, where it can be told."""
+    """Return the error for a reply that was cut off."""
     return as_json(dialect.write_error("api_error", "The provider's connection broke before its reply was complete."))

@@ -1,7 +1,7 @@
-"""Every request for the provider: read whole, passed on through a relay, answered as the relay says.
+"""Handle every request for the provider: read it whole, forward it through a relay, and send the relay's reply.
 
-This speaks ASGI itself. A framework between would normalise paths, refuse methods and copy headers into its own shape;
-what passes here is the provider's business, to the byte.
+This module speaks ASGI directly. A framework would normalise paths, refuse methods and convert headers, but requests
+must be forwarded byte for byte.
 """
 
 import logging
@@ -38,7 +38,7 @@ from mnemosyne.http.unfinished import STALLED_SECONDS, Part, Unfinished
 log = logging.getLogger(__name__)
 
 UNRECORDED_PATHS = 20
-"""So many paths are counted one by one."""
+"""Number of paths counted separately."""
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -47,12 +47,12 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class ClientDisconnected(Exception):
-    """The client left before it had sent its request."""
+    """The client disconnected before it had sent its whole request."""
 
 
 @attrs.define
 class Gateway:
-    """Passes requests to the provider. ``relays`` is the application's nursery: a relay outlives its request."""
+    """Forwards requests to the provider. ``relays`` is the application's nursery: a relay outlives its request."""
 
     upstream: Upstream
     relays: trio.Nursery
@@ -60,10 +60,10 @@ class Gateway:
     max_body_bytes: int
     turns: TurnLogs
     mode: Mode = Mode.OBSERVE
-    """What a conversation sends upstream that begins, unless its request says otherwise. It may change."""
+    """Default mode of new conversations; may change at runtime."""
     unfinished: Unfinished = attrs.field(factory=Unfinished)
     unrecorded: Counter[str] = attrs.field(factory=Counter)
-    """How many requests that may hold a conversation were passed on without a record, by their path."""
+    """Number of possible conversation requests that were forwarded without a record, by path."""
     traffic: Traffic = attrs.field(factory=Traffic)
     decoded: DecodedRoom = attrs.field(factory=DecodedRoom)
 
@@ -114,7 +114,7 @@ class Gateway:
             with trio.move_on_after(STALLED_SECONDS) as waiting:
                 message = await receive()
             if waiting.cancelled_caught:
-                raise BodyStalled(f"nothing of the request came for {STALLED_SECONDS:g} s.")
+                raise BodyStalled(f"no data of the request body arrived for {STALLED_SECONDS:g} s.")
             if message["type"] == "http.disconnect":
                 raise ClientDisconnected
             piece = message.get("body", b"")
@@ -134,7 +134,7 @@ class Gateway:
             )
 
     async def _relay(self, scope: Scope, request: UpstreamRequest) -> Relay:
-        """Who fetches the reply, and records it if it is a turn. A turn goes on whatever becomes of its record."""
+        """Return the relay for a request, which records it if it is a turn. A recording error never stops the turn."""
         turn: TurnLog = Unrecorded()
         dialect = turn_dialect(request)
         if dialect is not None:
@@ -147,14 +147,14 @@ class Gateway:
         return Relay(self.upstream, request, turn, self.progress, dialect or MESSAGES)
 
     def _count_unrecorded(self, path: str) -> None:
-        """Count it under its path; under a common one where there are too many."""
+        """Count a request under its path, or under ``other paths`` once there are too many."""
         key = path if path in self.unrecorded or len(self.unrecorded) < UNRECORDED_PATHS else "other paths"
         if key not in self.unrecorded:
-            log.warning("requests to %s are passed on and not recorded", key)
+            log.warning("requests to %s are forwarded and not recorded", key)
         self.unrecorded[key] += 1
 
     async def _open(self, scope: Scope, request: UpstreamRequest, dialect: Dialect) -> TurnLog | None:
-        """The turn that a request is; None where its body is not read. Raises TooMuchAtOnce."""
+        """Open the turn of a request; None if its body cannot be read. Raises TooMuchAtOnce."""
         headers: Headers = tuple(scope["headers"])
         asked = text_headers(headers), dialect, find_mode(headers), self.mode
         if not is_encoded(headers):
@@ -165,7 +165,7 @@ class Gateway:
             lease = self.decoded.take(size)
             if lease is None and not await self.turns.may_be_managed(*asked):
                 log.warning(
-                    "a request decodes to %d bytes, for which there is no room beside the others; "
+                    "a request decodes to %d bytes, more than the memory left for decoded bodies; "
                     "it is forwarded and not recorded",
                     size,
                 )
@@ -173,12 +173,12 @@ class Gateway:
             lease = lease or await self.decoded.wait(size)
             body = await self.decoded.decode(headers, request.body)
         if body is None or lease is None:
-            log.warning("a request came in an encoding that we cannot read; it is forwarded and not recorded")
+            log.warning("a request has an unsupported encoding; it is forwarded and not recorded")
             return None
         return self.turns.open_turn(asked[0], body, *asked[1:], lease=lease, lacks_room=lease.is_beyond)
 
     async def _preview(self, scope: Scope, request: UpstreamRequest) -> UpstreamRequest:
-        """A request for a count, asking for what a turn would send: of a managed branch more than its client says."""
+        """Return a token-count request with the body that a turn would send upstream for a managed branch."""
         try:
             turn = await self._open(scope, request, MESSAGES)
             body = await turn.preview() if turn is not None else None
@@ -186,7 +186,7 @@ class Gateway:
             log.warning("a request is counted as its client sent it: %s", error)
             return request
         except Exception:
-            log.exception("a request is counted as its client says it")
+            log.exception("a request is counted as its client sent it")
             return request
         return request if body is None else request_with(request, body)
 
@@ -215,25 +215,25 @@ class Gateway:
 
 
 async def cancel_on_disconnect(receive: Receive, scope: trio.CancelScope) -> None:
-    """Cancel the scope once the client has gone, whose request was read whole."""
+    """Cancel the scope when the client disconnects; its request must have been read whole."""
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
 
 
 async def refuse(send: Send, error: ErrorBody) -> None:
-    """Answer a request whose body is not wanted; what still comes of it is not waited for."""
+    """Send an error and close the connection without waiting for the rest of the request body."""
     await send_error(send, error, (b"connection", b"close"))
 
 
 async def send_error(send: Send, error: ErrorBody, *more: tuple[bytes, bytes]) -> None:
-    """Answer with an error, and with these headers besides."""
+    """Send an error, with additional headers."""
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(error.body)), *more]
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": error.body, "more_body": False})
 
 
 def target_of(scope: Scope) -> bytes:
-    """Path and query of a request, as they go on the wire."""
+    """Return a request's path and query as they are on the wire."""
     path, query = scope["raw_path"], scope["query_string"]
     return bytes(path + b"?" + query if query else path)

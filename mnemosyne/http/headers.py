@@ -1,4 +1,4 @@
-"""Which headers belong to one connection and stay there, which are ours, and which may be logged."""
+"""Header rules: which are hop-by-hop, which are the proxy's own, and which may be logged."""
 
 import re
 from collections.abc import Iterable
@@ -24,10 +24,10 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-"""RFC 9110, 7.6.1: meant for the next hop only."""
+"""Hop-by-hop headers (RFC 9110, 7.6.1)."""
 
 OWN_PREFIX = b"x-mnemosyne-"
-"""Headers by which a client talks to us; the provider never sees them."""
+"""Headers from clients to the proxy; the provider never sees them."""
 
 LOGGABLE = frozenset(
     {
@@ -47,24 +47,24 @@ LOGGABLE = frozenset(
         b"x-stainless-retry-count",
     }
 )
-"""The only headers that ever reach a log. What is not listed may be a credential."""
+"""The only headers that are ever logged. Any other may be a credential."""
 
 
 _SECRET_IN_PATH = re.compile(r"sk-[\w-]+|(?<=//)[^/@]*(?=@)")
 _SEGMENT = re.compile(r"[^/…]+")
 _WORD = re.compile(r"[A-Za-z_.:@-]{1,24}|v\d[a-z0-9]{0,6}")
-"""A part of a path that is a word of an API; any other may be an id, a name, or somebody's key."""
+"""A path segment that is an API word; any other may be an id, a name or a key."""
 
 
 def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """The client's headers as the provider gets them: the host is the client library's to write."""
+    """Return the client's headers for the provider, without the host, which the HTTP library writes."""
     kept = _end_to_end(headers, also=(b"host", b"expect"))
     return tuple((name, value) for name, value in kept if not name.lower().startswith(OWN_PREFIX))
 
 
 def for_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """The provider's headers as the client gets them: which web pages may read them is ours to say. A length beside
-    chunks counts for nothing (RFC 9112, 6.3), and would end the reply before its end.
+    """Return the provider's headers for the client, without CORS headers, which the proxy sets itself. A Content-Length
+    next to chunked encoding has no meaning (RFC 9112, 6.3) and would cut the reply short, so it is dropped.
     """
     given = tuple(headers)
     is_chunked = any(name.lower() == b"transfer-encoding" for name, _ in given)
@@ -73,24 +73,22 @@ def for_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def without_framing(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """The headers without those that describe the bytes of a body which is now another one."""
+    """Remove the headers that describe a body's bytes, because the body changes."""
     framing = (b"content-length", b"content-encoding")
     return tuple((name, value) for name, value in headers if name.lower() not in framing)
 
 
 def text_headers(headers: Headers) -> TextHeaders:
-    """Headers as text, for whoever looks for names in them."""
+    """Return the headers as text."""
     return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
 
 
 IDS = frozenset({"x-claude-code-agent-id", "x-claude-code-session-id", "x-session-id", "x-parent-session-id"})
-"""Of these headers, those in which somebody may send a key as an id."""
+"""Loggable headers whose id could be a key sent by mistake."""
 
 
 def loggable(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The headers that may be logged, in one line; a key in one of them is masked, be it that of a header that is not
-    listed.
-    """
+    """Format the loggable headers in one line; mask keys in them, including those of headers that are not listed."""
     given = text_headers(tuple(headers))
     listed = [(name.lower(), value) for name, value in given if name.lower().encode("latin-1") in LOGGABLE]
     others = [value for name, value in given if name.lower().encode("latin-1") not in LOGGABLE]
@@ -104,9 +102,7 @@ def loggable(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 def loggable_path(target: bytes) -> str:
-    """The path of a request target as it may be logged: without query and user information, and of its parts the words
-    of an API alone.
-    """
+    """Return a request target's path for logs: without query and user information, and with only API words."""
     path = _SECRET_IN_PATH.sub("…", target.partition(b"?")[0].decode("ascii", "replace"))
     return _SEGMENT.sub(lambda part: part[0] if _WORD.fullmatch(part[0]) else "…", path)
 
@@ -121,7 +117,7 @@ def _end_to_end(headers: Iterable[tuple[bytes, bytes]], also: tuple[bytes, ...] 
 
 
 def request_with(request: UpstreamRequest, body: bytes) -> UpstreamRequest:
-    """The request with another body, and the wish for a reply that we can read."""
+    """Return the request with another body, asking for an unencoded reply."""
     headers: Headers = tuple(
         (name, value) for name, value in without_framing(request.headers) if name.lower() != b"accept-encoding"
     )

@@ -1,5 +1,5 @@
-"""Chunks of HTTP/1.1 that arrive together are read together: the library makes an event of each, and some peers send
-each byte as a chunk of its own.
+"""Read HTTP/1.1 chunks that arrive together as one event: h11 makes an event of each, and some peers send each byte as
+a separate chunk.
 """
 
 import re
@@ -10,11 +10,11 @@ from h11 import _readers
 from h11._receivebuffer import ReceiveBuffer
 
 _HEAD = re.compile(rb"\r\n([0-9A-Fa-f]{1,3})\r\n")
-"""What stands between a chunk and a short one behind it."""
+"""The bytes between a chunk and a short chunk after it."""
 
 
 class JoinedChunks(_readers.ChunkedReader):
-    """Reads a chunked body; of chunks that are in the buffer already, as many as are short are one event."""
+    """Reads a chunked body; joins short chunks that are already in the buffer into one event."""
 
     def __call__(self, buf: ReceiveBuffer) -> h11.Data | h11.EndOfMessage | None:
         event = super().__call__(buf)
@@ -35,5 +35,5 @@ class JoinedChunks(_readers.ChunkedReader):
 
 
 def join_chunks() -> None:
-    """Let every connection of this process read chunks so; there is no setting for it."""
+    """Install the reader for all connections of this process; h11 has no setting for it."""
     cast("dict[str, Any]", _readers.READERS[h11.SEND_BODY])["chunked"] = JoinedChunks

@@ -1,4 +1,4 @@
-"""Which requests are turns of a conversation, and what of them is recorded."""
+"""Decide which requests are turns of a conversation and are recorded."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -22,7 +22,7 @@ PATHS: Mapping[bytes, Dialect] = {
     b"/v1/responses": RESPONSES,
     b"/responses": RESPONSES,
 }
-"""Where turns are asked for, and in which dialect: the ``plain_path`` of a request is looked up."""
+"""The dialect of each turn endpoint, by the request's ``plain_path``."""
 
 COUNTING = frozenset(path + b"/count_tokens" for path, dialect in PATHS.items() if dialect is MESSAGES)
 
@@ -41,14 +41,14 @@ class TurnLogs(Protocol):
         lease: object = None,
         lacks_room: bool = False,
     ) -> TurnLog:
-        """``wanted`` is the mode that a request asks for, ``default`` that of a conversation that begins. ``lease``
-        stands for the memory that a decoded body takes, and is kept for as long as the turn is. ``lacks_room`` says
-        that there is no memory to plan what is sent.
+        """Open a turn. ``wanted`` is the mode that the request asks for, ``default`` the mode of new conversations.
+        ``lease`` holds the memory of a decoded body for the turn's lifetime. ``lacks_room``: there is no memory for
+        planning the context.
         """
         ...
 
     async def may_be_managed(self, headers: TextHeaders, dialect: Dialect, wanted: Mode | None, default: Mode) -> bool:
-        """Whether a request may belong to a conversation that is managed, as far as its headers say."""
+        """Whether a request may belong to a managed conversation, judging by its headers."""
         ...
 
 
@@ -57,14 +57,14 @@ MODES = {b"manage": Mode.MANAGE, b"observe": Mode.OBSERVE, b"off": Mode.BYPASS}
 
 
 def find_mode(headers: Headers) -> Mode | None:
-    """What a request asks for; None if it does not say, or says what nobody knows."""
-    said = [value.strip().lower() for name, value in headers if name.lower() == MODE_HEADER]
-    return MODES.get(said[0]) if said else None
+    """Return the mode that a request asks for; None if it names none or an unknown one."""
+    modes = [value.strip().lower() for name, value in headers if name.lower() == MODE_HEADER]
+    return MODES.get(modes[0]) if modes else None
 
 
 def plain_path(target: bytes) -> bytes:
-    """The path of a target as providers document it: without empty parts, and from its last ``v1`` on, before which a
-    gateway may have a prefix. It only says what a request is; what goes upstream is the client's own target.
+    """Return a target's path as providers document it: without empty segments and without a gateway's prefix before the
+    last ``v1``. Only for classification; the client's own target is sent upstream.
     """
     parts = _parts_of(target)
     before = len(parts) - parts[::-1].index(b"v1") - 1 if b"v1" in parts else 0
@@ -76,31 +76,31 @@ def _parts_of(target: bytes) -> list[bytes]:
 
 
 def turn_dialect(request: UpstreamRequest) -> Dialect | None:
-    """The dialect in which the request asks the model for a message; None where it does not. Counting tokens does not:
+    """Return the dialect of a request that asks the model for a message, else None. Token counting is not a turn, since
     the model never sees it.
     """
     return PATHS.get(plain_path(request.target)) if request.method == "POST" else None
 
 
 def error_dialect(target: bytes) -> Dialect:
-    """The dialect in which whoever asks for it reads errors."""
+    """Return the dialect for error messages to the caller of a target."""
     return path_dialect(target) or MESSAGES
 
 
 def path_dialect(target: bytes) -> Dialect | None:
-    """The dialect to which a path belongs, be it that of a turn or one below it; None where it belongs to none."""
+    """Return the dialect of a turn endpoint or a path below it; None for other paths."""
     path = plain_path(target)
-    return next((each for own, each in PATHS.items() if path == own or path.startswith(own + b"/")), None)
+    return next((dialect for own, dialect in PATHS.items() if path == own or path.startswith(own + b"/")), None)
 
 
 def is_count(request: UpstreamRequest) -> bool:
-    """Whether the request asks how many tokens a turn would have."""
+    """Whether the request asks for a token count."""
     return request.method == "POST" and plain_path(request.target) in COUNTING
 
 
 def may_hold_a_conversation(request: UpstreamRequest) -> bool:
-    """Whether the request may hold a conversation in a dialect that we do not know, which is passed on and not
-    recorded. What clients post below ``/api/`` are statistics, unless it names a model.
+    """Whether the request may hold a conversation in an unknown dialect, which is forwarded and not recorded. Posts
+    below ``/api/`` are clients' statistics unless they name a model.
     """
     if request.method != "POST" or turn_dialect(request) is not None or is_count(request):
         return False
@@ -108,20 +108,20 @@ def may_hold_a_conversation(request: UpstreamRequest) -> bool:
 
 
 def model_of(body: bytes) -> str | None:
-    """The model that a request names; None if it names none, or is no JSON object."""
+    """Return the model that a request names; None without one or if the body is not a JSON object."""
     named = (member for member in json_spans.members(body) or () if member.key == "model")
     return next((json_spans.text_at(body, member) for member in named), None)
 
 
 def is_encoded(headers: Headers) -> bool:
-    """Whether the body is not what its bytes are, but what they decode to."""
+    """Whether the body is compressed."""
     return bool(encodings_of(headers))
 
 
 def readable_body(headers: Headers, body: bytes) -> bytes | None:
-    """The JSON of a request that came compressed; None if it cannot be decoded, or is far too large.
+    """Decode a request body; None if it cannot be decoded or is too large.
 
-    A compressed body is recorded decoded: a credential inside could not be withheld from it otherwise.
+    A compressed body is recorded decoded, so that a credential inside it can be withheld.
     """
     decoder = decoder_for(encodings_of(headers))
     try:
@@ -131,7 +131,7 @@ def readable_body(headers: Headers, body: bytes) -> bytes | None:
 
 
 def measure_decoded(headers: Headers, body: bytes) -> int | None:
-    """How many bytes such a request decodes to; None as in ``readable_body``. Few of them are held at once."""
+    """Return the decoded size of a request body, using little memory; None as in ``readable_body``."""
     decoder = decoder_for(encodings_of(headers))
     try:
         return sum(map(len, decoder.pieces(body))) if decoder else None

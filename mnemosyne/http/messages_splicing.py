@@ -1,8 +1,8 @@
-"""What a client of the Messages API sees of several rounds, and what the end of its reply must say.
+"""Splice several rounds into one message: the rules of ``splicing`` for the Messages API.
 
-The rules follow what clients were seen to do: on ``stop_reason: "tool_use"`` without a call they ask again, one of them
-for ever; on a reply without any block they ask again once and then give up; and they compact their history by the input
-that ``usage`` reports. Some clients are *itemized*: they take that from the last of its ``iterations``.
+The rules follow observed client behaviour: on ``stop_reason: "tool_use"`` without a call clients retry, one of them
+forever; on a reply without blocks they retry once and then give up; and they compact their history by the input that
+``usage`` reports. *Itemized* clients read the input from the last entry of its ``iterations``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,26 +18,26 @@ from mnemosyne.domain.wire.reply import Reply, as_json, describe
 from mnemosyne.http.splicing import Hidden, Message, Rules, list_given, sum_counts
 
 OF_THE_FIRST_ROUND = frozenset({"id", "type", "role", "model"})
-"""What the client is told before later rounds are known; every other field of a message is the last round's."""
+"""Fields taken from the first round, since the client gets them early; all others come from the last round."""
 
 PRODUCED = ("output_tokens", "output_tokens_details", "server_tool_use")
-"""The parts of ``usage`` that say what was produced."""
+"""The fields of ``usage`` that count output."""
 
 COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 GIVEN = (*COUNTS, "cache_creation")
-"""The parts that say what the model was given."""
+"""The fields of ``usage`` that count input."""
 
 
 def content_of(message: Message) -> list[Message]:
-    """The blocks of a message."""
+    """Return a message's content blocks."""
     return content_blocks(message.get("content"))
 
 
 def splice_message(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Message:
-    """The one message that these rounds are to the client.
+    """Splice the rounds into one message.
 
-    A message that would have no block, or thinking alone, says so, unless it was refused: then clients go by the stop
-    reason.
+    A message that would have no blocks or only thinking gets a notice, unless it is a refusal: clients then use the
+    stop reason.
     """
     content = splice_content(rounds, hidden)
     reason = splice_stop_reason(rounds[-1].get("stop_reason"), content)
@@ -49,7 +49,7 @@ def splice_message(rounds: Sequence[Message], hidden: Hidden, itemized: bool) ->
 
 
 def cut_short(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Reply:
-    """What the client sees of a reply that has not ended: without a reason to stop but its own round's."""
+    """Return what the client has of an unfinished reply; it has a stop reason only if it is a single round's."""
     begun = [message for message in rounds if message] or [{}]
     reason = begun[-1].get("stop_reason") if len(begun) == 1 else None
     used = splice_usage([_usage(message) for message in begun], itemized=itemized)
@@ -59,14 +59,14 @@ def cut_short(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Repl
 
 
 def splice_content(rounds: Iterable[Message], hidden: Hidden) -> list[Message]:
-    """The blocks of these rounds that the client sees, as it sees them."""
+    """Return the visible blocks of the rounds."""
     return visible_blocks(block for message in rounds for block in content_of(message) if not is_hidden(block, hidden))
 
 
 def splice_stop_reason(reason: object, content: Sequence[Message]) -> object:
-    """The provider's stop reason, if it fits the blocks that the client sees.
+    """Return the provider's stop reason, or ``end_turn`` if it does not fit the visible blocks.
 
-    ``tool_use`` needs a call. ``pause_turn`` needs anything at all: the client would send an empty message back.
+    ``tool_use`` needs a call; ``pause_turn`` needs a block, since the client would send an empty message back.
     """
     if (reason == "tool_use" and not any(map(is_call, content))) or (reason == "pause_turn" and not content):
         return "end_turn"
@@ -74,12 +74,12 @@ def splice_stop_reason(reason: object, content: Sequence[Message]) -> object:
 
 
 def splice_usage(rounds: Sequence[Message], *, itemized: bool = False) -> Message:
-    """The ``usage`` of a reply that took these rounds; a single round's is its own.
+    """Return the ``usage`` of a spliced reply; a single round keeps its own.
 
-    An itemized client gets what the provider itself would say of a loop on its side: the sum of all rounds, which is
-    what was billed, and an entry of ``iterations`` for each, of which the last is the window. Any other client gets the
-    last round's input, because it would compact by the sum, and all rounds' output; ``iterations`` as well when the
-    last round has them.
+    An itemized client gets what the provider reports for a loop on its side: the sum of all rounds, as billed, and an
+    entry of ``iterations`` for each, of which the last is the context size. Any other client gets the last round's
+    input, because it would compact by the sum, and the output of all rounds, plus ``iterations`` if the last round has
+    them.
     """
     shown = dict(rounds[-1])
     if len(rounds) == 1:
@@ -95,25 +95,25 @@ def splice_usage(rounds: Sequence[Message], *, itemized: bool = False) -> Messag
 
 
 def list_hidden_usage(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
-    """What the model was given in rounds of which ``splice_usage`` does not tell that."""
-    told = itemized and all(_reports_usage(_usage(message)) for message in rounds)
-    return [] if told else list_given(tokens_of(_usage(message)) for message in rounds[:-1])
+    """Return the input of the rounds that ``splice_usage`` does not report."""
+    reported = itemized and all(_reports_usage(_usage(message)) for message in rounds)
+    return [] if reported else list_given(tokens_of(_usage(message)) for message in rounds[:-1])
 
 
 def _reports_usage(usage: Message) -> bool:
-    """Whether a round tells what the model was given."""
+    """Whether a round reports its input."""
     used = tokens_of(usage)
     return used is not None and used.prompt > 0
 
 
 def _iterations(usage: Message) -> list[Message]:
-    """The entries of one round: the provider's own, or one that says the same as its ``usage``."""
+    """Return a round's entries: the provider's own, or one made from its ``usage``."""
     own = usage.get("iterations")
     if isinstance(own, list):
         return own
     if not _reports_usage(usage):
         return []
-    counts = {key: usage.get(key) or 0 for key in (*COUNTS, "output_tokens")}  # a client reads no entry that lacks one
+    counts = {key: usage.get(key) or 0 for key in (*COUNTS, "output_tokens")}  # clients ignore entries that lack one
     split = {"cache_creation": usage["cache_creation"]} if usage.get("cache_creation") else {}
     return [{"type": "message", **counts, **split}]
 

@@ -1,5 +1,5 @@
-"""A reply that passes to the client as it comes while it is read, sans-I/O. Only its end is handed out apart: that
-must be durable before it leaves.
+"""Read a reply while it passes to the client unchanged, sans-I/O. Its end is a separate output, because the reply must
+be durable before the end is sent.
 """
 
 from mnemosyne.domain.wire.dialect import Dialect, ReplyReader
@@ -10,7 +10,7 @@ from mnemosyne.http.sse import FrameReader, event_of
 class PassedStream:
     """An event stream, read frame by frame into ``reply``.
 
-    Law: the outputs, joined, are what was fed; and none depends on where the network cut the stream.
+    Invariant: the joined outputs equal the input, and do not depend on how the network splits the stream.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -20,7 +20,7 @@ class PassedStream:
         self._ended = False
 
     def feed(self, data: bytes) -> list[Output]:
-        """Take the next bytes from the provider; return what they allow to be sent."""
+        """Take the provider's next bytes; return the outputs they allow."""
         outputs: list[Output] = []
         passing: list[bytes] = []
         for frame in self._frames.feed(data):
@@ -37,11 +37,11 @@ class PassedStream:
         return [*outputs, ToClient(b"".join(passing))] if passing else outputs
 
     def stop(self) -> bytes:
-        """Read no more: what was held of it, which passes with all that still comes."""
+        """Stop reading; return the held bytes, which are then sent with all that follows."""
         return self._frames.take_rest()
 
     def close(self) -> list[Output]:
-        """The stream has ended. Not every server says so: a reply may be whole without its last frame."""
+        """End the stream. Some servers omit the last frame, so a reply may be complete without it."""
         rest = self._frames.take_rest()
         if not self._ended and self.reply.result().complete:
             return [EndOfReply(rest)]
@@ -49,7 +49,7 @@ class PassedStream:
 
 
 class PassedWhole:
-    """A body: each chunk waits for the next one, or for the end."""
+    """A body that is not a stream: each chunk is held until the next one or the end."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.reply: ReplyReader = dialect.reader()
@@ -57,19 +57,19 @@ class PassedWhole:
         self._is_stopped = False
 
     def feed(self, data: bytes) -> list[Output]:
-        """Take the next bytes from the provider; return what they allow to be sent."""
+        """Take the provider's next bytes; return the outputs they allow."""
         self.reply.take_raw(data)
         ready, self._held = self._held, data
         return [ToClient(ready)] if ready else []
 
     def stop(self) -> bytes:
-        """Read no more: what was held of it, which passes with all that still comes."""
+        """Stop reading; return the held bytes, which are then sent with all that follows."""
         self._is_stopped = True
         held, self._held = self._held, b""
         return held
 
     def close(self) -> list[Output]:
-        """The body is complete, as far as it was read."""
+        """End the body."""
         if self._is_stopped:
             return []
         self.reply.end_raw()

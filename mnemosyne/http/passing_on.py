@@ -1,4 +1,4 @@
-"""A reply whose bytes the client gets as they are, while a copy is read."""
+"""Pass a reply to the client unchanged while reading a copy."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -13,7 +13,7 @@ from mnemosyne.http.splicing import EndOfReply, Output, ToClient
 
 
 async def pass_on(chunks: AsyncIterator[bytes], reading: ReplyReading, head: ReplyHead, client: ClientReply) -> None:
-    """Let the client have a reply with this head. Raises ReplyCut where it breaks off."""
+    """Pass a reply with this head to the client and record its end. Raises ReplyCut if it is cut off."""
     client.watch(reading.reply.result)
     client.begin(head)
     async with aclosing(_outputs(chunks, reading)) as outputs:
@@ -34,7 +34,7 @@ async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyReading) -> Async
     except ReplyCut as error:
         cut = error
     for output in reading.close():
-        # A reply cut short never ended: what was held of it leaves as ordinary bytes, and then the connection breaks.
+        # A reply that is cut off has no end: send the held bytes as ordinary ones, then break the connection.
         yield ToClient(output.raw) if cut else output
     if cut is not None:
         raise cut

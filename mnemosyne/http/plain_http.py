@@ -1,8 +1,8 @@
-"""HTTP/1.1 and nothing else: the server's own protocol, without its ways out of it.
+"""Restrict Hypercorn to HTTP/1.1.
 
-Hypercorn also answers WebSockets, and HTTP/2 without TLS, which it has no settings for. Nobody needs them here, and
-each is a parser more that strangers can reach. What is no HTTP is refused in the provider's shape, and whatever else
-goes wrong with a connection ends that connection, not the server.
+Hypercorn also accepts WebSockets and HTTP/2 without TLS, and has no setting to disable them. The proxy does not need
+them, and each is another parser exposed to strangers. Invalid HTTP is refused in the provider's error format; any other
+error of a connection ends that connection, not the server.
 """
 
 import logging
@@ -23,19 +23,19 @@ log = logging.getLogger(__name__)
 
 
 class PlainHttp(H11Protocol):
-    """One connection."""
+    """One HTTP/1.1 connection."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._send, self.send = self.send, self._send_in_turn
         self._refused = False
-        """Whether the client was told that this is no request."""
+        """Whether an error response for an invalid request was sent."""
 
     async def _send_in_turn(self, event: Event) -> None:
-        """Send; but what a client says too much, behind a request, does not break off the reply to that."""
+        """Send an event, but do not close the connection for excess input while a reply is running."""
         if isinstance(event, Closed) and self._replies():
             await self.can_read.clear()
-            await self.can_read.wait()  # for the end of the reply, which closes
+            await self.can_read.wait()  # the end of the reply closes the connection
             return
         await self._send(event)
 
@@ -44,20 +44,20 @@ class PlainHttp(H11Protocol):
         return self.stream is not None and under_way and not self._refused
 
     async def handle(self, event: Event) -> None:
-        """Take what the connection brought."""
+        """Handle an event of the connection."""
         try:
             await super().handle(event)
             if isinstance(event, RawData) and not event.data:
-                # The client has closed. The server would hold the connection as long as for one that may ask again.
+                # The client has closed; otherwise the server would keep the connection for its keep-alive time.
                 await self.send(Updated(idle=False))
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             raise
         except Exception:
-            log.exception("a connection is given up")
+            log.exception("a connection failed and is closed")
             await self.send(Closed())
 
     async def _check_protocol(self, event: h11.Request) -> None:
-        """Whatever a client would rather speak, it is answered in what it has begun with (RFC 9110, 7.8)."""
+        """Ignore requests to upgrade to another protocol (RFC 9110, 7.8)."""
 
     async def _create_stream(self, request: h11.Request) -> None:
         self.stream = HTTPStream(
@@ -85,21 +85,21 @@ class PlainHttp(H11Protocol):
         await self.context.mark_request()
 
     async def _send_error_response(self, status_code: int) -> None:
-        told = error_body(
-            status_code, "invalid_request_error", "Mnemosyne: this is no request that HTTP/1.1 allows.", MESSAGES
+        error = error_body(
+            status_code, "invalid_request_error", "Mnemosyne: this is not a valid HTTP/1.1 request.", MESSAGES
         )
         headers = [
             (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(told.body)),
+            (b"content-length", b"%d" % len(error.body)),
             (b"connection", b"close"),
         ]
         self._refused = True
         await self.send(Updated(idle=False))
         await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
-        await self._send_h11_event(h11.Data(data=told.body))
+        await self._send_h11_event(h11.Data(data=error.body))
         await self._send_h11_event(h11.EndOfMessage())
 
 
 def speak_plain_http() -> None:
-    """Let the server speak this; there is no setting for it."""
+    """Install this protocol in Hypercorn, which has no setting for it."""
     vars(hypercorn.protocol)["H11Protocol"] = PlainHttp

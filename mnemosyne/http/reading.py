@@ -1,4 +1,4 @@
-"""Which reader a reply needs, by the type and the encoding that its head names."""
+"""Select the reader of a reply by its content type and encoding."""
 
 import logging
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ log = logging.getLogger(__name__)
 
 
 class ReplyReading(Protocol):
-    """A reply being read while its bytes pass. Law: the outputs, joined, are what was fed.
+    """Reads a reply while its bytes pass. Invariant: the joined outputs equal the input.
 
-    ``feed`` reads in steps, each short: between two of them others may run.
+    ``feed`` yields after short steps, so that other tasks can run in between.
     """
 
     @property
@@ -28,7 +28,7 @@ class ReplyReading(Protocol):
 
 
 def reading_of(head: ReplyHead, dialect: Dialect) -> ReplyReading:
-    """The reader for a reply with this head to a request in this dialect."""
+    """Return the reader for a reply with this head in this dialect."""
     fields = {name.lower(): value.strip().lower() for name, value in head.headers}
     streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
     plain = PassedStream(dialect) if streamed else PassedWhole(dialect)
@@ -39,12 +39,12 @@ def reading_of(head: ReplyHead, dialect: Dialect) -> ReplyReading:
 
 
 def unread(dialect: Dialect) -> ReplyReading:
-    """The reader for a reply that cannot be decoded."""
+    """Return the reader for a reply that cannot be decoded."""
     return EncodedReply(PassedWhole(dialect), None, dialect)
 
 
 class PlainReply:
-    """A reply that is not compressed: as much is read at once as the network brings, up to the same bound."""
+    """Reads an uncompressed reply, each network chunk at once, up to the same limit."""
 
     def __init__(self, passed: PassedStream | PassedWhole) -> None:
         self._passed = passed
@@ -60,7 +60,7 @@ class PlainReply:
             yield self._passed.feed(data)
             return
         if was >= 0:
-            log.warning("a reply is recorded as far as it was read: it has more bytes than is reasonable")
+            log.warning("a reply is recorded only in part: it is too large")
         yield [ToClient(self._passed.stop() + data)]
 
     def close(self) -> list[Output]:
@@ -68,10 +68,10 @@ class PlainReply:
 
 
 class EncodedReply:
-    """A compressed reply: the client gets the compressed bytes, we read a decoded copy.
+    """Reads a decoded copy of a compressed reply; the client gets the compressed bytes.
 
-    A chunk is the last one when the copy it decodes to says so. Without a decoder the reply is recorded as it is, as is
-    one of which the first bytes are not in the encoding that its head names.
+    The decoded copy tells which chunk is the last. Without a decoder, or if the first bytes do not match the encoding
+    in the head, the reply is recorded undecoded.
     """
 
     def __init__(self, plain: PassedStream | PassedWhole, decoder: Decoder | None, dialect: Dialect) -> None:
@@ -79,9 +79,9 @@ class EncodedReply:
         self._decoder = decoder
         self._dialect = dialect
         self._is_cut = False
-        """Whether it cannot be decoded any further."""
+        """Whether decoding failed after a part was decoded."""
         self._begun = False
-        """Whether any of it was decoded."""
+        """Whether anything was decoded."""
         self._undecoded: list[bytes] = []
         self._streamed = isinstance(self._plain, PassedStream)
         self._held = b""
@@ -125,7 +125,7 @@ class EncodedReply:
             self._undecoded = [] if self._begun else self._undecoded
             return
         except ValueError as error:
-            log.warning("a reply is recorded as far as it could be read: %s", error)
+            log.warning("a reply is recorded only up to a decoding error: %s", error)
         if self._begun:
             self._is_cut = True
             yield b""

@@ -1,4 +1,4 @@
-"""The task that fetches one reply, in as many rounds as it takes. It runs in the application's nursery."""
+"""The task that fetches one reply, in one or more rounds. It runs in the application's nursery."""
 
 import logging
 from contextlib import aclosing
@@ -37,7 +37,7 @@ class Relay:
         self._progress = progress
 
     async def run(self) -> None:
-        """Fetch the reply and record how it went. Never raises: a failure is the client's to see, in its own shape."""
+        """Fetch the reply and record the result. Never raises: the client gets the failure in its own dialect."""
         failure: MnemosyneError | None = None
         self._progress.running += 1
         try:
@@ -66,7 +66,7 @@ class Relay:
             await self._pass_on(request)
 
     async def _pass_on(self, request: UpstreamRequest) -> None:
-        """The provider's bytes as they come."""
+        """Pass the provider's bytes through unchanged."""
         async with self._upstream.exchange(request, self._turn.note_sent) as exchange:
             await safely(self._turn.note_begun())
             async with aclosing(exchange.chunks()) as chunks:

@@ -1,7 +1,7 @@
-"""A response's event stream on its way to the client, sans-I/O: what ``spliced_stream`` leaves to the Responses API.
+"""Rewrite a response's event stream, sans-I/O: the Responses API part of ``spliced_stream``.
 
-Items of hidden calls are left out, those of later rounds are numbered on, as are the events themselves. Frames that are
-not ours to change keep their raw bytes.
+It drops items of hidden calls and renumbers the events and the items of later rounds. Frames without changes keep their
+raw bytes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,9 +24,9 @@ _FAILURES = frozenset({"response.failed", "error"})
 
 
 class ResponsesRewriter(SplicedStream):
-    """Passes one streamed response on.
+    """Rewrites one streamed response.
 
-    Law: what the client gets counts its events and items without a gap where the provider does.
+    Invariant: events and items are numbered without gaps if the provider's are.
     """
 
     rules = splicing.RULES
@@ -36,20 +36,20 @@ class ResponsesRewriter(SplicedStream):
     def __init__(self, hidden: Hidden, *, itemized: bool = False) -> None:
         self._next_index = 0
         self._next_event: int | None = None
-        """The number of the next event; None where they have none."""
+        """The number of the next event; None if events have no numbers."""
         super().__init__(hidden, itemized=itemized)
 
     def _begin_round(self) -> None:
         self._places = ItemPlaces()
         self._indices: dict[int, int] = {}
-        """The client's number for each visible item of the current round, by its place."""
+        """The client's index of each visible item of this round, by position."""
         self._hidden_places: set[int] = set()
         self._unnamed: dict[int, Message] = {}
-        """Calls of the current round that have no name yet."""
+        """Calls of this round whose name is not known yet."""
 
     @property
     def shows_round(self) -> bool:
-        """Whether the client has been shown any item of the current round."""
+        """Whether the client has received an item of the current round."""
         return bool(self._indices)
 
     # One frame
@@ -69,7 +69,7 @@ class ResponsesRewriter(SplicedStream):
         return place
 
     def _name_calls(self, items: Sequence[Message]) -> None:
-        """What the end of a response says of calls that had no name before."""
+        """Take the names of calls from the final response, if the calls had none before."""
         for place, begun in self._unnamed.items():
             ids = {begun.get("id"), begun.get("call_id")} - {None}
             named = [item for item in items if ids & {item.get("id"), item.get("call_id")}] or items[place : place + 1]
@@ -101,28 +101,28 @@ class ResponsesRewriter(SplicedStream):
                 sending.add(self._let_go() + self._write(*shown, {"output_index": number} if self._spliced else {}))
 
     def _show(self, frame: Frame, event: Message) -> Taken | None:
-        """An event that tells again what was said, without cleanup blocks; None where nothing else was said."""
+        """Return an event that repeats earlier content, without cleanup blocks; None if nothing else is left."""
         match event:
             case {"item": dict(item)}:
-                told = {**event, "item": splicing.show_item(item)}
+                shown = {**event, "item": splicing.show_item(item)}
             case {"part": dict(part)}:
-                told = {**event, "part": splicing.show_part(part)}
+                shown = {**event, "part": splicing.show_part(part)}
             case {"text": str(text)}:
-                told = {**event, "text": visible(text)}
+                shown = {**event, "text": visible(text)}
             case _:
                 return frame, event
-        if told == event:
+        if shown == event:
             return frame, event
         self._spliced = True
-        data = as_json(told)
+        data = as_json(shown)
         name = frame.event or b""
-        return None if told.get("part", told) is None else (Frame(write(name, data), name, data), told)
+        return None if shown.get("part", shown) is None else (Frame(write(name, data), name, data), shown)
 
     def _hides(self, event: Message) -> bool:
         return is_hidden(event.get("item"), self._hidden)
 
     def _number(self, place: int, index: int | None) -> int:
-        """The client's number of a visible item."""
+        """Return the client's index of a visible item."""
         if place not in self._indices:
             number = self._next_index if self._spliced or index is None else index
             self._indices[place] = number
@@ -130,12 +130,12 @@ class ResponsesRewriter(SplicedStream):
         return self._indices[place]
 
     def _write(self, frame: Frame, event: Message, changes: Mapping[str, int] | None = None) -> bytes:
-        """The frame with these members, its number and without our tools, and not a byte changed beside that."""
+        """Return the frame with these changes, its number and without memory tools; all other bytes stay the same."""
         numbers = {**(changes or {}), **self._count(event)}
         data = frame.data or b""
         sent = _replace(data, {key: value for key, value in numbers.items() if event.get(key) != value})
         if isinstance(event.get("response"), dict):
-            at = next(each.value_start for each in json_spans.members(sent) or () if each.key == "response")
+            at = next(member.value_start for member in json_spans.members(sent) or () if member.key == "response")
             sent = splicing.cut_tools(sent, at, self._hidden)
         if sent == data:
             return frame.raw
@@ -145,25 +145,25 @@ class ResponsesRewriter(SplicedStream):
         return frame.raw[:place] + sent + frame.raw[place + len(data) :]
 
     def _make(self, kind: str, event: Message) -> bytes:
-        """An event of ours."""
+        """Write an event of the proxy's own."""
         numbered = {} if self._next_event is None else {"sequence_number": self._next_event}
-        told = {"type": kind, **event, **numbered}
-        self._count(told)
-        return write(kind.encode(), as_json(told))
+        own = {"type": kind, **event, **numbered}
+        self._count(own)
+        return write(kind.encode(), as_json(own))
 
     def _count(self, event: Message) -> dict[str, int]:
-        """The number of the next event, where events have one."""
-        said = event.get("sequence_number")
-        if not isinstance(said, int):
+        """Return the client's number of an event, if events are numbered."""
+        original = event.get("sequence_number")
+        if not isinstance(original, int):
             return {}
-        number = said if self._next_event is None or not self._spliced else self._next_event
+        number = original if self._next_event is None or not self._spliced else self._next_event
         self._next_event = number + 1
         return {"sequence_number": number}
 
     # The end of a round and of the reply
 
     def _has_stop_reason(self) -> bool:
-        return False  # the status of a response is its last event's to say
+        return False  # only the last event has the response's status
 
     def _end_round(self, frame: Frame, event: Message, sending: Sending) -> None:
         self._spliced = self._spliced or not self.rules.is_shown_whole(self.reply.message(), self._hidden)
@@ -185,7 +185,7 @@ class ResponsesRewriter(SplicedStream):
         return self._make_failure(json_object(error)["error"])
 
     def _send_failure(self, frame: Frame, event: Message) -> bytes:
-        """What the provider says of its failure, without what is hidden in it."""
+        """Return the provider's failure event without hidden content."""
         response = event.get("response")
         if not isinstance(response, dict):
             return self._write(frame, event)
@@ -199,7 +199,7 @@ class ResponsesRewriter(SplicedStream):
         return self._make("response.failed", {"response": failed})
 
     def _item_frames(self, item: Message) -> Iterable[bytes]:
-        """The frames of a message of ours."""
+        """Yield the frames of a message of the proxy's own."""
         index, part = {"output_index": self._next_index}, item["content"][0]
         self._next_index += 1
         here = {**index, "item_id": item["id"], "content_index": 0}
@@ -213,18 +213,18 @@ class ResponsesRewriter(SplicedStream):
 
 
 def _replace(data: bytes, changes: Mapping[str, int]) -> bytes:
-    """The JSON object with other numbers; of a repeated member the last one holds, as in every JSON reader."""
+    """Replace numbers in a JSON object; of a repeated member the last one counts, as in all JSON parsers."""
     if not changes:
         return data
-    found = {member.key: member for member in json_spans.members(data) or ()}
-    for member in sorted((found[key] for key in changes if key in found), key=lambda each: -each.value_start):
+    members = {member.key: member for member in json_spans.members(data) or ()}
+    for member in sorted((members[key] for key in changes if key in members), key=lambda one: -one.value_start):
         data = data[: member.value_start] + b"%d" % changes[member.key] + data[member.value_end :]
     return data
 
 
 def _error_of(event: Message) -> bytes:
-    """The body of the plain error that an event tells of."""
+    """Return a plain error body with an event's error."""
     response = event.get("response")
-    told = response.get("error") if isinstance(response, dict) else event.get("error") or event
-    said = told if isinstance(told, dict) else {}
-    return as_json({"error": {**said, "type": said.get("code") or "server_error"}})
+    error = response.get("error") if isinstance(response, dict) else event.get("error") or event
+    fields = error if isinstance(error, dict) else {}
+    return as_json({"error": {**fields, "type": fields.get("code") or "server_error"}})

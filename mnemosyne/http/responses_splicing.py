@@ -1,7 +1,6 @@
-"""One response for the client, made of several rounds with the provider: what is hidden and what the end must say.
+"""Splice several rounds into one response: the rules of ``splicing`` for the Responses API.
 
-These are the rules of ``splicing`` in the words of the Responses API. A response says again what its request offered,
-so ours are left out of its ``tools``, too.
+A response repeats its request's ``tools``, so the memory tools are removed from them as well.
 """
 
 from collections.abc import Sequence
@@ -19,39 +18,39 @@ from mnemosyne.domain.wire.responses_reply import describe
 from mnemosyne.http.splicing import Hidden, Message, Rules, list_given, sum_counts
 
 OF_THE_FIRST_ROUND = ("id", "object", "created_at", "model")
-"""What the client is told before later rounds are known; every other member of a response is the last round's."""
+"""Members taken from the first round, since the client gets them early; all others come from the last round."""
 
 
 def is_client_call(item: Message, hidden: Hidden) -> bool:
-    """Whether the client has to answer it: what the provider runs itself names no call."""
+    """Whether the client has to answer the call; calls that the provider runs itself have no ``call_id``."""
     return item.get("call_id") is not None and not is_hidden(item, hidden)
 
 
 def splice_response(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Message:
-    """The one response that these rounds are to the client; one that would hold no words and no call says so."""
+    """Splice the rounds into one response; if it would have no text and no call, add a notice."""
     items = splice_items(rounds, hidden)
     if rounds[-1].get("status") == "completed" and all(item.get("type") == "reasoning" for item in items):
         items.append(_own_message(rounds[0]))
     first = {key: rounds[0][key] for key in OF_THE_FIRST_ROUND if key in rounds[0]}
-    used = {"usage": splice_usage([each.get("usage") for each in rounds])} if "usage" in rounds[-1] else {}
+    used = {"usage": splice_usage([one.get("usage") for one in rounds])} if "usage" in rounds[-1] else {}
     return {**without_tools(rounds[-1], hidden), **first, "output": items, **used}
 
 
 def cut_short(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Reply:
-    """What the client sees of a reply that has not ended."""
-    begun = [each for each in rounds if each] or [{}]
+    """Return what the client has of an unfinished reply."""
+    begun = [response for response in rounds if response] or [{}]
     response = {**without_tools(begun[0], hidden), "output": splice_items(begun, hidden)}
     return describe(response, as_json(response), complete=False)
 
 
 def splice_items(rounds: Sequence[Message], hidden: Hidden) -> list[Message]:
-    """The items of these rounds that the client sees, as it sees them."""
+    """Return the visible items of the rounds."""
     items = (item for response in rounds for item in items_of(response))
     return [show_item(item) for item in items if not is_hidden(item, hidden)]
 
 
 def show_item(item: Message) -> Message:
-    """An output item without cleanup blocks, and without parts of which only blanks are left then."""
+    """Remove cleanup blocks from an output item, and parts that are then blank."""
     content = item.get("content")
     if item.get("type") != "message" or not isinstance(content, list):
         return item
@@ -60,48 +59,48 @@ def show_item(item: Message) -> Message:
 
 
 def show_part(part: Any) -> Any:
-    """A part of a message as the client sees it; None where it sees nothing of it."""
-    said = part.get("text") if isinstance(part, dict) else None
-    shown = visible(said) if isinstance(said, str) else said
-    return part if shown == said else {**part, "text": shown} if str(shown).strip() else None
+    """Return the visible form of a message part; None if nothing of it is visible."""
+    text = part.get("text") if isinstance(part, dict) else None
+    shown = visible(text) if isinstance(text, str) else text
+    return part if shown == text else {**part, "text": shown} if str(shown).strip() else None
 
 
 def splice_usage(rounds: Sequence[object]) -> object:
-    """The ``usage`` of a response that took these rounds: the last one's input, because clients compact their history
-    by it, and the output of all. A single round's is its own.
+    """Return the ``usage`` of a spliced response: the last round's input tokens, because clients compact their history
+    by them, and the output of all rounds. A single round keeps its own.
     """
-    counted = [each for each in rounds if isinstance(each, dict)]
+    counted = [usage for usage in rounds if isinstance(usage, dict)]
     if len(rounds) == 1 or not counted or not isinstance(rounds[-1], dict):
         return rounds[-1]
     shown = dict(rounds[-1])
     for key in ("output_tokens", "output_tokens_details"):
         if key in shown:
-            shown[key] = sum_counts([each[key] for each in counted if key in each])
+            shown[key] = sum_counts([usage[key] for usage in counted if key in usage])
     if isinstance(shown.get("total_tokens"), int):
         shown["total_tokens"] = sum(_number(shown.get(key)) for key in ("input_tokens", "output_tokens"))
     return shown
 
 
 def list_hidden_usage(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
-    """What the model was given in rounds of which ``splice_usage`` does not tell that."""
-    return list_given(tokens_of(usage_of(each.get("usage"))) for each in rounds[:-1])
+    """Return the input of the rounds that ``splice_usage`` does not report."""
+    return list_given(tokens_of(usage_of(response.get("usage"))) for response in rounds[:-1])
 
 
 def without_tools(response: Message, hidden: Hidden) -> Message:
-    """The response without our tools among those that it was offered."""
+    """Remove the memory tools from the response's ``tools``."""
     offered = response.get("tools")
     if not isinstance(offered, list):
         return response
-    return {**response, "tools": [each for each in offered if not _is_ours(each, hidden)]}
+    return {**response, "tools": [tool for tool in offered if not _is_ours(tool, hidden)]}
 
 
 def cut_tools(raw: bytes, start: int, hidden: Hidden) -> bytes:
-    """The same of the bytes that hold a response at ``start``; whatever else is in them stays as it is."""
+    """Remove the memory tools from the bytes of a response at ``start``; all other bytes stay the same."""
     spans = json_spans.elements_of(raw, start, "tools")
     kept = [number for number, (at, end) in enumerate(spans) if not _is_ours(json_object(raw[at:end]), hidden)]
     if len(kept) == len(spans):
         return raw
-    # Each but the first with what stands between it and the tool before it.
+    # Each tool but the first includes the separator before it.
     pieces = [
         raw[spans[number - 1][1] if place else spans[number][0] : spans[number][1]] for place, number in enumerate(kept)
     ]
@@ -109,12 +108,12 @@ def cut_tools(raw: bytes, start: int, hidden: Hidden) -> bytes:
 
 
 def write_failure(rounds: Sequence[Message], error: object, hidden: Hidden) -> Message:
-    """The response of these rounds as it is told to have failed, in the midst of it."""
-    first = next((each for each in rounds if each), {})
-    said = error if isinstance(error, dict) else {}
-    told = {"code": _text(said.get("code") or said.get("type") or "server_error"), "message": said.get("message")}
+    """Return the response of a ``response.failed`` event after these rounds."""
+    first = next((response for response in rounds if response), {})
+    given = error if isinstance(error, dict) else {}
+    failure = {"code": _text(given.get("code") or given.get("type") or "server_error"), "message": given.get("message")}
     items = splice_items(rounds, hidden)
-    return {**without_tools(first, hidden), "status": "failed", "error": told, "output": items}
+    return {**without_tools(first, hidden), "status": "failed", "error": failure, "output": items}
 
 
 def _own_message(first: Message) -> Message:

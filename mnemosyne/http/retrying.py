@@ -1,22 +1,22 @@
-"""When a round that the client does not see is sent again: the client could only begin its whole turn anew."""
+"""Retries of hidden rounds: the client itself could only restart the whole turn."""
 
 import re
 
 from mnemosyne.domain.wire.exchange import Headers
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Seconds before each further try in one reply, where the provider does not say how many: half a minute together, in
-which most overloads pass.
+"""Seconds before each retry within one reply, unless the provider names a delay: 31 s in total, within which most
+overloads end.
 """
 
 MOST_PAUSED = 60.0
-"""Seconds of pauses in one reply. Whoever asks for more (`retry-after`) has a limit that does not pass by waiting; then
-the client is to know of it.
+"""Maximum total delay in one reply. A provider that asks for more (`retry-after`) has a limit that waiting does not
+lift, so the client must get the error.
 """
 
 
 class TryAgain(Exception):
-    """A round failed, which may pass: it is sent again after a ``pause``, in seconds."""
+    """A round failed and is retried after ``pause`` seconds."""
 
     def __init__(self, why: str, pause: float) -> None:
         super().__init__(why)
@@ -24,15 +24,15 @@ class TryAgain(Exception):
 
 
 class Pauses:
-    """What is left of the patience of one reply."""
+    """The retry budget of one reply."""
 
     def __init__(self) -> None:
         self._tries = 0
         self._left = MOST_PAUSED
 
     def after(self, why: str, headers: Headers = ()) -> TryAgain | None:
-        """Another try after a failure; None if there were too many, or the provider (``headers``) says that waiting
-        does not help, or only too long.
+        """Return the next retry after a failure; None if the budget is used up or the provider's ``headers`` rule it
+        out.
         """
         if self._tries == len(PAUSES) or _value_of(b"x-should-retry", headers) == b"false":
             return None
@@ -46,7 +46,7 @@ class Pauses:
 
 
 def may_pass(status: int) -> bool:
-    """Whether an error of this HTTP status is one of the moment."""
+    """Whether an error of this HTTP status may be temporary."""
     return status == 429 or status >= 500
 
 

@@ -1,4 +1,4 @@
-"""What passes the reply of a managed turn on, by the dialect of its request and by whether it is a stream."""
+"""Select the rewriter of a managed turn's reply by dialect and streaming."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -18,7 +18,7 @@ from mnemosyne.http.whole_reply import WholeReply
 
 
 class Rewriter(Protocol):
-    """Passes one reply on, round by round (``SplicedStream`` says how)."""
+    """Rewrites one reply, round by round; see ``SplicedStream``."""
 
     @property
     def reply(self) -> ReplyReader: ...
@@ -34,7 +34,7 @@ class Rewriter(Protocol):
     def close(self) -> list[Output]: ...
 
     def cut(self) -> list[Output]:
-        """The round's connection broke off: what there is of it, and no end."""
+        """Handle a broken connection in this round: return what can still be sent, without an end."""
         ...
 
     def next_round(self) -> None: ...
@@ -58,12 +58,12 @@ _STREAMS: Mapping[str, type[SplicedStream]] = {
 
 
 def rules_of(dialect: Dialect) -> Rules:
-    """What a client of this dialect sees of its replies."""
+    """Return the splicing rules of a dialect."""
     return _STREAMS[dialect.name].rules
 
 
 def make_rewriter(dialect: Dialect, hidden: Hidden, *, streamed: bool, itemized: bool) -> Rewriter:
-    """One for a reply in a dialect; ``hidden`` names the memory tools, for ``itemized`` see ``messages_splicing``."""
+    """Return a rewriter; ``hidden`` are the names of the memory tools, for ``itemized`` see ``messages_splicing``."""
     if streamed:
         return _STREAMS[dialect.name](hidden, itemized=itemized)
     return WholeReply(rules_of(dialect), hidden, itemized=itemized)

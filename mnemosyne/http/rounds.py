@@ -1,7 +1,7 @@
-"""The rounds of a managed turn, spliced into the one reply that its client gets.
+"""Fetch the rounds of a managed turn and splice them into one reply for the client.
 
-As long as nothing of it has left, a failure is a plain HTTP error, which every client knows how to try again; later it
-is what the provider itself would do, an ``error`` event or a broken connection.
+Before any output, a failure is a plain HTTP error, which every client can retry; later it is an ``error`` event or a
+broken connection, as from the provider itself.
 """
 
 import logging
@@ -29,15 +29,15 @@ from mnemosyne.http.turn_log import safely
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 15.0
-"""After so long without a byte, the client of a stream gets a ping between two rounds."""
+"""Between two rounds, a streaming client gets a ping after this time without output."""
 
 LONGEST_SILENCE = 300.0
-"""After so long without a byte from the provider there are no more pings: a client that gives up a silent stream
-(Claude Code after as long) must be able to.
+"""Pings stop after this time without a byte from the provider, so that a client can still time out (Claude Code does
+after the same time).
 """
 
 LARGEST_ERROR = 1 << 20
-"""Bytes of an error's body that are read."""
+"""Maximum bytes read of an error's body."""
 
 STATUSES = {
     "invalid_request_error": 400,
@@ -59,11 +59,11 @@ STATUSES = {
 
 
 class _Undecodable(ReplyCut):
-    """The bytes of a reply are in no encoding that we can read."""
+    """A reply has an unsupported or invalid encoding."""
 
 
 class SplicedRounds:
-    """The rounds of a managed turn as one reply, decoded where the provider compresses although nobody asked for it."""
+    """Fetches the rounds of a managed turn as one reply; decodes them if the provider compresses unasked."""
 
     def __init__(
         self,
@@ -81,29 +81,29 @@ class SplicedRounds:
         self._hidden = hidden
         self._itemized = speaker(text_headers(request.headers)).reads_iterations
         self._number = 0
-        """How many replies began."""
+        """Number of replies that have begun."""
         self._end: EndOfRound | None = None
         self._head: ReplyHead | None = None
-        """Of the first round."""
+        """The first round's head."""
         self._is_recorded = False
-        """Whether the last round is on record already."""
+        """Whether the last round is recorded already."""
         self._is_streamed = False
         self._rewriter: Rewriter | None = None
         self._encodings: tuple[bytes, ...] = ()
         self._decoder: Decoder | None = None
-        """Of the round's reply; None where it has no encoding, or one that we do not know."""
+        """Decoder of the round's reply; None without an encoding or with an unsupported one."""
         self._has_decoded = False
         self._undecoded: list[bytes] = []
-        """What came of a reply before any of it was decoded."""
+        """The reply's bytes before anything was decoded."""
         self._is_unread = False
-        """Whether the client gets the reply as it is."""
+        """Whether the client gets the reply undecoded."""
         self._is_later = False
-        """Whether the round is one that the client does not know of."""
+        """Whether this is a hidden round."""
         self._pauses = Pauses()
         self._sent_at = self._heard_at = trio.current_time()
 
     async def fetch(self) -> None:
-        """Fetch them all."""
+        """Fetch all rounds."""
         self._client.watch(self._so_far)
         body: bytes | None = self._request.body
         failure: MnemosyneError | None = None
@@ -112,26 +112,26 @@ class SplicedRounds:
             try:
                 while body is not None:
                     body = await self._round(request_with(self._request, body))
-            except MnemosyneError as error:  # raised here, the nursery would make a group of it
+            except MnemosyneError as error:  # raised inside, the nursery would wrap it in an exception group
                 failure = error
             nursery.cancel_scope.cancel()
         if failure is not None:
             raise failure
         if not self._client.has_begun and self._head is not None:
-            self._client.begin_rewritten(self._head)  # the provider sent a head, and not a byte behind it
+            self._client.begin_rewritten(self._head)  # the provider sent a head without a body
 
     async def _round(self, request: UpstreamRequest) -> bytes | None:
-        """One round; the body of the next one, None if the reply is over."""
+        """Fetch one round with retries; return the next request body, or None if the reply is complete."""
         while True:
             try:
                 return await self._send_round(request)
             except TryAgain as failure:
-                log.warning("a hidden round failed and is sent again: %s", str(release_frames(failure)))
+                log.warning("a hidden round failed and is retried: %s", str(release_frames(failure)))
                 await trio.sleep(failure.pause)
                 self._rewriting.next_round()
 
     async def _send_round(self, request: UpstreamRequest) -> bytes | None:
-        """Send a round and pass its reply on; the body of the next. Raises TryAgain where it is to be sent again."""
+        """Send a round and forward its reply; return the next request body. Raises TryAgain to retry the round."""
         self._heard_at = trio.current_time()
         try:
             async with self._upstream.exchange(request, self._turn.note_sent) as exchange:
@@ -149,7 +149,7 @@ class SplicedRounds:
         return await self._next()
 
     async def _read(self, exchange: UpstreamReply) -> None:
-        """Pass a round's reply on."""
+        """Forward a round's reply."""
         again: TryAgain | None = None
         cut: ReplyCut | None = None
         try:
@@ -165,20 +165,20 @@ class SplicedRounds:
                     if again is not None:
                         break
             if self._decoder is not None and not self._decoder.is_whole and again is None:
-                raise ReplyCut("the provider's reply ended in the midst of its compressed data.")
+                raise ReplyCut("the provider's reply ended inside its compressed data.")
         except ReplyCut as error:
             if self._is_unread:
                 raise
-            if self._end is None:  # else the round is whole, and nothing of it is missing
+            if self._end is None:  # otherwise the round is complete
                 again, cut = self._again(str(error)), error
         if again is not None:
             raise again
         await self._pass_on(self._rewriting.close() if cut is None else self._rewriting.cut())
-        if cut is not None and not self._client.is_recorded:  # else what the client got instead is whole
+        if cut is not None and not self._client.is_recorded:  # otherwise the client got a complete error instead
             raise cut
 
     async def _take(self, chunk: bytes) -> TryAgain | None:
-        """Pass on what comes of a chunk; what is tried instead, if the reply turns out to have failed."""
+        """Forward the output of a chunk; return a retry if the chunk shows that the reply failed."""
         self._heard_at = trio.current_time()
         for piece in self._decode(chunk):
             outputs = self._rewriting.feed(piece)
@@ -195,7 +195,7 @@ class SplicedRounds:
             return
         if self._decoder is None:
             self._undecoded.append(chunk)
-            raise _Undecodable(f"the provider's reply is in an unknown encoding: {self._encodings!r}.")
+            raise _Undecodable(f"the provider's reply has an unsupported encoding: {self._encodings!r}.")
         if not self._has_decoded:
             self._undecoded.append(chunk)
         try:
@@ -203,11 +203,11 @@ class SplicedRounds:
                 self._has_decoded = self._has_decoded or bool(piece)
                 yield piece
         except ValueError as error:
-            raise _Undecodable(f"the provider's reply is not in the encoding that it names: {error}.") from None
+            raise _Undecodable(f"the provider's reply does not match its encoding: {error}.") from None
 
     async def _pass_unread(self, chunks: AsyncIterator[bytes], head: ReplyHead) -> None:
-        """Let the client have a reply as it is that cannot be decoded: what came of it, and what still comes."""
-        log.warning("a reply that cannot be decoded is passed on unread")
+        """Pass a reply that cannot be decoded to the client unchanged, starting with the bytes already received."""
+        log.warning("a reply that cannot be decoded is forwarded unread")
         self._is_unread = True
         await pass_on(_chain(self._undecoded, chunks), unread(self._dialect), head, self._client)
 
@@ -215,18 +215,18 @@ class SplicedRounds:
         if not self._rewriting.failed:
             return None
         kind = self._rewriting.reply.result().error_type
-        return self._again(f"an event says {kind}", status=_status_of(kind))
+        return self._again(f"error event {kind}", status=_status_of(kind))
 
     def _again(self, why: str, *, status: int = 500, headers: Headers = ()) -> TryAgain | None:
-        """Another try at a round that failed: if it is a later one, the client has seen nothing of it, and its failure
-        may pass. The first one is the client's own to try again.
+        """Return a retry of a failed round if it is a hidden one, nothing of it was sent, and the failure may be
+        temporary. The client retries a first round itself.
         """
         if self._is_later and not self._rewriting.shows_round and may_pass(status):
             return self._pauses.after(why, headers)
         return None
 
     def _begin(self, head: ReplyHead) -> None:
-        """A round's reply begins."""
+        """Prepare for a round's reply."""
         self._encodings = encodings_of(head.headers)
         self._decoder = decoder_for(self._encodings, LARGEST_REPLY) if self._encodings else None
         self._has_decoded = False
@@ -247,14 +247,14 @@ class SplicedRounds:
         return self._rewriter
 
     async def _next(self) -> bytes | None:
-        """What the round that is over asks to be sent next."""
+        """Return the request body that follows the finished round, or None."""
         end = self._end
         if end is None or end.next is Next.END:
             return None
         body = await self._turn.answer(end.reply, end.calls)
         if body is None:
             self._end = attrs.evolve(end, calls=())
-            self._is_recorded = True  # as a round that asked for another
+            self._is_recorded = True  # recorded as a round that asked for another
             await self._pass_on(self._rewriting.end_now())
         else:
             self._rewriting.next_round()
@@ -262,7 +262,7 @@ class SplicedRounds:
         return body
 
     async def _refuse(self, exchange: UpstreamReply) -> bytes | None:
-        """A round that got an HTTP error."""
+        """Handle a round that got an HTTP error."""
         status, headers = exchange.head.status, exchange.head.headers
         if again := self._again(f"HTTP {status}", status=status, headers=headers):
             raise again
@@ -276,7 +276,7 @@ class SplicedRounds:
         if self._number == 0:
             body = await self._turn.replace_refused(reply) if status == 400 else None
             if body is not None:
-                log.warning("the provider refused a request of ours, and another is sent for it: %s", reply.error_type)
+                log.warning("the provider refused the managed request; sending a replacement: %s", reply.error_type)
                 return body
             await self._client.end_plainly(exchange.head, error)
             return None
@@ -302,7 +302,7 @@ class SplicedRounds:
                     await self._send(output.raw)
 
     async def _send(self, raw: bytes, length: int | None = None) -> None:
-        """Let the client have some bytes; ``length`` is how many the reply has, where these are all."""
+        """Send bytes to the client; ``length`` is the reply's length if these are all of it."""
         if not raw:
             return
         if not self._client.has_begun:
@@ -332,20 +332,20 @@ class SplicedRounds:
                 self._sent_at = trio.current_time()
 
     def _so_far(self) -> Reply | None:
-        """What has arrived of the reply, if anything has."""
+        """Return the partial reply, or None if nothing has arrived."""
         reply = self._rewriter.visible() if self._rewriter is not None else None
         return reply if reply is not None and (reply.message_id or reply.error_type) else None
 
 
 def decode(head: ReplyHead, chunks: list[bytes]) -> bytes:
-    """A body in the encoding that its head names, as far as it can be read."""
+    """Decode a body as far as possible."""
     encodings, body = encodings_of(head.headers), bytearray()
     decoder = decoder_for(encodings, LARGEST_REPLY) if encodings else None
     try:
         for chunk in chunks:
             body += decoder.decode(chunk) if decoder else chunk
     except ValueError as error:
-        log.warning("the body of an error could not be read: %s", error)
+        log.warning("the body of an error could not be decoded: %s", error)
         return bytes(body) or b"".join(chunks)
     return bytes(body)
 
@@ -366,7 +366,7 @@ def _error_head(status: int) -> ReplyHead:
 
 
 async def _read_error(reply: UpstreamReply) -> list[bytes]:
-    """The chunks of an error's body, as far as it is read; one that breaks off is over."""
+    """Read an error's body up to ``LARGEST_ERROR`` bytes; a broken connection ends it."""
     read: list[bytes] = []
     size = 0
     async with aclosing(reply.chunks()) as chunks:

@@ -1,4 +1,4 @@
-"""Several providers behind one server: each request goes to the first that takes its dialect and its model."""
+"""Route requests to several providers: each goes to the first that accepts its dialect and model."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -17,16 +17,16 @@ _OPENAI_PATHS = frozenset(
     responses safety skills threads uploads vaults vector_stores videos webhook_endpoints webhook_event_types
     """.split()
 )
-"""What the paths of OpenAI's API begin with (the library openai 3.54.0). Several are of Anthropic's API, too."""
+"""First path segments of OpenAI's API (library openai 3.54.0). Anthropic's API uses several of them as well."""
 
 
 @attrs.frozen
 class RoutedUpstream:
-    """The provider of all requests (exchange.Upstream), and those that get some of them instead. What is no turn goes
-    where the turns of its path go, or of OpenAI's dialects if the key is one of theirs; else to the ``default``.
+    """An ``exchange.Upstream`` that selects a provider by request. A request that is not a turn goes to the provider of
+    its path's turns, or of OpenAI's dialects if it has an OpenAI key; otherwise to the ``default``.
 
-    A turn that names no model goes where every model goes: else of the Messages API to the ``default``, of OpenAI's
-    dialects to the only one that speaks its own.
+    A turn without a model goes to the provider that accepts every model; otherwise a Messages API turn goes to the
+    ``default``, and a turn of OpenAI's dialects to the only provider of its dialect.
     """
 
     default: Upstream
@@ -35,8 +35,8 @@ class RoutedUpstream:
     def exchange(
         self, request: UpstreamRequest, sent: Callable[[], None]
     ) -> AbstractAsyncContextManager[UpstreamReply]:
-        """Send the request to its provider. Raises UpstreamFailed, and NoModelNamed where only a model would
-        say which is its provider.
+        """Send the request to its provider. Raises UpstreamFailed, and NoModelNamed if the provider depends on a model
+        that the request does not name.
         """
         return self._choose(request).exchange(request, sent)
 
@@ -49,17 +49,17 @@ class RoutedUpstream:
         model = model_of(readable_body(request.headers, request.body) or request.body)
         upstreams = dict(self.others)
         takers = list_takers([*upstreams], names, model)
-        if dialect is None and not takers:  # its key is that of its dialects' provider, whatever it asks for
+        if dialect is None and not takers:  # the key decides, regardless of the model
             takers = list_takers([*upstreams], names, None)
         if len(takers) > 1 and turn_dialect(request) is not None:
-            taken = "; ".join(f"{each.name} ({', '.join(each.models)})" for each in takers)
-            raise NoModelNamed(f"the request names no model, by which its provider is chosen. There are {taken}.")
+            candidates = "; ".join(f"{taker.name} ({', '.join(taker.models)})" for taker in takers)
+            raise NoModelNamed(f"the request names no model, so its provider is unknown. Candidates: {candidates}.")
         return upstreams[takers[0]] if takers else self.default
 
 
 def _has_key_of_openai(request: UpstreamRequest) -> bool:
-    """Whether a request to a path of OpenAI's API comes as its clients send it: with a bare key. Anthropic's API wants
-    its version said in each request, and its keys say themselves whose they are.
+    """Whether a request to a path of OpenAI's API has a bare key, as OpenAI's clients send it. Requests to Anthropic's
+    API have a version header, and Anthropic's keys have their own prefix.
     """
     path = plain_path(request.target).removeprefix(b"/v1").lstrip(b"/")
     fields = {name.lower(): value for name, value in request.headers}

@@ -1,4 +1,4 @@
-"""Serving the application with Hypercorn, and stopping it: running replies are drained, dead clients are not."""
+"""Serve the application with Hypercorn and stop it: drain running replies, but do not wait for dead clients."""
 
 import logging
 import signal
@@ -24,19 +24,19 @@ log = logging.getLogger(__name__)
 KEEP_ALIVE_SECONDS = 75
 
 REQUESTS_PER_CONNECTION = 1_000_000
-"""After so many the server closes the connection. Its default is a thousand, which a busy day reaches."""
+"""Requests after which the server closes a connection. Hypercorn's default of 1000 is too low for a busy day."""
 
 LARGEST_HEAD = 256 * 1024
-"""Bytes that request line and headers may have."""
+"""Maximum size of request line and headers, in bytes."""
 
 RECEIVED_AT_ONCE = 256 * 1024
-"""Bytes of a request that are taken from its connection at once. The server's own 64 KB, which it has no setting for,
-make a dozen wake-ups of a long conversation's request; each costs more than what it copies.
+"""Maximum bytes read from a connection at once. Hypercorn's fixed 64 KB causes a dozen wake-ups for a long request,
+each more expensive than the copy.
 """
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Listen on an address. Raises BadConfiguration with what to do when it is taken or not ours."""
+    """Listen on an address. Raises BadConfiguration if it is in use or not available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -46,20 +46,20 @@ def bind(host: str, port: int) -> socket.socket:
         listener.close()
         raise BadConfiguration(
             f"Cannot listen on {host}:{port}: {error.strerror or error}. "
-            "Another server may be running there; choose another with --port, or 0 for a free one."
+            "Another server may be using it; choose another with --port, or 0 for a free port."
         ) from None
     listener.listen(128)
     return listener
 
 
 def url_of(listener: socket.socket) -> str:
-    """Where a client on this machine reaches the listener."""
+    """Return the URL at which clients on this machine reach the listener."""
     host, port = listener.getsockname()[:2]
     return _url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)
 
 
 def bound_url_of(listener: socket.socket) -> str:
-    """The address that the listener is bound to, which may stand for all of the machine's."""
+    """Return the URL of the bound address, which may be a wildcard address."""
     return _url(*listener.getsockname()[:2])
 
 
@@ -79,8 +79,8 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then let running replies finish.
 
-    ``hard_exit`` ends the process; it is called when ``drain_seconds`` are over, when no reply has moved for
-    ``stall_seconds`` because clients do not read, or at a second signal.
+    ``hard_exit`` ends the process; it is called after ``drain_seconds``, after ``stall_seconds`` without progress
+    because clients do not read, or at a second signal.
     """
     stopping = trio.Event()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -102,9 +102,9 @@ async def run_hypercorn(
     *,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until ``stopping`` is set, and then until replies are done, for at most ``drain_seconds``."""
+    """Serve until ``stopping`` is set, then wait up to ``drain_seconds`` for running replies."""
     config = _configure(listener, drain_seconds)
-    asgi: Any = app  # the server names the same messages by other types
+    asgi: Any = app  # Hypercorn has its own types for the same messages
     await hypercorn_serve(asgi, config, shutdown_trigger=stopping.wait, task_status=task_status, mode="asgi")
 
 
@@ -118,7 +118,7 @@ def _configure(listener: socket.socket, drain_seconds: float) -> hypercorn.Confi
     config.keep_alive_timeout = KEEP_ALIVE_SECONDS
     config.keep_alive_max_requests = REQUESTS_PER_CONNECTION
     config.h11_max_incomplete_size = LARGEST_HEAD
-    # The provider's own Date and Server pass through; ours would stand beside them.
+    # The provider's Date and Server headers pass through; the server must not add its own.
     config.include_date_header = False
     config.include_server_header = False
     config.accesslog = None
@@ -127,7 +127,7 @@ def _configure(listener: socket.socket, drain_seconds: float) -> hypercorn.Confi
 
 
 def _quiet_logger() -> logging.Logger:
-    """Hypercorn's log without the tracebacks of replies that broke on purpose (see Relay.body)."""
+    """Return Hypercorn's logger without tracebacks of replies that were broken on purpose (see ClientReply.body)."""
     logger = logging.getLogger("mnemosyne.hypercorn")
     logger.setLevel(logging.WARNING)
     logger.addFilter(lambda record: record.exc_info is None or not _is_ours(sys.exc_info()[1]))
@@ -161,7 +161,7 @@ async def watch_drain(
     stall_seconds: float,
     hard_exit: Callable[[], Awaitable[None]],
 ) -> None:
-    """End the process when waiting has become pointless: the server shields its sends, a dead client never reads."""
+    """End the process when waiting has become pointless: Hypercorn shields its sends, and a dead client never reads."""
     await stopping.wait()
     started = moved = trio.current_time()
     delivered = progress.delivered
@@ -171,7 +171,7 @@ async def watch_drain(
         if progress.delivered != delivered or progress.running > progress.waiting_for_client:
             delivered, moved = progress.delivered, now
         if now - moved > stall_seconds:
-            log.warning("clients have read nothing for %g s; stopping without them", stall_seconds)
+            log.warning("clients have read nothing for %g s; stopping without waiting for them", stall_seconds)
             await hard_exit()
         if now - started > drain_seconds + 1:
             log.warning("replies still running after %g s are cut", drain_seconds)

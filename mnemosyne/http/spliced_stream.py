@@ -1,11 +1,11 @@
-"""The provider's event stream on its way to the client, sans-I/O: bytes in, outputs out; what all dialects share.
+"""Rewrite the provider's event stream for the client, sans-I/O: the part shared by all dialects.
 
-Frames that are not ours to change keep their raw bytes and leave as soon as they are whole. The frame that tells the
-client that its reply is complete is handed out apart, because the reply must be durable before it leaves.
+Frames without changes keep their raw bytes and are sent as soon as they are complete. The frame that completes the
+reply is a separate output, because the reply must be durable before that frame is sent.
 
-With memory tools a reply may take several rounds with the provider, and the client sees one of them all: their calls
-are left out, what it sees is numbered on, and there is one beginning and one end. ``splicing`` has the rules. Cleanup
-blocks are left out of texts (``tag_hiding``) before that.
+With memory tools a reply may take several rounds with the provider, which the client sees as one: memory calls are
+dropped, visible content is renumbered, and there is one start and one end (see ``splicing``). Cleanup blocks are
+removed from texts first (``tag_hiding``).
 """
 
 from abc import ABC, abstractmethod
@@ -34,16 +34,16 @@ from mnemosyne.http.tag_hiding import TagHiding, Taken, Texts
 
 
 class SplicedStream(ABC):
-    """Passes one streamed reply on, and reads its current round into ``reply``.
+    """Rewrites one streamed reply and reads its current round into ``reply``.
 
-    ``hidden`` names the memory tools; ``itemized`` is explained in ``messages_splicing``. Feed a round, then ``close``;
-    after an EndOfRound that says CONTINUE go on with ``next_round`` or ``end_now``, or ``fail`` when there is no next
-    round to be had. A reply that is still open when its stream ends in a later round has failed; in the first one it
-    passes as it came, so the relay must cut it, too.
+    ``hidden`` are the names of the memory tools; ``itemized`` is explained in ``messages_splicing``. Feed a round, then
+    call ``close``; after an EndOfRound with CONTINUE, call ``next_round`` or ``end_now``, or ``fail`` if the next round
+    is impossible. A reply that is incomplete when the stream of a later round ends has failed; in the first round it
+    passes unchanged, so the relay must break the connection as well.
 
-    Laws: without a call of a hidden tool and a cleanup block, and where the reply does not name ours among its tools,
-    the outputs, joined, are what was fed, unless it ends before a call has its name; and no output depends on where the
-    network cut the stream.
+    Invariants: if the reply has no hidden call, no cleanup block and no memory tools among its tools, the joined
+    outputs equal the input, unless it ends before a call has its name; and no output depends on how the network splits
+    the stream.
     """
 
     rules: Rules
@@ -54,18 +54,18 @@ class SplicedStream(ABC):
         self._hidden = hidden
         self._itemized = itemized
         self._held: list[bytes] | None = []
-        """Frames that wait for the first visible event; None once something has been sent."""
+        """Frames held until the first visible event; None once something was sent."""
         self._spliced = False
-        """Whether the client gets anything else than the bytes of the one round so far."""
+        """Whether the output differs from the bytes of a single round."""
         self._rounds: list[Message] = []
-        """The messages of the rounds that have ended."""
+        """The messages of the finished rounds."""
         self._shown: Message | None = None
-        """What the client was shown, once that is complete."""
+        """The spliced message, once it is complete."""
         self.next_round()
 
     def next_round(self) -> None:
-        """The hidden calls are answered; what is fed from here on is the reply to that. Said again if that failed
-        before the client was shown anything of it, and another try follows.
+        """Start the next round after its hidden calls were answered, or retry a round of which the client has received
+        nothing.
         """
         self.reply: ReplyReader = self.rules.dialect.reader()
         self._frames = FrameReader()
@@ -75,11 +75,11 @@ class SplicedStream(ABC):
         self._over = False
         """Whether the whole reply has ended or failed."""
         self._unsettled: deque[tuple[Frame, Message, Any]] = deque()
-        """Frames that wait until it is known whose call they belong to, each with its place."""
+        """Frames held until it is known whether their call is hidden, each with its position."""
         self._begin_round()
 
     def feed(self, data: bytes) -> list[Output]:
-        """Take the next bytes from the provider; return what they allow to be sent."""
+        """Take the provider's next bytes; return the outputs they allow."""
         sending = Sending()
         for frame in self._frames.feed(data):
             event = event_of(frame)
@@ -89,10 +89,10 @@ class SplicedStream(ABC):
         return sending.outputs()
 
     def close(self) -> list[Output]:
-        """The round's stream has ended in good order; return what was held back, or the failure that it is.
+        """Handle a regular end of the round's stream; return the held output or a failure.
 
-        Not every server says how a reply ended. One that has whole calls of memory tools and nothing to do for the
-        client is answered all the same.
+        Some servers do not report how a reply ended. A reply with complete memory calls and no client call is treated
+        as ended.
         """
         if self._over or self._waiting:
             return self._close(as_ended=False)
@@ -100,13 +100,13 @@ class SplicedStream(ABC):
         return self._close(as_ended=self._has_stop_reason() or (is_at_frame and self._asks_for_memory()))
 
     def cut(self) -> list[Output]:
-        """The round's stream broke off. What there is of it may be whole."""
+        """Handle a broken connection; the round may still be complete."""
         return self._close(as_ended=not self._over and not self._waiting and self._has_stop_reason())
 
     def _close(self, *, as_ended: bool) -> list[Output]:
         rest = self._frames.take_rest()
         if self._tags.holds_text or all(part in rest for part in _OURS):
-            rest = b""  # half a frame, in which a call or a cleanup block may begin
+            rest = b""  # an incomplete frame, in which a call or a cleanup block may begin
         sending = Sending()
         if self._over or self._waiting:
             sending.add(b"" if self._spliced else rest)
@@ -124,30 +124,30 @@ class SplicedStream(ABC):
         return sending.outputs()
 
     def _has_stop_reason(self) -> bool:
-        """Whether the round has said why it ended, so that only its last frame is missing."""
+        """Whether the round has its stop reason, so that only its last frame is missing."""
         return self._spliced and self.reply.result().stop_reason is not None
 
     def _asks_for_memory(self) -> bool:
-        said = self.reply.message()
-        _, end = read_round(self.rules.describe(said, True), said, self.rules, self._hidden)
+        message = self.reply.message()
+        _, end = read_round(self.rules.describe(message, True), message, self.rules, self._hidden)
         return end.next is Next.CONTINUE
 
     def end_now(self) -> list[Output]:
-        """End the reply after a round that asked for another."""
+        """End the reply although its last round asked for another."""
         sending = Sending()
         self._finish(sending)
         sending.add_output(EndOfReply(self._write_end()))
         return sending.outputs()
 
     def fail(self, error: bytes) -> list[Output]:
-        """There is no reply to this round, but this error: the body that came instead, or one of our own."""
+        """Fail the reply with an error body, the provider's or the proxy's own."""
         error = complete_error(error, self.rules.dialect)
         return [self._fail(self._write_failure(error), error)]
 
     def ping(self) -> bytes:
-        """A frame that says no more than that we are here; nothing before the reply has begun and after its end.
+        """Return a keepalive frame; empty before the reply begins and after its end.
 
-        Sending it lets go what was held for a plain HTTP error, so send it only when the client has long heard nothing.
+        It releases the held frames, after which a plain HTTP error is impossible, so send it only after a long silence.
         """
         if self._over or self._held == []:
             return b""
@@ -156,71 +156,71 @@ class SplicedStream(ABC):
     @property
     @abstractmethod
     def shows_round(self) -> bool:
-        """Whether the client has been shown anything of the current round."""
+        """Whether the client has received anything of the current round."""
 
     @property
     def failed(self) -> bool:
-        """Whether the provider said that the reply has failed."""
+        """Whether the provider reported that the reply failed."""
         return self._over and self._shown is None
 
     def visible(self) -> Reply:
-        """The reply as the client sees it, as far as it has got."""
+        """Return the reply so far as the client sees it."""
         if self._shown is not None:
             return self.rules.describe(self._shown, True)
         rounds = self._rounds if self._waiting else [*self._rounds, self.reply.message()]
         return self.rules.cut_short(rounds, self._hidden, self._itemized)
 
     def list_hidden_usage(self) -> list[Tokens]:
-        """What the client was not told that the model was given, by round."""
+        """Return the input of each round that the client's usage does not report."""
         return self.rules.list_hidden_usage(self._rounds, self._itemized)
 
-    # What a dialect says of its frames
+    # Implemented by each dialect
 
     @abstractmethod
     def _begin_round(self) -> None:
-        """Forget what was counted in the round before."""
+        """Reset the state of the previous round."""
 
     @abstractmethod
     def _hides(self, event: Message) -> bool:
-        """Whether a hidden call begins with an event."""
+        """Whether the event begins a hidden call."""
 
     @abstractmethod
     def _find_place(self, event: Message) -> Any:
-        """The block, item or calls of the round that an event is about. Called once for each event, in order."""
+        """Return the block, item or calls of an event. Called once for each event, in order."""
 
     def _is_unsettled(self, frame: Frame, event: Message) -> bool:
-        """Whether a call has begun of which the name is not known yet."""
+        """Whether a call has begun whose name is not known yet."""
         return False
 
     @abstractmethod
     def _take_of_round(self, frame: Frame, event: Message, place: Any, sending: Sending) -> None:
-        """Pass on what the client may see of a frame without cleanup blocks."""
+        """Send the visible part of a frame, which has no cleanup blocks any more."""
 
     @abstractmethod
     def _send_rest(self, shown: Message, sending: Sending) -> None:
-        """What the client was not told yet of the reply that it is shown, up to the last frame."""
+        """Send the part of the spliced message that the client has not received, up to the last frame."""
 
     @abstractmethod
     def _write_end(self) -> bytes:
-        """The last frame of a reply that the provider does not end."""
+        """Return the last frame of a reply that the proxy ends itself."""
 
     @abstractmethod
     def _write_failure(self, error: bytes) -> bytes:
-        """The frame that tells of an error."""
+        """Return the frame of an error."""
 
-    # One frame, the end of a round, and that of the reply
+    # Frames, the end of a round and the end of the reply
 
     def _take(self, frame: Frame, event: Message, sending: Sending) -> None:
         if not self._over and not self._waiting:
             self._take_visible(self._tags.take(frame, event), sending)
             return
-        # Whatever follows the end: comments, or the message that a confused gateway sends twice.
+        # Frames after the end: comments, or a message that a faulty gateway sends twice.
         self._spliced = self._spliced or self._hides(event)
         if not self._spliced:
             sending.add(frame.raw)
 
     def _take_visible(self, frames: Iterable[Taken], sending: Sending) -> None:
-        """The frames of a round without its cleanup blocks."""
+        """Handle frames whose cleanup blocks are removed."""
         self._spliced = self._spliced or self._tags.hid
         for frame, event in frames:
             place = self._find_place(event)
@@ -232,7 +232,7 @@ class SplicedStream(ABC):
             self._take_of_round(frame, event, place, sending)
 
     def _settle(self, sending: Sending) -> None:
-        """Pass on the frames that waited."""
+        """Send the held frames."""
         while self._unsettled:
             self._take_of_round(*self._unsettled.popleft(), sending)
 
@@ -253,9 +253,9 @@ class SplicedStream(ABC):
         return FailedBeforeOutput(b"".join(self._held) + raw, error)
 
     def _end_round(self, frame: Frame, event: Message, sending: Sending) -> None:
-        """The round ends with this frame."""
-        said = self.reply.message()
-        message, end = read_round(self.rules.describe(said, True), said, self.rules, self._hidden)
+        """End the round with this frame."""
+        original = self.reply.message()
+        message, end = read_round(self.rules.describe(original, True), original, self.rules, self._hidden)
         self._rounds.append(message)
         if end.next is Next.CONTINUE:
             self._spliced = self._waiting = True
@@ -266,11 +266,11 @@ class SplicedStream(ABC):
         sending.add_output(EndOfReply(self._write_last(frame, event)))
 
     def _write_last(self, frame: Frame, event: Message) -> bytes:
-        """The frame that ends the round, as it ends the reply."""
+        """Return the round's last frame as the reply's last frame."""
         return frame.raw
 
     def _finish(self, sending: Sending) -> None:
-        """Everything that is left to say, up to the last frame."""
+        """Send everything that is left, up to the last frame."""
         self._over, self._waiting = True, False
         sending.add(self._let_go())
         if not self._spliced:
@@ -281,4 +281,4 @@ class SplicedStream(ABC):
 
 
 _OURS = (b"data:", b"memory_")
-"""What stands in a frame that holds the name of a memory tool or the tag of a cleanup block."""
+"""Bytes that occur in every frame with a memory tool's name or a cleanup tag."""

@@ -1,4 +1,4 @@
-"""Server-sent events, sans-I/O: bytes in, frames out, and not a byte lost.
+"""Parse server-sent events, sans-I/O and lossless: bytes in, frames out.
 
 The wire format is the WHATWG one: lines end in LF, CR or CRLF and in nothing else (a text-mode reader would also split
 at U+2028 or form feed, which occur inside JSON); a blank line ends a frame.
@@ -13,19 +13,19 @@ from mnemosyne.domain.wire.reply import json_object
 
 # Two line ends in a row, as `(?:\r\n|\n|\r(?!\n)){2}`, written out by the first byte: four times as fast.
 _BLANK = re.compile(rb"\n(?:\r\n|\n|\r(?!\n))|\r(?:\n|(?!\n))(?:\r\n|\n|\r(?!\n))")
-# Frames of comments and blank lines alone, as many as there are: one by one, megabytes of them would take seconds.
+# Consecutive frames of only comments and blank lines; one at a time, megabytes of them would take seconds.
 _NOTHING = re.compile(rb"(?:(?::[^\r\n]*+(?:\r\n|\n|\r(?!\n)))*+(?:\r\n|\n|\r(?!\n)))++")
 _BEGINS_NOTHING = b":\r\n"
 _LINE = re.compile(rb"\r\n|\n|\r")
 
 
 COMMENT = b": ping\n\n"
-"""A frame that says nothing."""
+"""A keepalive frame without content."""
 
 
 @attrs.frozen
 class Frame:
-    """One event. ``raw`` is everything it was made of, the blank line included; ``data`` joins its data lines.
+    """One event. ``raw`` are all its bytes including the blank line; ``data`` joins its data lines.
 
     A frame of comments only has neither ``event`` nor ``data``.
     """
@@ -36,31 +36,31 @@ class Frame:
 
 
 class FrameReader:
-    """Splits a stream into frames. The concatenation of all ``raw`` and of ``rest`` is what was fed, at any cut."""
+    """Splits a stream into frames. All ``raw`` joined with ``rest`` equal the input, however it is split."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
-        """What has been fed and does not make a frame yet."""
+        """Input that does not form a frame yet."""
         self._seam = b""
-        """The last bytes of these: what ends a frame may begin in them."""
+        """The last bytes of that input, in which the end of a frame may begin."""
 
     @property
     def rest(self) -> bytes:
-        """What has been fed and does not make a frame yet."""
+        """Input that does not form a frame yet."""
         return b"".join(self._pieces)
 
     def take_rest(self) -> bytes:
-        """The same, which is no part of a frame any more."""
+        """Remove and return the input that does not form a frame."""
         rest, self._pieces, self._seam = self.rest, [], b""
         return rest
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take the next bytes of the stream; return the frames that they complete."""
+        """Take the stream's next bytes; return the frames they complete."""
         seam = self._seam + data
-        # A CR at the very end may be half of a CRLF: it is judged when the next byte is here.
+        # A CR at the very end may be half of a CRLF: wait for the next byte.
         blank = _BLANK.search(seam, 0, len(seam) - seam.endswith(b"\r"))
         if blank is None and self._seam not in (b"", b"\r"):
-            # A line of many megabytes is put together once, at its end.
+            # Join a line of many megabytes only once, at its end.
             self._pieces.append(data)
             self._seam = seam[-4:]
             return []
@@ -85,7 +85,7 @@ class FrameReader:
 
 
 def parse(raw: bytes) -> Frame:
-    """Read the fields of one frame; unknown ones are kept in ``raw`` only."""
+    """Parse the fields of one frame; unknown fields stay only in ``raw``."""
     event: bytes | None = None
     data: list[bytes] = []
     for line in _LINE.split(raw):
@@ -102,14 +102,14 @@ def parse(raw: bytes) -> Frame:
 
 
 def event_of(frame: Frame) -> dict[str, Any] | None:
-    """The frame's JSON object; None for comments, pings without data, what is no JSON object or holds more values than
-    are read.
+    """Return the frame's JSON object; None for comments, frames without data, other JSON values, and objects with too
+    many values.
     """
     return (json_object(frame.data) or None) if frame.data else None
 
 
 def write(event: bytes, data: bytes) -> bytes:
-    """A frame as the provider would write it; without a line for the event where that has no name."""
+    """Write a frame as the provider does; an unnamed event gets no event line."""
     name = b"event: " + event + b"\n" if event else b""
     lines = b"".join(b"data: " + line + b"\n" for line in data.splitlines())
     return name + lines + b"\n"

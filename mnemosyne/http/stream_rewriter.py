@@ -1,6 +1,6 @@
-"""The Messages API's event stream on its way to the client, sans-I/O: what ``spliced_stream`` leaves to a dialect.
+"""Rewrite the Messages API's event stream, sans-I/O: its part of ``spliced_stream``.
 
-Blocks are numbered on over all rounds, and the last ``message_delta`` says what the one message has used.
+It numbers blocks across all rounds, and the last ``message_delta`` has the usage of the whole message.
 """
 
 from mnemosyne.domain.wire.history import is_hidden
@@ -15,12 +15,12 @@ from mnemosyne.http.tag_hiding import MessagesTexts, kind_of
 
 
 def frame_of(name: str, event: Message) -> bytes:
-    """An event as the provider would write it."""
+    """Write an event as the provider does."""
     return write(name.encode(), as_json(event))
 
 
 class StreamRewriter(SplicedStream):
-    """Passes one streamed message on."""
+    """Rewrites one streamed message."""
 
     rules = splicing.RULES
     texts = MessagesTexts
@@ -33,13 +33,13 @@ class StreamRewriter(SplicedStream):
     def _begin_round(self) -> None:
         self._places = BlockPlaces()
         self._numbers: dict[int, int] = {}
-        """The client's number for each visible block of the current round, by its place."""
+        """The client's index of each visible block of this round, by position."""
         self._last_deltas: list[tuple[Frame, Message]] = []
-        """The ``message_delta`` frames of the current round that are kept back."""
+        """The held ``message_delta`` frames of this round."""
 
     @property
     def shows_round(self) -> bool:
-        """Whether the client has been shown any block of the current round."""
+        """Whether the client has received a block of the current round."""
         return bool(self._numbers)
 
     def _hides(self, event: Message) -> bool:
@@ -65,7 +65,7 @@ class StreamRewriter(SplicedStream):
             case "content_block_start":
                 sending.add(self._let_go() + self._open(frame, event, place))
             case "content_block_delta" | "content_block_stop" if self._spliced:
-                # What belongs to no visible block is dropped: its number is another block's by now.
+                # Drop events of hidden blocks: their index now belongs to another block.
                 if place in self._numbers:
                     sending.add(self._let_go() + _renumber(frame, event, self._numbers[place]))
             case "message_delta" if self._spliced:
@@ -94,7 +94,7 @@ class StreamRewriter(SplicedStream):
         sending.add(self._last_delta(shown))
 
     def _last_delta(self, shown: Message) -> bytes:
-        """The last round's ``message_delta``, as it came if it says what the client is to be told."""
+        """Return the last ``message_delta`` with the final reason and usage; if unchanged, its original bytes."""
         merged: Message = {"type": "message_delta", "delta": {}}
         for _, event in self._last_deltas:
             for key, value in event.items():
@@ -102,12 +102,12 @@ class StreamRewriter(SplicedStream):
                     merged[key] = {**merged.get(key, {}), **value}
                 elif key not in ("delta", "usage"):
                     merged[key] = value
-        told = {**merged, "delta": {**merged["delta"], "stop_reason": shown["stop_reason"]}}
+        final = {**merged, "delta": {**merged["delta"], "stop_reason": shown["stop_reason"]}}
         if len(self._rounds) > 1 or "usage" not in merged:
-            told["usage"] = shown["usage"]
-        if len(self._last_deltas) == 1 and told == self._last_deltas[0][1]:
+            final["usage"] = shown["usage"]
+        if len(self._last_deltas) == 1 and final == self._last_deltas[0][1]:
             return self._last_deltas[0][0].raw
-        return frame_of("message_delta", told)
+        return frame_of("message_delta", final)
 
     def _write_last(self, frame: Frame, event: Message) -> bytes:
         return frame.raw or self._write_end()
@@ -128,12 +128,12 @@ def _text_block_frames(number: int, text: str) -> bytes:
 
 
 def _renumber(frame: Frame, event: Message, number: int) -> bytes:
-    """The frame with this block number, and not a byte changed beside it where the frame is of the usual shape."""
+    """Return the frame with another block index; in a frame of the usual form, all other bytes stay the same."""
     if type(event.get("index")) is int and event["index"] == number:
         return frame.raw
     data = frame.data or b""
     at = frame.raw.find(data)
-    # Of a repeated member the last one holds, as in every JSON reader.
+    # Of a repeated member the last one counts, as in all JSON parsers.
     places = [member for member in members(data) or () if member.key == "index"]
     if at < 0 or not places:
         return write(frame.event or b"", as_json({**event, "index": number}))

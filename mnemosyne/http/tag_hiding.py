@@ -1,6 +1,6 @@
-"""Cleanup blocks left out of a stream, sans-I/O: the frames of a round in, those that the client may see out.
+"""Remove cleanup blocks from a stream, sans-I/O: a round's frames in, the visible frames out.
 
-The grammar is ``domain/tools/cleanup_tags.py``'s; here its decisions on text become decisions on frames.
+``domain/tools/cleanup_tags.py`` decides which text is hidden; this module applies its decisions to frames.
 """
 
 from collections import deque
@@ -16,73 +16,73 @@ from mnemosyne.http.splicing import Message
 from mnemosyne.http.sse import Frame
 
 Taken = tuple[Frame, Message]
-"""A frame and the event in it, which is empty where there is none."""
+"""A frame and its event, which may be empty."""
 
 Place = object
-"""Which text of a reply an event belongs to."""
+"""Identifies the text of a reply that an event belongs to."""
 
 
 class Texts(Protocol):
-    """Where the events of a dialect hold the texts of a reply."""
+    """Finds the texts of a reply in a dialect's events."""
 
     @property
     def breaking(self) -> Collection[str]:
-        """After events of these kinds, no more text comes of the one before them."""
+        """Kinds of events that end the open text."""
         ...
 
     def find_begun(self, kind: object, event: Message) -> tuple[Place, str] | None:
-        """The text that begins with an event, and what of it is there; None where none does."""
+        """Return the text that begins with the event, and its first part; None if none begins."""
         ...
 
     def find_added(self, kind: object, event: Message) -> tuple[Place, str] | None:
-        """The text that an event adds to, and what it adds; None where it adds to none."""
+        """Return the text that the event extends, and the added part; None if it extends none."""
         ...
 
     def find_ended(self, kind: object, event: Message) -> Place | None:
-        """The text that ends with an event."""
+        """Return the text that ends with the event."""
         ...
 
     def with_text(self, event: Message, text: str) -> Message | None:
-        """The event that begins a text or adds to one with another text; None where it is not needed any more."""
+        """Replace the event's text; None if the event is then unnecessary."""
         ...
 
 
 def kind_of(frame: Frame, event: Message) -> str | None:
-    """The type of an event; the name of its frame where it says none."""
+    """Return an event's type, or its frame's name if it has none."""
     kind = event.get("type") or (frame.event or b"").decode(errors="replace")
     return kind if isinstance(kind, str) else None
 
 
 class TagHiding:
-    """Takes the frames of one round in order and gives back those that the client may see, in the same order.
+    """Takes the frames of one round and returns the visible ones in the same order.
 
-    A frame leaves once all its text is decided, and as it came if none of that is hidden. A text block begins with its
-    first text that is not blank, so that nothing is left of one that holds cleanup blocks alone. What comes between
-    waits its turn.
+    A frame is released once all its text is decided, and unchanged if none of that is hidden. A text block is opened at
+    its first non-blank text, so that nothing remains of a block with only cleanup blocks. Frames in between keep their
+    order.
     """
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
         self.hid = False
-        """Whether anything was left out."""
+        """Whether anything was hidden."""
         self._tags: TagFilter | None = None
-        """Of the text that is open."""
+        """Filter of the open text."""
         self._place: Place = None
         self._begun = False
-        """Whether any of its text is shown that is not blank."""
+        """Whether any non-blank part of the text is shown."""
         self._lacks = False
-        """Whether any of its text is hidden."""
+        """Whether any part of the text is hidden."""
         self._waiting: deque[_Waiting] = deque()
         self._undecided: deque[_Waiting] = deque()
-        """Those of them that hold undecided text."""
+        """The waiting frames with undecided text."""
 
     @property
     def holds_text(self) -> bool:
-        """Whether text waits that is not decided."""
+        """Whether undecided text is held."""
         return bool(self._undecided)
 
     def take(self, frame: Frame, event: Message) -> list[Taken]:
-        """The frames that the next one lets go."""
+        """Take the next frame; return the frames that it releases."""
         kind = kind_of(frame, event)
         if self._tags is None:
             begun = self._texts.find_begun(kind, event)
@@ -99,11 +99,11 @@ class TagHiding:
         return self._add(self._tags, frame, event, added[1] if added is not None and added[0] == self._place else None)
 
     def end(self) -> list[Taken]:
-        """The frames that are left when the round ends, in good order or not."""
+        """Return the remaining frames at the end of the round, regular or not."""
         return self._close()
 
     def _add(self, tags: TagFilter, frame: Frame, event: Message, said: str | None) -> list[Taken]:
-        """A frame in the midst of a text; ``said`` is what it adds to that, None where it is another's."""
+        """Add a frame while a text is open; ``said`` is the added text, None if the frame does not belong to it."""
         text = said or ""
         pieces = tags.feed(text)
         if self._begun and not self._waiting and _measure_shown(pieces) == len(text):
@@ -133,22 +133,22 @@ class TagHiding:
         return outgoing
 
     def _close(self, *stop: Taken) -> list[Taken]:
-        """The block is over; ``stop`` is the frame that says so, if one does."""
+        """End the open text; ``stop`` is the frame that ends it, if any."""
         if self._tags is None:
             return []
         self._decide(self._tags.end())
         self._tags = None
         if self._begun or not self._lacks:
             return [*self._outgoing(), *stop]
-        others = [(each.frame, each.event) for each in self._waiting if not each.own]
+        others = [(waiting.frame, waiting.event) for waiting in self._waiting if not waiting.own]
         self._waiting.clear()
         return others
 
 
 @attrs.define
 class _Waiting:
-    """A frame with a ``text``, of which the last ``undecided`` characters are to be shown or hidden yet. ``own``: it is
-    the open block's.
+    """A held frame; the last ``undecided`` characters of its ``text`` are not decided yet. ``own``: it belongs to the
+    open text.
     """
 
     frame: Frame
@@ -159,7 +159,7 @@ class _Waiting:
     shown: str = ""
 
     def decide(self, text: str, *, hidden: bool) -> str:
-        """Show or hide the text that comes next; what of it belongs to later frames."""
+        """Show or hide the next text; return the part that belongs to later frames."""
         part = text[: self.undecided]
         self.undecided -= len(part)
         if not hidden:
@@ -167,7 +167,7 @@ class _Waiting:
         return text[len(part) :]
 
     def render(self, texts: Texts) -> list[Taken]:
-        """The frame as the client may see it."""
+        """Return the frame with only its visible text; empty if the frame is unnecessary."""
         if self.shown == self.text:
             return [(self.frame, self.event)]
         event = texts.with_text(self.event, self.shown)
@@ -178,7 +178,7 @@ class _Waiting:
 
 
 class MessagesTexts:
-    """Those of the Messages API: blocks, each of a start, deltas and a stop."""
+    """Texts of the Messages API: blocks of a start, deltas and a stop."""
 
     breaking = ("content_block_start", "message_start", "message_delta", "message_stop", "error")
 
@@ -199,7 +199,7 @@ class MessagesTexts:
 
 
 class ChatTexts:
-    """Those of Chat Completions: the content of the message, up to its calls or the reason to finish."""
+    """Texts of Chat Completions: the message content, up to its calls or the finish reason."""
 
     breaking = ()
 
@@ -218,12 +218,12 @@ class ChatTexts:
     def with_text(self, event: Message, text: str) -> Message | None:
         first, *rest = event["choices"]
         delta = {**first["delta"], "content": text}
-        first = {key: value for key, value in first.items() if key != "logprobs"}  # those of what is hidden, too
+        first = {key: value for key, value in first.items() if key != "logprobs"}  # they include hidden text
         return {**event, "choices": [{**first, "delta": delta}, *rest]} if text or len(delta) > 1 else None
 
 
 class ResponsesTexts:
-    """Those of the Responses API: parts of messages. What says them again whole, at their end, is not among them."""
+    """Texts of the Responses API: message parts, without the final events that repeat them."""
 
     breaking = (
         *("response.content_part.added", "response.content_part.done"),
@@ -252,15 +252,15 @@ class ResponsesTexts:
 
 
 _NOWHERE = object()
-"""The place of no text."""
+"""Belongs to no text."""
 
 _CONTENT = object()
-"""The one place of a message in Chat Completions."""
+"""The only text of a message in Chat Completions."""
 
 
 def choice_of(event: Message) -> Message:
-    """The first choice of a chunk of Chat Completions; empty where there is none."""
-    choices = event.get("choices")  # asked several times for each chunk: no pattern, which would copy the list
+    """Return the first choice of a Chat Completions chunk; empty without one."""
+    choices = event.get("choices")  # a hot path: a match pattern would copy the list
     first = choices[0] if isinstance(choices, list) and choices else None
     return first if isinstance(first, dict) else {}
 
@@ -275,7 +275,7 @@ def _place_of(event: Message) -> Place:
 
 
 def _text_of(said: object) -> str:
-    """The text in a text block's start or in a delta of it, as ``ReplyBuilder`` reads it."""
+    """Return the text in a text block's start or delta, as ``ReplyBuilder`` reads it."""
     text = said.get("text") if isinstance(said, dict) and said.get("type") in ("text", "text_delta") else None
     return text if isinstance(text, str) else ""
 

@@ -1,6 +1,4 @@
-"""What passed through the gateway since it started, counted for a monitor: replies, what went wrong, how long clients
-waited for the first byte.
-"""
+"""Traffic counters for monitoring: replies, errors and time to first byte since the gateway started."""
 
 import re
 from collections import Counter
@@ -9,33 +7,33 @@ from itertools import accumulate
 import attrs
 
 FIRST_BYTE_BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0)
-"""Upper bounds in seconds. A model begins within some seconds; what is beyond a minute hangs."""
+"""Bucket bounds in seconds. A model usually starts within a few seconds; beyond a minute it probably hangs."""
 
 _WORD = re.compile("(?<!^)(?=[A-Z])")
 
 
 @attrs.define
 class Waits:
-    """How often something took up to each of the bounds, and how long it took together, in seconds."""
+    """A histogram of durations, and their sum in seconds."""
 
     counts: list[int] = attrs.field(factory=lambda: [0] * (len(FIRST_BYTE_BOUNDS) + 1))
     seconds: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """One more."""
+        """Add one duration."""
         self.counts[sum(seconds > bound for bound in FIRST_BYTE_BOUNDS)] += 1
         self.seconds += seconds
 
     @property
     def buckets(self) -> list[tuple[str, int]]:
-        """How many took at most each bound; the last is all of them."""
+        """The cumulative count of each bound; the last counts all."""
         return list(zip((*map(str, FIRST_BYTE_BOUNDS), "+Inf"), accumulate(self.counts), strict=True))
 
 
 @attrs.define
 class Traffic:
-    """The counts: replies by (dialect, status), errors of ours by their kind, waits for the first byte by dialect. What
-    is no turn has the dialect ``other``. Bytes are those of bodies.
+    """Replies by (dialect, status), the proxy's errors by kind, time to first byte by dialect. Requests that are not
+    turns have the dialect ``other``. Byte counts are of bodies.
     """
 
     replies: Counter[tuple[str, int]] = attrs.field(factory=Counter)
@@ -45,10 +43,10 @@ class Traffic:
     reply_bytes: int = 0
 
     def note_reply(self, dialect: str, status: int, seconds: float) -> None:
-        """A reply begins, so many seconds after its request was there."""
+        """Count a reply that begins ``seconds`` after its request was complete."""
         self.replies[dialect, status] += 1
         self.first_byte.setdefault(dialect, Waits()).add(seconds)
 
     def note_error(self, error: Exception) -> None:
-        """A request was not answered, or not whole."""
+        """Count a request that got no reply or an incomplete one."""
         self.errors[_WORD.sub("_", type(error).__name__).lower()] += 1

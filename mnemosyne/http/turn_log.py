@@ -1,4 +1,4 @@
-"""What the relay tells of a turn, and asks: where it is recorded, and who says what leaves for it."""
+"""The relay's interface to a turn: it records the turn and decides what is sent upstream."""
 
 import logging
 from collections.abc import Awaitable
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Outgoing(Protocol):
-    """What leaves first: ``body``, None for the client's own; ``hidden`` are the tools in it that are ours."""
+    """The first upstream request: ``body``, None for the client's own; ``hidden`` are the memory tools in it."""
 
     @property
     def body(self) -> bytes | None: ...
@@ -22,53 +22,53 @@ class Outgoing(Protocol):
 
 
 class TurnLog(Protocol):
-    """Where a turn is recorded, and who says what leaves for it. A wait ends when the record is durable, or when
-    waiting longer would be wrong.
+    """Records a turn and decides what is sent upstream. A method returns when its record is durable, or when waiting
+    longer would be wrong.
     """
 
     async def prepare(self) -> Outgoing:
-        """What goes upstream first."""
+        """Return the first upstream request."""
         ...
 
     async def preview(self) -> bytes | None:
-        """What would go upstream first, if this were to leave; None for the client's own bytes. Nothing is recorded."""
+        """Return the body that would be sent upstream first, without recording; None for the client's own bytes."""
         ...
 
     def note_sent(self) -> None:
-        """The request has left for the provider: recording may begin. Said again if it had to be sent again,
-        and never if it did not leave."""
+        """Note that the request was sent, so recording may start. Called again for a resend, never if nothing was
+        sent."""
 
     async def replace_refused(self, refusal: Reply) -> bytes | None:
-        """The provider refused the first request with HTTP 400; what goes instead, if it was for something of ours."""
+        """Return a replacement for a first request refused with HTTP 400, if the proxy's changes caused the refusal."""
         ...
 
     async def note_begun(self) -> None:
-        """The reply begins; nothing of it has reached the client yet."""
+        """Note that the reply begins, before any of it is sent to the client."""
 
     async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
-        """A round asked for another; what goes upstream in that, None if there is to be none."""
+        """Answer a round's hidden calls; return the body of the next round, or None to end the reply."""
         ...
 
     async def note_ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None:
-        """The reply is whole, after the ``last`` of several rounds; its last bytes have not left yet."""
+        """Record the complete reply after the ``last`` of several rounds, before its last bytes are sent."""
 
     async def note_finished(self, head: ReplyHead, reply: Reply) -> None:
-        """The reply is whole; its last bytes have not left yet."""
+        """Record the complete reply, before its last bytes are sent."""
 
     async def note_interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
-        """There is no whole reply, and there will be none."""
+        """Record that the reply remains incomplete."""
 
 
 @attrs.frozen
 class Unchanged:
-    """The client's own bytes leave, and nothing is hidden."""
+    """An ``Outgoing`` that sends the client's own bytes and hides nothing."""
 
     body: bytes | None = None
     hidden: frozenset[str] = frozenset()
 
 
 class Unrecorded:
-    """The log of what is not a turn."""
+    """The TurnLog of a request that is not a turn."""
 
     async def prepare(self) -> Outgoing:
         return Unchanged()
@@ -94,7 +94,7 @@ class Unrecorded:
 
 
 async def safely(recording: Awaitable[None]) -> None:
-    """A turn goes on whatever its log does."""
+    """Run a recording step; log its errors so that they never stop the turn."""
     try:
         await recording
     except Exception:

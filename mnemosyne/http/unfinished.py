@@ -1,4 +1,4 @@
-"""Bodies that have begun to come and are not whole: how much of them is held, all connections together."""
+"""A shared memory budget for request bodies that are still arriving."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,32 +8,32 @@ import attrs
 from mnemosyne.errors import TooMuchAtOnce
 
 MOST_BYTES = 256 * 1024 * 1024
-"""Bytes of unfinished bodies. The longest prompts have some ten megabytes, and come whole within a second."""
+"""The budget in bytes. The longest prompts have about ten megabytes and arrive within a second."""
 
 PIECE = 256
-"""Bytes that a piece takes besides its own."""
+"""Overhead of a piece, in bytes."""
 
 STALLED_SECONDS = 60.0
-"""So long nothing may come of a body; then its room is another's."""
+"""A body is dropped when nothing of it arrives for this long."""
 
 
 @attrs.define
 class Unfinished:
-    """The room for all of them. A body that is alone may take as much as the largest one may."""
+    """The memory budget of all unfinished bodies. A single body may exceed it up to the maximum body size."""
 
     most: int = MOST_BYTES
     held: int = 0
     let_go: int = 0
-    """How many never became whole."""
+    """Number of bodies that were never completed."""
 
     @property
     def is_full(self) -> bool:
-        """Whether a body that begins now is refused."""
+        """Whether a new body would be refused."""
         return self.held + PIECE > self.most
 
     @contextmanager
     def body(self) -> Iterator["Part"]:
-        """The room of one body, for as long as the block runs."""
+        """Hold the memory of one body while the context is open."""
         part = Part(self)
         try:
             yield part
@@ -46,19 +46,19 @@ class Unfinished:
 
 @attrs.define
 class Part:
-    """What one body takes."""
+    """The memory held by one body."""
 
     _room: Unfinished
     held: int = 0
 
     def take(self, size: int) -> None:
-        """A piece of ``size`` bytes came. Raises TooMuchAtOnce where there is no room for it beside the others."""
+        """Add a piece of ``size`` bytes. Raises TooMuchAtOnce if the other bodies leave no room for it."""
         size += PIECE
         others = self._room.held - self.held
         if others > 0 and self._room.held + size > self._room.most:
             raise TooMuchAtOnce(
-                f"requests that are still being sent hold {self._room.held} bytes, and {self._room.most} is the most. "
-                "Try again in a moment; if this stays, something sends large requests and does not finish them."
+                f"unfinished request bodies hold {self._room.held} bytes; the limit is {self._room.most}. "
+                "Try again in a moment; if this persists, a client sends large requests without finishing them."
             )
         self._room.held += size
         self.held += size

@@ -1,6 +1,6 @@
-"""A reply that is not an event stream and may hold calls of memory tools, on its way to the client, sans-I/O.
+"""Rewrite a reply that is not an event stream and may hold calls of memory tools, sans-I/O.
 
-The whole body waits, because only its end tells whether another round must follow, and whether a text holds a cleanup
+The whole body is held, because only its end shows whether another round must follow and whether a text has a cleanup
 block.
 """
 
@@ -24,11 +24,10 @@ from mnemosyne.http.splicing import (
 class WholeReply:
     """Collects one whole reply into ``reply``.
 
-    ``rules`` are those of its dialect, ``hidden`` names the memory tools. How it is fed, and how the rounds follow each
-    other, is as with SplicedStream.
+    ``rules`` are the dialect's, ``hidden`` are the names of the memory tools. Usage is as with SplicedStream.
 
-    Law: without a call of a hidden tool and a cleanup block, and where the reply does not name ours among its tools,
-    the outputs, joined, are what was fed.
+    Invariant: if the reply has no hidden call, no cleanup block and no memory tools among its tools, the joined outputs
+    equal the input.
     """
 
     def __init__(self, rules: Rules, hidden: Hidden, *, itemized: bool = False) -> None:
@@ -40,17 +39,17 @@ class WholeReply:
         self._shown: Message = {}
 
     def feed(self, data: bytes) -> list[Output]:
-        """Take the next bytes from the provider; none may leave yet."""
+        """Take the provider's next bytes; nothing may be sent yet."""
         self.reply.take_raw(data)
         return []
 
     def close(self) -> list[Output]:
-        """The round's body is complete."""
+        """End the round's body."""
         self.reply.end_raw()
-        reply, said = self.reply.result(), self.reply.message()
-        if self._rounds and not self._rules.is_reply(said):
-            return self.fail(reply.body if said.get("error") else cut_error(self._rules.dialect))
-        message, end = read_round(reply, said, self._rules, self._hidden)
+        reply, original = self.reply.result(), self.reply.message()
+        if self._rounds and not self._rules.is_reply(original):
+            return self.fail(reply.body if original.get("error") else cut_error(self._rules.dialect))
+        message, end = read_round(reply, original, self._rules, self._hidden)
         self._rounds.append(message)
         if end.next is Next.CONTINUE:
             return [end]
@@ -60,42 +59,40 @@ class WholeReply:
         return [end, EndOfReply(self._rules.cut_tools(reply.body, self._hidden))]
 
     def cut(self) -> list[Output]:
-        """The round's body broke off: what there is of it, and no end. Nobody can use that; where it names a tool of
-        ours, nothing leaves.
-        """
+        """Handle a body that is cut off: return its bytes without an end, or nothing if they name a memory tool."""
         if self._rounds:
             return self.fail(cut_error(self._rules.dialect))
-        left: list[Output] = [ToClient(output.raw) for output in self.close() if output.raw]
-        return [] if any(name.encode() in output.raw for output in left for name in self._hidden) else left
+        outputs: list[Output] = [ToClient(output.raw) for output in self.close() if output.raw]
+        return [] if any(name.encode() in output.raw for output in outputs for name in self._hidden) else outputs
 
     def ping(self) -> bytes:
-        """Nothing can be said before the body."""
+        """Return nothing: no keepalive is possible before the body."""
         return b""
 
     shows_round = False
-    """Nothing is shown of a round before all of them are whole."""
+    """Nothing is sent before all rounds are complete."""
 
     failed = False
-    """A body says so at its end."""
+    """A failure is only known at the body's end."""
 
     def next_round(self) -> None:
-        """The hidden calls are answered; what is fed from here on is the reply to that, or to another try."""
+        """Start the next round, or retry this one."""
         self.reply = self._rules.dialect.reader()
 
     def end_now(self) -> list[Output]:
-        """End the reply after a round that asked for another."""
+        """End the reply although its last round asked for another."""
         self._shown = self._rules.splice(self._rounds, self._hidden, self._itemized)
         return [EndOfReply(as_json(self._shown))]
 
     def fail(self, error: bytes) -> list[Output]:
-        """There is no reply to this round, but this error: the body that came instead, or one of our own."""
+        """Fail the reply with an error body, the provider's or the proxy's own."""
         error = complete_error(error, self._rules.dialect)
         return [FailedBeforeOutput(error, error)]
 
     def visible(self) -> Reply:
-        """The reply as the client sees it; empty while it is not complete."""
+        """Return the reply as the client sees it; empty until it is complete."""
         return self._rules.describe(self._shown, bool(self._shown))
 
     def list_hidden_usage(self) -> list[Tokens]:
-        """What the client was not told that the model was given, by round."""
+        """Return the input of each round that the client's usage does not report."""
         return self._rules.list_hidden_usage(self._rounds, self._itemized)

@@ -77,23 +77,21 @@ def test_without_a_script_the_map_the_turns_and_what_left_are_there(browser: Bro
         page = open_tab(context, shown).page
         page.goto(shown.link)
         expect(page.locator("#map rect[data-object]").first).to_be_visible()
-        expect(page.locator("text=objects no longer stand in full")).to_be_visible()
+        expect(page.locator("text=objects shortened or evicted")).to_be_visible()
         page.goto(f"{shown.link}/turn/20")
         assert page.locator("ol.blocks > li").count() > 10
 
 
 def test_a_person_has_something_remembered_and_takes_it_back(tab: Tab) -> None:
     tab.page.goto("/-/known")
-    tab.page.get_by_text("Remember something").click()
+    tab.page.get_by_text("Add a memory").click()
     tab.page.get_by_label("In one sentence").fill("Invoices have four digits")
     tab.page.get_by_role("button", name="Remember").click()
     entry = tab.page.locator("li", has_text="Invoices have four digits")
     expect(entry).to_have_count(1)
     entry.get_by_role("button", name="Forget").click()
-    expect(tab.page.get_by_role("heading", name="What held once")).to_be_visible()
-    expect(tab.page.locator("li", has_text="Invoices have four digits").get_by_role("button")).to_have_text(
-        "Take that back"
-    )
+    expect(tab.page.get_by_role("heading", name="Past")).to_be_visible()
+    expect(tab.page.locator("li", has_text="Invoices have four digits").get_by_role("button")).to_have_text("Undo")
     assert tab.said == []
 
 
@@ -203,15 +201,15 @@ def test_an_object_that_left_is_wanted_back_by_its_button(tab: Tab, shown: Shown
     tab.page.get_by_role("button", name="Restore").click()
     expect(tab.page.locator("dl.facts")).to_contain_text("behind the next prompt of main")
     expect(tab.page.get_by_role("button", name="Restore")).to_have_count(0)
-    expect(tab.page.get_by_role("rowheader", name="wanted back")).to_have_count(1)
+    expect(tab.page.get_by_role("rowheader", name="restore requested")).to_have_count(1)
     assert tab.said == []
 
 
 def test_another_policy_is_tried_and_its_map_stands_beside_the_recorded_one(tab: Tab, shown: Shown) -> None:
     tab.page.goto(f"{shown.link}/what-if")
     tab.page.get_by_label("Policy").select_option("cold")
-    tab.page.get_by_role("button", name="Try it").click()
-    expect(tab.page.get_by_role("status").filter(has_text="being simulated")).to_be_visible()
+    tab.page.get_by_role("button", name="Simulate").click()
+    expect(tab.page.get_by_role("status").filter(has_text="Simulating")).to_be_visible()
     expect(tab.page.locator("#working")).to_have_text(re.compile(r"\d+ of 31 turns"))
     expect(tab.page.locator("#simulated rect.L0").first).to_be_visible()
     expect(tab.page.locator("#map rect.L0").first).to_be_visible()

@@ -140,7 +140,7 @@ def test_entries_are_read_from_standard_input_and_from_regular_files_alone(tmp_p
         (["memory", "recall", " "], "Say what you look for."),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_sentence(tmp_path: Path, arguments: list[str], why: str) -> None:
+def test_an_invalid_request_is_refused_with_one_sentence(tmp_path: Path, arguments: list[str], why: str) -> None:
     assert why in run(*arguments, "--project", str(tmp_path), code=1).stderr
 
 

@@ -62,7 +62,7 @@ def test_a_report_tells_what_was_asked_for_from_what_was_read_again(
     output = run("report", "a session").stdout
     assert (
         "what it did not see was missed 3 times, at most 3 turns after it had been seen: the agent read or"
-        " ran it again 2 times, the model asked about it 1 time." in output
+        " ran it again 2 times, the model queried it 1 time." in output
     )
     assert "The thrash index was at most 0.2 (in main, turn 3), and 0.2 at the end:" in output
 

@@ -81,7 +81,7 @@ async def test_a_server_believes_a_proxy_whose_a_request_is_and_nobody_else(tmp_
         said = {"x-mnemosyne-tenant": "red"}
         async with home.serving("manage") as url:
             refused = await Client(url, session="s", headers=said).turn(text("Where is it?"))
-            assert "is taken from the proxies in `tenant_proxies` alone, and 127.0.0.1" in refused["error"]["message"]
+            assert "is accepted only from proxies in `tenant_proxies`, and 127.0.0.1" in refused["error"]["message"]
         async with home.served("manage", "--tenant-proxies", "127.0.0.0/8,::1") as served:
             url = served.url
             await Client(url, session="s", headers=said).work("Where is it?")

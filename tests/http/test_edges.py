@@ -15,7 +15,7 @@ LENGTH, CHUNKED = (b"Content-Length", b"5"), (b"transfer-encoding", b"chunked")
         ("CONNECT", b"api.anthropic.com:443", (), 400, "base URL"),
         ("POST", b"http://localhost/v1/messages", (), 400, "base URL"),
         ("OPTIONS", b"*", (), 400, "base URL"),
-        ("POST", b"/v1/messages", (LENGTH, CHUNKED), 400, "not both"),
+        ("POST", b"/v1/messages", (LENGTH, CHUNKED), 400, "must not have both"),
         ("GET", b"/v1/messages", ((b"Upgrade", b"WebSocket"),), 426, "server-sent"),
     ],
 )

@@ -139,7 +139,7 @@ def test_reply_within_the_budget_is_decoded_and_a_larger_one_refused(
     if len(data) < room:
         assert b"".join(map(bounded.decode, pieces)) == data
     else:
-        with pytest.raises(ValueError, match="more than is reasonable"):
+        with pytest.raises(ValueError, match="decoded body is too large"):
             b"".join(map(bounded.decode, pieces))
 
 

@@ -1,1 +1,1 @@
-"""Our own pages under ``/-/``: for the person at this machine, never for a web page that found the port."""
+"""The proxy's own pages under ``/-/``: for the user of this machine, never for web pages of other sites."""

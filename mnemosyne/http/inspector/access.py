@@ -1,8 +1,8 @@
-"""Who may see the pages, and who may decide something on them.
+"""Access control of the pages: who may view them and who may change something.
 
-A browser comes with a link that opens them once (``page_links``) and gets a cookie; a program sends the token of the
-data directory. The cookie goes nowhere but to us (``SameSite=Strict``), and no script reads it. What changes something
-also carries a word that only our own pages know.
+A browser opens a one-time link (``page_links``) and gets a cookie; a program sends the token of the data directory. The
+cookie is ``SameSite=Strict`` and not readable by scripts. A request that changes something also carries a CSRF token
+(``word``) that only the proxy's own pages contain.
 """
 
 import hmac
@@ -17,13 +17,13 @@ from mnemosyne.page_links import PageLinks, PageRole
 
 COOKIE = "mnemosyne"
 VALID_SECONDS = 30 * 24 * 3600
-"""How long a browser that was let in stays so."""
+"""Lifetime of the cookie."""
 
 
 @attrs.frozen
 class Visitor:
-    """Somebody who may see the pages. ``word`` has to come with whatever changes something; None where the token came,
-    which says enough.
+    """An authenticated visitor. ``word`` is the CSRF token for requests that change something; None for a program that
+    sent the token of the data directory and needs no other.
     """
 
     role: PageRole
@@ -32,14 +32,14 @@ class Visitor:
 
 @attrs.frozen
 class Access:
-    """The doorkeeper: ``token`` is the data directory's, ``now`` gives the time in µs of UTC."""
+    """Authenticates visitors. ``token`` is the data directory's; ``now`` returns the time in µs of UTC."""
 
     token: str
     links: PageLinks
     now: Callable[[], int]
 
     def visitor(self, headers: Headers, cookie: str | None) -> Visitor | None:
-        """Who asks; None for a stranger, and for one whose cookie is too old."""
+        """Return the visitor of a request, or None without valid credentials or with an expired cookie."""
         if bears(headers, self.token):
             return Visitor(PageRole.OWNER, None)
         parts = (cookie or "").split(".")
@@ -49,12 +49,12 @@ class Access:
         return Visitor(PageRole(role), self._sign("word", cookie or "")) if int(until) >= self.now() else None
 
     def let_in(self, secret: str) -> str | None:
-        """The cookie for whoever brings the secret of a link; None where that opens nothing any more."""
+        """Exchange the secret of a one-time link for a cookie; None if the link is used or expired."""
         role = self.links.use(secret, self.now())
         if role is None:
             return None
-        said = f"{role.value}.{self.now() + VALID_SECONDS * 1_000_000}"
-        return f"{said}.{self._sign('cookie', said)}"
+        claims = f"{role.value}.{self.now() + VALID_SECONDS * 1_000_000}"
+        return f"{claims}.{self._sign('cookie', claims)}"
 
     def _is_signed(self, role: str, until: str, signature: str) -> bool:
         return hmac.compare_digest(self._sign("cookie", f"{role}.{until}").encode(), signature.encode())
@@ -64,7 +64,7 @@ class Access:
 
 
 def may_decide(visitor: Visitor, word: str | None) -> bool:
-    """Whether somebody may change what is remembered, with the word that came."""
+    """Whether the visitor may make changes with the CSRF token ``word``."""
     if visitor.role is not PageRole.OWNER:
         return False
     return visitor.word is None or hmac.compare_digest(visitor.word.encode(), (word or "").encode())

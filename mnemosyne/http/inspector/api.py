@@ -1,4 +1,4 @@
-"""The API under ``/-/api/v1``: what is known beyond sessions, for programs. It takes and gives JSON alone."""
+"""The JSON API under ``/-/api/v1``: read and write memory entries."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,12 +26,12 @@ NEEDS_TOKEN = "Send `Authorization: Bearer TOKEN`; the token is in the file `tok
 
 
 def is_of_api(path: str) -> bool:
-    """Whether a program asks, which reads no page."""
+    """Whether a path belongs to the API."""
     return path.startswith(f"{ROOT}/")
 
 
 def add_api(app: QuartTrio, page_context: PageContext) -> None:
-    """Have the pages' application answer the API, too."""
+    """Add the API's routes to the pages' application."""
     for operation in OPERATIONS:
         _add(app, operation.method, operation.path, operation.name, _answer(page_context, operation))
     _add(app, "GET", "/export", "exportMemories", partial(_export, page_context))
@@ -51,14 +51,14 @@ def _answer(page_context: PageContext, operation: KnowledgeOperation) -> Callabl
         given = {**await _read_arguments(operation), **of_path}
         check_arguments(operation, given)
         knowledge = await _open_knowledge(page_context, given)
-        told = await operation.answer(ApiCall(knowledge, page_context.archive, given, _stamp(page_context)))
-        return jsonify(told), 201 if told.get("what") == "added" else 200
+        result = await operation.answer(ApiCall(knowledge, page_context.archive, given, _stamp(page_context)))
+        return jsonify(result), 201 if result.get("what") == "added" else 200
 
     return answer
 
 
 async def _read_arguments(operation: KnowledgeOperation) -> dict[str, Any]:
-    """Those of the address; of a request with a body, those of the body as well."""
+    """Return the arguments of the query string and the JSON body, if there is one."""
     given = {name: _parse(operation, name, text) for name, text in _without_nul(request.args).items()}
     body = await _read_body()
     return given if not body else {**given, **_parse_object(body, "The body")}
@@ -83,32 +83,32 @@ def _parse(operation: KnowledgeOperation, name: str, text: str) -> Any:
 def _parse_object(text: bytes, what: str) -> dict[str, Any]:
     try:
         read = json.loads(text)
-    except (ValueError, RecursionError):  # bytes that are no text among them
+    except (ValueError, RecursionError):  # ValueError includes invalid UTF-8
         read = None
     if not isinstance(read, dict):
-        raise BadOption(f"{what} is no JSON object.")
+        raise BadOption(f"{what} is not a JSON object.")
     return _without_nul(read)
 
 
 def _without_nul(given: Mapping[str, Any]) -> dict[str, Any]:
-    """These arguments; raises BadOption where a text among them holds a NUL, which no name of a folder can."""
+    """Return the arguments; raise BadOption if one contains a NUL character, which no path can."""
     for name, value in given.items():
         if isinstance(value, str) and "\0" in value:
-            raise BadOption(f"{name!r} holds a NUL character.")
+            raise BadOption(f"{name!r} contains a NUL character.")
     return dict(given)
 
 
 async def _open_knowledge(page_context: PageContext, given: Mapping[str, Any]) -> KnowledgeService:
     folder = given.get("project")
     if folder is not None and not Path(folder).is_absolute():
-        raise BadOption(f"project: {folder!r} is no absolute path of a folder.")
+        raise BadOption(f"project: {folder!r} is not an absolute path.")
     source = parse_member(EntrySource, given.get("source", EntrySource.USER.value), "source")
     return await page_context.knowledge(None if folder is None else Path(folder), source)
 
 
 async def _export(page_context: PageContext) -> Response:
     knowledge = await _open_knowledge(page_context, _read_place())
-    lines = [json.dumps(each, ensure_ascii=False) + "\n" async for each in knowledge.export()]
+    lines = [json.dumps(entry, ensure_ascii=False) + "\n" async for entry in knowledge.export()]
     return Response("".join(lines), content_type=LINES)
 
 
@@ -127,7 +127,7 @@ async def _import(page_context: PageContext) -> Any:
 def _read_place() -> Mapping[str, str]:
     unknown = [name for name in request.args if name not in PLACE]
     if unknown:
-        raise BadOption(f"There is no argument {unknown[0]!r} here; there is {', '.join(PLACE)}.")
+        raise BadOption(f"Unknown argument {unknown[0]!r}; allowed: {', '.join(PLACE)}.")
     return _without_nul(request.args)
 
 
@@ -140,5 +140,5 @@ def _stamp(page_context: PageContext) -> WriteStamp:
 
 
 def _has_token() -> bool:
-    """Whether the token came: a cookie comes by itself, and without a word it shows nothing."""
+    """Whether the request has the token. A cookie is not enough: a browser sends it without the user's intent."""
     return may_decide(g.visitor, None)

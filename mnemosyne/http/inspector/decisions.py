@@ -1,5 +1,5 @@
-"""What a person decides on a page about an object: pin, unpin, release, restore. Each is a command like any other's,
-and is on record before the page shows it.
+"""The forms of an object's page: pin, unpin, release, restore. Each runs the same command as the CLI and is recorded
+before the page shows it.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ REASON = "on the page"
 LONGEST_REASON = 200
 
 
-def _deciding(say: Any, *, in_branch: bool) -> Decide:
-    """What a form does that has something said of an object; ``in_branch`` says that it names a branch."""
+def _deciding(command: Any, *, in_branch: bool) -> Decide:
+    """Return the handler of a form that runs ``command`` on an object; ``in_branch``: the form names a branch."""
 
     async def decide(page_context: PageContext, form: Mapping[str, str], session: str, object_id: str) -> str:
         stream = str(await read_models.find(page_context.models, session))
         where = {"branch": form.get("branch", "main")} if in_branch else {}
-        await say(
+        await command(
             page_context.archive,
             object_id,
             session=stream,

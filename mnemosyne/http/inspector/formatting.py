@@ -1,4 +1,4 @@
-"""How values are told: to people in templates, to programs as JSON."""
+"""Format values for templates, as Jinja filters."""
 
 from mnemosyne.domain.objects.events import FaultKind
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
@@ -10,67 +10,67 @@ DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 
 
 def tokens_text(count: float | None) -> str:
-    """As in a terminal; a dash for what is not known."""
+    """Format a token count as the CLI does; a dash if unknown."""
     return DASH if count is None else count_text(count)
 
 
 def money_text(nanodollars: int | None) -> str:
-    """As in a terminal, with a minus that cannot be taken for a dash."""
+    """Format an amount as the CLI does, with a minus sign instead of a hyphen."""
     return dollars_text(nanodollars).replace("-", MINUS)
 
 
 def time_text(at: int | None) -> str:
-    """``2026-11-23 06:12:40``, in UTC; the page shows it in the reader's own zone."""
+    """Format a time in UTC (``2026-11-23 06:12:40``); the page's script converts it to the reader's time zone."""
     return DASH if at is None else utc(at).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def iso(at: int) -> str:
-    """The same for a machine (RFC 3339)."""
+    """Format a time by RFC 3339."""
     return utc(at).isoformat()
 
 
 def words(name: str) -> str:
-    """``file_context`` as people say it."""
+    """Replace underscores by spaces: ``file_context``."""
     return name.replace("_", " ")
 
 
 _BECAUSE = {
-    Cause.PRESSURE: "the window was filling up",
-    Cause.ECONOMY: "rewriting the history was cheaper than sending it with every turn",
-    Cause.RELEASE: "it was let go",
-    Cause.GOAL: "the user turned to something else",
-    Cause.FAULT: "the model asked for it",
-    Cause.PREFETCH: "a person asked for it",
-    Cause.ATTEMPT: "the turn was tried again",
+    Cause.PRESSURE: "the context window was filling up",
+    Cause.ECONOMY: "compaction was cheaper than sending it with every turn",
+    Cause.RELEASE: "it was released",
+    Cause.GOAL: "the user changed the task",
+    Cause.FAULT: "the model requested it",
+    Cause.PREFETCH: "a user requested it",
+    Cause.ATTEMPT: "the turn was retried",
 }
 _LEVELS = {
     Fidelity.FULL: "full",
     Fidelity.DETAILED: "detailed",
     Fidelity.COMPACT: "compact",
-    Fidelity.STUB: "a line",
-    Fidelity.EVICTED: "out",
+    Fidelity.STUB: "one line",
+    Fidelity.EVICTED: "evicted",
 }
 
 
 def because(cause: Cause) -> str:
-    """Why an object's fidelity changed, as the rest of a sentence."""
+    """Return the cause of a fidelity change as a clause after "because"."""
     return _BECAUSE[cause]
 
 
 def level_text(fidelity: Fidelity) -> str:
-    """``L4 out``."""
+    """Format a fidelity, for example ``L4 evicted``."""
     return f"{fidelity.label} {_LEVELS[fidelity]}"
 
 
 _HOW_MISSED = {
     FaultKind.EXPLICIT: "the model restored it",
-    FaultKind.MICRO: "the model asked about it",
+    FaultKind.MICRO: "the model queried it",
     FaultKind.IMPLICIT: "the agent read or ran it again",
 }
 
 
 def describe_miss(kind: str) -> str:
-    """How it showed that something was missing."""
+    """Describe how a page fault showed."""
     return _HOW_MISSED[FaultKind(kind)]
 
 
@@ -86,4 +86,4 @@ FILTERS = {
     "level": level_text,
     "harmless": harmless,
 }
-"""By the names that templates call them by. ``harmless`` takes out what turns the direction of writing."""
+"""The filters by their names in templates. ``harmless`` removes control characters of text direction."""

@@ -1,4 +1,4 @@
-"""What is known beyond sessions: what holds, or held at a time, where it is from, and what the next session is told."""
+"""The memory page: active and past entries, their sources, and a preview of the prompt block for a session."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,29 +15,29 @@ from mnemosyne.services.memory_operations import BY_NAME, PLACE, check_arguments
 from mnemosyne.times import parse_day, render_day
 
 ENDED_SHOWN = 50
-"""So many entries that hold no longer are shown, the last first."""
+"""Number of past entries shown, latest first."""
 
 
 async def show_entries(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
-    """What is known of ``?project=``, as of ``?day=``, what ``?q=`` finds, and what a session is told that begins with
-    ``?prompt=``.
+    """Show the entries of ``?project=`` as of ``?day=``, filtered by ``?q=``, and the prompt block of a session whose
+    first prompt is ``?prompt=``.
     """
-    asked = {name: request.args.get(name, "").strip() for name in ("project", "day", "q", "prompt")}
+    arguments = {name: request.args.get(name, "").strip() for name in ("project", "day", "q", "prompt")}
     projects = [each.key for each in await page_context.places() if each.scope is Scope.PROJECT]
-    project = asked["project"] or (projects[0] if projects else "")
+    project = arguments["project"] or (projects[0] if projects else "")
     knowledge = page_context.knowledge_of(project or None)
-    day = parse_day(asked["day"]) if asked["day"] else None
+    day = parse_day(arguments["day"]) if arguments["day"] else None
     at = page_context.now() if day is None else day
     entries = await knowledge.list_entries(at, known_at=day)
-    if asked["q"]:
-        found = {each.entry.id for each in await knowledge.recall(asked["q"], at, limit=ENDED_SHOWN)}
-        entries = [each for each in entries if each.entry.id in found]
+    if arguments["q"]:
+        matches = {match.entry.id for match in await knowledge.recall(arguments["q"], at, limit=ENDED_SHOWN)}
+        entries = [placed for placed in entries if placed.entry.id in matches]
     ended = [
         each for each in await knowledge.list_history() if each.entry.valid_until is not None and not each.entry.erased
     ]
-    block = await knowledge.compose_block(asked["prompt"], at, render_day)
+    block = await knowledge.compose_block(arguments["prompt"], at, render_day)
     return "known.html", {
-        **asked,
+        **arguments,
         "project": project,
         "projects": projects,
         "entries": _group(entries),
@@ -51,24 +51,24 @@ async def show_entries(page_context: PageContext) -> tuple[str, Mapping[str, Any
 
 
 def _group(entries: list[PlacedEntry]) -> list[tuple[str, list[PlacedEntry]]]:
-    """By kind, in the order of the kinds."""
-    found = [(kind.value, [each for each in entries if each.entry.kind is kind]) for kind in EntryKind]
-    return [(kind, of_kind) for kind, of_kind in found if of_kind]
+    """Group the entries by kind, in the order of ``EntryKind``."""
+    groups = [(kind.value, [placed for placed in entries if placed.entry.kind is kind]) for kind in EntryKind]
+    return [(kind, of_kind) for kind, of_kind in groups if of_kind]
 
 
 VIEWS: Mapping[str, View] = {"/-/known": show_entries}
 
 
-# What a person decides
+# Forms
 
 
 def _deciding(operation: str, **renamed: str) -> Decide:
-    """What a form does that calls an operation; ``renamed`` are the arguments that it calls by names of its own."""
+    """Return the handler of a form that calls an operation; ``renamed`` maps arguments to the form's field names."""
 
     async def decide(page_context: PageContext, form: Mapping[str, str], **of_path: str) -> str:
-        called, told, project = BY_NAME[operation], {**form, **of_path}, form.get("project", "")
+        called, fields, project = BY_NAME[operation], {**form, **of_path}, form.get("project", "")
         names = {name: renamed.get(name, name) for name in called.properties.keys() - PLACE.keys()}
-        given = {name: told[own] for name, own in names.items() if own in told}
+        given = {name: fields[own] for name, own in names.items() if own in fields}
         check_arguments(called, given)
         stamp = WriteStamp(page_context.now(), page_context.new_id())
         await called.answer(ApiCall(page_context.knowledge_of(project or None), page_context.archive, given, stamp))

@@ -1,4 +1,4 @@
-"""What happens in the log, as server-sent events: pages show themselves again when one comes."""
+"""Changes of the log as server-sent events; a page refreshes itself at each."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -12,16 +12,14 @@ from mnemosyne.http.inspector.page_context import PageContext
 from mnemosyne.services import read_models
 
 QUIET_SECONDS = 15.0
-"""So often something is sent, so that it shows whether anybody is still there."""
+"""Interval of keepalive comments, which reveal whether the client is still connected."""
 
 PAUSE_SECONDS = 0.2
-"""What happens within so short a time is told together."""
+"""Changes within this time are sent as one event."""
 
 
 async def follow(page_context: PageContext) -> Response:
-    """A stream of ``changed`` events, each with the sessions in which something happened; of ``?session=`` alone, or of
-    all.
-    """
+    """Stream ``changed`` events, each with the ids of the changed sessions; ``?session=`` selects one session."""
     named = request.args.get("session")
     only = None if named is None else await read_models.find(page_context.models, named)
     response = Response(stream_changes(page_context, only), content_type="text/event-stream")
@@ -30,20 +28,20 @@ async def follow(page_context: PageContext) -> Response:
 
 
 async def stream_changes(page_context: PageContext, only: UUID | None) -> AsyncGenerator[bytes, None]:
-    """The stream: what happened in any session, or in that one, and now and then that nothing did. It ends when the
-    database goes away: whoever follows asks again, and is told why.
+    """Yield the events of all sessions or only one, and keepalives. The stream ends when the database becomes
+    unavailable: the client then reconnects and gets the error.
     """
     position = page_context.position
     yield b"retry: 1000\n\n"
     while True:
-        found: frozenset[UUID] = frozenset()
+        changed: frozenset[UUID] = frozenset()
         with trio.move_on_after(QUIET_SECONDS):
             try:
-                position, found = await page_context.beyond(position)
+                position, changed = await page_context.beyond(position)
             except LogUnavailable:
                 return
-        if not found:
+        if not changed:
             yield b": still here\n\n"
-        elif only is None or only in found:
-            yield f"event: changed\ndata: {json.dumps(sorted(map(str, found)))}\n\n".encode()
+        elif only is None or only in changed:
+            yield f"event: changed\ndata: {json.dumps(sorted(map(str, changed)))}\n\n".encode()
             await trio.sleep(PAUSE_SECONDS)

@@ -1,7 +1,7 @@
-"""Pages that take long: their top goes out at once, and the rest in the same answer once it was read. So they need no
-script for that.
+"""Slow pages: the response starts with the top of the page and continues with the rest once it is read. This needs no
+script.
 
-What was made of a session's events stays true until the session has another: it is kept for whoever asks again.
+The rendered rest is cached until the session has a new event.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -15,13 +15,13 @@ from mnemosyne.http.inspector.page_context import LongView, PageContext
 from mnemosyne.services.unstructuring import as_json
 
 REST = "<!--rest-->"
-"""Where the rest stands in the template of the top."""
+"""Marks the place of the rest in the top's template."""
 
 KEPT_CHARACTERS = 16 * 1024 * 1024
 
 
 class LongPages:
-    """Those of one log."""
+    """Renders the slow pages of one log and caches them."""
 
     def __init__(self) -> None:
         self._kept: Lru[tuple[str, str, str, str | None], tuple[int, str]] = Lru(
@@ -29,14 +29,14 @@ class LongPages:
         )
 
     def show(self, view: LongView) -> Callable[..., Awaitable[Response]]:
-        """What answers with such a page."""
+        """Return the request handler of a slow page."""
 
         async def answer(page_context: PageContext, **about: Any) -> Response:
             page = await view(page_context, **about)
             if request.path.endswith(".json"):
                 return jsonify(as_json({**page.told, **await page.read()}))
-            told = {**page.told, "visitor": g.visitor, "here": request.path}
-            head, foot = (await render_template(page.template, **told)).split(REST)
+            values = {**page.told, "visitor": g.visitor, "here": request.path}
+            head, foot = (await render_template(page.template, **values)).split(REST)
             version = await page_context.version_of(page.stream)
             key = (request.full_path, page.rest, g.visitor.role.value, g.visitor.word)
             held, rest = self._kept.get(key) or (0, "")
@@ -46,7 +46,7 @@ class LongPages:
             async def send() -> AsyncGenerator[str, None]:
                 yield head
                 try:
-                    made = await render_template(page.rest, **{**told, **await page.read()})
+                    made = await render_template(page.rest, **{**values, **await page.read()})
                 except MnemosyneError as error:
                     yield await render_template("late.html", sentence=str(error))
                 else:

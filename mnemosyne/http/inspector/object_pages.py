@@ -1,4 +1,4 @@
-"""An object's page: its biography, its texts, and what may be decided about it."""
+"""An object's page: its history, its versions, and the forms to pin, release or restore it."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -14,7 +14,7 @@ from mnemosyne.services import object_view, read_models
 
 
 async def show_object(page_context: PageContext, session: str, object_id: str) -> LongPage:
-    """One object of a session."""
+    """Show one object of a session."""
     stream = await read_models.find(page_context.models, session)
     made = await object_view.read_birth(page_context.archive, page_context.models, stream, object_id)
     return LongPage(
@@ -40,12 +40,12 @@ async def _read_life(page_context: PageContext, session: str, object_id: str) ->
 
 
 async def download_text(page_context: PageContext, session: str, object_id: str, level: str) -> Response:
-    """All that an object holds at a fidelity, as plain text."""
+    """Return an object's full text at a fidelity, as plain text."""
     stream = await read_models.find(page_context.models, session)
     fidelity = next((each for each in Fidelity if each.label == level), Fidelity.EVICTED)
     text = await object_view.read_text(page_context.archive, str(stream), object_id, fidelity)
     if text is None:
-        raise NotFound(f"There is no text of {object_id} at {level}.")
+        raise NotFound(f"Object {object_id} has no text at level {level}.")
     response = Response(text, content_type="text/plain; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="{object_id}-{level}.txt"'
     return response

@@ -1,4 +1,4 @@
-"""What the pages are made of, as they ask for it: an open log with its read models, and what of it changes."""
+"""The interface through which pages read a log: its read models, services and changes."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,13 +19,13 @@ from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress
 from mnemosyne.services.turn_view import KnownTurns
 
 View = Callable[..., Awaitable[tuple[str, Mapping[str, Any]]]]
-"""What a page is made of, asked of the holdings: the name of its template, and what stands in it."""
+"""Reads a page from a ``PageContext``: the name of its template and the values for it."""
 
 
 @attrs.frozen(kw_only=True)
 class LongPage:
-    """A page that takes long. Its ``template`` with what is ``told`` at once goes out first: that has a place for the
-    ``rest``, a template with what is read then. All of that is of one session, the ``stream``.
+    """A slow page of the session ``stream``. ``template``, rendered with ``told``, is sent first; ``rest`` is then
+    rendered with the values that ``read`` returns.
     """
 
     stream: UUID
@@ -36,27 +36,27 @@ class LongPage:
 
 
 LongView = Callable[..., Awaitable[LongPage]]
-"""What such a page is made of, asked of the holdings."""
+"""Reads a slow page from a ``PageContext``."""
 
 Decide = Callable[..., Awaitable[str]]
-"""What a form of a page does: asked of the holdings with its fields, it gives the address of what is shown then."""
+"""Handles a form: takes a ``PageContext`` and the form's fields, returns the address to show next."""
 
 
 class SimulationService(Protocol):
-    """Where it is asked what another policy would have done."""
+    """Simulates sessions under other policies."""
 
     policies: Mapping[str, str]
-    """What can be asked for, by name, each with what it does."""
+    """The available policies: descriptions by name."""
 
     def ask(self, archive: Archive, question: tuple[UUID, str, str, int]) -> SimulatedBranch | str | SimulationProgress:
-        """What a branch of a session would have been under a policy; ``question`` has these three, and how many turns
-        the branch has. A sentence where there is no answer; while it is worked on, how far that is.
+        """Return the simulation of ``question``: session, branch, policy and the branch's number of turns. While it is
+        running, return its progress; on failure, an error message.
         """
         ...
 
 
 class PageContext(Protocol):
-    """The open log of one tenant. Each member raises LogUnavailable, with the reason, while the database is away."""
+    """The open log of one tenant. Members raise LogUnavailable, with the reason, while the database is unavailable."""
 
     @property
     def archive(self) -> Archive: ...
@@ -64,64 +64,64 @@ class PageContext(Protocol):
     def models(self) -> ReadModels: ...
 
     shown: Mapping[str, Any]
-    """Each setting with its value and where that comes from, for people."""
+    """The settings for display, with values and sources."""
 
     session_budget: int | None
-    """What a session may cost, in nanodollars."""
+    """The cost limit of a session, in nanodollars."""
 
     observations: Observations
     openings: Openings
-    """Those of the sessions that were shown."""
+    """Cache of the shown sessions' openings."""
 
     turns: KnownTurns
-    """What was read of those that were shown."""
+    """Cache of the turns read for the shown sessions."""
 
     @property
     def simulations(self) -> "SimulationService": ...
 
     async def wait_until_tried(self) -> None:
-        """Wait until it is known whether the database answers, but not for long."""
+        """Wait briefly until the first connection attempt to the database has ended."""
         ...
 
     def now(self) -> int:
-        """µs of UTC."""
+        """Return the time in µs of UTC."""
         ...
 
     def new_id(self) -> str:
-        """A name for what one request sets off."""
+        """Return a new correlation id for a request."""
         ...
 
     async def index(self) -> CrossSessionIndex:
-        """The index of objects, with all that the log holds."""
+        """Return the object index, up to date with the log."""
         ...
 
     async def knowledge(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeService:
-        """What is known beyond sessions, as it is seen from a folder; without one, what holds everywhere."""
+        """Return the memory visible from a folder; without a folder, only global entries."""
         ...
 
     def knowledge_of(self, project: str | None) -> KnowledgeService:
-        """The same as it is seen from a project, by its name."""
+        """Return the memory visible from a project, by its name."""
         ...
 
     async def places(self) -> Sequence[Place]:
-        """Where anything was ever known."""
+        """Return all places that have or had entries."""
         ...
 
     async def version_of(self, stream: UUID) -> int:
-        """That of the last event of a session: what its pages show changes with it alone."""
+        """Return the version of a session's last event; its pages change only with this version."""
         ...
 
     @property
     def position(self) -> int:
-        """That of the last event in the log, as far as is known."""
+        """The position of the last known event in the log."""
         ...
 
     async def beyond(self, position: int) -> tuple[int, frozenset[UUID]]:
-        """Wait until something happened after ``position``: up to where that was, and in which sessions. Raises
-        LogUnavailable as soon as the database goes away, too.
+        """Wait for events after ``position``; return the new position and the changed sessions. Raises LogUnavailable
+        as soon as the database becomes unavailable.
         """
         ...
 
     async def health(self) -> Mapping[str, Any]:
-        """How the database and what is derived from the log do, for people."""
+        """Return the state of the database and the read models for display."""
         ...

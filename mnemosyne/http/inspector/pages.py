@@ -1,6 +1,6 @@
-"""The pages under ``/-/``: what is in the log, shown. Each is one service's answer, as HTML or (``.json``) as JSON.
+"""The web application of the pages under ``/-/``. Each page shows one service's result, as HTML or (``.json``) as JSON.
 
-Nothing on them comes from elsewhere, no script of theirs is inline, and whatever a session said is text.
+Pages load nothing from other hosts, have no inline scripts, and escape all session content.
 """
 
 import gzip
@@ -47,12 +47,12 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Content Security Policy: what a page may load, and from where."""
+"""The Content Security Policy of all pages."""
 
 STATIC = "/-/static/"
 
 WORTH_COMPRESSING = 1024
-"""Bytes of a body."""
+"""Minimum body size in bytes for compression."""
 
 _HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -73,7 +73,7 @@ _STATUS: tuple[tuple[type[MnemosyneError], int], ...] = (
 
 
 def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
-    """The application that shows a log."""
+    """Create the application that shows a log."""
     app = QuartTrio(__name__, static_folder="static", static_url_path="/-/static", template_folder="templates")
     app.jinja_env.filters.update(FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
@@ -82,7 +82,7 @@ def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
 
     @app.before_request
     async def admit() -> Response | None:
-        await request.get_data()  # an answer before the end of the body can leave the connection behind it stuck
+        await request.get_data()  # a response before the end of the body can block the connection
         refused = await _admit(access)
         if refused is None and not request.path.startswith(STATIC):
             await page_context.wait_until_tried()
@@ -96,7 +96,7 @@ def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
         return await _compress(response)
 
     @app.errorhandler(MnemosyneError)
-    async def tell(error: MnemosyneError) -> tuple[Response, int]:
+    async def report(error: MnemosyneError) -> tuple[Response, int]:
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
         return await _refuse(status, str(error))
 
@@ -106,13 +106,13 @@ def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
 
     def show(rule: str, view: View) -> None:
         async def answer(**about: Any) -> Response | str:
-            template, told = await view(page_context, **about)
+            template, values = await view(page_context, **about)
             if _wants_json():
-                return jsonify(as_json(told))
-            return await render_template(template, visitor=g.visitor, here=request.path, **told)
+                return jsonify(as_json(values))
+            return await render_template(template, visitor=g.visitor, here=request.path, **values)
 
-        for each in (rule, "/-/sessions.json" if rule == "/-/" else f"{rule}.json"):
-            app.add_url_rule(each, each, answer)
+        for address in (rule, "/-/sessions.json" if rule == "/-/" else f"{rule}.json"):
+            app.add_url_rule(address, address, answer)
 
     for page in (session_pages, search_pages, known_pages, server_pages):
         for rule, view in page.VIEWS.items():
@@ -136,7 +136,7 @@ def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
 
 
 async def _compress(response: Response) -> Response:
-    """The response with fewer bytes, where whoever asks can read that. What follows the log is left as it is."""
+    """Compress the response if the client accepts gzip; event streams stay uncompressed."""
     takes_it = "gzip" in request.headers.get("Accept-Encoding", "")
     if response.content_type.startswith("text/event-stream") or not takes_it:
         return response
@@ -154,7 +154,7 @@ async def _compress(response: Response) -> Response:
 
 
 async def _pack(parts: IterableBody) -> AsyncGenerator[bytes, None]:
-    """A body that comes in parts, each of which can be read as soon as it is there."""
+    """Compress a streamed body, flushing after each part so that the client can read it at once."""
     packer = zlib.compressobj(5, wbits=_GZIP)
     async with parts as body:
         async for each in body:
@@ -166,7 +166,7 @@ async def _pack(parts: IterableBody) -> AsyncGenerator[bytes, None]:
 
 
 _GZIP = 31
-"""What zlib calls the format."""
+"""The ``wbits`` value that selects gzip in zlib."""
 
 
 def _with(page_context: PageContext, answer: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
@@ -177,12 +177,12 @@ def _with(page_context: PageContext, answer: Callable[..., Awaitable[Any]]) -> C
 
 
 def _deciding(decide: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[Any]]:
-    """A decision, if whoever asks may take it; then the page that shows it."""
+    """Return the handler of a form: check permission, run it, redirect to the page that shows the result."""
 
     async def deciding(page_context: PageContext, **about: Any) -> Any:
         form = await request.form
         if not may_decide(g.visitor, form.get("word")):
-            return await _refuse(403, "This page may only be looked at, or it is too old: load it again.")
+            return await _refuse(403, "You may not make changes here, or the page is out of date: reload it.")
         shown = await decide(page_context, form, **about)
         return jsonify({"ok": True}) if _wants_json() else redirect(shown, 303)
 
@@ -190,7 +190,7 @@ def _deciding(decide: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[
 
 
 async def _admit(access: Access) -> Response | None:
-    """Let a visitor in, or say how to be let in."""
+    """Authenticate the visitor; return a response if the request must not continue."""
     if request.path.startswith(STATIC):
         return None
     if (secret := request.args.get(PARAMETER)) is not None:
@@ -208,7 +208,7 @@ async def _admit(access: Access) -> Response | None:
 async def _open_link(access: Access, secret: str) -> Response:
     cookie = access.let_in(secret)
     if cookie is None:
-        response, status = await _refuse(403, f"This link was used before, or is too old. {_HOW_TO_ENTER}")
+        response, status = await _refuse(403, f"This link has been used or has expired. {_HOW_TO_ENTER}")
         response.status_code = status
         return response
     rest = {name: value for name, value in request.args.items() if name != PARAMETER}
@@ -217,9 +217,9 @@ async def _open_link(access: Access, secret: str) -> Response:
     return response
 
 
-_HOW_TO_ENTER = "Run `mnemosyne open` in a terminal of this machine: it opens this page for you."
+_HOW_TO_ENTER = "Run `mnemosyne open` in a terminal on this machine to open this page."
 
-_SENTENCES = {404: "There is no such page.", 405: "This page cannot be asked so."}
+_SENTENCES = {404: "Page not found.", 405: "This page does not accept that HTTP method."}
 
 
 async def _refuse(status: int, sentence: str) -> tuple[Response, int]:

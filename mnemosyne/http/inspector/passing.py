@@ -1,6 +1,4 @@
-"""Requests for pages, passed on to the process that makes them: a page may take a second of a processor, and a turn
-shall not wait for it.
-"""
+"""Forward page requests to the separate process that renders pages, so that CPU-heavy pages never delay a turn."""
 
 import logging
 import math
@@ -20,28 +18,28 @@ from mnemosyne.http.unfinished import STALLED_SECONDS
 log = logging.getLogger(__name__)
 
 LARGEST_FORM = 64 * 1024
-"""Bytes of a request for a page."""
+"""Maximum body size of a page request, in bytes."""
 
 LARGEST_IMPORT = 1024 * 1024
-"""Bytes of a request by who brings the token: more entries than these hold would not be written in time."""
+"""Maximum body size with the token, in bytes: a larger import could not be written in time."""
 
 HEAD_SECONDS = 60.0
-"""How long a page may take to begin."""
+"""Time limit for the first byte of a page."""
 
 _TOO_LARGE = error_body(
     413,
     "request_too_large",
-    f"A request for a page has at most {LARGEST_FORM} bytes, one with the token {LARGEST_IMPORT}, sent at once.",
+    f"The request body is too large or too slow: the limit is {LARGEST_FORM} bytes, with the token {LARGEST_IMPORT}.",
     MESSAGES,
 )
 _NO_PAGES = error_body(
-    503, "api_error", "The pages cannot be shown now; the server's log says why. Try again soon.", MESSAGES
+    503, "api_error", "Pages are unavailable right now; see the server's log. Try again soon.", MESSAGES
 )
 
 
 @attrs.frozen
 class PagePasser:
-    """Passes requests on to the pages' process behind ``upstream``. ``token`` is the data directory's."""
+    """Forwards requests to the page process behind ``upstream``. ``token`` is the data directory's."""
 
     upstream: Upstream
     token: str
@@ -76,27 +74,27 @@ class PagePasser:
                     async for chunk in reply.chunks():
                         await send({"type": "http.response.body", "body": chunk, "more_body": True})
         except MnemosyneError as error:
-            log.warning("a page was not shown whole: %s", error)
+            log.warning("a page was not sent completely: %s", error)
         if begun:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
             await send_error(send, _NO_PAGES)
 
     def close(self) -> None:
-        """End what is still shown: pages that follow the log have no end of their own."""
+        """Cancel all open responses: pages that follow the log never end by themselves."""
         for scope in self.open:
             scope.cancel()
 
 
 def _without_origin(headers: Headers) -> Headers:
-    """The headers without those by which a browser says which page asks. The server has judged them, by the host that
-    the browser named; the process behind the socket has another, and to it our own pages would be foreign.
+    """Remove the headers that name the requesting page. The server has already checked them against the host that the
+    browser used; the page process has another host and would take the proxy's own pages for foreign ones.
     """
     return tuple(pair for pair in headers if pair[0].lower() not in (b"origin", b"sec-fetch-site"))
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:
-    """The body; None where it is too large, or does not come."""
+    """Read the body; None if it is too large or stalls."""
     body = bytearray()
     with trio.move_on_after(STALLED_SECONDS):
         more = True

@@ -1,4 +1,4 @@
-"""Searching what sessions remember."""
+"""The search page."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ RESULTS = 20
 
 
 async def show_search(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
-    """What is remembered about ``?q=``: in all sessions, in ``?session=``, or in those of ``?project=``."""
+    """Search for ``?q=`` in all sessions, in ``?session=``, or in the sessions of ``?project=``."""
     question, session, project = (request.args.get(name, "").strip() for name in ("q", "session", "project"))
     shown: dict[str, Any] = {"question": question, "session": session, "project": project, "found": None}
     if not question:

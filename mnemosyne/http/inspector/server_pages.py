@@ -1,4 +1,4 @@
-"""What managing saved in all, how the server and its database do, and with which settings."""
+"""The pages of total savings and of the server: its database, read models and settings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +12,7 @@ from mnemosyne.services.savings import list_caveats, read_savings
 
 
 async def show_savings(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
-    """What each session used and would have used without us, the last active first; ``?all`` shows more than the
-    first.
-    """
+    """Show each session's cost with and without managing, last active first; ``?all`` shows all sessions."""
     found = await read_savings(page_context.models)
     limit = None if "all" in request.args else SHOWN_SESSIONS
     listed = await overviews.list_overviews(
@@ -29,7 +27,7 @@ async def show_savings(page_context: PageContext) -> tuple[str, Mapping[str, Any
 
 
 async def show_server(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
-    """Database, index, disk, versions and settings."""
+    """Show database, index, disk, versions and settings."""
     return "server.html", {"health": await page_context.health(), "settings": page_context.shown}
 
 

@@ -1,4 +1,4 @@
-"""The pages of sessions: all of them, one, and one of its turns."""
+"""The pages of the session list, of a session and of a turn."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -21,11 +21,11 @@ from mnemosyne.services.turn_positions import find_checkpoint, find_position
 SHOWN_SESSIONS = 50
 
 MAIN = "main"
-"""The branch that is meant where an address names none."""
+"""The default branch of an address."""
 
 
 async def show_sessions(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
-    """All sessions, the last active first; ``?q=`` chooses, ``?all`` shows more than the first."""
+    """Show all sessions, last active first; ``?q=`` filters them, ``?all`` removes the limit."""
     wanted = request.args.get("q", "").strip()
     limit = None if "all" in request.args else SHOWN_SESSIONS
     found = await overviews.list_overviews(
@@ -35,7 +35,7 @@ async def show_sessions(page_context: PageContext) -> tuple[str, Mapping[str, An
 
 
 async def show_session(page_context: PageContext, session: str) -> LongPage:
-    """One session; ``?branch=`` chooses which of its windows is drawn."""
+    """Show one session; ``?branch=`` selects the branch whose context is drawn."""
     stream = await read_models.find(page_context.models, session)
     branch = request.args.get("branch")
     if branch is not None:
@@ -77,7 +77,7 @@ async def _read_session_as_json(page_context: PageContext, stream: UUID, branch:
 
 
 async def show_objects(page_context: PageContext, session: str) -> LongPage:
-    """What a branch of a session remembers now."""
+    """Show the current objects of a branch."""
     branch = request.args.get("branch", MAIN)
     stream = await read_models.find(page_context.models, session)
     await session_view.require_session_branch(page_context.models, stream, branch)
@@ -98,7 +98,7 @@ async def _list_objects(page_context: PageContext, session: str, branch: str) ->
 
 
 async def show_turn(page_context: PageContext, session: str, turn: str) -> LongPage:
-    """A turn: what went upstream; with ``?sent=client``, what the client sent."""
+    """Show a turn's request as sent upstream or, with ``?sent=client``, as sent by the client."""
     stream, branch, place = await _place(page_context, session, turn)
     found = await find_position(page_context.archive, page_context.models, stream, branch, place)
     whole = "all" in request.args or request.path.endswith(".json")
@@ -132,7 +132,7 @@ async def _read_block(read: ReadBlock, page_context: PageContext, session: str, 
 async def show_block(
     read: ReadBlock, page_context: PageContext, session: str, turn: str, number: int
 ) -> tuple[str, Mapping[str, Any]]:
-    """One block of a turn's request, or of its reply, as JSON text; of a long one the beginning."""
+    """Show one block of a turn's request or reply as JSON, truncated to ``SHOWN_BYTES``."""
     data = await _read_block(read, page_context, session, turn, number)
     return "block.html", {
         "text": data[:SHOWN_BYTES].decode("utf-8", "replace"),
@@ -143,7 +143,7 @@ async def show_block(
 
 
 async def download_block(read: ReadBlock, page_context: PageContext, session: str, turn: str, number: int) -> Response:
-    """All of such a block."""
+    """Return the whole block as a JSON download."""
     response = Response(await _read_block(read, page_context, session, turn, number), content_type="application/json")
     name = f"{session[:8]}-{turn.replace('/', '-')}-block-{number}.json"
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
@@ -151,19 +151,19 @@ async def download_block(read: ReadBlock, page_context: PageContext, session: st
 
 
 SHOWN_BLOCKS = 400
-"""So many blocks of a request are listed, the last; more would take seconds."""
+"""Number of last blocks listed of a request; more would take seconds."""
 
 SHOWN_BYTES = 64 * 1024
-"""So much of a block is shown; the rest can be downloaded."""
+"""Bytes shown of a block; the whole block can be downloaded."""
 
 
 async def show_difference(page_context: PageContext, session: str, turn: str, other: str) -> LongPage:
-    """What changed in the window from one turn to another, as both went upstream; with ``?sent=client``, as the client
-    sent them.
+    """Show the changes of the context between two turns, as sent upstream or, with ``?sent=client``, as sent by the
+    client.
     """
     stream = await read_models.find(page_context.models, session)
     branch = request.args.get("branch", MAIN)
-    places = [_place_in(each) for each in (turn, other)]
+    places = [_place_in(name) for name in (turn, other)]
     for place in places:
         await find_position(page_context.archive, page_context.models, stream, branch, place)
     return LongPage(
@@ -194,12 +194,12 @@ async def _read_difference(
 
 
 async def download_body(page_context: PageContext, session: str, turn: str) -> Response:
-    """The bytes of a request, with their hash in the header ``Repr-Digest`` (RFC 9530)."""
+    """Return the bytes of a request, with their SHA-256 in the header ``X-Sha256``."""
     stream, branch, place = await _place(page_context, session, turn)
     _, history = await page_context.turns.read(page_context.archive, stream)
     rebuilt = await contexts.rebuild(page_context.archive, stream, history, history.at(branch, place))
     if not rebuilt.proven:
-        raise LogFailed(f"Nothing is given out, because it would not be what was sent: {rebuilt.difference}.")
+        raise LogFailed(f"The rebuilt request differs from the one sent, so it is withheld: {rebuilt.difference}.")
     response = Response(rebuilt.body, content_type="application/json")
     name = f"{str(stream)[:8]}-{branch}-{turn.replace('/', '-')}.json"
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
@@ -208,7 +208,7 @@ async def download_body(page_context: PageContext, session: str, turn: str) -> R
 
 
 async def give_manifest(page_context: PageContext, session: str, turn: str) -> Response:
-    """What the model could see in a request, as JSON."""
+    """Return the manifest of a request, a list of everything the model could see, as JSON."""
     stream, branch, place = await _place(page_context, session, turn)
     events, history = await page_context.turns.read(page_context.archive, stream)
     found = await manifests.manifest_of(page_context.archive, stream, events, history, history.at(branch, place))
@@ -216,9 +216,10 @@ async def give_manifest(page_context: PageContext, session: str, turn: str) -> R
 
 
 async def _place(page_context: PageContext, session: str, turn: str) -> tuple[UUID, str, TurnPlace]:
-    """Which request is meant: ``TURN[.ATTEMPT][-ROUND]`` of ``?branch=``; without a round the first that went upstream,
-    unless what the client sent is asked for. Without a branch the first one is meant, whatever was talked to since: an
-    address that somebody kept goes on leading to the same turn. A checkpoint's name says its branch itself.
+    """Resolve ``TURN[.ATTEMPT][-ROUND]`` of ``?branch=``, or a checkpoint's name, which includes its branch.
+
+    The default round is the first sent upstream, unless ``?sent=client``. The default branch is always ``main``, so
+    that a saved address keeps pointing to the same turn.
     """
     stream = await read_models.find(page_context.models, session)
     if not turn[:1].isdecimal():
@@ -235,7 +236,7 @@ def _place_in(turn: str) -> TurnPlace:
 
 
 async def show_line(page_context: PageContext, session: str) -> tuple[str, Mapping[str, Any]]:
-    """How a session stands, for its client's status line."""
+    """Show a session's status for its client's status line."""
     stream = await read_models.find(page_context.models, session)
     seen, budget = page_context.observations, page_context.session_budget
     line = await read_status_line(page_context.archive, page_context.models, stream, seen, budget)

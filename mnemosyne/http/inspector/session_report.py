@@ -1,6 +1,4 @@
-"""What the page of a session shows, and the same as one file to be sent to somebody: it needs no server, and loads
-nothing.
-"""
+"""The content of a session's page, and the same content as a self-contained HTML file."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,10 +24,10 @@ _WORDLESS = "A session"
 
 SHOWN_TURNS = 100
 SHOWN_LEFT = 100
-"""So many of each are listed; the map shows all."""
+"""Number of rows listed; the map shows all."""
 
 LATE_TURNS = 10
-"""So many turns back it is told event by event what happened."""
+"""Number of last turns whose events are listed."""
 
 
 async def read_shown(
@@ -42,27 +40,24 @@ async def read_shown(
     budget: int | None = None,
     every_turn: bool = False,
 ) -> Mapping[str, Any]:
-    """All that the page of a session shows; of many turns the last ones, unless every one is asked for.
-
-    Raises NotFound, LogFailed.
-    """
+    """Return the values of a session's page; only the last turns unless ``every_turn``. Raises NotFound, LogFailed."""
     stream = overview.stream
     view = await read_session_view(models, stream, branch, budget)
-    left = _list_evicted(view)
-    missed = {each.object for each in view.misses}
+    evicted = _list_evicted(view)
+    missed = {miss.object for miss in view.misses}
     named = {
-        each.object for each in (*left[:SHOWN_LEFT], *(span for span in view.map.spans if span.object.id in missed))
+        span.object for span in (*evicted[:SHOWN_LEFT], *(span for span in view.map.spans if span.object.id in missed))
     }
     observed = await observe(archive, stream, view.branch, view.total.turns, seen)
     return {
         "view": view,
         "overview": overview,
         "observed": observed,
-        "checkpoints": sorted(observed.checkpoints, key=lambda each: (each.branch, each.turn)),
+        "checkpoints": sorted(observed.checkpoints, key=lambda point: (point.branch, point.turn)),
         "map_svg": map_chart([*view.before, view.map]),
         "money_svg": money_chart(view.money),
-        "left": left[:SHOWN_LEFT],
-        "left_in_all": len(left),
+        "left": evicted[:SHOWN_LEFT],
+        "left_in_all": len(evicted),
         "turns": view.turns if every_turn else view.turns[-SHOWN_TURNS:],
         "sources": {} if view.forgotten else await read_sources(archive, stream, named),
         "happenings": await read_happenings(archive, view),
@@ -70,30 +65,30 @@ async def read_shown(
 
 
 async def read_happenings(archive: Archive, view: SessionView) -> Sequence[Happening]:
-    """What happened last in a session, on whatever branch, since some turns of the one that is shown."""
-    known = (each.version for each in view.turns[-LATE_TURNS:] if each.version is not None)
-    first = next(known, None)
+    """Describe the session's latest events on all branches, since the last ``LATE_TURNS`` turns of the shown one."""
+    versions = (turn.version for turn in view.turns[-LATE_TURNS:] if turn.version is not None)
+    first = next(versions, None)
     return () if first is None else list_happenings(await archive.events.read(view.stream, after=first - 1))
 
 
 def _list_evicted(view: SessionView) -> list[Span]:
-    """What stands in the window no more as it came, the largest first."""
+    """List the objects that the context no longer shows in full, largest first."""
     last = view.map.turns[-1].turn if view.map.turns else 0
-    spans = [each for each in view.map.standing_at(last) if each.fidelity is not Fidelity.FULL]
-    return sorted(spans, key=lambda each: -each.object.tokens)
+    spans = [span for span in view.map.standing_at(last) if span.fidelity is not Fidelity.FULL]
+    return sorted(spans, key=lambda span: -span.object.tokens)
 
 
 def session_report(shown: Mapping[str, Any], *, redacted: bool) -> str:
-    """The file's text, of what ``read_shown`` gives; ``redacted``: without what was said, and without the
-    names of folders and files.
+    """Render the values of ``read_shown`` as an HTML file; ``redacted`` omits all texts and the names of folders and
+    files.
     """
     environment = Environment(
         loader=PackageLoader("mnemosyne.http.inspector"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(FILTERS)
-    told = _without_words(shown) if redacted else shown
+    values = _without_words(shown) if redacted else shown
     return environment.get_template("report.html").render(
-        **told, style=read_styles(), version=__version__, redacted=redacted, alone=True
+        **values, style=read_styles(), version=__version__, redacted=redacted, alone=True
     )
 
 

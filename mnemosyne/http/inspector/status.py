@@ -1,5 +1,6 @@
-"""What a server tells of itself under ``/-/``: is it well, is it ready, what is it. It answers without the
-database, and whatever the pages' process does. And what it is told for itself: that a session is the owner's.
+"""The server's status endpoints under ``/-/``: health, readiness, status and metrics.
+
+They work without the database and the page process. One more endpoint accepts which session belongs to the owner.
 """
 
 import hmac
@@ -20,25 +21,25 @@ from mnemosyne.http.unfinished import Unfinished
 from mnemosyne.upstreams import DIALECTS
 
 PROBES = {f"/-/upstream/{dialect}".encode(): dialect for dialect in DIALECTS}
-"""Pages that say whether the providers of a dialect can be reached."""
+"""Endpoints that report whether the providers of a dialect are reachable."""
 
 OWNER_PATH = b"/-/owner"
-"""Where a client's hook says that the session of its ``SESSION_HEADER`` is the owner's (``actors.owners``)."""
+"""A client's hook posts here to mark the session in ``SESSION_HEADER`` as the owner's (``actors.owners``)."""
 
 METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 PATHS = (b"/-/health", b"/-/ready", b"/-/status", b"/-/metrics", OWNER_PATH, *PROBES)
 
 OffSince = Callable[[], Awaitable[int | None]]
-"""Since when nothing is to be managed, in µs of UTC; None if that is not so."""
+"""Returns the time since which managing is switched off, in µs of UTC; None if it is on."""
 
 DescribeWorker = Callable[[], Awaitable[Mapping[str, object]]]
-"""How the worker does (``app.supervising.Supervisor.describe``)."""
+"""Returns the worker's state (``app.supervising.Supervisor.describe``)."""
 
 
 @attrs.frozen(kw_only=True)
 class ServerParts:
-    """What is asked of the other parts of a server when somebody looks. ``database`` says how recording does,
-    ``metrics`` gives the page for a monitor; ``present`` is told which session is the owner's.
+    """Callbacks to the server's other parts. ``database`` returns the recording state, ``metrics`` the page for a
+    monitor; ``present`` marks a session as the owner's.
     """
 
     off_since: OffSince
@@ -47,23 +48,23 @@ class ServerParts:
     metrics: Callable[[], Awaitable[str]]
     present: Callable[[str], None]
     probe: Callable[[str], Awaitable[list[Reachability]]]
-    """Whether the providers can be reached that take a dialect."""
+    """Checks whether the providers of a dialect are reachable."""
     ignored: tuple[str, ...] = ()
-    """A sentence for each variable of the environment that cannot be used (``adapters.outbound``)."""
+    """A message for each unusable environment variable (``adapters.outbound``)."""
 
 
 _WITHOUT_TOKEN = error_body(
     401, "authentication_error", "Send `Authorization: Bearer TOKEN`; the token is in the data directory.", MESSAGES
 )
-_WITHOUT_SESSION = error_body(400, "invalid_request_error", f"Name a session in {SESSION_HEADER}.", MESSAGES)
-_NOT_A_QUESTION = error_body(405, "invalid_request_error", "Only GET and HEAD are answered here.", MESSAGES)
+_WITHOUT_SESSION = error_body(
+    400, "invalid_request_error", f"Send the session in the header {SESSION_HEADER}.", MESSAGES
+)
+_NOT_A_QUESTION = error_body(405, "invalid_request_error", "Only GET and HEAD are allowed here.", MESSAGES)
 
 
 @attrs.frozen(kw_only=True)
 class StatusPages:
-    """The pages at ``PATHS``. ``token`` opens all but the first two; ``unrecorded`` is as in
-    ``app.discovery.FoundServer``.
-    """
+    """Serves ``PATHS``. All but the first two need ``token``; for ``unrecorded`` see ``app.discovery.FoundServer``."""
 
     token: str
     settings: dict[str, str]
@@ -73,7 +74,7 @@ class StatusPages:
     parts: ServerParts
 
     async def answer(self, method: str, path: bytes, headers: Headers, send: Send) -> None:
-        """Answer a request for one of them."""
+        """Answer a request for one of the endpoints."""
         if path == OWNER_PATH and method == "POST":
             await self._present(headers, send)
         elif method not in ("GET", "HEAD") or path == OWNER_PATH:
@@ -103,10 +104,10 @@ class StatusPages:
             await _send(send, {"session": "the owner's"})
 
     async def _say_whether_ready(self, send: Send) -> None:
-        # Whatever the worker and the database do: a turn is passed on without them.
+        # Independent of the worker and the database: the proxy forwards turns without them.
         status, word = (503, "full") if self.unfinished.is_full else (200, "ready")
-        told = {"status": word, "database": dict(self.parts.database()), "worker": dict(await self.parts.worker())}
-        await _send(send, told, status)
+        state = {"status": word, "database": dict(self.parts.database()), "worker": dict(await self.parts.worker())}
+        await _send(send, state, status)
 
     async def _status(self) -> dict[str, Any]:
         relays = attrs.asdict(self.progress, filter=attrs.filters.exclude(attrs.fields(RelayProgress).untold))
@@ -126,14 +127,14 @@ class StatusPages:
 
 
 def bears(headers: Headers, token: str) -> bool:
-    """Whether a request shows the token (RFC 6750, 2.1)."""
+    """Whether a request has the bearer token (RFC 6750, 2.1)."""
     given = next((value for name, value in headers if name.lower() == b"authorization"), b"")
     scheme, _, shown = given.partition(b" ")
     return scheme.lower() == b"bearer" and hmac.compare_digest(shown.strip(), token.encode())
 
 
-async def _send(send: Send, told: object, status: int = 200) -> None:
-    await _send_bytes(send, status, b"application/json", json.dumps(told).encode())
+async def _send(send: Send, value: object, status: int = 200) -> None:
+    await _send_bytes(send, status, b"application/json", json.dumps(value).encode())
 
 
 async def _send_bytes(send: Send, status: int, kind: bytes, body: bytes) -> None:

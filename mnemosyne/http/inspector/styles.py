@@ -1,4 +1,4 @@
-"""How the pages look, as text: a file that needs no server has it inside."""
+"""The pages' style sheets as text, for self-contained files."""
 
 from importlib.resources import files
 
@@ -6,6 +6,6 @@ _STYLES = ("charts.css", "page.css")
 
 
 def read_styles() -> str:
-    """The pages' style sheets, as one."""
+    """Return all style sheets as one text."""
     static = files("mnemosyne.http.inspector") / "static"
     return "\n".join(static.joinpath(name).read_text(encoding="utf-8") for name in _STYLES)

@@ -1,4 +1,4 @@
-"""What if another policy had managed a session: two maps of its window beside each other, and the money of both."""
+"""The what-if page: a session as recorded next to a simulation under another policy, with context maps and costs."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -16,17 +16,15 @@ from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress, dr
 
 
 async def show_what_if(page_context: PageContext, session: str) -> LongPage:
-    """A branch as it was recorded, and under ``?policy=``. What is simulated still is not waited for: its page says how
-    far that is.
-    """
+    """Show a branch as recorded and under ``?policy=``. Does not wait for a simulation: the page shows its progress."""
     stream = await read_models.find(page_context.models, session)
     bill = await read_branch_bill(page_context.models, stream, request.args.get("branch"))
     policy = request.args.get("policy", "")
     if policy and policy not in page_context.simulations.policies:
-        raise NotFound(f"There is no policy {policy!r}; there are {', '.join(page_context.simulations.policies)}.")
-    asked = (stream, bill.branch, policy, bill.turns)
-    answer = page_context.simulations.ask(page_context.archive, asked) if policy else None
-    found = answer if isinstance(answer, SimulatedBranch) else None
+        raise NotFound(f"Unknown policy {policy!r}; available: {', '.join(page_context.simulations.policies)}.")
+    question = (stream, bill.branch, policy, bill.turns)
+    answer = page_context.simulations.ask(page_context.archive, question) if policy else None
+    simulated = answer if isinstance(answer, SimulatedBranch) else None
     return LongPage(
         stream=stream,
         template="what_if.html",
@@ -36,27 +34,27 @@ async def show_what_if(page_context: PageContext, session: str) -> LongPage:
             "policy": policy,
             "policies": page_context.simulations.policies,
             "recorded": bill.nanodollars,
-            "found": found,
+            "found": simulated,
             "problem": answer if isinstance(answer, str) else None,
             "working": answer if isinstance(answer, SimulationProgress) else None,
         },
-        rest="what_if_recorded.html" if found is None else "what_if_beside.html",
-        read=partial(_draw_maps, page_context, stream, bill.branch, found),
+        rest="what_if_recorded.html" if simulated is None else "what_if_beside.html",
+        read=partial(_draw_maps, page_context, stream, bill.branch, simulated),
     )
 
 
 async def _draw_maps(
-    page_context: PageContext, stream: UUID, branch: str, found: SimulatedBranch | None
+    page_context: PageContext, stream: UUID, branch: str, simulated: SimulatedBranch | None
 ) -> Mapping[str, Any]:
-    if request.path.endswith(".json"):  # a picture is nothing for a program
+    if request.path.endswith(".json"):  # programs need no charts
         return {}
     view = await read_session_view(page_context.models, stream, branch)
-    if found is None:
+    if simulated is None:
         return {"map_svg": map_chart([view.map])}
-    simulated = draw_branch(found, branch)
+    simulated_map = draw_branch(simulated, branch)
     return {
-        "map_svg": map_chart([view.map], beside=[simulated]),
-        "simulated_svg": map_chart([simulated], "simulated", [view.map]),
+        "map_svg": map_chart([view.map], beside=[simulated_map]),
+        "simulated_svg": map_chart([simulated_map], "simulated", [view.map]),
     }
 
 

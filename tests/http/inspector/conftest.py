@@ -1,4 +1,4 @@
-"""One database of sessions for all tests that only look."""
+"""Fixtures: one shared database of sessions for all read-only tests."""
 
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ from tests.http.inspector.shown import Pages, fill, open_pages, session
 
 @attrs.frozen
 class ShownLog:
-    """Where the database is, and the ids of its sessions."""
+    """The database's address and the ids of its sessions."""
 
     dsn: str
     folder: Path
@@ -25,7 +25,7 @@ class ShownLog:
 def shown(
     postgres_server: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ShownLog]:
-    """A managed session with rewritten history, and a short one."""
+    """A managed session with a compaction, and a short one."""
     folder = tmp_path_factory.mktemp("pages")
     with postgres_server.fresh_database(template) as dsn, ThreadPoolExecutor() as threads:
         sessions = session(), session("another", turns=2, said="nothing odd")
@@ -35,6 +35,6 @@ def shown(
 
 @pytest.fixture
 async def pages(shown: ShownLog) -> AsyncIterator[Pages]:
-    """The pages of that log, for its owner."""
+    """The pages of that log, with the owner's access."""
     async with open_pages(shown.dsn, shown.folder) as opened:
         yield opened

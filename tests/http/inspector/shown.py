@@ -1,4 +1,4 @@
-"""A log for pages to show: one managed session whose history was rewritten, and whatever a page may trip over."""
+"""Test kit: a log with one compacted managed session and content that is hard to display."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ TOKEN = "the-token"
 NOW = 1_790_000_000_000_000
 
 NASTY = '<script>alert("x")</script><img src=x onerror=alert(1)> \x1b[31mred\x1b[0m \u202eright to left'
-"""What a page must show as text."""
+"""Content that a page must escape."""
 
 TITLE = "Repair the date parser"
 
@@ -84,7 +84,7 @@ def session(name: str = "the-session", turns: int = 30, said: str = NASTY) -> di
 
 
 class Kept(PlainLog):
-    """A log in memory that keeps what was appended."""
+    """An in-memory log that keeps all appended events."""
 
     def __init__(self) -> None:
         super().__init__(event_codec())
@@ -96,7 +96,7 @@ class Kept(PlainLog):
 
 
 def fill(dsn: str, folder: Path, *sessions: Mapping[str, Any]) -> list[UUID]:
-    """Play sessions as a server would that manages, into a database; their ids."""
+    """Replay sessions through a managing server into a database; return their ids."""
     log, clock = Kept(), RecordedClock()
 
     async def record() -> None:
@@ -114,13 +114,13 @@ def fill(dsn: str, folder: Path, *sessions: Mapping[str, Any]) -> list[UUID]:
 
 
 def settings(dsn: str, folder: Path, **more: str) -> Config:
-    """Those of a server on a database."""
+    """The page context of a server on a database."""
     return load({"dsn": dsn, "data_dir": str(folder), **more}, {})
 
 
 @attrs.frozen
 class Pages:
-    """An open log's pages, and a client that was let in."""
+    """The pages of an open log, and a signed-in client."""
 
     app: Any
     page_context: OpenPageContext
@@ -128,12 +128,12 @@ class Pages:
     client: Any
 
     async def get(self, path: str, **headers: str) -> tuple[int, str]:
-        """The status and text of a page."""
+        """Return the status and text of a page."""
         response = await self.client.get(path, headers=headers)
         return response.status_code, await response.get_data(as_text=True)
 
     async def json(self, path: str) -> Any:
-        """The same as JSON."""
+        """Return a page's JSON."""
         response = await self.client.get(path)
         assert response.status_code == 200
         return await response.get_json()
@@ -141,7 +141,7 @@ class Pages:
 
 @asynccontextmanager
 async def open_pages(dsn: str, folder: Path, role: PageRole = PageRole.OWNER, **more: str) -> AsyncIterator[Pages]:
-    """The pages of a database."""
+    """Open the pages of a database."""
     numbers: Iterator[int] = iter(range(1_000_000))
     simulations = Simulations(list_policies(), COMMAND)
     page_context = OpenPageContext(

@@ -1,4 +1,4 @@
-"""The API says and does what the commands do, to those who bring the token, and describes itself as it is."""
+"""With the token, the API does the same as the commands; its OpenAPI description is complete."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -21,13 +21,13 @@ DAY = 24 * 3600 * 10**6
 
 @attrs.frozen
 class Api:
-    """A program that has the token. ``folder`` is that of its project."""
+    """A client with the token. ``folder`` is its project's folder."""
 
     pages: Pages
     folder: Path
 
     async def ask(self, method: str, path: str, /, given: Mapping[str, Any] | None = None, **query: str) -> Any:
-        """What an operation answers about the project, which has to be well."""
+        """Call an operation for the project; fail on an error status."""
         status, told = await self.try_to(method, path, given, **{"project": str(self.folder), **query})
         assert status in (200, 201), told
         return told
@@ -35,7 +35,7 @@ class Api:
     async def try_to(
         self, method: str, path: str, /, given: Mapping[str, Any] | None = None, **query: str
     ) -> tuple[int, Any]:
-        """The status, and what is told."""
+        """Return the status and the JSON."""
         response = await self.pages.app.test_client().open(
             f"{ROOT}{path}",
             method=method,
@@ -46,7 +46,7 @@ class Api:
         return response.status_code, await response.get_json()
 
     async def add(self, content: str, **more: str) -> str:
-        """Have something known; its id."""
+        """Add an entry; return its id."""
         return str((await self.ask("POST", "/memories", {"content": content, **more}))["entry"]["id"])
 
 
@@ -58,12 +58,12 @@ def database(postgres_server: PostgresServer, template: str) -> Iterator[str]:
 
 @pytest.fixture
 async def api(database: str, tmp_path: Path) -> AsyncIterator[Api]:
-    """The API of a log in which nothing is."""
+    """The API of an empty log."""
     async with open_pages(database, tmp_path) as pages:
         yield Api(pages, tmp_path / "project")
 
 
-async def test_what_is_added_is_listed_found_changed_confirmed_and_forgotten(api: Api) -> None:
+async def test_an_entry_can_be_added_listed_searched_changed_confirmed_and_forgotten(api: Api) -> None:
     added = await api.ask("POST", "/memories", {"content": "We deploy on Fridays", "kind": "workflow"})
     assert (added["what"], added["entry"]["source"], added["note"][:12]) == ("added", "user", "New sessions")
     entry = added["entry"]["id"]
@@ -85,7 +85,7 @@ async def test_what_is_added_is_listed_found_changed_confirmed_and_forgotten(api
     assert [each["id"] for each in (await api.ask("GET", "/memories"))["entries"]] == [later]
 
 
-async def test_writers_at_once_lose_nothing_and_say_nothing_twice(api: Api) -> None:
+async def test_concurrent_writers_lose_and_duplicate_nothing(api: Api) -> None:
     async with trio.open_nursery() as nursery:
         for number in range(12):
             nursery.start_soon(api.add, f"Module {number % 6} is written by hand")
@@ -93,7 +93,7 @@ async def test_writers_at_once_lose_nothing_and_say_nothing_twice(api: Api) -> N
     assert sorted(each["content"] for each in listed) == [f"Module {number} is written by hand" for number in range(6)]
 
 
-async def test_both_times_of_an_entry_can_be_asked_for(api: Api) -> None:
+async def test_entries_can_be_queried_by_both_times(api: Api) -> None:
     entry = await api.add("We use npm", kind="tooling", valid_from="2026-01-01")
     await api.ask("PUT", f"/memories/{entry}", {"content": "We use pnpm", "valid_from": "2026-06-01T00:00:00Z"})
     for query, content in (
@@ -106,7 +106,7 @@ async def test_both_times_of_an_entry_can_be_asked_for(api: Api) -> None:
         assert [each["content"] for each in told["entries"]] == content, query
 
 
-async def test_preferences_are_entries_that_hold_everywhere_and_nothing_else_is_one(api: Api) -> None:
+async def test_preferences_are_exactly_the_global_entries(api: Api) -> None:
     decision = await api.add("We deploy on Fridays", kind="decision")
     added = await api.ask("POST", "/preferences", {"content": "Answer in short sentences", "kind": "response-style"})
     preference = added["entry"]["id"]
@@ -126,7 +126,7 @@ async def test_preferences_are_entries_that_hold_everywhere_and_nothing_else_is_
     assert (await api.ask("DELETE", f"/preferences/{changed['entry']['id']}"))["what"] == "forgotten"
 
 
-async def test_a_session_that_begins_is_told_what_the_block_says(api: Api) -> None:
+async def test_a_new_session_gets_the_text_of_the_block(api: Api) -> None:
     assert await api.ask("GET", "/block") == {"text": None, "entries": [], "tokens": 0}
     entry = await api.add("A shop for bicycles", kind="project-brief")
     told = await api.ask("GET", "/block", prompt="add a page")
@@ -134,14 +134,14 @@ async def test_a_session_that_begins_is_told_what_the_block_says(api: Api) -> No
     assert "A shop for bicycles" in told["text"]
 
 
-async def test_links_are_kept_and_words_are_erased(api: Api) -> None:
+async def test_erasing_an_entry_keeps_its_links(api: Api) -> None:
     one, other = await api.add("Ann Miller decides on prices"), await api.add("Prices are in cents")
     assert (await api.ask("POST", f"/memories/{one}/links", {"other": other}))["what"] == "linked"
     assert await api.ask("POST", "/erase", {"matching": "Ann Miller"}) == {"erased": 1}
     assert "Miller" not in json.dumps(await api.ask("GET", f"/memories/{one}"))
 
 
-async def test_what_is_exported_is_taken_in_elsewhere_and_once(api: Api) -> None:
+async def test_an_export_is_imported_elsewhere_only_once(api: Api) -> None:
     await api.add("We deploy on Fridays")
     client = api.pages.app.test_client()
     bearer = {"Authorization": f"Bearer {TOKEN}"}
@@ -152,17 +152,17 @@ async def test_what_is_exported_is_taken_in_elsewhere_and_once(api: Api) -> None
         taken = await client.post(f"{ROOT}/import", headers=bearer, query_string={"project": "/elsewhere"}, data=data)
         assert await taken.get_json() == counts
     refused = await client.post(f"{ROOT}/import", headers=bearer, data=lines + b"{]")
-    assert (refused.status_code, (await refused.get_json())["error"]) == (400, "Line 2 is no JSON object.")
+    assert (refused.status_code, (await refused.get_json())["error"]) == (400, "Line 2 is not a JSON object.")
 
 
-async def test_an_agent_says_that_it_is_one_and_nobody_says_that_it_was_extracted(api: Api) -> None:
+async def test_a_client_may_state_the_source_agent_but_not_extracted(api: Api) -> None:
     told = await api.ask("POST", "/memories", {"content": "The tests need a database", "source": "agent"})
     assert told["entry"]["source"] == "agent"
     status, told = await api.try_to("POST", "/memories", {"content": "x", "source": "extracted"})
     assert (status, told["error"]) == (400, "source of addMemory is to be one of user, agent, not 'extracted'.")
 
 
-async def test_a_write_names_the_session_and_the_turn_that_it_is_from(shown: ShownLog, pages: Pages) -> None:
+async def test_a_write_names_its_session_and_turn(shown: ShownLog, pages: Pages) -> None:
     api = Api(pages, Path("/work/app"))
     for turn in ({}, {"turn": 1}):
         given = {"content": f"Known since {turn}", "source": "agent", "session": shown.other, **turn}
@@ -172,7 +172,9 @@ async def test_a_write_names_the_session_and_the_turn_that_it_is_from(shown: Sho
     assert (await api.try_to("POST", "/memories", given, project=str(api.folder)))[0] == 404
 
 
-async def test_another_tenant_s_entries_are_not_seen_nor_written(api: Api, database: str, tmp_path: Path) -> None:
+async def test_entries_of_another_tenant_are_neither_visible_nor_writable(
+    api: Api, database: str, tmp_path: Path
+) -> None:
     entry = await api.add("We deploy on Fridays")
     async with open_pages(database, tmp_path, tenant="another") as pages:
         other = Api(pages, api.folder)
@@ -198,35 +200,35 @@ async def test_another_tenant_s_entries_are_not_seen_nor_written(api: Api, datab
         ("GET", "/memories", None, {"limit": "0"}, 400, "limit of listMemories is to be from 1 to 10000."),
         ("GET", "/memories", None, {"as_of": "soon"}, 400, "as_of: 'soon' is no time"),
         ("GET", "/memories", None, {"as_of": "9" * 30}, 400, "is no time"),
-        ("GET", "/memories", None, {"project": "here"}, 400, "project: 'here' is no absolute path"),
-        ("GET", "/memories", None, {"project": "/a\0b"}, 400, "'project' holds a NUL"),
-        ("POST", "/memories", {"content": "x", "project": "/a\0b"}, {}, 400, "'project' holds a NUL"),
-        ("POST", "/memories", {"content": "x\0"}, {}, 400, "'content' holds a NUL"),
-        ("GET", "/export", None, {"project": "/a\0b"}, 400, "'project' holds a NUL"),
-        ("GET", "/export", None, {"kind": "fact"}, 400, "There is no argument 'kind' here"),
+        ("GET", "/memories", None, {"project": "here"}, 400, "project: 'here' is not an absolute path"),
+        ("GET", "/memories", None, {"project": "/a\0b"}, 400, "'project' contains a NUL"),
+        ("POST", "/memories", {"content": "x", "project": "/a\0b"}, {}, 400, "'project' contains a NUL"),
+        ("POST", "/memories", {"content": "x\0"}, {}, 400, "'content' contains a NUL"),
+        ("GET", "/export", None, {"project": "/a\0b"}, 400, "'project' contains a NUL"),
+        ("GET", "/export", None, {"kind": "fact"}, 400, "Unknown argument 'kind'"),
         ("GET", "/memories/nothing", None, {}, 404, "No entry has the id 'nothing'."),
         ("POST", "/memories", {"content": "x", "session": "\ud800"}, {}, 404, "There is no session '\\ud800'"),
         ("POST", "/undo", {}, {}, 404, "There is no write to be taken back."),
-        ("GET", "/nothing", None, {}, 404, "There is no such"),
-        ("PATCH", "/memories", None, {}, 405, "cannot be asked so"),
+        ("GET", "/nothing", None, {}, 404, "Page not found"),
+        ("PATCH", "/memories", None, {}, 405, "does not accept that HTTP method"),
     ],
 )
-async def test_what_cannot_be_done_is_said_in_a_sentence(
+async def test_an_invalid_request_is_refused_with_one_sentence(
     api: Api, method: str, path: str, given: Any, query: dict[str, str], status: int, sentence: str
 ) -> None:
-    answered, told = await api.try_to(method, path, given, **query)
-    assert (answered, sentence in told["error"]) == (status, True), told
+    answered, reply = await api.try_to(method, path, given, **query)
+    assert (answered, sentence in reply["error"]) == (status, True), reply
 
 
 @pytest.mark.parametrize("body", ["[]", "{", "\udcff", "5", "[" * 60_000, '{"content":' * 5000])
-async def test_a_body_that_is_no_object_is_refused(api: Api, body: str) -> None:
+async def test_a_body_that_is_not_an_object_is_refused(api: Api, body: str) -> None:
     response = await api.pages.app.test_client().post(
         f"{ROOT}/memories", headers={"Authorization": f"Bearer {TOKEN}"}, data=body.encode("utf-8", "surrogateescape")
     )
-    assert (response.status_code, await response.get_json()) == (400, {"error": "The body is no JSON object."})
+    assert (response.status_code, await response.get_json()) == (400, {"error": "The body is not a JSON object."})
 
 
-async def test_strangers_are_let_nowhere_and_a_cookie_reads_but_writes_nothing(database: str, tmp_path: Path) -> None:
+async def test_requests_need_the_token_and_a_cookie_allows_only_reads(database: str, tmp_path: Path) -> None:
     async with open_pages(database, tmp_path, PageRole.OWNER) as pages:
         stranger = pages.app.test_client()
         for operation in OPERATIONS:
@@ -238,7 +240,7 @@ async def test_strangers_are_let_nowhere_and_a_cookie_reads_but_writes_nothing(d
         assert (await pages.client.post(f"{ROOT}/import")).status_code == 403
 
 
-async def test_the_description_names_every_route_and_nothing_else(api: Api) -> None:
+async def test_the_description_lists_exactly_the_served_routes(api: Api) -> None:
     told = await api.ask("GET", "/openapi.json")
     described = {(method.upper(), path) for path, methods in told["paths"].items() for method in methods}
     served = {
@@ -252,7 +254,7 @@ async def test_the_description_names_every_route_and_nothing_else(api: Api) -> N
     assert len(names) == len(set(names))
 
 
-async def test_the_description_says_which_arguments_are_taken_and_which_are_needed(api: Api) -> None:
+async def test_the_description_lists_arguments_and_required_ones(api: Api) -> None:
     told = (await api.ask("GET", "/openapi.json"))["paths"]
     for operation in OPERATIONS:
         described = told[operation.path][operation.method.lower()]

@@ -1,4 +1,4 @@
-"""Values are told to people in few characters, and to programs without loss."""
+"""Values are formatted compactly for users."""
 
 import pytest
 
@@ -30,10 +30,10 @@ def test_money(amount: int | None, text: str) -> None:
     assert money_text(amount) == text
 
 
-def test_a_time_that_no_calendar_has_is_told_all_the_same() -> None:
+def test_a_time_beyond_the_calendar_is_formatted() -> None:
     assert time_text(0) == "1970-01-01 00:00:00"
     assert time_text(2**62).startswith("9998")
 
 
-def test_one_is_one() -> None:
+def test_one_is_singular() -> None:
     assert (plural(1, "turn"), plural(1200, "turn")) == ("1 turn", "1,200 turns")

@@ -1,4 +1,4 @@
-"""What happened is told in words, the newest first, and what says nothing to people is left out."""
+"""Events are described in words, newest first; internal events are omitted."""
 
 import attrs
 
@@ -16,7 +16,7 @@ def recorded(*events: Event) -> list[Recorded[Event]]:
     return [Recorded(STREAM, number, number, Envelope(each, "c")) for number, each in enumerate(events, 1)]
 
 
-def test_the_newest_stands_first_with_where_it_was_and_why() -> None:
+def test_the_newest_event_is_first_with_place_and_reason() -> None:
     pinned = ObjectPinned(at=1, object="abc2345", reason="the plan", until_turn=None)
     off = ManagingSwitched(at=2, on=False, why="a person said so")
     second, first = list_happenings(recorded(pinned, off))
@@ -24,25 +24,25 @@ def test_the_newest_stands_first_with_where_it_was_and_why() -> None:
     assert (first.object, first.what, first.why) == ("abc2345", "pinned", "the plan")
 
 
-def test_what_leaves_is_told_apart_from_what_is_shortened_and_a_miss_says_how_it_showed() -> None:
+def test_eviction_shortening_and_faults_are_described_differently() -> None:
     degraded = next(each for each in SAMPLES.values() if isinstance(each, ObjectDegraded))
-    left = attrs.evolve(degraded, before=Fidelity.FULL, after=Fidelity.EVICTED)
-    shortened = attrs.evolve(left, after=Fidelity.COMPACT)
+    evicted = attrs.evolve(degraded, before=Fidelity.FULL, after=Fidelity.EVICTED)
+    shortened = attrs.evolve(evicted, after=Fidelity.COMPACT)
     faulted = next(each for each in SAMPLES.values() if isinstance(each, ObjectFaulted))
     missed = attrs.evolve(faulted, kind=FaultKind.IMPLICIT, tokens=7)
-    assert [each.what for each in list_happenings(recorded(left, shortened, missed))] == [
-        "missed: the agent read or ran it again, 7 tokens",
+    assert [each.what for each in list_happenings(recorded(evicted, shortened, missed))] == [
+        "needed again: the agent read or ran it again, 7 tokens",
         "shortened from L0 full to L2 compact",
-        "left the window, where it stood at L0 full",
+        "evicted from L0 full",
     ]
 
 
-def test_whatever_is_recorded_can_be_told_or_is_left_out() -> None:
-    told = list_happenings(recorded(*SAMPLES.values())[:SHOWN])
-    assert all(each.what for each in told)
-    assert len(told) > SHOWN // 2
+def test_every_event_type_is_described_or_omitted() -> None:
+    happenings = list_happenings(recorded(*SAMPLES.values())[:SHOWN])
+    assert all(happening.what for happening in happenings)
+    assert len(happenings) > SHOWN // 2
 
 
-def test_no_more_are_listed_than_can_be_read() -> None:
+def test_the_list_of_events_is_limited() -> None:
     gap = GapRecorded(at=1, since=1, turns=2, reason="the database was away")
     assert len(list_happenings(recorded(*[gap] * 99))) == SHOWN

@@ -1,4 +1,4 @@
-"""The page of what is known: a person sees it with its source, and changes it as by any command."""
+"""The memory page shows entries with their sources and offers the same changes as the commands."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ PROJECT = "/-/known?project=github.com%2Fada%2Fapp"
 
 
 async def know(pages: Pages, content: str, at: int = NOW, write: str = "w", **fields: object) -> str:
-    """An entry of the project; its id."""
+    """Add an entry to the project; return its id."""
     knowledge = pages.page_context.knowledge_of("github.com/ada/app")
     done = await knowledge.remember(Scope.PROJECT, draft(content, **fields), WriteStamp(at, write))
     assert done.entry is not None
@@ -22,18 +22,16 @@ async def know(pages: Pages, content: str, at: int = NOW, write: str = "w", **fi
 
 
 async def decide(pages: Pages, path: str, word: str | None = None, **form: str) -> int:
-    """What a form of the page says, with the page's own word unless it is another."""
+    """Submit a form of the page, with the page's CSRF token unless ``word`` is given."""
     _, text = await pages.get(PROJECT)
-    found = re.search(r'name="word" value="([^"]*)"', text)
-    own = found[1] if found else ""
+    match = re.search(r'name="word" value="([^"]*)"', text)
+    own = match[1] if match else ""
     fields = {"project": "github.com/ada/app", "word": own if word is None else word, **form}
     response = await pages.client.post(f"/-/known/{path}", form=fields)
     return int(response.status_code)
 
 
-async def test_a_person_has_something_remembered_changed_confirmed_forgotten_and_takes_it_back(
-    dsn: str, tmp_path: Path
-) -> None:
+async def test_a_user_can_add_change_confirm_forget_and_undo(dsn: str, tmp_path: Path) -> None:
     async with open_pages(dsn, tmp_path) as pages:
         assert await decide(pages, "remember", text="We use pnpm", kind="tooling", scope="project") == 303
         told = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
@@ -45,7 +43,7 @@ async def test_a_person_has_something_remembered_changed_confirmed_forgotten_and
         assert await decide(pages, "entry/bun/confirm") == 303
         status, text = await pages.get(PROJECT)
         assert status == 200
-        assert "What held once" in text
+        assert "<h2>Past</h2>" in text
         assert "We use pnpm" in text
         assert await decide(pages, "entry/bun/forget") == 303
         told = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
@@ -56,7 +54,7 @@ async def test_a_person_has_something_remembered_changed_confirmed_forgotten_and
         assert told["entries"][0][1][0]["entry"]["content"] == "We use bun"
 
 
-async def test_a_day_shows_what_was_known_then_and_offers_no_change(dsn: str, tmp_path: Path) -> None:
+async def test_the_view_of_a_past_day_is_read_only(dsn: str, tmp_path: Path) -> None:
     async with open_pages(dsn, tmp_path) as pages:
         await know(pages, "tabs of 2", at=NOW - 10 * DAY, write="a")
         await pages.page_context.knowledge_of("github.com/ada/app").update(
@@ -71,7 +69,7 @@ async def test_a_day_shows_what_was_known_then_and_offers_no_change(dsn: str, tm
         assert (await pages.get(f"{PROJECT}&day=someday"))[0] == 400
 
 
-async def test_whoever_may_only_look_and_whoever_brings_no_word_changes_nothing(dsn: str, tmp_path: Path) -> None:
+async def test_a_reader_and_a_form_without_the_csrf_token_change_nothing(dsn: str, tmp_path: Path) -> None:
     async with open_pages(dsn, tmp_path) as pages:
         id_ = await know(pages, "We use pnpm")
         assert await decide(pages, f"entry/{id_}/forget", word="another page's") == 403
@@ -82,7 +80,7 @@ async def test_whoever_may_only_look_and_whoever_brings_no_word_changes_nothing(
         assert await decide(pages, f"entry/{id_}/forget") == 403
 
 
-async def test_what_an_entry_says_is_text(dsn: str, tmp_path: Path) -> None:
+async def test_entry_content_is_escaped(dsn: str, tmp_path: Path) -> None:
     async with open_pages(dsn, tmp_path) as pages:
         await know(pages, NASTY, kind=EntryKind.BRIEF, detail=NASTY)
         _, text = await pages.get(PROJECT)
@@ -90,7 +88,7 @@ async def test_what_an_entry_says_is_text(dsn: str, tmp_path: Path) -> None:
         assert "\x1b" not in text
 
 
-async def test_another_tenant_s_page_shows_nothing_of_it(dsn: str, tmp_path: Path) -> None:
+async def test_the_page_of_another_tenant_shows_none_of_the_entries(dsn: str, tmp_path: Path) -> None:
     async with open_pages(dsn, tmp_path) as pages:
         await know(pages, "We use pnpm")
     async with open_pages(dsn, tmp_path, tenant="other") as pages:

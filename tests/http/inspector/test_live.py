@@ -1,4 +1,4 @@
-"""A page that follows the log hears of each commit, and of its own session alone if it asks for one."""
+"""A page that follows the log gets an event for each commit, or only for those of its session."""
 
 import json
 from collections.abc import AsyncIterator
@@ -14,16 +14,14 @@ from tests.http.inspector.shown import NOW, Pages
 from tests.waiting import DEADLINE
 
 
-async def test_whoever_follows_hears_in_which_session_something_happened(pages: Pages, shown: ShownLog) -> None:
+async def test_a_follower_gets_the_ids_of_changed_sessions(pages: Pages, shown: ShownLog) -> None:
     async with aclosing(stream_changes(pages.page_context, None)) as said:
         assert (await anext(said)).startswith(b"retry:")
         await _pin(pages, shown.other)
         assert await _next_change(said) == [shown.other]
 
 
-async def test_what_happens_in_another_session_is_not_heard_by_whoever_follows_one(
-    pages: Pages, shown: ShownLog
-) -> None:
+async def test_a_follower_of_one_session_gets_no_events_of_others(pages: Pages, shown: ShownLog) -> None:
     async with aclosing(stream_changes(pages.page_context, UUID(shown.session))) as said:
         await anext(said)
         await _pin(pages, shown.other)

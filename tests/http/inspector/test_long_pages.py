@@ -1,4 +1,4 @@
-"""The top of a page that takes long goes out before the rest is read; both are kept until something happens."""
+"""The top of a slow page is sent before the rest is read; the rest is cached until the session changes."""
 
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from tests.http.inspector.test_pages import an_object
 
 
 @pytest.mark.parametrize("path", ["", "/turn/25", "/turn/24/to/25", "/object/{object}"])
-async def test_a_page_s_top_is_sent_before_the_rest_is_read_and_both_are_kept_until_something_happens(
+async def test_the_top_is_sent_before_the_rest_is_read_and_cached_until_a_change(
     pages: Pages, shown: ShownLog, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = f"/-/session/{shown.other if not path else shown.session}{path}"

@@ -1,4 +1,4 @@
-"""Every page shows what its service says, as text and as JSON, to those who may see it and to nobody else."""
+"""Every page shows its service's result, as HTML and as JSON, to authorized visitors only."""
 
 import gzip
 import json
@@ -53,7 +53,7 @@ async def an_object(pages: Pages, session: str) -> str:
     )
 
 
-async def test_every_page_is_shown_and_told_as_json(pages: Pages, shown: ShownLog) -> None:
+async def test_every_page_is_served_as_html_and_json(pages: Pages, shown: ShownLog) -> None:
     about = {"session": shown.session, "object": await an_object(pages, shown.session)}
     for page in (path.format(**about) for path in LOOKED_AT):
         status, text = await pages.get(page)
@@ -63,16 +63,14 @@ async def test_every_page_is_shown_and_told_as_json(pages: Pages, shown: ShownLo
         assert await pages.json(f"{as_json}?{asked}")
 
 
-async def test_a_turn_is_found_under_the_name_that_a_person_gave_it(pages: Pages, shown: ShownLog) -> None:
+async def test_a_turn_is_found_by_its_checkpoint_name(pages: Pages, shown: ShownLog) -> None:
     async with open_storage(settings(shown.dsn, shown.folder)) as storage:
         await name(storage, shown.session, "half-way", branch="main", turn=20, at=NOW, correlation_id="c")
     by_name, by_number = [await pages.json(f"/-/session/{shown.session}/turn/{each}.json") for each in ("half-way", 20)]
     assert by_name == by_number | {"place": "half-way"}
 
 
-async def test_a_session_s_page_names_its_checkpoints_and_leads_to_what_changed_between_them(
-    pages: Pages, shown: ShownLog
-) -> None:
+async def test_a_session_s_page_links_its_checkpoints_and_their_differences(pages: Pages, shown: ShownLog) -> None:
     page = f"/-/session/{shown.session}"
     await pages.get(page)  # what is seen is kept until there are more turns
     async with open_storage(settings(shown.dsn, shown.folder)) as storage:
@@ -90,7 +88,7 @@ async def test_a_session_s_page_names_its_checkpoints_and_leads_to_what_changed_
     assert {(each["name"], each["turn"]) for each in points} >= {("before", 12), ("after", 18)}
 
 
-async def test_settings_are_told_in_words(pages: Pages) -> None:
+async def test_settings_are_shown_as_text(pages: Pages) -> None:
     told = {name: each["value"] for name, each in (await pages.json("/-/server.json"))["settings"].items()}
     assert told["tenant_keys"] == "none"
     assert not {"None", "", "()"} & set(told.values())
@@ -98,7 +96,7 @@ async def test_settings_are_told_in_words(pages: Pages) -> None:
 
 
 class Elements(HTMLParser):
-    """The elements of a page, and which of their attributes a browser would run."""
+    """The elements of a page, and those of their attributes that a browser would execute."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -115,7 +113,7 @@ class Elements(HTMLParser):
             self.running.append("inline script")
 
 
-async def test_what_a_session_said_is_text_on_every_page(pages: Pages, shown: ShownLog) -> None:
+async def test_session_content_is_escaped_on_every_page(pages: Pages, shown: ShownLog) -> None:
     about = {"session": shown.session, "object": await an_object(pages, shown.session)}
     for page in (path.format(**about) for path in LOOKED_AT):
         _, text = await pages.get(page)
@@ -126,21 +124,21 @@ async def test_what_a_session_said_is_text_on_every_page(pages: Pages, shown: Sh
         assert "\u202e" not in text, page
 
 
-async def test_what_was_said_is_shown_whole_where_it_is_asked_for(pages: Pages, shown: ShownLog) -> None:
+async def test_a_block_is_shown_in_full_on_request(pages: Pages, shown: ShownLog) -> None:
     blocks = (await pages.json(f"/-/session/{shown.session}/turn/3.json?sent=client"))["view"]["blocks"]
     number = next(each["number"] for each in blocks if each["block"]["kind"] == "tool_result")
     told = await pages.json(f"/-/session/{shown.session}/turn/3/block/{number}.json?sent=client")
     assert json.loads(told["text"])["content"].count(NASTY) == 119
 
 
-async def test_a_reply_is_shown_whole_where_it_is_asked_for(pages: Pages, shown: ShownLog) -> None:
+async def test_a_reply_is_shown_in_full_on_request(pages: Pages, shown: ShownLog) -> None:
     reply = f"/-/session/{shown.session}/turn/3/reply"
     assert json.loads((await pages.json(f"{reply}/0.json"))["text"])["text"] == "I read part 2."
     assert json.loads((await pages.get(f"{reply}/1/whole"))[1])["name"] == "Read"
     assert (await pages.get(f"{reply}/9"))[0] == 404
 
 
-async def test_a_line_of_a_megabyte_is_cut_on_every_page_with_a_way_to_all_of_it(dsn: str, tmp_path: Path) -> None:
+async def test_a_megabyte_line_is_truncated_with_a_download_link(dsn: str, tmp_path: Path) -> None:
     line = (NASTY * (1_000_000 // len(NASTY) + 1))[:1_000_000]
     large = session(turns=1)
     large["messages"][2]["content"][0]["content"] = line
@@ -162,9 +160,7 @@ async def test_a_line_of_a_megabyte_is_cut_on_every_page_with_a_way_to_all_of_it
         assert (await pages.get(f"{own}/object/{largest}/L0"))[1].count("<script>") == line.count("<script>")
 
 
-async def test_the_list_names_sessions_by_what_their_user_typed_first_and_finds_them_by_it(
-    pages: Pages, shown: ShownLog
-) -> None:
+async def test_the_list_titles_sessions_by_first_prompt_and_finds_them_by_it(pages: Pages, shown: ShownLog) -> None:
     told = (await pages.json("/-/sessions.json"))["sessions"]
     assert [(each["stream"], each["title"], each["project"]) for each in told] == [
         (shown.session, f"{TITLE}, please.", "/work/app"),
@@ -174,7 +170,7 @@ async def test_the_list_names_sessions_by_what_their_user_typed_first_and_finds_
     assert (await pages.json("/-/sessions.json?q=no+such"))["sessions"] == []
 
 
-async def test_a_turn_is_shown_as_it_went_upstream_and_says_what_the_client_had_sent(
+async def test_a_turn_is_shown_as_sent_upstream_and_compared_with_the_client_s_request(
     pages: Pages, shown: ShownLog
 ) -> None:
     upstream = (await pages.json(f"/-/session/{shown.session}/turn/25.json"))["view"]
@@ -192,14 +188,14 @@ async def test_a_turn_is_shown_as_it_went_upstream_and_says_what_the_client_had_
     assert set(replaced) <= absent
 
 
-async def test_what_a_session_s_page_says_first_is_also_told_as_json(pages: Pages, shown: ShownLog) -> None:
+async def test_the_verdict_of_a_session_s_page_is_in_its_json(pages: Pages, shown: ShownLog) -> None:
     _, text = await pages.get(f"/-/session/{shown.session}")
     verdict = (await pages.json(f"/-/session/{shown.session}.json"))["verdict"]
     assert "objects left the window" in verdict
     assert verdict in text
 
 
-async def test_the_bytes_of_a_request_are_given_out_with_their_hash(pages: Pages, shown: ShownLog) -> None:
+async def test_the_bytes_of_a_request_can_be_downloaded_with_their_hash(pages: Pages, shown: ShownLog) -> None:
     response = await pages.client.get(f"/-/session/{shown.session}/turn/25/body")
     body = await response.get_data()
     assert response.headers["X-Sha256"] == sha256(body).hexdigest()
@@ -208,7 +204,7 @@ async def test_the_bytes_of_a_request_are_given_out_with_their_hash(pages: Pages
     assert response.headers["Content-Disposition"].startswith("attachment")
 
 
-async def test_a_turn_s_page_links_the_manifest_of_the_request_that_it_shows(pages: Pages, shown: ShownLog) -> None:
+async def test_a_turn_s_page_links_its_manifest(pages: Pages, shown: ShownLog) -> None:
     at = f"/-/session/{shown.session}/turn/25"
     _, text = await pages.get(at)
     assert f"{at}/manifest.json?branch=main" in text
@@ -232,18 +228,20 @@ async def test_a_turn_s_page_links_the_manifest_of_the_request_that_it_shows(pag
         ("/-/nothing", 404),
     ],
 )
-async def test_what_is_not_there_is_said_in_a_sentence(pages: Pages, shown: ShownLog, path: str, status: int) -> None:
+async def test_a_missing_page_is_reported_in_one_sentence(
+    pages: Pages, shown: ShownLog, path: str, status: int
+) -> None:
     page = path.format(session=shown.session)
     found, text = await pages.get(page)
     assert found == status
-    assert "<h1>This cannot be shown</h1>" in text
+    assert "<h1>Cannot show this page</h1>" in text
     where, _, asked = page.partition("?")
     response = await pages.client.get(f"{where}.json?{asked}")
     assert response.status_code in (status, 404)
     assert "error" in await response.get_json()
 
 
-async def test_a_stranger_sees_nothing_and_learns_how_to_enter(pages: Pages, shown: ShownLog) -> None:
+async def test_a_visitor_without_credentials_sees_only_how_to_sign_in(pages: Pages, shown: ShownLog) -> None:
     stranger = pages.app.test_client()
     for path in ("/-/", f"/-/session/{shown.session}", "/-/events", f"/-/session/{shown.session}/turn/3/body"):
         response = await stranger.get(path)
@@ -254,7 +252,7 @@ async def test_a_stranger_sees_nothing_and_learns_how_to_enter(pages: Pages, sho
     assert (await stranger.get("/-/static/page.css")).status_code == 200
 
 
-async def test_a_link_opens_its_page_once_and_leaves_no_secret_in_the_address(pages: Pages) -> None:
+async def test_a_link_works_once_and_its_secret_is_removed_from_the_address(pages: Pages) -> None:
     secret = pages.access.links.make(PageRole.OWNER, NOW)
     browser = pages.app.test_client()
     first = await browser.get(f"/-/?q=x&token={secret}")
@@ -270,14 +268,14 @@ async def test_a_program_with_the_token_needs_no_cookie(pages: Pages) -> None:
     assert len((await response.get_json())["sessions"]) == 2
 
 
-async def test_every_answer_says_what_a_page_may_load(pages: Pages) -> None:
+async def test_every_response_has_the_content_security_policy(pages: Pages) -> None:
     for path in ("/-/", "/-/nothing", "/-/static/page.js", "/-/sessions.json"):
         policy = (await pages.client.get(path)).headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
 
 
-async def test_a_reader_may_look_and_decide_nothing(shown: ShownLog) -> None:
+async def test_a_reader_can_view_but_not_change(shown: ShownLog) -> None:
     async with open_pages(shown.dsn, shown.folder, PageRole.READER) as pages:
         where = f"/-/session/{shown.session}/object/{await an_object(pages, shown.session)}"
         _, text = await pages.get(where)
@@ -285,9 +283,7 @@ async def test_a_reader_may_look_and_decide_nothing(shown: ShownLog) -> None:
         assert (await pages.client.post(f"{where}/pin", form={"word": "guessed"})).status_code == 403
 
 
-async def test_a_pin_is_on_record_before_its_page_is_shown_again_and_can_be_undone(
-    pages: Pages, shown: ShownLog
-) -> None:
+async def test_a_pin_is_recorded_before_the_page_shows_it_and_can_be_undone(pages: Pages, shown: ShownLog) -> None:
     where = f"/-/session/{shown.other}/object/{await an_object(pages, shown.other)}"
     _, text = await pages.get(where)
     word = re.search(r'name="word" value="(\w+)"', text)
@@ -300,9 +296,7 @@ async def test_a_pin_is_on_record_before_its_page_is_shown_again_and_can_be_undo
     assert (await pages.json(f"{where}.json"))["view"]["object"]["pin"] is None
 
 
-async def test_an_object_that_left_says_when_and_why_what_that_saved_and_what_else_changed_then(
-    pages: Pages, shown: ShownLog
-) -> None:
+async def test_an_evicted_object_shows_time_cause_savings_and_the_turn_s_changes(pages: Pages, shown: ShownLog) -> None:
     told = (await pages.json(f"/-/session/{shown.session}.json"))["view"]
     last = told["turns"][-1]["turn"]
     left = next(each for each in told["map"]["spans"] if each["last"] == last and each["fidelity"] == "L4")
@@ -312,8 +306,8 @@ async def test_an_object_that_left_says_when_and_why_what_that_saved_and_what_el
     assert departure["turns"] == last - left["first"] + 1
     assert departure["tokens"] == left["object"]["tokens"]
     _, text = await pages.get(where)
-    assert f"It left the window of main with turn {left['first']}, because" in text
-    assert f"{departure['turns']} turns went out about" in text
+    assert f"Evicted from main in turn {left['first']}, because" in text
+    assert f"This made each of {departure['turns']} turns about" in text
     (other,) = re.findall(r'href="([^"?]+)[^"]*">What else changed', text)
     upstream, by_client = [
         {each["what"] for each in (await pages.json(f"{other}.json{asked}"))["found"]["changes"]}
@@ -323,7 +317,7 @@ async def test_an_object_that_left_says_when_and_why_what_that_saved_and_what_el
     assert upstream > by_client
 
 
-async def test_what_left_is_wanted_back_from_its_page_and_what_stays_is_let_go(pages: Pages, shown: ShownLog) -> None:
+async def test_an_evicted_object_can_be_restored_and_a_shown_one_released(pages: Pages, shown: ShownLog) -> None:
     spans = (await pages.json(f"/-/session/{shown.session}.json"))["view"]["map"]["spans"]
     files = dict.fromkeys(each["object"]["id"] for each in spans if each["object"]["kind"] == "file_context")
     views = [(await pages.json(f"/-/session/{shown.session}/object/{each}.json"))["view"] for each in files]
@@ -339,7 +333,10 @@ async def test_what_left_is_wanted_back_from_its_page_and_what_stays_is_let_go(p
         return int((await pages.client.post(where, form=form)).status_code)
 
     assert (await post(gone, "restore"), await post(here, "release")) == (303, 303)
-    assert (await post(here, "restore"), await post(gone, "release")) == (400, 400)  # it is there; it left already
+    assert (await post(here, "restore"), await post(gone, "release")) == (
+        400,
+        400,
+    )  # one is shown in full, the other evicted already
     back = (await pages.json(f"/-/session/{shown.session}/object/{gone}.json"))["view"]
     away = (await pages.json(f"/-/session/{shown.session}/object/{here}.json"))["view"]
     assert back["requested"] == {"main": "L1"}
@@ -355,12 +352,10 @@ async def test_the_pages_of_a_tenant_show_no_other_tenant_s_sessions(shown: Show
             assert (await pages.get(f"/-/session/{shown.session}{path}"))[0] == 404
         assert (await pages.client.get(f"/-/events?session={shown.session}")).status_code == 404
         _, streams = await pages.page_context.beyond(0)
-        assert streams == frozenset()  # whoever follows all hears of none of them either
+        assert streams == frozenset()  # nor does a client that follows all sessions get their events
 
 
-async def test_while_the_database_is_away_the_page_says_so_and_comes_back_by_itself(
-    nursery: trio.Nursery, tmp_path: Path
-) -> None:
+async def test_a_page_reports_an_unavailable_database_and_retries(nursery: trio.Nursery, tmp_path: Path) -> None:
     page_context = OpenPageContext(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
     nursery.start_soon(page_context.keep_open)
     app = create_pages(page_context, Access(TOKEN, PageLinks(tmp_path), lambda: NOW))
@@ -374,8 +369,8 @@ async def test_while_the_database_is_away_the_page_says_so_and_comes_back_by_its
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/-/api/v1/recall"), ("POST", "/-/nowhere"), ("DELETE", "/-/session/x")]
 )
-async def test_no_answer_leaves_before_the_whole_body_has_come(tmp_path: Path, method: str, path: str) -> None:
-    """The connection is used again, and an answer in the middle of a body could leave it stuck."""
+async def test_no_response_starts_before_the_request_body_is_complete(tmp_path: Path, method: str, path: str) -> None:
+    """The connection is reused, and a response in the middle of a body could block it."""
     page_context = OpenPageContext(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
     client: Any = create_pages(page_context, Access(TOKEN, PageLinks(tmp_path), lambda: NOW)).test_client()
     async with client.request(path, method=method) as connection:
@@ -387,7 +382,9 @@ async def test_no_answer_leaves_before_the_whole_body_has_come(tmp_path: Path, m
     assert response.status_code == 401
 
 
-async def test_a_forgotten_session_is_listed_without_its_words_and_its_turns_say_why(dsn: str, tmp_path: Path) -> None:
+async def test_a_forgotten_session_is_listed_without_content_and_its_turns_explain_why(
+    dsn: str, tmp_path: Path
+) -> None:
     (stream,) = await trio.to_thread.run_sync(fill, dsn, tmp_path, session(turns=3))
     async with open_pages(dsn, tmp_path) as pages:
         assert (await pages.json("/-/sessions.json"))["sessions"][0]["title"] == f"{TITLE}, please."
@@ -398,9 +395,7 @@ async def test_a_forgotten_session_is_listed_without_its_words_and_its_turns_say
         assert (await pages.get(f"/-/session/{stream}/turn/2"))[0] == 410
 
 
-async def test_a_damaged_session_is_marked_in_the_list_and_counted_and_the_others_go_on(
-    dsn: str, tmp_path: Path
-) -> None:
+async def test_a_damaged_session_is_marked_and_counted_and_others_still_work(dsn: str, tmp_path: Path) -> None:
     sessions = session(turns=3), session("another", turns=2, said="nothing odd")
     hurt, whole = await trio.to_thread.run_sync(fill, dsn, tmp_path, *sessions)
     await trio.to_thread.run_sync(
@@ -419,7 +414,7 @@ async def test_a_damaged_session_is_marked_in_the_list_and_counted_and_the_other
 
 
 @pytest.mark.parametrize("path", ["/-/session/{session}", "/-/session/{session}.json", "/-/static/page.css"])
-async def test_pages_are_compressed_for_whoever_can_read_that(pages: Pages, shown: ShownLog, path: str) -> None:
+async def test_pages_are_compressed_if_the_client_accepts_gzip(pages: Pages, shown: ShownLog, path: str) -> None:
     page = path.format(session=shown.session)
     plain = await pages.client.get(page)
     packed = await pages.client.get(page, headers={"Accept-Encoding": "gzip, br"})

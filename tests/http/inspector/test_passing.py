@@ -1,4 +1,4 @@
-"""Requests for pages go to whoever makes them, whole, and what comes back is passed on as it comes."""
+"""Page requests are forwarded whole to the page process, and its responses are streamed back."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from mnemosyne.http.inspector.passing import HEAD_SECONDS, LARGEST_FORM, LARGEST
 
 @attrs.define
 class Maker:
-    """Makes a page of these chunks; with ``fails`` it has none, with ``silent`` it never begins."""
+    """A page process that replies with these chunks; with ``fails`` it raises, with ``silent`` it never replies."""
 
     chunks: tuple[bytes, ...] = (b"<p>", b"page</p>")
     cut: bool = False
@@ -28,7 +28,7 @@ class Maker:
     async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator["Made"]:
         self.asked.append(request)
         if self.fails:
-            raise UpstreamFailed("nobody is there.")
+            raise UpstreamFailed("connection refused.")
         if self.silent:
             await trio.sleep_forever()
         yield Made(self)
@@ -53,7 +53,7 @@ class Made:
 
 @attrs.define
 class Asked:
-    """What a client sends, and what it gets."""
+    """One client's request and the response it gets."""
 
     body: bytes = b""
     leaves: trio.Event = attrs.field(factory=trio.Event)
@@ -89,7 +89,7 @@ async def ask(maker: Maker, asked: Asked, *more: tuple[bytes, bytes]) -> PagePas
     return passer
 
 
-async def test_a_request_is_passed_on_whole_and_the_page_as_it_comes() -> None:
+async def test_a_request_is_forwarded_whole_and_the_page_streamed() -> None:
     maker, asked = Maker(), Asked(b"word=x")
     await ask(maker, asked)
     (request,) = maker.asked
@@ -100,32 +100,32 @@ async def test_a_request_is_passed_on_whole_and_the_page_as_it_comes() -> None:
     assert (b"connection", b"close") not in asked.got[0]["headers"]
 
 
-async def test_where_nobody_makes_pages_it_says_so_in_a_sentence() -> None:
+async def test_without_a_page_process_the_error_is_one_sentence() -> None:
     asked = Asked()
     await ask(Maker(fails=True), asked)
     assert asked.status == 503
-    assert b"the server's log says why" in asked.text
+    assert b"see the server's log" in asked.text
 
 
-async def test_a_page_that_does_not_begin_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_page_without_a_first_byte_times_out(autojump_clock: trio.testing.MockClock) -> None:
     asked = Asked()
     await ask(Maker(silent=True), asked)
     assert (asked.status, trio.current_time()) == (503, HEAD_SECONDS)
 
 
-async def test_a_page_that_breaks_off_ends_where_it_broke() -> None:
+async def test_a_page_that_is_cut_off_ends_there() -> None:
     asked = Asked()
     await ask(Maker(cut=True), asked)
     assert (asked.status, asked.text) == (200, b"<p>page</p>")
 
 
-async def test_a_form_that_is_too_large_is_refused_and_not_passed_on() -> None:
+async def test_a_form_that_is_too_large_is_not_forwarded() -> None:
     maker, asked = Maker(), Asked(b"x" * (LARGEST_FORM + 1))
     await ask(maker, asked)
     assert (asked.status, maker.asked) == (413, [])
 
 
-async def test_who_brings_the_token_may_send_more_but_not_anything() -> None:
+async def test_the_token_raises_the_body_limit() -> None:
     bearer = (b"authorization", b"Bearer the-token")
     for size, status in ((LARGEST_FORM + 1, 200), (LARGEST_IMPORT + 1, 413)):
         asked = Asked(b"x" * size)
@@ -136,7 +136,7 @@ async def test_who_brings_the_token_may_send_more_but_not_anything() -> None:
     assert stranger.status == 413
 
 
-async def test_a_page_that_follows_the_log_ends_when_its_reader_leaves() -> None:
+async def test_a_page_that_follows_the_log_ends_when_its_client_disconnects() -> None:
     asked = Asked()
     asked.leaves.set()
     passer = await ask(Maker(endless=True), asked)

@@ -1,4 +1,4 @@
-"""A session's page as a file: the same picture, nothing that is loaded or run, and no words where that is asked."""
+"""A session's page as a file: the same map, nothing loaded or executed, and no texts if redacted."""
 
 import re
 from collections.abc import Mapping
@@ -25,11 +25,10 @@ async def read_everything(pages: Pages, shown: ShownLog) -> Mapping[str, Any]:
 
 
 async def report(pages: Pages, shown: ShownLog, *, redacted: bool) -> str:
-    told = await read_everything(pages, shown)
-    return session_report(told, redacted=redacted)
+    return session_report(await read_everything(pages, shown), redacted=redacted)
 
 
-async def test_the_file_says_what_the_page_says_and_draws_the_same_map(pages: Pages, shown: ShownLog) -> None:
+async def test_the_file_has_the_page_s_verdict_and_map(pages: Pages, shown: ShownLog) -> None:
     _, page = await pages.get(f"/-/session/{shown.session}")
     file = await report(pages, shown, redacted=False)
     assert TITLE in file
@@ -39,31 +38,29 @@ async def test_the_file_says_what_the_page_says_and_draws_the_same_map(pages: Pa
     assert verdict in file
 
 
-async def test_the_file_loads_runs_and_leads_to_nothing(pages: Pages, shown: ShownLog) -> None:
+async def test_the_file_has_no_scripts_resources_or_links(pages: Pages, shown: ShownLog) -> None:
     found = Elements(await report(pages, shown, redacted=False))
     assert found.running == []
     assert not {"script", "link", "img", "a", "form", "iframe"} & set(found.tags)
 
 
-async def test_what_the_calls_show_is_told_and_redacted_with_the_words(pages: Pages, shown: ShownLog) -> None:
-    told = await read_everything(pages, shown)
+async def test_plan_and_repeated_calls_are_shown_and_redacted(pages: Pages, shown: ShownLog) -> None:
+    shown_values = await read_everything(pages, shown)
     items = (PlanItem("1", "Look <closely>", ItemState.DONE), PlanItem("2", "Mend", ItemState.OPEN))
     again = Repetition(guard=Guard.RUNAWAY, tool="Bash", given="make <all>", said="no rule", times=4, turns=(3, 9))
     plan = WorkPlan(title="The parser", items=items, turn=7, left=1)
-    planned = {**told, "observed": Observed(plan=plan, repetitions=(again,))}
+    planned = {**shown_values, "observed": Observed(plan=plan, repetitions=(again,))}
     page = session_report(planned, redacted=False)
     assert "The parser: 1 of 2 done, last changed in turn 7." in page
-    assert "1 item was still open; the last plan holds" in page
+    assert "It replaced a plan with 1 open item." in page
     assert "Look &lt;closely&gt; <small>done</small>" in page
     assert "<td>make &lt;all&gt;</td><td>no rule</td>" in page
-    assert "were passed in turn 1 of main" in page
-    assert not {"The plan", "make"} & set(re.findall(r"The plan|make", session_report(planned, redacted=True)))
-    assert "The plan" not in session_report(told, redacted=False)
+    assert "in turn 1 of main" in page
+    assert not re.findall('id="plan"|make', session_report(planned, redacted=True))
+    assert 'id="plan"' not in session_report(shown_values, redacted=False)
 
 
-async def test_a_checkpoint_of_another_branch_is_listed_too_and_stands_at_no_turn_of_the_one_that_is_drawn(
-    pages: Pages, shown: ShownLog
-) -> None:
+async def test_a_checkpoint_of_another_branch_is_listed_but_marks_no_turn(pages: Pages, shown: ShownLog) -> None:
     page_context, seen = pages.page_context, no_observations()
     stream = await read_models.find(page_context.models, shown.session)
     turns = (await read_everything(pages, shown))["view"].total.turns
@@ -72,15 +69,15 @@ async def test_a_checkpoint_of_another_branch_is_listed_too_and_stands_at_no_tur
     named = [CheckpointNamed(at=9, name=name, branch=branch, turn=turn) for name, branch, turn in places]
     seen.put((stream, "main"), Seen(turns, version, Observed(checkpoints=named)))
     overview = await read_overview(page_context.archive, page_context.models, stream, openings={})
-    told = await read_shown(page_context.archive, page_context.models, overview, None, seen=seen)
-    page = session_report(told, redacted=False)
+    values = await read_shown(page_context.archive, page_context.models, overview, None, seen=seen)
+    page = session_report(values, redacted=False)
     listed = re.findall(r"<li>(\w+) <small>([^,]+), turn (\d+)", page)
     assert listed == [("before", "main", "12"), ("here", "main", "20"), ("there", "successor-1", "20")]
     assert re.findall("<mark>(.+?)</mark>", page) == ["here", "before"]
-    assert "Checkpoints" not in session_report(told, redacted=True)
+    assert "Checkpoints" not in session_report(values, redacted=True)
 
 
-async def test_a_redacted_file_holds_no_word_that_was_said_and_no_name_of_a_file(pages: Pages, shown: ShownLog) -> None:
+async def test_a_redacted_file_has_no_texts_and_no_file_names(pages: Pages, shown: ShownLog) -> None:
     whole, redacted = [await report(pages, shown, redacted=each) for each in (False, True)]
     for word in (TITLE, "/work/app", "part1", "the-session"):
         assert word in whole or word == "the-session"

@@ -1,4 +1,4 @@
-"""Our own pages answer whoever can read the token file."""
+"""The status endpoints answer requests with the token."""
 
 import json
 
@@ -29,13 +29,13 @@ async def test_the_health_page_needs_no_token() -> None:
     assert (reply.status, json.loads(reply.body)) == (200, {"status": "ok"})
 
 
-async def test_the_page_that_says_how_the_worker_does_needs_no_token() -> None:
+async def test_the_readiness_page_needs_no_token() -> None:
     async with open_proxy("http://127.0.0.1:9") as proxy:
         reply = await get(proxy, "/-/ready")
     assert (reply.status, json.loads(reply.body)) == (200, {"status": "ready", "database": {}, "worker": {}})
 
 
-async def test_a_server_is_not_ready_while_it_would_refuse_a_request_for_want_of_room() -> None:
+async def test_a_server_without_room_for_requests_is_not_ready() -> None:
     room = Unfinished(most=1000)
     async with open_proxy("http://127.0.0.1:9", unfinished=room) as proxy:
         with room.body() as part:
@@ -56,14 +56,14 @@ async def test_any_other_page_needs_the_token(header: bytes | None) -> None:
             assert (await get(proxy, path, BEARER)).status == 200
 
 
-async def test_a_page_that_is_not_there_is_told_as_such_and_never_asked_of_the_provider() -> None:
+async def test_a_missing_page_is_404_and_never_forwarded_to_the_provider() -> None:
     async with open_proxy("http://127.0.0.1:9") as proxy:
         for path in ("/-/nothing", "/-", "/-/"):
             reply = await get(proxy, path, BEARER)
             assert (reply.status, json.loads(reply.body)["error"]["type"]) == (404, "not_found_error")
 
 
-async def test_a_session_is_presented_as_the_owner_s_with_the_token_and_a_name_alone() -> None:
+async def test_marking_the_owner_s_session_needs_the_token_and_a_name() -> None:
     named = (b"x-mnemosyne-session", b"s")
     async with open_proxy("http://127.0.0.1:9") as proxy:
 

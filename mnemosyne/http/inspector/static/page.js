@@ -1,21 +1,20 @@
-// What the pages do by themselves: follow the log, tell times in the reader's zone, and make the map answer to pointer
-// and keyboard. Without it every page still shows all it has.
+// Page behaviour: follow the log, show times in the reader's time zone, and make the map interactive. Pages show all
+// their content without this script.
 "use strict";
 
 const zone = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
 
-function tellTimes(within) {
+function showTimes(within) {
   for (const each of within.querySelectorAll("time[datetime]")) {
     each.title = each.dateTime;
     each.textContent = zone.format(new Date(each.dateTime));
   }
 }
 
-// Whatever of a page may change stands in #fresh; it is asked for again when something happened, and when the server
-// is heard again after it was not.
+// Everything that may change is inside #fresh; it is fetched again after each event and after a reconnect.
 function follow(sessions) {
   const address = "/-/events" + (sessions === "*" ? "" : "?session=" + encodeURIComponent(sessions));
-  let heard = true;
+  let connected = true;
   let asked = false;
   let again = false;
   async function refresh() {
@@ -56,17 +55,17 @@ function follow(sessions) {
     const events = new EventSource(address);
     events.addEventListener("open", () => {
       say("Live");
-      if (!heard) refresh();
-      heard = true;
+      if (!connected) refresh();
+      connected = true;
     });
     events.addEventListener("changed", refresh);
     events.addEventListener("error", async () => {
-      heard = false;
+      connected = false;
       if (events.readyState !== EventSource.CLOSED) {
         say("Not connected; trying again.");
         return;
       }
-      say(await askWhy(address) + " Trying again.");  // a browser does not, where it was refused
+      say(await askWhy(address) + " Trying again.");  // the browser does not reconnect after an error status
       setTimeout(listen, RETRY);
     });
   }
@@ -79,7 +78,7 @@ function say(text) {
   document.getElementById("live").textContent = text;
 }
 
-// Why the server refuses an address, in its own words.
+// The server's error message for an address.
 async function askWhy(address) {
   try {
     const reply = await fetch(address, { headers: { Accept: "application/json" } });
@@ -97,7 +96,7 @@ function keepOpen(fresh, summary) {
   }
 }
 
-// Charts: + and - zoom while one has the focus, arrows move.
+// Charts: + and - zoom the focused chart, arrows scroll it.
 function zoom(chart) {
   const svg = chart.querySelector("svg");
   if (!svg || chart.dataset.ready) return;
@@ -119,7 +118,7 @@ function zoom(chart) {
   });
 }
 
-// The map: a band leads to its object, a turn to its request.
+// The map: a click on a band opens its object, on a turn its request.
 function lead(chart) {
   const svg = chart.querySelector("svg");
   svg.addEventListener("click", (event) => {
@@ -133,7 +132,7 @@ function lead(chart) {
   });
 }
 
-// Each window of a map tells between which places it is drawn, and which turns these are.
+// Return the branch and turn at a position; each window of the map has its bounds and turns in data attributes.
 function turnAt(svg, x) {
   const box = svg.getBoundingClientRect();
   const at = (x - box.left) / box.width * svg.viewBox.baseVal.width;
@@ -154,12 +153,12 @@ document.addEventListener("submit", (event) => {
 });
 
 function prepare(within) {
-  tellTimes(within);
+  showTimes(within);
   for (const chart of within.querySelectorAll(".chart")) zoom(chart);
   for (const chart of within.querySelectorAll("[data-map]")) lead(chart);
 }
 
-// What takes its time tells how far it is, and its page is loaded again once it is there.
+// Show the progress of a simulation; reload the page once the result is ready.
 async function waitFor(note) {
   try {
     const reply = await fetch(note.dataset.asks);

@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from mnemosyne.domain.tools.memory_tools import TOOLS
-from tests.clients.desk import CLIENT_SECONDS, SERVER_SECONDS, bare_environment
+from tests.clients.workspace import CLIENT_SECONDS, SERVER_SECONDS, bare_environment
 
 Json = dict[str, Any]
 

@@ -25,8 +25,8 @@ from mnemosyne_lab.provider import from_data
 from mnemosyne_lab.provider.reading import Json
 from mnemosyne_lab.provider.responses import list_tools
 from tests.clients.agents import Block
-from tests.clients.desk import MNEMOSYNE, Server, bare_environment, finished, serving
 from tests.clients.provider import standin_in_a_thread
+from tests.clients.workspace import MNEMOSYNE, Server, bare_environment, finished, serving
 from tests.scenarios.messages import bare, blocks_of
 
 BEGIN, GO_ON = "Begin the long work", "Go on with it"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.domain.tools.memory_tools import NAMES
-from tests.clients.desk import MNEMOSYNE, bare_environment, finished, serving, visit
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.record import conversations
+from tests.clients.workspace import MNEMOSYNE, bare_environment, finished, serving, visit
 
 pytestmark = pytest.mark.clients
 

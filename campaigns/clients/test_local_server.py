@@ -10,9 +10,9 @@ from campaigns.clients.local_server import Json, LocalServer, find_python, local
 from campaigns.clients.long_work import recorded
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
-from tests.clients.desk import MNEMOSYNE, bare_environment, finished, serving
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.record import conversations
+from tests.clients.workspace import MNEMOSYNE, bare_environment, finished, serving
 
 pytestmark = pytest.mark.clients
 

@@ -12,10 +12,10 @@ from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne_lab.provider.reading import Json
 from mnemosyne_lab.provider.server import HttpExchange
 from tests.clients.agents import CLAUDE_CODE
-from tests.clients.desk import MNEMOSYNE, Desk, desk, finished, serving
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.test_forks_of_agents import command, prompt_of
 from tests.clients.test_managed_agents import MANAGE, thinking
+from tests.clients.workspace import MNEMOSYNE, Workspace, finished, open_workspace, serving
 
 pytestmark = pytest.mark.clients
 
@@ -29,7 +29,7 @@ def test_turn_30_of_long_managed_work_goes_on_from_the_cache_with_its_files(prog
         standin_in_a_thread() as standin,
         serving(standin, "--manage-window", str(WINDOW), data_dir=Path(folder) / "data") as server,
     ):
-        at = desk(CLAUDE_CODE, programs, server, tmp_path)
+        at = open_workspace(CLAUDE_CODE, programs, server, tmp_path)
         spoil = [at.agent.shell("echo spoilt > part_003.py"), at.agent.write(at.project / "new.txt", "new\n")]
         at.script(
             *_work(at),
@@ -44,7 +44,7 @@ def test_turn_30_of_long_managed_work_goes_on_from_the_cache_with_its_files(prog
         (session,) = command(at, "sessions")
         line = [*MNEMOSYNE, "run", *at.server.options, *MANAGE, "--fork", f"{parent.session}@{TURNS}", "--with-files"]
         said = finished([*line, "--", *CLAUDE_CODE.command("Something else")], at.environment, at.project)
-        assert CLAUDE_CODE.said(said).text == "Else."
+        assert CLAUDE_CODE.parse_output(said).text == "Else."
         branches = [(each["kind"], each["forked_at"]) for each in command(at, "branches", session["id"])]
         assert branches == [("main", None), ("fork", TURNS)]
         (fork,) = at.standin.messages[asked:]
@@ -58,7 +58,7 @@ def test_turn_30_of_long_managed_work_goes_on_from_the_cache_with_its_files(prog
         finished([*MNEMOSYNE, "verify", "--data-dir", str(server.data_dir)], at.environment, at.project)
 
 
-def _work(at: Desk) -> list[Json]:
+def _work(at: Workspace) -> list[Json]:
     """Files of which each turn reads one, and every fifth changes the one before; by what was seen last, because a
     history that was rewritten does not tell how many rounds there were.
     """

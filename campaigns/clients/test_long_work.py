@@ -10,11 +10,11 @@ import pytest
 
 from campaigns.clients.long_work import LONG, NEW, OLD, SHORT, Rounds, Worker, finish_long_work
 from tests.clients.agents import CLAUDE_CODE, OPENCODE, Agent, Block
-from tests.clients.desk import Desk, Server, desk
 from tests.clients.test_codex import codex, execute
 from tests.clients.test_codex import run as run_of_codex
 from tests.clients.test_responses_of_opencode import COMPATIBLE, OPENAI, opencode
 from tests.clients.test_responses_of_opencode import run as run_of_opencode
+from tests.clients.workspace import Server, Workspace, open_workspace
 
 pytestmark = pytest.mark.clients
 
@@ -26,35 +26,35 @@ Make = Callable[[Path, Path, Server], Worker]
 
 
 @attrs.frozen
-class AtDesk:
+class MessagesWorker:
     """A client of the Messages API."""
 
-    desk: Desk
+    workspace: Workspace
 
     @classmethod
-    def make(cls, agent: Agent, programs: Path, folder: Path, server: Server) -> "AtDesk":
-        return cls(desk(agent, programs, server, folder))
+    def make(cls, agent: Agent, programs: Path, folder: Path, server: Server) -> "MessagesWorker":
+        return cls(open_workspace(agent, programs, server, folder))
 
     @property
     def home(self) -> Path:
-        return self.desk.home
+        return self.workspace.home
 
     @property
     def project(self) -> Path:
-        return self.desk.project
+        return self.workspace.project
 
     def look(self, file: Path) -> Block:
-        return self.desk.agent.read(file)
+        return self.workspace.agent.read(file)
 
     def change(self, file: Path) -> Block:
-        return self.desk.agent.edit(file, OLD, NEW)
+        return self.workspace.agent.edit(file, OLD, NEW)
 
     def work(self, server: Server, prompt: str, *, goes_on: bool) -> str:
-        return attrs.evolve(self.desk, server=server).run(prompt, goes_on=goes_on).text
+        return attrs.evolve(self.workspace, server=server).run(prompt, goes_on=goes_on).text
 
 
 @attrs.frozen
-class AtShell:
+class ShellWorker:
     """A client that does all by commands. ``run`` makes the call of one; ``speak`` has the client hear a prompt."""
 
     home: Path
@@ -77,7 +77,7 @@ def make_codex(model: str | None, call: Callable[[str], Block], programs: Path, 
         return codex(server, programs, home, project, prompt, *(["resume", "--last"] if goes_on else []), model=model)
 
     home, project = _folders(folder)
-    return AtShell(home, project, call, speak)
+    return ShellWorker(home, project, call, speak)
 
 
 def make_opencode(provider: str, programs: Path, folder: Path, _: Server) -> Worker:
@@ -86,7 +86,7 @@ def make_opencode(provider: str, programs: Path, folder: Path, _: Server) -> Wor
         return opencode(server, programs, home, *words, provider=provider, directory=project).strip().splitlines()[-1]
 
     home, project = _folders(folder)
-    return AtShell(home, project, run_of_opencode, speak)
+    return ShellWorker(home, project, run_of_opencode, speak)
 
 
 def _folders(folder: Path) -> tuple[Path, Path]:
@@ -97,8 +97,8 @@ def _folders(folder: Path) -> tuple[Path, Path]:
 
 
 WORKERS: dict[str, Make] = {
-    "claude": partial(AtDesk.make, CLAUDE_CODE),
-    "opencode": partial(AtDesk.make, OPENCODE),
+    "claude": partial(MessagesWorker.make, CLAUDE_CODE),
+    "opencode": partial(MessagesWorker.make, OPENCODE),
     "codex": partial(make_codex, "gpt-5.5", run_of_codex),
     "codex with its default model": partial(make_codex, None, execute),
     "opencode with openai": partial(make_opencode, OPENAI),

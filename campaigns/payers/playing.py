@@ -24,7 +24,7 @@ from mnemosyne_lab.evaluation.running import own_model
 from mnemosyne_lab.evaluation.sizing import Sized
 from mnemosyne_lab.evaluation.tariffs import JudgedTariff
 from mnemosyne_lab.provider.prefix_cache import LocalServer
-from tests.scenarios.agent import Agent, says, tool
+from tests.scenarios.agent import Agent, model_replies, tool
 from tests.scenarios.messages import bare, read_reply
 from tests.scenarios.scene import Scene, in_memory
 
@@ -169,9 +169,9 @@ async def _turn(
     """One request at its time; how many messages it held, and when it left. ``same_line``: with a line for the
     provider's accounts that never changes, as Claude Code's does with each prompt.
     """
-    agent.hears(says(*answer, pace={"characters": PIECES}))
+    agent.hears(model_replies(*answer, pace={"characters": PIECES}))
     scene.clock.now = max(scene.clock.now, at)
-    agent.say(*said)
+    agent.add_prompt(*said)
     agent.prompts = 0 if same_line else agent.prompts
     told = {"msg": len(agent.history), "ts": datetime.fromtimestamp(scene.clock.now / 1e6, UTC).isoformat()}
     agent.take(await agent.send())

@@ -21,7 +21,7 @@ from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import open_stage
 from tests.http.raw_client import exchange
-from tests.scenarios.agent import call, says, think
+from tests.scenarios.agent import call, model_replies, think
 from tests.scenarios.messages import bare, read_reply
 from tests.scenarios.scene import Clock
 
@@ -85,7 +85,7 @@ async def run(
     def model(body: Any) -> ScriptedReply:
         path = f"/part{len(body['messages'])}.py"
         given = {"file_path": path} if program.tool == "Read" else {"command": f"run {path}"}
-        return says(think(), call(program.tool, **given))
+        return model_replies(think(), call(program.tool, **given))
 
     async with (
         open_standin(Script(), clock=lambda: clock.now / 1e6, model=model, local=payer.local) as standin,

@@ -15,7 +15,7 @@ from campaigns.walks import walks
 from mnemosyne_lab.provider.script import ScriptedReply
 from mnemosyne_lab.provider.wire_steps import Framing
 from tests.http.raw_client import RawReply
-from tests.scenarios.agent import Agent, fails, says, text, think
+from tests.scenarios.agent import Agent, fails, model_replies, text, think
 from tests.scenarios.judge import OUR_ERRORS
 from tests.scenarios.messages import MEMORY_TOOLS, THINKING, Json, ReadReply
 from tests.scenarios.scene import Casting, Scene
@@ -78,7 +78,7 @@ class SimulatedAgent(Agent):
         self._judge(body, None if is_ours and not self.last.ended else self.last, wire, naming)
         return self.last
 
-    async def leave(self, *, shown: bytes = b"", rounds: int = 0) -> RawReply:
+    async def disconnect(self, *, shown: bytes = b"", rounds: int = 0) -> RawReply:
         body, naming = self.body(), self._name()
         wire = await self._connect(body, naming)
         await self._read(wire, shown, rounds, naming)
@@ -128,7 +128,7 @@ class SimulatedAgent(Agent):
             place.judge.faults.append(f"{self.name} got a 400: {raw.body[:300]!r}")
         if self._rounds(naming):
             said = b"" if raw.status in OUR_ERRORS else raw.body
-            place.judge.hear(self.spoken, body, reply, said, raw.headers, naming)
+            place.judge.observe(self.spoken, body, reply, said, raw.headers, naming)
         if place.may_be_refused():
             place.judge.faults = [each for each in place.judge.faults if ": signature " not in each]
         place.check()
@@ -186,7 +186,7 @@ class Races:
 
     async def __call__(self, walk: walks.Walk) -> None:
         agent = walk.agent
-        agent.say(text(walk.word()))
+        agent.add_prompt(text(walk.word()))
         walk.hears(agent, self.replies)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(agent.send)
@@ -203,7 +203,7 @@ class WorksBeside:
     async def __call__(self, walk: walks.Walk) -> None:
         agent = walk.agent
         sub = agent.sub_agent(f"sub{walk.words}")
-        sub.hears(*(says(think(), text(f"Number {number}.")) for number in range(2)))
+        sub.hears(*(model_replies(think(), text(f"Number {number}.")) for number in range(2)))
         walk.hears(agent, self.replies)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(walk.work, sub, walk.word())

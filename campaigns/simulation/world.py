@@ -428,11 +428,11 @@ def simulate(seed: int, change: Callable[[Plan], Plan] = lambda plan: plan) -> S
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        error.add_note(_tell(world))
+        error.add_note(_explain(world))
         raise
 
 
-def _tell(world: World) -> str:
+def _explain(world: World) -> str:
     tail = "\n".join(f"{at:12.6f}  {number:5}  {what}" for at, number, what in world.seeded.trace.tail)
     again = f"python -m campaigns.simulation {world.seed}"
     return f"{tail}\n{world.plan}\n{world.faults}\nseed {world.seed}, step {world.seeded.trace.steps}; again: {again}"

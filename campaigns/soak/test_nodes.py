@@ -28,8 +28,8 @@ from mnemosyne_lab.provider import from_data
 from tests.actors.support import rebuilt
 from tests.app.home import Home, Served, at_home
 from tests.clients.agents import CLAUDE_CODE
-from tests.clients.desk import bare_environment
 from tests.clients.installing import installed
+from tests.clients.workspace import bare_environment
 from tests.http.managing import Client, Json, look, model_says, recall, text, think
 from tests.waiting import IMPATIENT, until
 
@@ -351,7 +351,7 @@ class RealClient:
                     command, env=environ, cwd=project, capture_stdout=True, capture_stderr=True, check=False
                 )
                 assert done.returncode == 0, (done.stdout, done.stderr)
-                self.said.append(CLAUDE_CODE.said(done.stdout.decode()).text)
+                self.said.append(CLAUDE_CODE.parse_output(done.stdout.decode()).text)
                 await trio.sleep(READING)
             nursery.cancel_scope.cancel()
 

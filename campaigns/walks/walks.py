@@ -24,11 +24,11 @@ from tests.scenarios.agent import (
     file_of,
     look_up,
     marks_in,
+    model_replies,
     read,
     redacted,
     release,
     restore,
-    says,
     text,
     think,
     tool,
@@ -116,7 +116,7 @@ class Walk:
         content = [self._block(kind, number) for kind, number in blocks]
         if not content or content[-1]["type"] in THINKING:  # a client that marks two messages cannot mark it
             content.append(text("Well."))
-        return says(*content, faults=[fault] if fault else [])
+        return model_replies(*content, faults=[fault] if fault else [])
 
     def _block(self, kind: str, number: int) -> Json:
         match kind:
@@ -149,19 +149,19 @@ class Walk:
             partial = [block for block in reply.content if block["type"] == "text" and block["text"]]
             if partial:
                 agent.history.append({"role": "assistant", "content": partial})
-                agent.say(text(CUT_OFF))
+                agent.add_prompt(text(CUT_OFF))
         raise AssertionError(f"the provider fails {TRIES} times in a row: {agent.last}")
 
     async def work(self, agent: Agent, words: str, lines: int = 20) -> None:
         """A prompt, and all that follows from it."""
-        agent.say(text(words))
+        agent.add_prompt(text(words))
         await self.finish(agent, lines)
 
     async def finish(self, agent: Agent, lines: int = 20) -> None:
         """What was said last, and every result that is asked for, to the end; files have so many lines."""
         reply = await self.until_whole(agent)
         while reply.message.get("stop_reason") == "tool_use":
-            agent.say(*agent.results(reply, lambda given: file_of(given, lines)))
+            agent.add_prompt(*agent.results(reply, lambda given: file_of(given, lines)))
             reply = await self.until_whole(agent)
 
 
@@ -188,7 +188,7 @@ class LosesReply:
 
     async def __call__(self, walk: Walk) -> None:
         agent = walk.agent
-        agent.say(text(walk.word()))
+        agent.add_prompt(text(walk.word()))
         walk.hears(agent, self.replies)
         await agent.send()
         await walk.finish(agent)
@@ -203,10 +203,10 @@ class Interrupts:
     async def __call__(self, walk: Walk) -> None:
         agent = walk.agent
         walk.hears(agent, self.replies)
-        agent.say(text(walk.word()))
+        agent.add_prompt(text(walk.word()))
         reply = await walk.until_whole(agent)
         stopped = [{**each, "content": "[Request interrupted by user]"} for each in agent.results(reply)]
-        agent.say(*stopped, text("[Request interrupted by user for tool use]"), text(walk.word()))
+        agent.add_prompt(*stopped, text("[Request interrupted by user for tool use]"), text(walk.word()))
         await walk.finish(agent)
 
 
@@ -219,9 +219,9 @@ class Leaves:
     async def __call__(self, walk: Walk) -> None:
         agent = walk.agent
         walk.hears(agent, [])
-        agent.hears(says(think(), text("A long story."), pace={"between": 3600, "characters": 4}))
-        agent.say(text(walk.word()))
-        await agent.leave(shown=agent.spoken.begun, rounds=0 if agent.spoken.begun else 1)
+        agent.hears(model_replies(think(), text("A long story."), pace={"between": 3600, "characters": 4}))
+        agent.add_prompt(text(walk.word()))
+        await agent.disconnect(shown=agent.spoken.begun, rounds=0 if agent.spoken.begun else 1)
         walk.hears(agent, self.replies)
         await walk.finish(agent)
 

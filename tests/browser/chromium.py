@@ -1,4 +1,4 @@
-"""Where the browser and the checker of accessibility come from; a test that needs one which is not there is skipped."""
+"""The browser and the accessibility checker; a test that needs a missing one is skipped."""
 
 import fcntl
 import json
@@ -16,7 +16,7 @@ NPM_SECONDS = 120.0
 
 
 def chromium() -> str:
-    """The program. Skips where there is none."""
+    """The path of Chromium. Skips if it is not installed."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         pytest.skip("there is no Chromium on the PATH (Debian: apt-get install chromium)")
@@ -25,13 +25,15 @@ def chromium() -> str:
 
 @cache
 def axe() -> str:
-    """The script that checks a page for accessibility, from npm, kept between runs. Skips where it cannot be had."""
+    """The script that checks a page for accessibility, from npm, kept between runs. Skips if it cannot be
+    downloaded.
+    """
     if shutil.which("npm") is None:
         pytest.skip("axe-core comes from npm, which is not on the PATH")
     FOLDER.mkdir(parents=True, exist_ok=True)
     script = FOLDER / "node_modules/axe-core/axe.min.js"
     with (FOLDER / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once install once
+        fcntl.flock(lock, fcntl.LOCK_EX)  # parallel runs install once
         if not script.exists():
             (FOLDER / "package.json").write_text(json.dumps({"private": True}))
             command = ("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1", AXE)

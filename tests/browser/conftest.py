@@ -1,4 +1,4 @@
-"""A log whose pages are shown by a process of ours, and a browser that was let in."""
+"""A log whose pages a server process shows, and a signed-in browser."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ LONG = 250
 
 @attrs.frozen
 class Shown:
-    """Pages at ``url``. ``session`` is managed, and holds what a page may trip over; ``environ`` is for commands."""
+    """Pages at ``url``. ``session`` is managed and contains difficult content; ``environ`` is for commands."""
 
     url: str
     cookie: str
@@ -41,7 +41,7 @@ class Shown:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        # Tests run as root in containers, where Chromium's sandbox cannot.
+        # Tests run as root in containers, where Chromium's sandbox cannot run.
         opened = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         yield opened
         opened.close()
@@ -59,7 +59,7 @@ def shown(
 def recorded(
     browser: Browser, postgres_server: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Shown]:
-    """The same for a recorded session of ``LONG`` turns. Skips where there are no recordings."""
+    """The same for a recorded session of ``LONG`` turns. Skips without recordings."""
     if not RECORDED.exists():
         pytest.skip(f"there are no recorded sessions at {RECORDED}")
     with RECORDED.open(encoding="utf-8") as file:
@@ -91,7 +91,7 @@ def serve(
 
 @contextmanager
 def taken_away(shown: Shown) -> Iterator[None]:
-    """The database lets nobody in meanwhile, and sends away whoever is there."""
+    """Meanwhile the database refuses connections and closes the existing ones."""
     dsn = shown.environ["MNEMOSYNE_DSN"]
     name = conninfo_to_dict(dsn)["dbname"]
     with psycopg.connect(make_conninfo(dsn, dbname="postgres"), autocommit=True) as connection:
@@ -110,28 +110,28 @@ def taken_away(shown: Shown) -> Iterator[None]:
 
 @attrs.frozen
 class Tab:
-    """A page of a browser; ``said`` is what its console complained of."""
+    """A page of a browser; ``said`` holds the errors and warnings of its console."""
 
     page: Page
     said: list[str]
 
 
 def listen(page: Page) -> list[str]:
-    """What a page's console complains of from here on."""
+    """Collect a page's console errors and warnings from now on."""
     said = list[str]()
 
-    def hear(message: ConsoleMessage) -> None:
+    def record(message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             said.append(message.text)
 
-    page.on("console", hear)
+    page.on("console", record)
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("dialog", lambda dialog: said.append(f"a dialog: {dialog.message}"))
     return said
 
 
 def find_serious(page: Page) -> list[tuple[str, str]]:
-    """What keeps people from reading a page that has the checker's script: the rule, and where it is broken."""
+    """Accessibility violations of a page that has the checker's script: the rule, and the places that violate it."""
     found = page.evaluate("axe.run()")
     return [
         (each["id"], each["nodes"][0]["html"][:200])
@@ -141,7 +141,7 @@ def find_serious(page: Page) -> list[tuple[str, str]]:
 
 
 def open_tab(context: BrowserContext, shown: Shown) -> Tab:
-    """A tab that was let in."""
+    """A signed-in tab."""
     context.add_cookies([{"name": "mnemosyne", "value": shown.cookie, "url": f"{shown.url}/-/"}])
     page = context.new_page()
     return Tab(page, listen(page))

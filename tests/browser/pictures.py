@@ -1,5 +1,5 @@
-"""Makes the pictures of the documentation: a session is played through the real application against the strict
-stand-in, and its pages are photographed. ``make pictures``.
+"""Make the screenshots of the documentation: a session is played through the real application against the strict
+scripted provider, and its pages are photographed. ``make pictures``.
 """
 
 import sys
@@ -28,7 +28,7 @@ WINDOW = 160_000
 
 
 def main(pictures: Path) -> None:
-    """Make them in that folder."""
+    """Write the screenshots into that folder."""
     log = trio.run(_play)
     with tempfile.TemporaryDirectory() as folder:
         trio.run(_store, log, folder)

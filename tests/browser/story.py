@@ -1,4 +1,4 @@
-"""A session for pictures: invoices are moved to a new date parser, file by file, with tests in between."""
+"""A session for screenshots: invoices are moved to a new date parser, file by file, with tests in between."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ def moving_invoices() -> Json:
 
     for work in range(ROUNDS):
         for part in PARTS:
-            said = _say(
+            said = _reply(
                 f"Move {part}.py to the new date parser and run its tests." if work == 0 else _WISHES[work].format(part)
             )
             for tool, given, result in _steps(part, work, chance):
@@ -59,7 +59,7 @@ _WORDS = {
 }
 
 
-def _say(text: str) -> list[Json]:
+def _reply(text: str) -> list[Json]:
     return [{"type": "text", "text": text}]
 
 

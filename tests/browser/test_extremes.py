@@ -1,4 +1,4 @@
-"""What is far larger than anybody's work: pages stay small, and show all of it as text."""
+"""Sessions far larger than usual: pages stay small, and show everything as text."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ expect.set_options(timeout=DEADLINE * 1000)
 
 
 def many_turns() -> dict[str, Any]:
-    """Each with little in it."""
+    """Many turns with little content each."""
     held = session("many", turns=TURNS - 1)
     for number, message in enumerate(held["messages"]):
         if isinstance(message["content"], list) and message["role"] == "user":
@@ -32,13 +32,13 @@ def many_turns() -> dict[str, Any]:
 
 
 def one_line() -> dict[str, Any]:
-    """A tool gave a line of megabytes, with all in it that a page may trip over."""
+    """A tool result with one line of megabytes, with every kind of difficult content in it."""
     held = session("one line", turns=2)
     held["messages"][2]["content"][0]["content"] = (NASTY * (LINE // len(NASTY) + 1))[:LINE]
     return held
 
 
-def test_a_session_of_2400_turns_is_shown_in_few_bytes(
+def test_page_of_a_session_of_2400_turns_is_small(
     browser: Browser, postgres_server: PostgresServer, template: str, tmp_path: Path
 ) -> None:
     with (
@@ -59,7 +59,7 @@ def test_a_session_of_2400_turns_is_shown_in_few_bytes(
         assert tab.said == []
 
 
-def test_a_line_of_5_mb_is_shown_as_text_and_cut_with_a_way_to_all_of_it(
+def test_line_of_5_mb_is_shown_as_truncated_text_with_a_link_to_all_of_it(
     browser: Browser, postgres_server: PostgresServer, template: str, tmp_path: Path
 ) -> None:
     with (

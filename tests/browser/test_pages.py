@@ -1,5 +1,5 @@
-"""Every page in a browser: nothing is said on the console, whoever uses a keyboard or a screen reader can use it, and
-it follows the log.
+"""Every page in a browser: its console stays empty, it works with a keyboard and a screen reader, and it follows the
+log.
 """
 
 import re
@@ -38,14 +38,12 @@ def first_object(page: Page, shown: Shown) -> str:
 
 
 @pytest.mark.parametrize("path", [*PAGES, "{link}/object/"])
-def test_every_page_is_shown_without_a_word_on_the_console_and_can_be_read_by_everybody(
-    tab: Tab, shown: Shown, path: str
-) -> None:
+def test_every_page_is_accessible_and_leaves_the_console_empty(tab: Tab, shown: Shown, path: str) -> None:
     page = path.format(link=shown.link)
     tab.page.goto(page + (first_object(tab.page, shown) if page.endswith("object/") else ""))
     expect(tab.page.locator("h1")).to_be_visible()
     assert tab.said == []
-    tab.page.evaluate(axe())  # the policy of the page lets no script in but ours; the driver may
+    tab.page.evaluate(axe())  # the page's policy allows only its own scripts; the driver may add one
     assert find_serious(tab.page) == []
 
 
@@ -60,7 +58,7 @@ def test_no_page_is_wider_than_its_window(browser: Browser, shown: Shown, width:
     assert {path: found for path, found in wide.items() if found > width} == {}
 
 
-def test_every_page_can_be_read_by_night(browser: Browser, shown: Shown) -> None:
+def test_every_page_is_readable_in_dark_mode(browser: Browser, shown: Shown) -> None:
     with browser.new_context(base_url=shown.url, color_scheme="dark") as context:
         tab = open_tab(context, shown)
         pale = []
@@ -72,7 +70,7 @@ def test_every_page_can_be_read_by_night(browser: Browser, shown: Shown) -> None
     assert pale == []
 
 
-def test_without_a_script_the_map_the_turns_and_what_left_are_there(browser: Browser, shown: Shown) -> None:
+def test_map_turns_and_evicted_objects_are_shown_without_scripts(browser: Browser, shown: Shown) -> None:
     with browser.new_context(base_url=shown.url, java_script_enabled=False) as context:
         page = open_tab(context, shown).page
         page.goto(shown.link)
@@ -82,7 +80,7 @@ def test_without_a_script_the_map_the_turns_and_what_left_are_there(browser: Bro
         assert page.locator("ol.blocks > li").count() > 10
 
 
-def test_a_person_has_something_remembered_and_takes_it_back(tab: Tab) -> None:
+def test_entry_is_saved_and_removed_on_the_page(tab: Tab) -> None:
     tab.page.goto("/-/known")
     tab.page.get_by_text("Add a memory").click()
     tab.page.get_by_label("In one sentence").fill("Invoices have four digits")
@@ -95,7 +93,7 @@ def test_a_person_has_something_remembered_and_takes_it_back(tab: Tab) -> None:
     assert tab.said == []
 
 
-def test_the_list_narrows_while_somebody_types(tab: Tab) -> None:
+def test_session_list_narrows_while_typing(tab: Tab) -> None:
     tab.page.goto("/-/")
     expect(tab.page.locator("tbody tr")).to_have_count(1)
     tab.page.keyboard.press("/")
@@ -106,7 +104,7 @@ def test_the_list_narrows_while_somebody_types(tab: Tab) -> None:
     assert tab.said == []
 
 
-def test_a_band_leads_to_its_object_and_the_ground_to_its_turn(tab: Tab, shown: Shown) -> None:
+def test_click_on_a_band_opens_its_object_and_on_the_background_its_turn(tab: Tab, shown: Shown) -> None:
     tab.page.goto(shown.link)
     band = tab.page.locator("#map rect[data-object]").first
     name = band.get_attribute("data-object")
@@ -134,7 +132,7 @@ def test_charts_are_zoomed_by_keys(tab: Tab, shown: Shown) -> None:
         assert after["width"] > 1.4 * before["width"]
 
 
-def test_turns_are_walked_through_by_keys(tab: Tab, shown: Shown) -> None:
+def test_keys_move_through_the_turns(tab: Tab, shown: Shown) -> None:
     tab.page.goto(f"{shown.link}/turn/20?branch=main")
     tab.page.keyboard.press("n")
     expect(tab.page.locator("h1")).to_contain_text("Turn 21")
@@ -142,15 +140,15 @@ def test_turns_are_walked_through_by_keys(tab: Tab, shown: Shown) -> None:
     expect(tab.page.locator("h1")).to_contain_text("Turn 20")
 
 
-def test_the_keys_work_before_a_page_has_come_whole(tab: Tab, shown: Shown) -> None:
-    tab.page.route("**/page.js", lambda route: None)  # what runs once the rest has come, therefore, never does
+def test_keys_work_before_a_page_is_loaded_completely(tab: Tab, shown: Shown) -> None:
+    tab.page.route("**/page.js", lambda route: None)  # so a script that runs after loading never does
     tab.page.goto(f"{shown.link}/turn/24?branch=main", wait_until="commit")
     expect(tab.page.locator("h1")).to_contain_text("Turn 24")
     tab.page.keyboard.press("n")
     expect(tab.page.locator("h1")).to_contain_text("Turn 25")
 
 
-def test_a_block_shows_all_it_says_when_it_is_opened_and_runs_nothing_of_it(tab: Tab, shown: Shown) -> None:
+def test_opened_block_shows_its_full_text_and_executes_none_of_it(tab: Tab, shown: Shown) -> None:
     tab.page.goto(f"{shown.link}/turn/3?branch=main&sent=client")
     block = tab.page.locator("li.block", has_text="tool result").first
     block.locator("summary").click()
@@ -159,7 +157,7 @@ def test_a_block_shows_all_it_says_when_it_is_opened_and_runs_nothing_of_it(tab:
     assert tab.said == []
 
 
-def test_a_page_shows_what_happens_elsewhere_without_being_loaded_again(tab: Tab, shown: Shown) -> None:
+def test_page_shows_new_events_without_a_reload(tab: Tab, shown: Shown) -> None:
     name = first_object(tab.page, shown)
     tab.page.goto(f"{shown.link}/object/{name}")
     expect(tab.page.locator("#live")).to_have_text("Live")
@@ -173,7 +171,7 @@ def test_a_page_shows_what_happens_elsewhere_without_being_loaded_again(tab: Tab
     assert tab.said == []
 
 
-def test_what_happens_is_listed_as_it_comes(tab: Tab, shown: Shown) -> None:
+def test_activity_is_listed_as_it_happens(tab: Tab, shown: Shown) -> None:
     tab.page.goto(shown.link)
     expect(tab.page.locator("#live")).to_have_text("Live")
     newest = tab.page.locator("#happenings + div tbody tr").first
@@ -187,7 +185,7 @@ def test_what_happens_is_listed_as_it_comes(tab: Tab, shown: Shown) -> None:
     assert tab.said == []
 
 
-def test_an_object_is_pinned_and_let_go_by_its_button(tab: Tab, shown: Shown) -> None:
+def test_button_pins_and_unpins_an_object(tab: Tab, shown: Shown) -> None:
     tab.page.goto(f"{shown.link}/object/{first_object(tab.page, shown)}")
     tab.page.get_by_role("button", name="Pin").click()
     expect(tab.page.locator("dl.facts")).to_contain_text("on the page")
@@ -196,7 +194,7 @@ def test_an_object_is_pinned_and_let_go_by_its_button(tab: Tab, shown: Shown) ->
     assert tab.said == []
 
 
-def test_an_object_that_left_is_wanted_back_by_its_button(tab: Tab, shown: Shown) -> None:
+def test_button_requests_an_evicted_object_again(tab: Tab, shown: Shown) -> None:
     tab.page.goto(f"{shown.link}/object/{first_object(tab.page, shown)}")
     tab.page.get_by_role("button", name="Restore").click()
     expect(tab.page.locator("dl.facts")).to_contain_text("behind the next prompt of main")
@@ -205,7 +203,7 @@ def test_an_object_that_left_is_wanted_back_by_its_button(tab: Tab, shown: Shown
     assert tab.said == []
 
 
-def test_another_policy_is_tried_and_its_map_stands_beside_the_recorded_one(tab: Tab, shown: Shown) -> None:
+def test_other_policy_is_simulated_and_its_map_shown_next_to_the_recorded_one(tab: Tab, shown: Shown) -> None:
     tab.page.goto(f"{shown.link}/what-if")
     tab.page.get_by_label("Policy").select_option("cold")
     tab.page.get_by_role("button", name="Simulate").click()
@@ -217,7 +215,7 @@ def test_another_policy_is_tried_and_its_map_stands_beside_the_recorded_one(tab:
     assert tab.said == []
 
 
-def test_a_recorded_session_of_many_turns_is_shown_in_few_bytes(browser: Browser, recorded: Shown) -> None:
+def test_page_of_a_recorded_session_of_many_turns_is_small(browser: Browser, recorded: Shown) -> None:
     with browser.new_context(base_url=recorded.url) as context:
         tab = open_tab(context, recorded)
         for path in (recorded.link, f"{recorded.link}/turn/100", f"{recorded.link}/objects", "/-/"):
@@ -228,9 +226,7 @@ def test_a_recorded_session_of_many_turns_is_shown_in_few_bytes(browser: Browser
         assert tab.said == []
 
 
-def test_a_page_says_that_the_database_went_away_or_who_may_not_look_and_shows_itself_again_when_it_may(
-    browser: Browser, shown: Shown
-) -> None:
+def test_page_reports_a_lost_database_or_sign_in_and_recovers(browser: Browser, shown: Shown) -> None:
     with browser.new_context(base_url=shown.url) as context:
         page = open_tab(context, shown).page
         page.goto(shown.link)

@@ -1,4 +1,4 @@
-"""Reports are files: a browser opens them without a server and has no complaint, and everybody can read them."""
+"""Reports are files: a browser opens them without a server and without console errors, and they are accessible."""
 
 from pathlib import Path
 
@@ -13,15 +13,13 @@ from tests.lab.evaluation.building import evaluation
 
 
 def open_file(page: Page, path: Path) -> list[str]:
-    """What the console says of a file, from here on."""
+    """The console errors of a file, from now on."""
     said = listen(page)
     page.goto(path.as_uri())
     return said
 
 
-def test_an_evaluation_opens_from_a_file_begins_with_its_verdict_and_draws_every_session(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_evaluation_report_opens_from_a_file_with_verdict_and_charts(browser: Browser, tmp_path: Path) -> None:
     found = attrs.evolve(evaluation(), verdict="These sessions would have cost less.", judged="half")
     path = tmp_path / "report.html"
     path.write_text(report_html(found), encoding="utf-8")
@@ -45,7 +43,7 @@ def test_an_evaluation_opens_from_a_file_begins_with_its_verdict_and_draws_every
         assert find_serious(page) == []
 
 
-def test_a_session_opens_from_a_file_without_its_server(browser: Browser, shown: Shown, tmp_path: Path) -> None:
+def test_session_report_opens_from_a_file_without_its_server(browser: Browser, shown: Shown, tmp_path: Path) -> None:
     path = tmp_path / "session.html"
     done = mnemosyne("report", shown.session, "--html", str(path), environ=shown.environ)
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,7 @@
-"""Claude Code and opencode, as far as a test must know them: how they are started, what they print, how their tools
-are called.
+r"""Claude Code and opencode, as far as the tests need them: how to start them, their output, and calls of their
+tools.
 
-Seen in the pinned versions; a newer one that differs fails here first.
+Observed in the pinned versions; a newer version that differs fails here first.
 """
 
 import json
@@ -19,8 +19,8 @@ Block = dict[str, Any]
 
 
 @attrs.frozen
-class Said:
-    """What an agent printed: the id of its session, its last words, and what it says that the run cost in dollars."""
+class AgentOutput:
+    """An agent's output: the id of its session, its final text, and its displayed cost in dollars."""
 
     session: str
     text: str
@@ -35,26 +35,26 @@ class Agent(Protocol):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What keeps it quiet: no updates, no statistics, no questions."""
+        """The environment that disables updates, telemetry and prompts."""
         ...
 
     @property
     def side_branches(self) -> Mapping[str, int]:
-        """The branches beside a new conversation, with their turns."""
+        """The branches alongside a new conversation, with their turns."""
         ...
 
     @property
     def waits_for_subagents(self) -> bool:
-        """Whether a sub-agent's report is the result of its call; otherwise it comes later, as a prompt."""
+        """Whether a sub-agent's report is the result of its call; otherwise it arrives later, as a prompt."""
         ...
 
     def command(self, prompt: str, *, goes_on: bool = False, fork_of: str = "") -> list[str]:
-        """A run without a terminal; ``goes_on`` continues the last conversation of the directory, ``fork_of`` the one
-        with that id, under an id of its own.
+        """A run without a terminal; ``goes_on`` continues the last conversation of the directory, ``fork_of`` the
+        one with that id, under an id of its own.
         """
         ...
 
-    def said(self, output: str) -> Said: ...
+    def parse_output(self, output: str) -> AgentOutput: ...
     def read(self, file: Path) -> Block: ...
     def edit(self, file: Path, old: str, new: str) -> Block: ...
     def write(self, file: Path, text: str) -> Block: ...
@@ -63,7 +63,7 @@ class Agent(Protocol):
 
 
 class ClaudeCode:
-    """`claude -p`. Its sub-agents have the session's id and one of their own beside it."""
+    """`claude -p`. Its sub-agents share the session's id and have an agent id of their own."""
 
     name = "claude"
     environment: Mapping[str, str] = {
@@ -72,7 +72,7 @@ class ClaudeCode:
         "DISABLE_ERROR_REPORTING": "1",
         "DISABLE_TELEMETRY": "1",
         "IS_SANDBOX": "1",  # without it, root may not skip the permissions
-        "MCP_CONNECTION_NONBLOCKING": "0",  # else it begins without the tools of a server that is slow to start
+        "MCP_CONNECTION_NONBLOCKING": "0",  # else it starts without the tools of a server that is slow to start
         "MCP_CONNECT_TIMEOUT_MS": f"{DEADLINE}000",
         "MCP_TIMEOUT": f"{DEADLINE}000",
     }
@@ -83,11 +83,11 @@ class ClaudeCode:
         options = ["--dangerously-skip-permissions", "--output-format", "json", *(["--continue"] if goes_on else [])]
         return ["claude", *options, *(["--resume", fork_of, "--fork-session"] if fork_of else []), "-p", prompt]
 
-    def said(self, output: str) -> Said:
+    def parse_output(self, output: str) -> AgentOutput:
         result = json.loads(output)
         by_model = [each["costUSD"] for each in result["modelUsage"].values()]
         assert sum(by_model) == pytest.approx(result["total_cost_usd"])
-        return Said(result["session_id"], result["result"], result["total_cost_usd"])
+        return AgentOutput(result["session_id"], result["result"], result["total_cost_usd"])
 
     def read(self, file: Path) -> Block:
         return _call("Read", file_path=str(file))
@@ -105,12 +105,12 @@ class ClaudeCode:
         return _call("Agent", description="A part of the work", prompt=prompt, subagent_type="general-purpose")
 
     def fork(self, prompt: str) -> Block:
-        """A sub-agent that begins with all that this one has in its history."""
+        """A call that starts a sub-agent with the full history of this agent."""
         return _call("Agent", description="A part of the work", prompt=prompt, subagent_type="fork")
 
 
 class Opencode:
-    """`opencode run`. Its sub-agents are sessions of their own that name the one that called them."""
+    """`opencode run`. Its sub-agents are sessions of their own that name their parent session."""
 
     name = "opencode"
     environment: Mapping[str, str] = {
@@ -128,11 +128,11 @@ class Opencode:
         options = ["--format", "json", "--model", "anthropic/claude-opus-5-5", *(["--continue"] if goes_on else [])]
         return ["opencode", "run", *options, *(["--session", fork_of, "--fork"] if fork_of else []), prompt]
 
-    def said(self, output: str) -> Said:
+    def parse_output(self, output: str) -> AgentOutput:
         events = [json.loads(line) for line in output.splitlines()]
         texts = [event["part"]["text"] for event in events if event["type"] == "text"]
         cost = sum(event["part"]["cost"] for event in events if event["type"] == "step_finish")
-        return Said(events[-1]["sessionID"], texts[-1], cost)
+        return AgentOutput(events[-1]["sessionID"], texts[-1], cost)
 
     def read(self, file: Path) -> Block:
         return _call("read", filePath=str(file))

@@ -5,24 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients import desk as desks
+from tests.clients import workspace as workspaces
 from tests.clients.agents import AGENTS, Agent
-from tests.clients.desk import Desk, Server, serving
 from tests.clients.installing import installed
 from tests.clients.provider import standin_in_a_thread
+from tests.clients.workspace import Server, Workspace, serving
 
 
 @pytest.fixture(scope="session")
 def programs() -> Path:
-    """Where `claude`, `codex` and `opencode` are."""
+    """The paths of `claude`, `codex` and `opencode`."""
     return installed()
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A server of ours in front of a strict provider, with an embedded database; each test looks at what it did there
-    itself.
-    """
+    """A server in front of a strict provider, with an embedded database; each test reads its own part of the log."""
     with standin_in_a_thread() as standin, serving(standin) as server:
         yield server
 
@@ -35,6 +33,6 @@ def agent(request: pytest.FixtureRequest) -> Agent:
 
 
 @pytest.fixture
-def desk(agent: Agent, programs: Path, server: Server, tmp_path: Path) -> Desk:
+def workspace(agent: Agent, programs: Path, server: Server, tmp_path: Path) -> Workspace:
     """That client with a project."""
-    return desks.desk(agent, programs, server, tmp_path)
+    return workspaces.open_workspace(agent, programs, server, tmp_path)

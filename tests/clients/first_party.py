@@ -1,7 +1,7 @@
-"""The way of a client that nobody stands before: it believes that it talks to the provider itself, over TLS.
+r"""The connection of a client without a visible proxy: it believes that it talks to the provider itself, over TLS.
 
-A proxy on loopback (the client is given HTTPS_PROXY) takes what goes to the provider's host, ends the TLS with a
-certificate of an authority of its own, and hands the bytes to the stand-in. Everything else it refuses.
+A proxy on loopback (the client gets HTTPS_PROXY) intercepts connections to the provider's host, ends the TLS with a
+certificate of its own authority, and forwards the bytes to the scripted provider. It refuses everything else.
 """
 
 import ssl
@@ -21,21 +21,21 @@ PROVIDER = "api.anthropic.com"
 
 @attrs.frozen
 class FirstParty:
-    """That proxy, and the file of its authority."""
+    """The intercepting proxy and the file of its authority."""
 
     url: str
     authority: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        """What leads a client, or a server of ours, this way."""
+        """The environment that routes a client or a server through this proxy."""
         proxies = dict.fromkeys(("HTTPS_PROXY", "https_proxy"), self.url)
         return proxies | {"NODE_EXTRA_CA_CERTS": str(self.authority)}
 
 
 @contextmanager
 def first_party(standin_port: int, folder: Path) -> Iterator[FirstParty]:
-    """The proxy, in a thread of its own; the certificate of its authority is written into the folder."""
+    """The proxy, in a thread of its own; it writes its authority's certificate into the folder."""
     with in_a_thread(partial(_open, standin_port, folder), "the way to the provider") as opened:
         yield opened
 
@@ -57,7 +57,7 @@ async def _open(standin_port: int, folder: Path) -> AsyncIterator[FirstParty]:
 async def _serve(standin_port: int, context: ssl.SSLContext, client: trio.SocketStream) -> None:
     head = b""
     while not head.endswith(b"\r\n\r\n"):
-        if not (chunk := await client.receive_some(1)):  # not a byte of the TLS behind it
+        if not (chunk := await client.receive_some(1)):  # read no byte of the TLS data after it
             return
         head += chunk
     if not head.startswith(f"CONNECT {PROVIDER}:443 ".encode()):

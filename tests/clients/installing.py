@@ -22,7 +22,7 @@ VERSION_SECONDS = DEADLINE
 
 NPM = (
     *("npm", "install", "--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"),
-    "--fetch-retries=1",  # with npm's own patience, a run without a network would wait for minutes
+    "--fetch-retries=1",  # with npm's default retries, a run without a network would wait for minutes
 )
 
 SCRIPTS = ("@anthropic-ai/claude-code/install.cjs", "opencode-ai/postinstall.mjs")
@@ -35,14 +35,14 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
 
 
 def installed(pinned: Path = PINNED) -> Path:
-    """The folder of the programs that ``pinned`` names. Skips where there is no npm, or nothing to install from."""
+    """The folder of the programs that ``pinned`` names. Skips without npm or without a source to install from."""
     missing = [name for name in ("npm", "node", "git") if shutil.which(name) is None]
     if missing:
         pytest.skip(f"the agents need {', '.join(missing)} on the PATH")
     folder = FOLDERS[pinned]
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once install once
+        fcntl.flock(lock, fcntl.LOCK_EX)  # parallel runs install once
         programs = folder / "node_modules/.bin"
         if not _is_complete(programs, pinned):
             _install(folder, pinned)
@@ -71,7 +71,7 @@ def _is_complete(programs: Path, pinned: Path) -> bool:
 
 
 def _versions(programs: Path) -> dict[str, str]:
-    """What each program says that it is; those that are not there, or cannot run, are left out."""
+    """The version that each program reports; missing or broken programs are omitted."""
     versions = {}
     for name in PROGRAMS:
         try:

@@ -1,15 +1,15 @@
-"""What must hold of a managed conversation of a real agent."""
+"""Invariants of a managed conversation of a real agent."""
 
 import itertools
 import json
 
 from mnemosyne_lab.provider.reading import Body
-from tests.clients.desk import Visit
+from tests.clients.workspace import Visit
 from tests.http.managing import prompt_blocks
 
 
 def assert_managed(at: Visit) -> None:
-    """The provider found nothing wrong, and was sent each conversation as a history that only grows."""
+    """The provider found no violation, and received each conversation as a history that only grows."""
     found = [str(each) for each in at.standin.violations]
     assert found == [], found
     assert {each.status for each in at.standin.messages} == {200}

@@ -1,10 +1,10 @@
-"""An agent on the vendor's own library, run where that is installed; it prints what came back as JSON.
+r"""An agent on the vendor's own library, run where that is installed; it prints the replies as JSON.
 
-    python openai_agent.py BASE_URL {streamed|whole} TURNS [--memory NAME] [--folder FOLDER] [--restore]
+python openai_agent.py BASE_URL {streamed|whole} TURNS [--memory NAME] [--folder FOLDER] [--restore]
 
-Each turn is a prompt, a call of its tool, whose result is long, and an answer; every third turn calls a tool of ours of
-this NAME instead of giving an answer. In the FOLDER it writes down what it looked at, and keeps its history, with which
-a later run goes on. With ``--restore``, a call of memory_restore stands for the first answer.
+Each turn is a prompt, a call of its tool with a long result, and an answer; every third turn calls the memory tool
+NAME instead of giving an answer. The agent logs its reads and keeps its history in FOLDER; a later run continues
+from there. With ``--restore``, a call of memory_restore replaces the first answer.
 """
 
 import argparse
@@ -35,7 +35,7 @@ SYSTEM = "You are an agent that looks into files and says what the session's win
 
 
 def result_of(turn: int) -> str:
-    """What the tool answers: lines that differ from turn to turn."""
+    """The tool's result: lines that differ from turn to turn."""
     return "\n".join(
         f"line {number} of turn {turn}: the value of the session is {number * turn}" for number in range(60)
     )
@@ -60,7 +60,7 @@ def complete(client: openai.OpenAI, streamed: bool, messages: list[Json], tool: 
 
 
 def put_together(chunks: Iterable[Any]) -> Json:
-    """The completion of these chunks. A call's name counts once: llama-cpp-python says it with every piece."""
+    """The completion of these chunks. A call's name counts once: llama-cpp-python repeats it in every piece."""
     message: Json = {"content": "", "tool_calls": []}
     choice: Json = {"message": message, "logprobs": {"content": []}}
     for chunk in chunks:
@@ -78,7 +78,7 @@ def put_together(chunks: Iterable[Any]) -> Json:
 
 
 def write(line: Json) -> None:
-    """One line of output."""
+    """Write one line of output."""
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
@@ -114,7 +114,7 @@ def run(told: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """What stands on the command line."""
+    """Parse the command line and run."""
     parser = argparse.ArgumentParser()
     parser.add_argument("url")
     parser.add_argument("how", choices=["streamed", "whole"])

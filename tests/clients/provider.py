@@ -1,4 +1,4 @@
-"""The strict stand-in provider in a thread of its own, for tests that wait for processes."""
+"""The strict scripted provider in a thread of its own, for tests that wait for processes."""
 
 import queue
 import threading
@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 @contextmanager
 def standin_in_a_thread() -> Iterator[Standin]:
-    """A stand-in with an empty script; a test assigns its own."""
+    """A scripted provider with an empty script; a test assigns its own."""
     with in_a_thread(open_standin, "the provider for the clients") as standin:
         yield standin
 
 
 @contextmanager
 def in_a_thread(open_it: Callable[[], AbstractAsyncContextManager[T]], name: str) -> Iterator[T]:
-    """What an asynchronous context manager opens, running in a thread of this name for as long as the block runs."""
+    """Run an asynchronous context manager in a thread of this name for as long as the block runs; yield its value."""
     started: queue.Queue[tuple[T, trio.lowlevel.TrioToken, trio.Event] | BaseException] = queue.Queue()
 
     async def serve() -> None:

@@ -1,4 +1,4 @@
-"""What the log holds of conversations, read the way a command of ours reads it: from the data directory."""
+"""The recorded conversations, read from the data directory as a command does."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ OPEN = "open"
 
 @attrs.frozen
 class Turn:
-    """One request and its end, with all that was sent either way put together again."""
+    """One request and its end, with the rebuilt bodies of both directions."""
 
     branch: str
     turn: int
@@ -52,13 +52,13 @@ class Conversation:
 
     @property
     def client(self) -> str:
-        """Which client it was, and its version."""
+        """The client's name and version."""
         assert self.history.started is not None
         return f"{self.history.started.client} {self.history.started.client_version}"
 
     @property
     def branches(self) -> Mapping[str, int]:
-        """How many turns each branch has."""
+        """The number of turns of each branch."""
         return {name: len(line.turns) for name, line in self.history.lines.items()}
 
     def on(self, branch: str) -> list[Turn]:
@@ -67,7 +67,7 @@ class Conversation:
 
 
 def conversations(data_dir: Path, *, since: int) -> list[Conversation]:
-    """The sessions that started at ``since`` (µs of UTC) or later, the oldest first. A server may be using the log."""
+    """The sessions that started at ``since`` (µs of UTC) or later, oldest first. A server may be using the log."""
 
     async def read() -> list[Conversation]:
         found = []

@@ -1,4 +1,4 @@
-"""Real agents through `mnemosyne run`: they work as if nobody stood between, and the log tells what they did."""
+"""Real agents through `mnemosyne run`: they work as on a direct connection, and the log records their work."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 
 from mnemosyne_lab.provider.reading import Json
 from tests.clients.agents import ONE_IN_CI, Block
-from tests.clients.desk import MNEMOSYNE, Desk, bare_environment, finished
 from tests.clients.record import Turn
+from tests.clients.workspace import MNEMOSYNE, Workspace, bare_environment, finished
 
 pytestmark = pytest.mark.clients
 
@@ -18,12 +18,12 @@ def thinking(text: str) -> Block:
 
 
 def loop(*rounds: list[Block], last: str) -> list[Json]:
-    """One reply for each round of tool calls, then words."""
+    """One reply for each round of tool calls, then a final text."""
     return [*({"content": content} for content in rounds), {"text": last}]
 
 
 def results(turn: Turn) -> dict[str, str]:
-    """What each call gave, as the request of a turn tells it. Claude Code puts first what was finished first."""
+    """The result of each call, from the request of a turn. Claude Code puts the results in order of completion."""
     messages = json.loads(turn.body)["messages"]
     blocks = [block for message in messages for block in message["content"] if isinstance(block, dict)]
     return {block["tool_use_id"]: str(block["content"]) for block in blocks if block["type"] == "tool_result"}
@@ -38,58 +38,63 @@ TURNS = 7
 """Of ``editing``."""
 
 
-def editing(desk: Desk) -> list[Json]:
-    """Rounds that read, change and make files, once several at once; each is thought about."""
-    agent, notes, made = desk.agent, desk.project / "notes.txt", desk.project / "made.txt"
+def editing(workspace: Workspace) -> list[Json]:
+    """Rounds that read, change and create files, once several in parallel, each with thinking."""
+    agent, notes, made = workspace.agent, workspace.project / "notes.txt", workspace.project / "made.txt"
     rounds = [
         [{"type": "text", "text": "First I look."}, agent.read(notes)],
         [agent.edit(notes, "two", "2 (zwei, δύο)")],
         [agent.write(made, "begun\n")],
         [agent.shell("wc -l < notes.txt | tr -d ' ' > count.txt")],
         [agent.edit(made, "begun", "done")],
-        [agent.read(notes), agent.read(desk.project / "more.txt"), agent.shell("echo five > last.txt")],
+        [agent.read(notes), agent.read(workspace.project / "more.txt"), agent.shell("echo five > last.txt")],
     ]
     thought = [[thinking(f"Step {number}."), *calls] for number, calls in enumerate(rounds)]
     return loop(*thought, last="The notes are in order.")
 
 
-def assert_edited(desk: Desk) -> None:
-    files = {name: (desk.project / name).read_text() for name in ("notes.txt", "made.txt", "count.txt", "last.txt")}
+def assert_edited(workspace: Workspace) -> None:
+    files = {
+        name: (workspace.project / name).read_text() for name in ("notes.txt", "made.txt", "count.txt", "last.txt")
+    }
     notes = "one\n2 (zwei, δύο)\nthree\n"
     assert files == {"notes.txt": notes, "made.txt": "done\n", "count.txt": "3\n", "last.txt": "five\n"}
 
 
 @pytest.mark.parametrize("agent", ONE_IN_CI)
-def test_two_prompts_of_work_change_the_files_and_are_one_conversation_that_tells_all_of_it(
-    desk: Desk, tmp_path: Path
+def test_two_prompts_that_edit_files_are_one_completely_recorded_conversation(
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    """One conversation for all of it: to start a client takes longer than all that it then does."""
-    desk.script(
-        {"when": {"lane": "main", "prompt": "again"}, "replies": loop([desk.agent.shell("wc -l *")], last="Still so.")},
-        {"when": {"lane": "main"}, "replies": editing(desk)},
+    """One conversation for all checks, because starting a client takes longer than its work."""
+    workspace.script(
+        {
+            "when": {"lane": "main", "prompt": "again"},
+            "replies": loop([workspace.agent.shell("wc -l *")], last="Still so."),
+        },
+        {"when": {"lane": "main"}, "replies": editing(workspace)},
     )
-    first = desk.run("Put the notes in order.")
+    first = workspace.run("Put the notes in order.")
     assert first.text == "The notes are in order."
-    assert_edited(desk)
-    assert not (desk.server.data_dir / "server.log").exists(), "the running server was joined"
-    second = desk.run("And again?", goes_on=True)
+    assert_edited(workspace)
+    assert not (workspace.server.data_dir / "server.log").exists(), "the running server was joined"
+    second = workspace.run("And again?", goes_on=True)
     assert second.text == "Still so."
     assert second.session == first.session
-    conversation = desk.conversation()
+    conversation = workspace.conversation()
     assert conversation.external_id == first.session
-    assert conversation.branches == {"main": TURNS + 2} | dict(desk.agent.side_branches)
+    assert conversation.branches == {"main": TURNS + 2} | dict(workspace.agent.side_branches)
     turns = conversation.on("main")
     ended = [*["200 tool_use"] * (TURNS - 1), "200 end_turn"]
     assert [turn.outcome for turn in turns] == [*ended, "200 tool_use", "200 end_turn"]
     assert turns[0].text == "First I look."
     assert [turn.text for turn in turns[-3:]] == ["The notes are in order.", "", "Still so."]
-    assert_all_results_come_at_once(turns)
-    assert_thinking_is_given_back(desk, turns[:TURNS])
-    assert_judged_from_its_export(desk, first.session, tmp_path)
+    assert_parallel_results(turns)
+    assert_thinking_is_given_back(workspace, turns[:TURNS])
+    assert_judged_from_its_export(workspace, first.session, tmp_path)
 
 
-def assert_all_results_come_at_once(turns: list[Turn]) -> None:
-    """Of tools that were called at once."""
+def assert_parallel_results(turns: list[Turn]) -> None:
+    """All results of parallel calls are in the next request."""
     (asked,) = (turn for turn in turns if len(calls_of(turn)) == 3)
     notes, more, last = calls_of(asked)
     given = results(turns[turns.index(asked) + 1])
@@ -98,79 +103,81 @@ def assert_all_results_come_at_once(turns: list[Turn]) -> None:
     assert "four" in given[more]
 
 
-def assert_thinking_is_given_back(desk: Desk, turns: list[Turn]) -> None:
-    """With its signatures, through every round."""
+def assert_thinking_is_given_back(workspace: Workspace, turns: list[Turn]) -> None:
+    """Thinking is returned with its signatures, through every round."""
     said = [block for turn in turns for block in turn.reply["content"]]
     signed = [block["signature"] for block in said if block["type"] == "thinking"]
     assert len(signed) == TURNS - 1
     last = turns[-1].body.decode()
     assert [signature for signature in signed if signature in last] == signed, "the provider got each one back"
-    dropped = [exchange.number for exchange in desk.standin.messages if "drop_block" in str(exchange.reply_headers)]
+    dropped = [
+        exchange.number for exchange in workspace.standin.messages if "drop_block" in str(exchange.reply_headers)
+    ]
     assert dropped == [], "and believed each one"
 
 
-def assert_judged_from_its_export(desk: Desk, session: str, folder: Path) -> None:
+def assert_judged_from_its_export(workspace: Workspace, session: str, folder: Path) -> None:
     """The first example of docs/evaluation.md."""
-    data, file, report = ["--data-dir", str(desk.server.data_dir)], folder / "mine.jsonl", folder / "out.json"
+    data, file, report = ["--data-dir", str(workspace.server.data_dir)], folder / "mine.jsonl", folder / "out.json"
     for command in (
         ["export", session, "--output", str(file), *data],
         ["evaluate", str(file), "--policy", "mnemosyne", "--report", str(report)],
     ):
-        finished([*MNEMOSYNE, *command], bare_environment(desk.home), folder)
+        finished([*MNEMOSYNE, *command], bare_environment(workspace.home), folder)
     (judged,) = json.loads(report.read_text())["policies"]["mnemosyne"]["sessions"]
     assert (judged["turns"], judged["wire_violations"]) == (TURNS + 2, 0)
 
 
 @pytest.mark.soak
-def test_a_server_that_runs_for_one_agent_keeps_the_same_record(desk: Desk) -> None:
-    data_dir = desk.home.parent / "data"
-    desk.script({"when": {"lane": "main"}, "replies": editing(desk)})
-    said = desk.run(
+def test_server_of_a_single_agent_keeps_the_same_record(workspace: Workspace) -> None:
+    data_dir = workspace.home.parent / "data"
+    workspace.script({"when": {"lane": "main"}, "replies": editing(workspace)})
+    said = workspace.run(
         "Put the notes in order.",
-        options=["--data-dir", str(data_dir), "--upstream", desk.standin.url, "--port", "0"],
+        options=["--data-dir", str(data_dir), "--upstream", workspace.standin.url, "--port", "0"],
     )
     assert said.text == "The notes are in order."
-    assert_edited(desk)
-    conversation = desk.conversation(data_dir)
+    assert_edited(workspace)
+    conversation = workspace.conversation(data_dir)
     assert conversation.external_id == said.session
-    assert conversation.branches == {"main": TURNS} | dict(desk.agent.side_branches)
+    assert conversation.branches == {"main": TURNS} | dict(workspace.agent.side_branches)
 
 
 @pytest.mark.parametrize("agent", ONE_IN_CI)
-def test_a_subagent_is_a_branch_of_the_conversation_that_called_it(desk: Desk) -> None:
-    agent, project = desk.agent, desk.project
+def test_subagent_is_a_branch_of_the_conversation_that_called_it(workspace: Workspace) -> None:
+    agent, project = workspace.agent, workspace.project
     calls_and_waits = loop([agent.delegate("Read the notes.")], last="It is under way.")
     reported = loop([agent.delegate("Read the notes.")], last="It says three.")
-    desk.script(
+    workspace.script(
         {"when": {"lane": "agent"}, "replies": loop([agent.read(project / "notes.txt")], last="Three.")},
         {"when": {"lane": "main", "prompt": "<task-notification>"}, "reply": {"text": "It says three."}},
         {"when": {"lane": "main"}, "replies": reported if agent.waits_for_subagents else calls_and_waits},
     )
-    said = desk.run("Have somebody read the notes.")
+    said = workspace.run("Have somebody read the notes.")
     assert said.text == "It says three."
-    conversation = desk.conversation()
+    conversation = workspace.conversation()
     assert conversation.external_id == said.session
     main_turns = 2 if agent.waits_for_subagents else 3
     assert conversation.branches == {"main": main_turns, "agent-1": 2} | dict(agent.side_branches)
     opened = conversation.history.line("agent-1").opened
     assert (opened.kind.value, opened.parent) == ("agent", "main")
-    # A sub-agent in the background may ask before or after the main agent goes on.
+    # A background sub-agent may send requests before or after the main agent continues.
     assert opened.forked_at in ((1,) if agent.waits_for_subagents else (1, 2))
     assert [turn.text for turn in conversation.on("agent-1")] == ["", "Three."]
 
 
 @pytest.mark.soak
-def test_two_subagents_at_once_are_two_branches(desk: Desk) -> None:
-    agent, project = desk.agent, desk.project
+def test_two_parallel_subagents_are_two_branches(workspace: Workspace) -> None:
+    agent, project = workspace.agent, workspace.project
     both = [agent.delegate("Read the notes."), agent.delegate("Read what else there is.")]
-    desk.script(
+    workspace.script(
         {"when": {"lane": "agent", "prompt": "notes"}, "replies": loop([agent.read(project / "notes.txt")], last="3")},
         {"when": {"lane": "agent"}, "replies": loop([agent.read(project / "more.txt")], last="1")},
         {"when": {"lane": "main"}, "replies": loop(both, last="Four lines.")},
     )
-    said = desk.run("Have it all read.", CLAUDE_CODE_DISABLE_BACKGROUND_TASKS="1")
+    said = workspace.run("Have it all read.", CLAUDE_CODE_DISABLE_BACKGROUND_TASKS="1")
     assert said.text == "Four lines."
-    conversation = desk.conversation()
+    conversation = workspace.conversation()
     assert conversation.branches == {"main": 2, "agent-1": 2, "agent-2": 2} | dict(agent.side_branches)
     opened = [conversation.history.line(name).opened for name in ("agent-1", "agent-2")]
     assert [(each.parent, each.forked_at) for each in opened] == [("main", 1)] * 2

@@ -1,4 +1,4 @@
-"""The vendor's own library through a running server: it must not notice us, and the log tells what it did."""
+"""The vendor's own library through a running server: it notices no difference, and the log records its requests."""
 
 from typing import cast
 
@@ -7,8 +7,8 @@ import pytest
 from anthropic.types import Message, MessageParam, ToolParam
 
 from mnemosyne_lab.provider.reading import Json
-from tests.clients.desk import Server, Visit, serving, visit
 from tests.clients.provider import standin_in_a_thread
+from tests.clients.workspace import Server, Visit, serving, visit
 
 MODEL = "claude-opus-5-5"
 TOOLS: list[ToolParam] = [{"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}]
@@ -34,12 +34,12 @@ def at(server: Server) -> Visit:
 
 
 def typed(text: str) -> list[MessageParam]:
-    """A history; what it begins with is what a session of this library is known by."""
+    """A history; its beginning identifies the session of this library."""
     return [{"role": "user", "content": text}]
 
 
 def answered(message: Message) -> list[MessageParam]:
-    """The assistant's message as the library gives it back, and results for its calls."""
+    """The assistant's message as the library returns it, and results for its calls."""
     results = [
         {"type": "tool_result", "tool_use_id": block.id, "content": f"seen {block.input}"}
         for block in message.content
@@ -68,7 +68,7 @@ def synchronous(at: Visit, *, max_retries: int = anthropic.DEFAULT_MAX_RETRIES) 
     return anthropic.Anthropic(base_url=at.server.url, api_key="k", max_retries=max_retries)
 
 
-def test_a_loop_of_tools_without_streaming(at: Visit) -> None:
+def test_tool_loop_without_streaming(at: Visit) -> None:
     at.script({"replies": LOOP})
     said = typed("where is it, all at once?")
     with synchronous(at) as client:
@@ -80,7 +80,7 @@ def test_a_loop_of_tools_without_streaming(at: Visit) -> None:
     assert_whole_loop(at)
 
 
-def test_a_streamed_loop_of_tools(at: Visit) -> None:
+def test_streamed_tool_loop(at: Visit) -> None:
     at.script({"replies": LOOP})
     said = typed("where is it, bit by bit?")
     with synchronous(at) as client:
@@ -94,7 +94,7 @@ def test_a_streamed_loop_of_tools(at: Visit) -> None:
     assert_whole_loop(at)
 
 
-async def test_a_streamed_loop_of_tools_with_the_asynchronous_client(at: Visit) -> None:
+async def test_streamed_tool_loop_with_the_asynchronous_client(at: Visit) -> None:
     at.script({"replies": LOOP})
     said = typed("where is it, meanwhile?")
     async with anthropic.AsyncAnthropic(base_url=at.server.url, api_key="k") as client:
@@ -109,7 +109,7 @@ async def test_a_streamed_loop_of_tools_with_the_asynchronous_client(at: Visit) 
     assert [exchange.status for exchange in at.standin.messages] == [200] * 6
 
 
-def test_the_events_of_a_stream_come_one_by_one(at: Visit) -> None:
+def test_stream_events_arrive_one_by_one(at: Visit) -> None:
     at.script({"reply": {"text": "It is there, and it was there all the time."}})
     with synchronous(at) as client:
         stream = client.messages.create(model=MODEL, max_tokens=99, messages=typed("events?"), stream=True)
@@ -120,7 +120,7 @@ def test_the_events_of_a_stream_come_one_by_one(at: Visit) -> None:
     assert at.conversation().branches == {"main": 1}
 
 
-def test_counting_tokens_and_listing_models_are_answered_and_are_no_turns(at: Visit) -> None:
+def test_token_counts_and_model_lists_are_answered_and_are_no_turns(at: Visit) -> None:
     at.script({"reply": {"text": "Yes."}})
     said = typed("how long is this?")
     with synchronous(at) as client:
@@ -141,7 +141,7 @@ def test_counting_tokens_and_listing_models_are_answered_and_are_no_turns(at: Vi
         (529, anthropic.InternalServerError, "overloaded_error"),
     ],
 )
-def test_a_failure_is_the_librarys_own_exception(
+def test_failure_is_the_librarys_own_exception(
     status: int, error: type[anthropic.APIStatusError], kind: str, at: Visit
 ) -> None:
     at.script({"reply": {"failure": {"status": status}}})
@@ -153,7 +153,7 @@ def test_a_failure_is_the_librarys_own_exception(
     assert turn.outcome == f"{status} {kind}"
 
 
-def test_an_error_event_in_the_stream_is_raised_and_the_turn_is_on_record_with_what_arrived(at: Visit) -> None:
+def test_error_event_in_the_stream_is_raised_and_the_partial_reply_is_recorded(at: Visit) -> None:
     fault = {"kind": "error_event", "at": "content_block_stop"}
     at.script({"reply": {"text": "The beginning of", "faults": [fault]}})
     with (
@@ -166,8 +166,10 @@ def test_an_error_event_in_the_stream_is_raised_and_the_turn_is_on_record_with_w
     assert turn.text == "The beginning of"
 
 
-def test_what_the_library_retries_are_attempts_at_one_turn() -> None:
-    """It sends again at once, and so it is held back until what failed is on record: a slow database takes longer."""
+def test_library_retries_are_attempts_at_one_turn() -> None:
+    """The retry is immediate, so the test delays it until the failure is recorded, which takes longer with a slow
+    database.
+    """
     overloaded = {"failure": {"status": 529, "headers": [["retry-after-ms", "1"]]}}
     with standin_in_a_thread() as standin, serving(standin) as server:
         at = visit(server)

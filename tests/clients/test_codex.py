@@ -1,4 +1,4 @@
-"""Codex through us: it speaks another dialect than the other agents, and is on record and managed like them."""
+"""Codex through the proxy: it uses another dialect than the other agents, and is recorded and managed like them."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mnemosyne_lab.provider.reading import Json
-from tests.clients.desk import CLIENT_SECONDS, MNEMOSYNE, Server, bare_environment, visit
+from tests.clients.workspace import CLIENT_SECONDS, MNEMOSYNE, Server, bare_environment, visit
 
 pytestmark = pytest.mark.clients
 
@@ -18,7 +18,7 @@ def run(command: str) -> Json:
 
 
 def execute(command: str) -> Json:
-    """The call that the default model makes of a command: a script that runs it."""
+    """The default model's call for a command: a script that runs it."""
     script = f"const done = await tools.exec_command({{cmd: {json.dumps(command)}}}); text(done.output);"
     return {"type": "tool_use", "name": "exec", "input": {"input": script}}
 
@@ -33,7 +33,7 @@ def codex(
     of_run: Sequence[str] = (),
     model: str | None = "gpt-5.5",
 ) -> str:
-    """`mnemosyne run -- codex exec`, to its end, with options behind it and of `run`; what it said last. Without a
+    """Run `mnemosyne run -- codex exec` to its end, with options for both; return its final text. Without a
     ``model`` it takes its default one.
     """
     (home / "codex").mkdir(exist_ok=True)
@@ -54,7 +54,7 @@ def codex(
     return done.stdout.strip()
 
 
-def test_a_loop_of_tools_and_its_resumption_are_one_conversation_on_record(
+def test_tool_loop_and_its_resumption_are_one_recorded_conversation(
     programs: Path, server: Server, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"
@@ -82,10 +82,10 @@ def test_a_loop_of_tools_and_its_resumption_are_one_conversation_on_record(
 
 @pytest.mark.parametrize("model", ["gpt-5.5", None])
 @pytest.mark.parametrize("provider", ["OpenAI", "another"])
-def test_a_window_that_it_compacted_is_followed_by_one_of_its_own(
+def test_compacted_window_is_followed_by_a_window_of_its_own(
     programs: Path, server: Server, tmp_path: Path, provider: str, model: str | None
 ) -> None:
-    """It has its vendor's own provider compact by an item, and others by a prompt."""
+    """With its vendor's own provider it compacts by an item, with others by a prompt."""
     full = {"input_tokens": 200_000, "output_tokens": 10, "total_tokens": 200_010}
     call = execute if model is None else run
     here = visit(server)

@@ -1,5 +1,5 @@
-"""What a client sends through us is what it sends without us: asked of the real clients, which cannot tell the stand-in
-from the provider.
+"""A client's requests through the proxy equal its direct requests: checked with real clients, which cannot
+distinguish the scripted provider from the real one.
 """
 
 import re
@@ -11,8 +11,8 @@ import pytest
 
 from mnemosyne.http.headers import HOP_BY_HOP
 from tests.clients.agents import ONE_IN_CI
-from tests.clients.desk import Desk, Server
 from tests.clients.first_party import FirstParty, first_party
+from tests.clients.workspace import Server, Workspace
 
 pytestmark = pytest.mark.clients
 
@@ -37,10 +37,10 @@ def way(server: Server) -> Iterator[FirstParty]:
 Request = tuple[list[tuple[str, bytes]], list[str], bytes]
 
 
-def first_requests(desk: Desk) -> list[Request]:
-    """What a client asked for messages since then: headers as they came, betas, body; the shortest first."""
+def first_requests(workspace: Workspace) -> list[Request]:
+    """A client's message requests since then: raw headers, betas, body; the shortest first."""
     found = []
-    for exchange in desk.standin.messages:
+    for exchange in workspace.standin.messages:
         headers = [
             (name.decode().lower(), UNLIKE.sub(b"", value))
             for name, value in exchange.headers
@@ -48,7 +48,7 @@ def first_requests(desk: Desk) -> list[Request]:
         ]
         betas = (exchange.header("anthropic-beta") or "").split(",")
         found.append((sorted(headers), betas, UNLIKE.sub(b"", exchange.body)))
-    desk.standin.exchanges.clear()
+    workspace.standin.exchanges.clear()
     return sorted(found, key=lambda request: len(request[2]))
 
 
@@ -60,23 +60,25 @@ def first_requests(desk: Desk) -> list[Request]:
     ],
 )
 @pytest.mark.parametrize("agent", ONE_IN_CI)
-def test_the_first_request_is_what_it_is_without_us(credential: Mapping[str, str], desk: Desk, way: FirstParty) -> None:
-    if desk.agent.name == "opencode" and not credential["ANTHROPIC_API_KEY"]:
+def test_first_request_equals_a_direct_one(
+    credential: Mapping[str, str], workspace: Workspace, way: FirstParty
+) -> None:
+    if workspace.agent.name == "opencode" and not credential["ANTHROPIC_API_KEY"]:
         pytest.skip("opencode takes no token of a subscription")
-    desk.script({"reply": {"text": "Good day."}})
-    desk.run_alone("Good day", **credential, **way.environment)
-    direct = first_requests(desk)
-    # What is no message it asks the provider's host itself, also behind a base URL: what its organisation allows, say.
-    desk.run("Good day", goes_on=False, options=(), **credential, **way.environment)
-    through_us = first_requests(desk)
+    workspace.script({"reply": {"text": "Good day."}})
+    workspace.run_alone("Good day", **credential, **way.environment)
+    direct = first_requests(workspace)
+    # Other requests go to the provider's own host even with a base URL, such as those for the organisation's policy.
+    workspace.run("Good day", goes_on=False, options=(), **credential, **way.environment)
+    through_us = first_requests(workspace)
     assert direct
-    lost = LOST[desk.agent.name]
+    lost = LOST[workspace.agent.name]
     assert [headers for headers, _, _ in through_us] == [headers for headers, _, _ in direct]
     assert [betas for _, betas, _ in through_us] == [
         [beta for beta in betas if beta not in lost] for _, betas, _ in direct
     ]
     assert [body.decode() for _, _, body in through_us] == [body.decode() for _, _, body in direct]
-    if desk.agent.name == "claude":
+    if workspace.agent.name == "claude":
         ((_, betas, body),) = through_us
         assert b'"scope":"global"' in body
         assert b'"diagnostics"' in body

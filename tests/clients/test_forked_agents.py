@@ -7,8 +7,8 @@ import pytest
 
 from mnemosyne_lab.provider.reading import Body
 from tests.clients.agents import CLAUDE_CODE
-from tests.clients.desk import MNEMOSYNE, Desk, finished
 from tests.clients.test_managed_agents import MANAGE, recall, text, thinking
+from tests.clients.workspace import MNEMOSYNE, Workspace, finished
 from tests.http.managing import prompt_blocks
 
 pytestmark = [pytest.mark.clients, pytest.mark.parametrize("agent", [CLAUDE_CODE], ids=["claude"])]
@@ -16,11 +16,11 @@ pytestmark = [pytest.mark.clients, pytest.mark.parametrize("agent", [CLAUDE_CODE
 TASKS = ("Part one", "Part two")
 
 
-def script(desk: Desk, *, hidden: bool) -> None:
-    """The main agent reads a file, recalls something where it can, and begins both forks in one reply."""
-    read = CLAUDE_CODE.read(desk.project / "notes.txt")
+def script(workspace: Workspace, *, hidden: bool) -> None:
+    """The main agent reads a file, recalls something where it can, and starts both forks in one reply."""
+    read = CLAUDE_CODE.read(workspace.project / "notes.txt")
     forks = [CLAUDE_CODE.fork(task) for task in TASKS]
-    desk.script(
+    workspace.script(
         *({"when": {"last": task, "lane": "agent"}, "reply": {"content": [thinking("Mine."), read]}} for task in TASKS),
         {"when": {"lane": "agent"}, "reply": {"content": [thinking("Done."), text("A part is done.")]}},
         {
@@ -36,26 +36,28 @@ def script(desk: Desk, *, hidden: bool) -> None:
     )
 
 
-def lanes(desk: Desk) -> dict[str | None, list[Body]]:
+def lanes(workspace: Workspace) -> dict[str | None, list[Body]]:
     """The requests with tools by agent."""
     found: dict[str | None, list[Body]] = {}
-    for each in desk.standin.messages:
+    for each in workspace.standin.messages:
         if each.json().get("tools"):
             found.setdefault(each.header("x-claude-code-agent-id"), []).append(each.json())
     return found
 
 
-def branches(desk: Desk, session: str) -> list[Any]:
-    where = ("--data-dir", str(desk.server.data_dir), "--json")
-    return list(json.loads(finished([*MNEMOSYNE, "branches", session, *where], desk.environment, desk.project)))
+def branches(workspace: Workspace, session: str) -> list[Any]:
+    where = ("--data-dir", str(workspace.server.data_dir), "--json")
+    return list(
+        json.loads(finished([*MNEMOSYNE, "branches", session, *where], workspace.environment, workspace.project))
+    )
 
 
-def test_forks_of_a_managed_session_go_on_from_what_was_sent_for_it(desk: Desk) -> None:
-    script(desk, hidden=True)
-    said = desk.run("Divide it", options=(*desk.server.options, *MANAGE))
-    assert [str(each) for each in desk.standin.violations] == []
-    assert {each.status for each in desk.standin.messages} == {200}
-    by_agent = lanes(desk)
+def test_forks_of_a_managed_session_continue_from_the_sent_history(workspace: Workspace) -> None:
+    script(workspace, hidden=True)
+    said = workspace.run("Divide it", options=(*workspace.server.options, *MANAGE))
+    assert [str(each) for each in workspace.standin.violations] == []
+    assert {each.status for each in workspace.standin.messages} == {200}
+    by_agent = lanes(workspace)
     main = by_agent.pop(None)
     left = prompt_blocks(dict(main[2]))
     assert "memory_query" in json.dumps(main[2]["messages"]), "the request behind the hidden round"
@@ -64,15 +66,15 @@ def test_forks_of_a_managed_session_go_on_from_what_was_sent_for_it(desk: Desk) 
         assert len(bodies) == 2
         assert all(prompt_blocks(dict(body))[: len(left)] == left for body in bodies)
         assert bodies[0]["tools"] == main[2]["tools"]
-    opened = branches(desk, said.session)
+    opened = branches(workspace, said.session)
     assert [(each["kind"], each["parent"], each["forked_at"]) for each in opened[1:]] == [("fork", "main", 2)] * 2
     assert {each["agent_id"] for each in opened[1:]} == set(by_agent)
 
 
-def test_forks_of_an_observed_session_are_recorded_as_forks_and_sent_as_they_are(desk: Desk) -> None:
-    script(desk, hidden=False)
-    said = desk.run("Divide it")
-    recorded = desk.recorded()
-    opened = branches(desk, said.session)
+def test_forks_of_an_observed_session_are_recorded_as_forks_and_sent_unchanged(workspace: Workspace) -> None:
+    script(workspace, hidden=False)
+    said = workspace.run("Divide it")
+    recorded = workspace.recorded()
+    opened = branches(workspace, said.session)
     assert [(each["kind"], each["parent"], each["forked_at"]) for each in opened[1:]] == [("fork", "main", 2)] * 2
     assert sorted(recorded.branches) == ["fork-1", "fork-2", "main"]

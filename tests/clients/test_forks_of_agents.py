@@ -1,5 +1,5 @@
-"""Real agents that resume a managed session as a fork of it: the provider keeps its cache and accepts all thinking, and
-the commands know the fork by its own name.
+"""Real agents that resume a managed session as a fork: the provider keeps its cache and accepts all thinking, and
+the commands find the fork by its own name.
 """
 
 import json
@@ -9,8 +9,8 @@ import pytest
 
 from mnemosyne_lab.provider.reading import Body, Json
 from tests.clients.agents import ONE_IN_CI
-from tests.clients.desk import MNEMOSYNE, Desk, finished
 from tests.clients.test_managed_agents import MANAGE, recall, text, thinking
+from tests.clients.workspace import MNEMOSYNE, Workspace, finished
 from tests.http.managing import prompt_blocks
 
 pytestmark = pytest.mark.clients
@@ -23,14 +23,14 @@ such variable.
 PROMPTS = ["Read the notes", "Read them once more", "Read them a third time", "Read them a fourth time"]
 
 
-def script(desk: Desk) -> None:
-    """Signed thinking, hidden calls alone and beside the agent's own, and its own, for each prompt."""
-    read = desk.agent.read(desk.project / "notes.txt")
+def script(workspace: Workspace) -> None:
+    """For each prompt: signed thinking, hidden calls alone and along with the agent's own calls, and those alone."""
+    read = workspace.agent.read(workspace.project / "notes.txt")
     rounds: list[Json] = [
         {"content": [thinking("Where was it?"), text("Let me see."), recall()]},
         {"content": [thinking("There."), read, recall("and that?")]},
     ]
-    desk.script(
+    workspace.script(
         *(
             {
                 "when": {"prompt": prompt, "tools": True},
@@ -41,53 +41,53 @@ def script(desk: Desk) -> None:
     )
 
 
-def sent(desk: Desk) -> list[Body]:
-    """The requests of the conversation, not those for a title."""
-    return [body for each in desk.standin.messages if (body := each.json()).get("tools")]
+def sent(workspace: Workspace) -> list[Body]:
+    """The requests of the conversation, without those for a title."""
+    return [body for each in workspace.standin.messages if (body := each.json()).get("tools")]
 
 
 def prompt_of(body: Body, *, tools: bool = True) -> list[str]:
     return prompt_blocks({**body, "tools": body["tools"] if tools else []})
 
 
-def command(desk: Desk, *arguments: str) -> Any:
-    """What a command prints as JSON of the server's log."""
-    where = ("--data-dir", str(desk.server.data_dir), "--json")
-    return json.loads(finished([*MNEMOSYNE, *arguments, *where], desk.environment, desk.project))
+def command(workspace: Workspace, *arguments: str) -> Any:
+    """A command's JSON output about the server's log."""
+    where = ("--data-dir", str(workspace.server.data_dir), "--json")
+    return json.loads(finished([*MNEMOSYNE, *arguments, *where], workspace.environment, workspace.project))
 
 
 @pytest.mark.parametrize("agent", ONE_IN_CI)
-def test_a_fork_and_a_fork_of_it_go_on_from_the_managed_history_and_are_known_by_their_names(desk: Desk) -> None:
-    options = (*desk.server.options, *MANAGE)
-    script(desk)
-    said = [desk.run(PROMPTS[0], goes_on=False, fork_of="", options=options, **SAME_TOOLS)]
-    first = last = sent(desk)[-1]
+def test_fork_and_its_fork_continue_the_managed_history_and_are_found_by_name(workspace: Workspace) -> None:
+    options = (*workspace.server.options, *MANAGE)
+    script(workspace)
+    said = [workspace.run(PROMPTS[0], goes_on=False, fork_of="", options=options, **SAME_TOOLS)]
+    first = last = sent(workspace)[-1]
     for prompt, left, before in ((PROMPTS[1], 0, last), (PROMPTS[2], 1, None), (PROMPTS[3], 0, first)):
-        asked = len(sent(desk))
-        said.append(desk.run(prompt, goes_on=False, fork_of=said[left].session, options=options, **SAME_TOOLS))
+        asked = len(sent(workspace))
+        said.append(workspace.run(prompt, goes_on=False, fork_of=said[left].session, options=options, **SAME_TOOLS))
         assert said[-1].text == f"{prompt}: done."
         earlier = prompt_of(before or last)
-        assert prompt_of(sent(desk)[asked])[: len(earlier)] == earlier, "the cache is read up to where it was left"
-        last = sent(desk)[-1]
+        assert prompt_of(sent(workspace)[asked])[: len(earlier)] == earlier, "the cache is read up to where it was left"
+        last = sent(workspace)[-1]
     assert len({each.session for each in said}) == 4
-    assert {each.status for each in desk.standin.messages} == {200}
-    assert [str(each) for each in desk.standin.violations] == []
-    owners = {command(desk, "context", each.session)["session"] for each in said}
+    assert {each.status for each in workspace.standin.messages} == {200}
+    assert [str(each) for each in workspace.standin.violations] == []
+    owners = {command(workspace, "context", each.session)["session"] for each in said}
     assert len(owners) == 1
-    assert {command(desk, "explain", each.session)["session"] for each in said} == owners
+    assert {command(workspace, "explain", each.session)["session"] for each in said} == owners
 
 
 @pytest.mark.soak
-def test_a_fork_in_which_the_client_offers_other_tools_goes_on_all_the_same(desk: Desk) -> None:
-    if desk.agent.name == "claude":
+def test_fork_with_other_client_tools_still_continues(workspace: Workspace) -> None:
+    if workspace.agent.name == "claude":
         pytest.skip("Claude Code offers the same tools in a fork")
-    options = (*desk.server.options, *MANAGE)
-    script(desk)
-    before = desk.run(PROMPTS[0], options=options)
-    last, asked = sent(desk)[-1], len(sent(desk))
-    assert desk.run(PROMPTS[1], fork_of=before.session, options=options).text == f"{PROMPTS[1]}: done."
+    options = (*workspace.server.options, *MANAGE)
+    script(workspace)
+    before = workspace.run(PROMPTS[0], options=options)
+    last, asked = sent(workspace)[-1], len(sent(workspace))
+    assert workspace.run(PROMPTS[1], fork_of=before.session, options=options).text == f"{PROMPTS[1]}: done."
     earlier = prompt_of(last, tools=False)
-    assert prompt_of(sent(desk)[asked], tools=False)[: len(earlier)] == earlier
-    assert last["tools"] != sent(desk)[asked]["tools"]
-    assert {each.status for each in desk.standin.messages} == {200}
-    assert [str(each) for each in desk.standin.violations] == []
+    assert prompt_of(sent(workspace)[asked], tools=False)[: len(earlier)] == earlier
+    assert last["tools"] != sent(workspace)[asked]["tools"]
+    assert {each.status for each in workspace.standin.messages} == {200}
+    assert [str(each) for each in workspace.standin.violations] == []

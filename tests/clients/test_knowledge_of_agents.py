@@ -1,4 +1,4 @@
-"""An entry that is saved by a command is sent to the next session of the project: through the real clients."""
+"""An entry that a command saves is sent to the next session of the project: through the real clients."""
 
 import json
 import time
@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.clients import desk as desks
+from tests.clients import workspace as workspaces
 from tests.clients.agents import CLAUDE_CODE, OPENCODE
-from tests.clients.desk import MNEMOSYNE, Desk, Server, finished
 from tests.clients.test_managed_agents import MANAGE
+from tests.clients.workspace import MNEMOSYNE, Server, Workspace, finished
 from tests.waiting import DEADLINE
 
 pytestmark = pytest.mark.clients
@@ -20,33 +20,31 @@ DECIDED = "Let's use port 8443 for the billing service."
 ASKED = "Which port does the billing service use?"
 
 
-def command(desk: Desk, *arguments: str) -> Any:
-    """What a command prints as JSON about the desk's project."""
-    where = ("--data-dir", str(desk.server.data_dir), "--project", str(desk.project), "--json")
-    return json.loads(finished([*MNEMOSYNE, *arguments, *where], desk.environment, desk.project))
+def command(workspace: Workspace, *arguments: str) -> Any:
+    """A command's JSON output about the workspace's project."""
+    where = ("--data-dir", str(workspace.server.data_dir), "--project", str(workspace.project), "--json")
+    return json.loads(finished([*MNEMOSYNE, *arguments, *where], workspace.environment, workspace.project))
 
 
-def wait_for_owner(desk: Desk) -> None:
-    """Wait until the first client's credential is admitted, which happens behind its reply."""
+def wait_for_owner(workspace: Workspace) -> None:
+    """Wait until the first client's credential is admitted, which happens after its reply."""
     until = time.monotonic() + DEADLINE
-    listed = [*MNEMOSYNE, "memory", "admit", "--list", "--data-dir", str(desk.server.data_dir), "--json"]
-    while not json.loads(finished(listed, desk.environment, desk.project)):
+    listed = [*MNEMOSYNE, "memory", "admit", "--list", "--data-dir", str(workspace.server.data_dir), "--json"]
+    while not json.loads(finished(listed, workspace.environment, workspace.project)):
         assert time.monotonic() < until
 
 
-def test_an_entry_that_is_saved_beside_claude_code_is_sent_to_opencode(
-    programs: Path, server: Server, tmp_path: Path
-) -> None:
-    desk = desks.desk(CLAUDE_CODE, programs, server, tmp_path)
-    desk.script({"when": {"prompt": "billing"}, "reply": {"text": "As you say."}})
-    assert desk.run(DECIDED, options=(*desk.server.options, *MANAGE)).text == "As you say."
-    wait_for_owner(desk)
-    assert command(desk, "memory", "list") == []
-    command(desk, "remember", DECIDED, "--kind", "decision")
-    (entry,) = command(desk, "memory", "list")
+def test_entry_saved_during_claude_code_is_sent_to_opencode(programs: Path, server: Server, tmp_path: Path) -> None:
+    workspace = workspaces.open_workspace(CLAUDE_CODE, programs, server, tmp_path)
+    workspace.script({"when": {"prompt": "billing"}, "reply": {"text": "As you say."}})
+    assert workspace.run(DECIDED, options=(*workspace.server.options, *MANAGE)).text == "As you say."
+    wait_for_owner(workspace)
+    assert command(workspace, "memory", "list") == []
+    command(workspace, "remember", DECIDED, "--kind", "decision")
+    (entry,) = command(workspace, "memory", "list")
     assert (entry["content"], entry["kind"], entry["source"]) == (DECIDED, "decision", "user")
 
-    other = attrs.evolve(desk, agent=OPENCODE, since=desks.visit(server).since)
+    other = attrs.evolve(workspace, agent=OPENCODE, since=workspaces.visit(server).since)
     other.script({"when": {"prompt": "billing"}, "reply": {"text": "8443."}})
     assert other.run(ASKED, options=(*other.server.options, *MANAGE)).text == "8443."
     told = [body for each in other.standin.messages if (body := each.body.decode()) and DECIDED in body]

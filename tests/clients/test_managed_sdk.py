@@ -1,4 +1,6 @@
-"""The vendor's own library in a managed conversation: every mixture, streamed and whole, and it notices nothing."""
+"""The vendor's own library in a managed conversation: every mixture, streamed and whole, without a visible
+difference.
+"""
 
 import json
 
@@ -8,9 +10,9 @@ from anthropic.types import Message, MessageParam
 
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne_lab.provider.reading import Json
-from tests.clients.desk import Server, Visit, visit
 from tests.clients.managing import assert_managed
 from tests.clients.test_anthropic_sdk import MODEL, TOOLS, answered, last_words, typed
+from tests.clients.workspace import Server, Visit, visit
 
 RECALL: Json = {"type": "tool_use", "name": "memory_query", "input": {"question": "what was it?"}}
 LOOK: Json = {"type": "tool_use", "name": "Look", "input": {"at": "it — über alles", "n": 1.0}}

@@ -1,5 +1,5 @@
-"""What a session of Claude Code cost, three times: as the provider billed it, as its evaluation says, and as its own
-transcript tells.
+"""The cost of a Claude Code session from three sources: the provider's bill, the evaluation, and the client's
+transcript.
 """
 
 import json
@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.clients.agents import CLAUDE_CODE, Agent
-from tests.clients.desk import MNEMOSYNE, Desk, finished
+from tests.clients.workspace import MNEMOSYNE, Workspace, finished
 
 pytestmark = pytest.mark.clients
 
@@ -17,13 +17,13 @@ CLOSE = 0.02
 
 @pytest.fixture
 def agent() -> Agent:
-    """Its transcripts alone are read."""
+    """The agent whose transcripts the command can read."""
     return CLAUDE_CODE
 
 
-def worked(desk: Desk) -> float:
-    """Some work with tools, gone on with later; what the client says that all of it cost."""
-    agent, notes, more = desk.agent, desk.project / "notes.txt", desk.project / "more.txt"
+def worked(workspace: Workspace) -> float:
+    """Work with tools, continued later; return the total cost that the client displays."""
+    agent, notes, more = workspace.agent, workspace.project / "notes.txt", workspace.project / "more.txt"
     think = {"type": "thinking", "thinking": "Let me see what is in there."}
     calls = [
         [agent.read(notes)],
@@ -33,43 +33,43 @@ def worked(desk: Desk) -> float:
     ]
     replies = [*({"content": [think, *each]} for each in calls), {"text": "All is read."}]
     again = [{"content": [agent.shell("seq 1 2000")]}, {"text": "Done."}]
-    desk.script(
+    workspace.script(
         {"when": {"prompt": "Read the notes", "tools": True}, "replies": replies},
         {"when": {"prompt": "And again", "tools": True}, "replies": again},
     )
-    desk.run("Read the notes")
-    return desk.run("And again", goes_on=True).cost
+    workspace.run("Read the notes")
+    return workspace.run("And again", goes_on=True).cost
 
 
 @pytest.mark.soak
-def test_an_exported_session_and_its_transcript_are_said_to_have_cost_what_they_cost(desk: Desk) -> None:
-    """One conversation for both: to hold it takes longer than all that is asked of it."""
-    cost = worked(desk)
-    assert_exported(desk, cost)
-    assert_transcribed(desk, cost)
+def test_export_and_transcript_of_a_session_have_the_billed_cost(workspace: Workspace) -> None:
+    """One conversation for both checks, because recording it takes longer than the checks."""
+    cost = worked(workspace)
+    assert_exported(workspace, cost)
+    assert_transcribed(workspace, cost)
 
 
-def assert_exported(desk: Desk, cost: float) -> None:
-    """It is billed so, and its simulation is near that."""
-    data = ("--data-dir", str(desk.server.data_dir))
-    name = desk.conversation().external_id
-    exported, report = desk.home / "mine.jsonl", desk.home / "report.json"
+def assert_exported(workspace: Workspace, cost: float) -> None:
+    """The export has the bill, and its simulation is close to it."""
+    data = ("--data-dir", str(workspace.server.data_dir))
+    name = workspace.conversation().external_id
+    exported, report = workspace.home / "mine.jsonl", workspace.home / "report.json"
 
-    def told(*words: str) -> str:
-        return finished((*MNEMOSYNE, *words), desk.environment, desk.project)
+    def run_command(*words: str) -> str:
+        return finished((*MNEMOSYNE, *words), workspace.environment, workspace.project)
 
-    told("export", name, *data, "--output", str(exported))
-    used = json.loads(told("usage", "--by", "session", "--json", *data))
+    run_command("export", name, *data, "--output", str(exported))
+    used = json.loads(run_command("usage", "--by", "session", "--json", *data))
     (billed,) = (each["dollars"] for each in used if each["external_id"] == name)
     assert billed == pytest.approx(cost)
-    told("evaluate", str(exported), "--policy", "unmanaged", "--report", str(report))
+    run_command("evaluate", str(exported), "--policy", "unmanaged", "--report", str(report))
     judged = json.loads(report.read_text())["policies"]["unmanaged"]["totals"]["dollars"]
     assert judged == pytest.approx(billed, rel=CLOSE)
 
 
-def assert_transcribed(desk: Desk, cost: float) -> None:
-    """The same of what the client itself wrote down."""
-    told = json.loads(finished((*MNEMOSYNE, "what-if", "--json"), desk.environment, desk.project))
+def assert_transcribed(workspace: Workspace, cost: float) -> None:
+    """The same checks for the transcript that the client itself wrote."""
+    told = json.loads(finished((*MNEMOSYNE, "what-if", "--json"), workspace.environment, workspace.project))
     assert told["dollars"] == told["dollars_judged"] == pytest.approx(cost)
     assert (told["skipped"], told["tariff"], told["sessions"]) == ([], "api-5m", 1)
     simulated = told["evaluation"]["policies"]["unmanaged"]["totals"]["dollars"]

@@ -1,5 +1,5 @@
-"""The plugins in `integrations/`, in the real clients: a session is told what is known, is nudged where it is asked to
-remember, and its tools write what the next one is told.
+"""The plugins in `integrations/`, in the real clients: a session gets the stored knowledge and a reminder to save
+more, and its tools save entries for the next session.
 """
 
 import json
@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.knowledge.nudge import NUDGE
-from tests.clients import desk as desks
+from tests.clients import workspace as workspaces
 from tests.clients.agents import Agent, ClaudeCode, Opencode
-from tests.clients.desk import MNEMOSYNE, Desk, Server, finished
 from tests.clients.test_managed_agents import MANAGE
+from tests.clients.workspace import MNEMOSYNE, Server, Workspace, finished
 
 pytestmark = pytest.mark.clients
 
@@ -25,7 +25,7 @@ WANTED = "Deploys are on Mondays"
 
 
 class ClaudeCodeWithPlugin(ClaudeCode):
-    """Claude Code as it is with our plugin."""
+    """Claude Code with the plugin."""
 
     def command(self, prompt: str, *, goes_on: bool = False, fork_of: str = "") -> list[str]:
         program, *rest = super().command(prompt, goes_on=goes_on, fork_of=fork_of)
@@ -33,7 +33,7 @@ class ClaudeCodeWithPlugin(ClaudeCode):
 
 
 class OpencodeWithPlugin(Opencode):
-    """opencode as it is with our plugin."""
+    """opencode with the plugin."""
 
     environment: Mapping[str, str] = {**Opencode.environment, "OPENCODE_PURE": "0"}
 
@@ -45,35 +45,35 @@ PLUGGED = [ClaudeCodeWithPlugin(), OpencodeWithPlugin()]
 
 
 @pytest.fixture(params=PLUGGED, ids=lambda agent: agent.name)
-def plugged(request: pytest.FixtureRequest, programs: Path, server: Server, tmp_path: Path) -> Desk:
-    """Each client with its plugin, in a project of which something is known."""
+def plugged(request: pytest.FixtureRequest, programs: Path, server: Server, tmp_path: Path) -> Workspace:
+    """Each client with its plugin, in a project with some stored knowledge."""
     agent: Agent = request.param
-    desk = desks.desk(agent, programs, server, tmp_path)
+    workspace = workspaces.open_workspace(agent, programs, server, tmp_path)
     plugin = (INTEGRATIONS / "opencode/mnemosyne.js").as_uri()
     settings = json.dumps({"snapshot": False, "plugin": [plugin]})
-    (desk.home / "config/opencode/opencode.json").write_text(settings)
-    memory(desk, "remember", KNOWN, "--kind", "project-brief")
-    return desk
+    (workspace.home / "config/opencode/opencode.json").write_text(settings)
+    memory(workspace, "remember", KNOWN, "--kind", "project-brief")
+    return workspace
 
 
-def memory(desk: Desk, *arguments: str) -> Any:
-    """What a command prints as JSON about the desk's project."""
-    where = ("--data-dir", str(desk.server.data_dir), "--project", str(desk.project), "--json")
-    return json.loads(finished([*MNEMOSYNE, *arguments, *where], desk.environment, desk.project))
+def memory(workspace: Workspace, *arguments: str) -> Any:
+    """A command's JSON output about the workspace's project."""
+    where = ("--data-dir", str(workspace.server.data_dir), "--project", str(workspace.project), "--json")
+    return json.loads(finished([*MNEMOSYNE, *arguments, *where], workspace.environment, workspace.project))
 
 
-def run(desk: Desk, prompt: str, *, goes_on: bool = False, options: tuple[str, ...] = ()) -> str:
-    """The client's last words; it finds `mnemosyne` on its path, and the same log."""
+def run(workspace: Workspace, prompt: str, *, goes_on: bool = False, options: tuple[str, ...] = ()) -> str:
+    """The client's final text; the client finds `mnemosyne` on its path, with the same log."""
     variables = {
-        "PATH": f"{Path(sys.executable).parent}:{desk.environment['PATH']}",
-        "MNEMOSYNE_DATA_DIR": str(desk.server.data_dir),
+        "PATH": f"{Path(sys.executable).parent}:{workspace.environment['PATH']}",
+        "MNEMOSYNE_DATA_DIR": str(workspace.server.data_dir),
     }
-    return desk.run(prompt, goes_on=goes_on, options=(*desk.server.options, *options), **variables).text
+    return workspace.run(prompt, goes_on=goes_on, options=(*workspace.server.options, *options), **variables).text
 
 
-def openings(desk: Desk, start: int = 0) -> list[str]:
-    """What stands before the first reply in each request of the conversation itself."""
-    bodies = [json.loads(each.body) for each in desk.standin.messages[start:]]
+def openings(workspace: Workspace, start: int = 0) -> list[str]:
+    """The messages before the first reply in each request of the conversation itself."""
+    bodies = [json.loads(each.body) for each in workspace.standin.messages[start:]]
     return [_opening(each["messages"]) for each in bodies if each.get("tools")]
 
 
@@ -85,8 +85,8 @@ IN_CI = [PLUGGED[0], pytest.param(PLUGGED[1], marks=pytest.mark.soak)]
 """The client of which a run takes less: one run of the other shows that its plugin does the same."""
 
 
-def remembers(plugged: Desk) -> None:
-    """In a session that is told what is known, the client writes down what is wanted, as it is asked to."""
+def remembers(plugged: Workspace) -> None:
+    """In a session with stored knowledge, the client saves the entry that its user asks for."""
     arguments = {"text": WANTED, "kind": "progress"}
     remember = {"type": "tool_use", "name": REMEMBER[plugged.agent.name], "input": arguments}
     plugged.script(
@@ -102,13 +102,13 @@ def remembers(plugged: Desk) -> None:
 
 
 @pytest.mark.parametrize("plugged", [PLUGGED[1]], indirect=True, ids=["opencode"])
-def test_a_session_is_told_what_is_known_and_writes_what_it_is_asked_to(plugged: Desk) -> None:
+def test_session_gets_the_knowledge_and_saves_the_entry_it_is_asked_for(plugged: Workspace) -> None:
     remembers(plugged)
     assert plugged.standin.violations == []
 
 
 @pytest.mark.parametrize("plugged", IN_CI, indirect=True, ids=[*REMEMBER])
-def test_a_session_is_told_once_what_is_known_and_writes_what_the_next_is_told(plugged: Desk) -> None:
+def test_session_gets_the_knowledge_once_and_saves_entries_for_the_next(plugged: Workspace) -> None:
     remembers(plugged)
     start = len(plugged.standin.messages)
     assert run(plugged, "When do we deploy?", goes_on=True) == "On Mondays."
@@ -125,7 +125,7 @@ def test_a_session_is_told_once_what_is_known_and_writes_what_the_next_is_told(p
 
 
 @pytest.mark.parametrize("plugged", IN_CI, indirect=True, ids=[*REMEMBER])
-def test_where_a_server_manages_the_plugin_leaves_the_telling_to_it(plugged: Desk) -> None:
+def test_plugin_leaves_the_knowledge_to_a_managing_server(plugged: Workspace) -> None:
     plugged.script({"when": {"prompt": "port"}, "reply": {"text": "8443."}})
     assert run(plugged, "Remember the port?", options=MANAGE) == "8443."
     (told,) = openings(plugged)
@@ -135,13 +135,11 @@ def test_where_a_server_manages_the_plugin_leaves_the_telling_to_it(plugged: Des
 
 
 @pytest.mark.soak
-def test_claude_code_finds_nothing_wrong_with_the_plugin_and_installs_it(
-    programs: Path, server: Server, tmp_path: Path
-) -> None:
-    desk = desks.desk(ClaudeCode(), programs, server, tmp_path)
+def test_claude_code_validates_and_installs_the_plugin(programs: Path, server: Server, tmp_path: Path) -> None:
+    workspace = workspaces.open_workspace(ClaudeCode(), programs, server, tmp_path)
 
     def ask(*arguments: str) -> str:
-        return finished(["claude", "plugin", *arguments], desk.environment, desk.project)
+        return finished(["claude", "plugin", *arguments], workspace.environment, workspace.project)
 
     assert "Validation passed" in ask("validate", str(INTEGRATIONS / "claude-code"))
     ask("marketplace", "add", str(INTEGRATIONS))
@@ -150,27 +148,27 @@ def test_claude_code_finds_nothing_wrong_with_the_plugin_and_installs_it(
 
 
 @pytest.mark.soak
-def test_after_a_compaction_claude_code_is_told_again(programs: Path, server: Server, tmp_path: Path) -> None:
-    desk = desks.desk(ClaudeCodeWithPlugin(), programs, server, tmp_path)
-    memory(desk, "remember", KNOWN, "--kind", "project-brief")
+def test_claude_code_gets_the_knowledge_again_after_a_compaction(
+    programs: Path, server: Server, tmp_path: Path
+) -> None:
+    workspace = workspaces.open_workspace(ClaudeCodeWithPlugin(), programs, server, tmp_path)
+    memory(workspace, "remember", KNOWN, "--kind", "project-brief")
     summary = {"reply": {"text": "<summary>A port was asked for.</summary>"}}
-    desk.script({"when": {"prompt": "port"}, "reply": {"text": "8443."}}, summary)
-    run(desk, "Which port?")
-    run(desk, "/compact", goes_on=True)
-    start = len(desk.standin.messages)
-    assert run(desk, "Which port again?", goes_on=True) == "8443."
-    (told,) = openings(desk, start)
+    workspace.script({"when": {"prompt": "port"}, "reply": {"text": "8443."}}, summary)
+    run(workspace, "Which port?")
+    run(workspace, "/compact", goes_on=True)
+    start = len(workspace.standin.messages)
+    assert run(workspace, "Which port again?", goes_on=True) == "8443."
+    (told,) = openings(workspace, start)
     assert told.count(KNOWN) == 1
     assert "SessionStart:compact" in told
 
 
-def test_claude_code_takes_the_tools_as_its_own_command_adds_them(
-    programs: Path, server: Server, tmp_path: Path
-) -> None:
-    desk = desks.desk(ClaudeCode(), programs, server, tmp_path)
-    memory(desk, "remember", KNOWN)
+def test_claude_code_accepts_the_tools_added_by_its_own_command(programs: Path, server: Server, tmp_path: Path) -> None:
+    workspace = workspaces.open_workspace(ClaudeCode(), programs, server, tmp_path)
+    memory(workspace, "remember", KNOWN)
     add = ["claude", "mcp", "add", "memory", "--", str(Path(sys.executable).parent / "mnemosyne"), "mcp"]
-    finished(add, desk.environment, desk.project)
+    finished(add, workspace.environment, workspace.project)
     calls = [
         {"type": "tool_use", "name": f"mcp__memory__{name}", "input": arguments}
         for name, arguments in (
@@ -180,16 +178,16 @@ def test_claude_code_takes_the_tools_as_its_own_command_adds_them(
         )
     ]
     replies = [*({"content": [call]} for call in calls), {"text": "Port 8443."}]
-    desk.script({"when": {"prompt": "billing"}, "replies": replies})
-    assert run(desk, "Which port has billing?") == "Port 8443."
-    results = _results(json.loads(desk.standin.messages[-1].body)["messages"])
+    workspace.script({"when": {"prompt": "billing"}, "replies": replies})
+    assert run(workspace, "Which port has billing?") == "Port 8443."
+    results = _results(json.loads(workspace.standin.messages[-1].body)["messages"])
     assert KNOWN in results[0]
     assert "limit of memory_search is to be of type integer" in results[1]
     assert "known_entries" in results[2]
-    assert desk.standin.violations == []
+    assert workspace.standin.violations == []
 
 
 def _results(messages: list[Any]) -> list[str]:
-    """What the calls gave, in their order."""
+    """The results of the calls, in their order."""
     blocks = [block for message in messages for block in message["content"] if isinstance(block, dict)]
     return [str(block["content"]) for block in blocks if block["type"] == "tool_result"]

@@ -1,4 +1,4 @@
-"""opencode through us with its provider of OpenAI: the Responses API, as the vendor's own library speaks it."""
+"""opencode through the proxy with its OpenAI provider: the Responses API, as the vendor's own library uses it."""
 
 import json
 import subprocess
@@ -10,9 +10,9 @@ import pytest
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne_lab.provider.reading import Json
 from tests.clients.agents import OPENCODE
-from tests.clients.desk import CLIENT_SECONDS, Server, bare_environment, serving, visit
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.test_managed_agents import recall, thinking
+from tests.clients.workspace import CLIENT_SECONDS, Server, bare_environment, serving, visit
 
 pytestmark = pytest.mark.clients
 
@@ -27,7 +27,7 @@ def run(command: str) -> Json:
 def opencode(
     server: Server, programs: Path, home: Path, *words: str, provider: str = OPENAI, directory: Path | None = None
 ) -> str:
-    """`opencode run` in a directory (or its home), to its end; what it said."""
+    """Run `opencode run` in a directory (or its home) to its end; return its output."""
     options = {"baseURL": f"{server.url}/v1", "apiKey": "a-dummy-key"}
     way = {"npm": f"@ai-sdk/{provider}"} if provider == COMPATIBLE else {}
     named = {provider: {**way, "options": options, "models": {"gpt-5.5": {}}}}
@@ -47,9 +47,7 @@ def opencode(
     return done.stdout
 
 
-def test_a_managed_loop_of_tools_and_its_resumption_are_one_history_to_the_provider(
-    programs: Path, tmp_path: Path
-) -> None:
+def test_managed_tool_loop_and_its_resumption_are_one_history_to_the_provider(programs: Path, tmp_path: Path) -> None:
     with standin_in_a_thread() as standin, serving(standin, "--manage") as server:
         visit(server).script(
             {

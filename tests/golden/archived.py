@@ -1,4 +1,4 @@
-"""The log in PostgreSQL that a scene of the golden logs is played over."""
+"""The log in PostgreSQL on which a scene of the golden logs is played."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
@@ -74,7 +74,7 @@ class Archived(NamedTuple):
 
 
 async def add(log: DatabaseLog, stream: UUID, *events: Event) -> None:
-    """Append events that nobody decides."""
+    """Append events without a decision."""
     journal = GroupJournal(log, CODEC)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(journal.run)

@@ -1,8 +1,8 @@
-"""How the golden logs came to be: ``python -m tests.golden.make NAME`` plays one through the real proxy.
+r"""How the golden logs were made: ``python -m tests.golden.make NAME`` plays one through the real proxy.
 
-Everything is the server's own (relay, actors, PostgreSQL), in this process, in front of the strict stand-in.
-Time and salt are made up, so a scene that is played again has the same contents; in which order a session and its
-worker write is left to them. A log that is there is never made again: it is what the version of its day wrote.
+Relay, actors and PostgreSQL are the server's own, in this process, in front of the strict scripted provider. Time
+and salt are fixed, so a replayed scene has the same contents; only the order in which a session and its worker write
+may differ. An existing log is never made again, because it documents the version that wrote it.
 """
 
 import base64
@@ -27,7 +27,7 @@ from tests.projections.support import rebuilt_dump
 
 
 async def play(name: str) -> None:
-    """Play a scene and write what came of it. Raises FileExistsError if that was done before."""
+    """Play a scene and write its log. Raises FileExistsError if the log exists."""
     folder = LOGS / name
     with tempfile.TemporaryDirectory(prefix="mnemosyne-golden-") as data_dir:
         async with open_embedded(Path(data_dir)) as server:
@@ -47,7 +47,7 @@ async def play(name: str) -> None:
 
 
 async def write(folder: Path, database: Database, log: DatabaseLog) -> None:
-    """The events and contents as the database holds them, and what it can rebuild from them."""
+    """The events and contents of the database, and everything that can be rebuilt from them."""
     events = await database.run(
         _rows, "originator_id, topic, state from mnemosyne.stored_events order by notification_id"
     )

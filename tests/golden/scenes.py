@@ -1,4 +1,4 @@
-"""What is played for the golden logs, each with another part of what a server records."""
+"""The scenes of the golden logs, each with another part of a server's events."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -78,7 +78,7 @@ async def staged(log: DatabaseLog, clock: Clock, mode: Mode, window: int | None)
 
 
 async def work(client: Client, stage: Stage, prompt: str, *replies: Sequence[Json], lines: int = LINES) -> Json:
-    """The prompt, and every result that is asked for; the model's last reply is the last of these."""
+    """Send the prompt and every requested result; return the replies, the final one last."""
     answer(stage, *replies)
     message = await client.turn(text(prompt))
     while message.get("stop_reason") == "tool_use":
@@ -93,7 +93,7 @@ def same(client: Client, **changed: Any) -> Client:
 
 
 async def observed(log: DatabaseLog) -> None:
-    """An agent whose requests go as they came: tools, attempts, a rewind, an agent, a compaction, a credential."""
+    """An observed agent: tools, attempts, a rewind, a sub-agent, a compaction, a credential."""
     async with staged(log, Clock(), Mode.OBSERVE, None) as stage:
         client = client_of(stage)
         loop = [think("I read."), text("Let me see."), read("/src/parser.py")], [think(), edit("/src/parser.py")]
@@ -118,7 +118,7 @@ async def observed(log: DatabaseLog) -> None:
             agent, stage, "Look for callers.", [think(), run("grep -rn parse")], [think(), text("There are two.")]
         )
 
-        # The user goes back to before the tests, and says something else.
+        # The user goes back to before the tests with another message.
         del client.history[-4:]
         await work(client, stage, "Rather the lexer.", [think(), read("/src/lexer.py")], [think(), text("It is done.")])
 
@@ -141,7 +141,7 @@ DONE = [think("So that was it."), text("There it is.")]
 
 
 async def managed(log: DatabaseLog) -> None:
-    """An agent in a small window: epochs, summaries, something brought before the model asks, a pin, a cold cache."""
+    """An agent in a small window: epochs, summaries, a prefetched object, a pin, a cold cache."""
     clock = Clock()
     async with staged(log, clock, Mode.MANAGE, SMALL) as stage:
         client = client_of(stage)
@@ -154,7 +154,7 @@ async def managed(log: DatabaseLog) -> None:
         decided = Pin(at=next(clock), object=file, reason="it matters", until_turn=None)
         await memories.decide(Archived(log, log, stage.process.journal), stream, lambda _: decided, "a-person")
 
-        clock.now += 24 * 60 * MINUTES  # the user comes back after a day
+        clock.now += 24 * 60 * MINUTES  # the user returns after a day
         await ask(client, stage, "And the proxy?", [think(), read("/src/proxy.py")], DONE)
         await ask(client, stage, "Thanks.", [think(), text("You are welcome.")])
         assert violations(stage) == []
@@ -162,7 +162,7 @@ async def managed(log: DatabaseLog) -> None:
 
 
 async def hidden_rounds(log: DatabaseLog) -> None:
-    """A model that asks its memory in every way, and tidies up with a cleanup tag; then the client goes back."""
+    """A model that uses every memory tool and a cleanup tag; then the client goes back."""
     async with staged(log, Clock(), Mode.MANAGE, SMALL + 6_000) as stage:
         client = client_of(stage)
         await filled(client, stage)
@@ -187,7 +187,7 @@ async def hidden_rounds(log: DatabaseLog) -> None:
 
 
 async def bypassed(log: DatabaseLog) -> None:
-    """A client that goes back to before a rewrite, and is managed until its user turns that off."""
+    """A client that goes back to before a rewrite, and is managed until its user switches that off."""
     async with staged(log, Clock(), Mode.MANAGE, SMALL) as stage:
         client = client_of(stage)
         await filled(client, stage)
@@ -197,7 +197,7 @@ async def bypassed(log: DatabaseLog) -> None:
         client.headers = {"x-mnemosyne-mode": "off"}
         await ask(client, stage, "And now?", [think(), read("/src/other.py")], DONE)
         await ask(client, stage, "Thanks.", [think(), text("You are welcome.")])
-        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # our tools left
+        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # without memory tools
         await stage.rounds()
 
 
@@ -207,20 +207,20 @@ def hidden(tool: str, **given: Any) -> Json:
 
 
 async def filled(client: Client, stage: Stage) -> None:
-    """Files are read until the window was rewritten without the first."""
+    """Files are read until a rewrite evicts the first one."""
     await ask(client, stage, "Read the notes.", [think(), read("/docs/notes.md")], DONE)
     await ask(client, stage, "Read the parts.", [think(), read("/src/part_0.py"), read("/src/part_1.py")], DONE)
     assert await epochs_of(stage)
 
 
 async def made_of(stage: Stage, tool: str) -> list[str]:
-    """The ids of what came of a tool of the client's, oldest first."""
+    """The object ids of a client tool's results, oldest first."""
     created = [each for each in await stage.events() if isinstance(each, ObjectCreated)]
     return [each.object for each in created if each.source_tool == tool]
 
 
 async def ask(client: Client, stage: Stage, prompt: str, *replies: Sequence[Json]) -> None:
-    """As ``work``, with files that say what was decided."""
+    """As ``work``, with files that contain a decision."""
     answer(stage, *replies)
     message = await client.turn(text(prompt))
     while message.get("stop_reason") == "tool_use":
@@ -230,7 +230,9 @@ async def ask(client: Client, stage: Stage, prompt: str, *replies: Sequence[Json
 
 
 async def gap_and_forgotten(log: DatabaseLog) -> None:
-    """Three sessions: one with turns that nobody could write down, one that was forgotten, one that then went on."""
+    """Three sessions: one with turns that could not be recorded, one that was forgotten, one that continued
+    afterwards.
+    """
     clock = Clock()
     sessions = ("with-a-gap", "forgotten", "forgotten-and-on")
     async with small_stage(log, clock) as stage:
@@ -270,7 +272,7 @@ async def small_stage(log: DatabaseLog, clock: Clock) -> AsyncIterator[Stage]:
             log,
             GroupJournal(log, CODEC, JournalLimits(pending_bytes=12_000)),
             clock=clock,
-            patience=attrs.evolve(PATIENT, database=USUAL.database),  # one scene has to do without its database
+            patience=attrs.evolve(PATIENT, database=USUAL.database),  # one scene loses its database for a time
         ) as process,
         open_proxy(standin.url, process.opener, mode=Mode.OBSERVE) as proxy,
     ):
@@ -284,10 +286,10 @@ BACKOFF = (
 
 
 async def helped(log: DatabaseLog) -> None:
-    """A helper model that answers, another goal, a reply that broke off, and a turn that could not wait; then a person
-    pins, and switches off.
+    r"""A helper model that answers, another goal, a broken reply, and a turn that could not wait; then the user pins
+    an object and switches managing off.
 
-    At its end stands an event that no version of ours makes, and that stays readable.
+    Its last event is one that no current version makes and that stays readable.
     """
     clock = Clock()
     async with helped_stage(log, clock) as stage:
@@ -300,7 +302,7 @@ async def helped(log: DatabaseLog) -> None:
         stage.standin.script = script({"reply": model_says(think(), text("So it"), faults=[{"kind": "cut", "at": 6}])})
         await client.turn(text("Is it?"))
         await stage.events_until(TurnInterrupted)
-        await go_on_without_waiting(client, stage)
+        await send_without_waiting(client, stage)
         await stage.events_until(FallbackSent)
 
         archive, stream = Archived(log, log, stage.process.journal), await stage.stream()
@@ -317,7 +319,7 @@ async def helped(log: DatabaseLog) -> None:
 
 @asynccontextmanager
 async def helped_stage(log: DatabaseLog, clock: Clock) -> AsyncIterator[Stage]:
-    """A provider, a managing proxy, and a helper model that is asked what the model asks its memory."""
+    """A provider, a managing proxy, and a helper model for the model's memory questions."""
     async with (
         open_standin(clock=lambda: clock.now / 1e6) as standin,
         open_endpoint(composed()) as endpoint,
@@ -334,8 +336,8 @@ async def helped_stage(log: DatabaseLog, clock: Clock) -> AsyncIterator[Stage]:
         nursery.cancel_scope.cancel()
 
 
-async def go_on_without_waiting(client: Client, stage: Stage) -> None:
-    """A turn whose session is to be loaded first, which is not waited for."""
+async def send_without_waiting(client: Client, stage: Stage) -> None:
+    """A turn that does not wait for its session to load."""
     registry = stage.process.registry
     actor, asked = registry.ask(IDENTITY, CompleteDeferred())
     await asked.wait()
@@ -346,7 +348,9 @@ async def go_on_without_waiting(client: Client, stage: Stage) -> None:
 
 
 async def told_of_before(log: DatabaseLog) -> None:
-    """Two sessions of a project: the first settles something, the second is told it, and rewrites its history."""
+    """Two sessions of a project: the first decides something; the second gets it as knowledge, and rewrites its
+    history.
+    """
     clock = Clock()
     async with (
         open_standin(clock=lambda: clock.now / 1e6) as standin,
@@ -363,7 +367,7 @@ async def told_of_before(log: DatabaseLog) -> None:
 
 
 async def requested(log: DatabaseLog) -> None:
-    """A person has a file come back that had left: it stands behind the next prompt. Then it may go again."""
+    """The user requests an evicted file: it is restored after the next prompt. Then it may be evicted again."""
     clock = Clock()
     async with (
         open_standin(clock=lambda: clock.now / 1e6) as standin,
@@ -383,7 +387,7 @@ async def requested(log: DatabaseLog) -> None:
 
 
 async def repeated(log: DatabaseLog) -> None:
-    """A model makes one call three times for the same answer, and is told."""
+    """A model repeats one call three times with the same result, and gets a note."""
     clock = Clock()
     async with (
         open_standin(clock=lambda: clock.now / 1e6) as standin,
@@ -400,7 +404,7 @@ async def repeated(log: DatabaseLog) -> None:
 
 
 async def waited(log: DatabaseLog) -> None:
-    """A small conversation waits for its memory tools, which come after a break."""
+    """A small conversation waits for its memory tools, which are added after a break."""
     clock = Clock()
     async with (
         open_standin(clock=lambda: clock.now / 1e6) as standin,
@@ -412,12 +416,12 @@ async def waited(log: DatabaseLog) -> None:
         clock.now += 10 * MINUTES
         await client.turn(text(long_text("parser", 80_000)))
         await client.turn(text("Thanks."))
-        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # our tools came
+        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # memory tools added
         assert [len(each.json()["tools"]) > len(client.tools) for each in standin.messages] == [False, True, True]
 
 
 async def named_turns(log: DatabaseLog) -> None:
-    """A person gives turns of two sessions names, and one of the sessions is forgotten."""
+    """The user names turns of two sessions, and one of the sessions is forgotten."""
     clock = Clock()
     async with small_stage(log, clock) as stage:
         clients = [attrs.evolve(client_of(stage), session=each) for each in ("named", "named-and-forgotten")]
@@ -451,7 +455,7 @@ SCENES = {
     "named-turns": named_turns,
     "repeated": repeated,
     "waited": waited,
-    "measured": waited,  # by a ledger that measures the parts of a prompt apart
+    "measured": waited,  # by a ledger that measures the parts of a prompt separately
     "by-model": waited,  # by a server that leaves the window to the model
     "counted": hidden_rounds,  # by a server whose memory tools state the sizes that the provider counted
     "requested": requested,

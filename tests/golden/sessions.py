@@ -1,8 +1,8 @@
-"""Logs that a real server wrote once: how they are kept, and everything that is to be found in them for ever.
+r"""Logs that a real server once wrote: their format, and the results that every version must find in them.
 
 Each folder of ``logs`` holds a log (``events.jsonl``: stream, stored name and state of each event, as some version
-wrote them). Where the sessions' contents are kept too (``contents.jsonl``: base64 of what zlib makes of the bytes; one
-that was erased is not there), ``expected.json`` says what that version could rebuild from both.
+wrote them). If the sessions' contents are kept too (``contents.jsonl``: base64 of the zlib-compressed bytes, without
+erased ones), ``expected.json`` lists what that version could rebuild from both.
 """
 
 import base64
@@ -48,7 +48,7 @@ class Stored:
     """Its JSON, read."""
 
     def decoded(self) -> Envelope[Event]:
-        """What today's code makes of it."""
+        """The event decoded by today's code."""
         return CODEC.decode(self.name, json.dumps(self.state).encode())
 
 
@@ -82,7 +82,7 @@ def stored(folder: Path) -> list[Stored]:
 
 
 def appends(folder: Path) -> list[Append]:
-    """The log, decoded by today's code, an append for each event; a session's contents come with its first."""
+    """The log, decoded by today's code, one append per event; a session's contents are in its first append."""
     held = contents(folder)
     versions: dict[UUID, int] = {}
     found = []
@@ -94,7 +94,7 @@ def appends(folder: Path) -> list[Append]:
 
 
 def contents(folder: Path) -> dict[UUID, tuple[Content, ...]]:
-    """What each session of a log holds; nothing for a log that is kept without."""
+    """The contents of each session of a log; empty for a log without contents."""
     held: dict[UUID, tuple[Content, ...]] = {}
     if not (folder / "contents.jsonl").exists():
         return held
@@ -118,7 +118,7 @@ def _lines(path: Path) -> Iterator[Json]:
 
 
 async def found_in(archive: Archive) -> Json:
-    """Everything that ``expected.json`` says of a log: what can be rebuilt of each session, and where it stands."""
+    """The results for ``expected.json``: what can be rebuilt of each session, and its position."""
     return {str(stream): await _found_in_session(archive, stream) for stream in await archive.events.streams()}
 
 
@@ -148,7 +148,7 @@ def folded(recorded: Sequence[Recorded[Event]]) -> Session:
 
 
 def loaded(recorded: Sequence[Recorded[Event]]) -> Session:
-    """The same as a server that reads a session for the first time makes it."""
+    """The same state, as loaded by a server that reads a session for the first time."""
     state = Session()
     for each in recorded:
         event = loading.without_body(each.envelope.event)
@@ -171,14 +171,14 @@ def _branch(state: Session, name: str, epochs: Iterable[EpochBegan]) -> Json:
 
 
 def _all_sent(history: History) -> Iterator[Attempt]:
-    """The client's requests and what went upstream for each."""
+    """The client's requests and the upstream request for each."""
     for attempt in history.attempts:
         yield attempt
         yield from (attrs.evolve(attempt, round=each) for each in attempt.rounds)
 
 
 def address(attempt: Attempt) -> str:
-    """Where it stands, for people: ``main 3.1``, its second round ``main 3.1/2``."""
+    """A readable address: ``main 3.1``, its second round ``main 3.1/2``."""
     at = attempt.address
     return f"{at.branch} {at.turn}.{at.attempt}" + (f"/{attempt.round.began.round}" if attempt.round else "")
 
@@ -198,7 +198,7 @@ async def _sent(archive: Archive, history: History, attempt: Attempt) -> Json:
 
 
 async def _rebuilt(archive: Archive, stream: UUID, made_of: Recipe) -> bytes | None:
-    """The SHA-256 of what a recipe makes; None where its contents were erased."""
+    """The SHA-256 of a recipe's result; None if its contents were erased."""
     try:
         found = await archive.contents.fetch(stream, sorted(digests_in(made_of.pieces)))
     except (ContentForgotten, ContentMissing):
@@ -207,8 +207,8 @@ async def _rebuilt(archive: Archive, stream: UUID, made_of: Recipe) -> bytes | N
 
 
 async def append_all(journal: Journal, appends: Iterable[Append]) -> None:
-    """Write appends in their order. All are handed over before the first is waited for: then those that need not be
-    durable at once wait for no company.
+    """Write appends in order. All are queued before the first is awaited, so those that may be delayed are not
+    delayed for a batch.
     """
     for ticket in [journal.submit(each) for each in appends]:
         await ticket.durable()

@@ -1,4 +1,4 @@
-"""Whatever a version once recorded of a session, every later one reads, rebuilds and goes on from just so."""
+"""Every later version reads, rebuilds and continues a session exactly as an earlier version recorded it."""
 
 import json
 from pathlib import Path
@@ -18,13 +18,13 @@ EVERY = 10
 of_each_log = pytest.mark.parametrize("folder", WHOLE, ids=lambda folder: folder.name)
 
 
-def test_every_version_of_every_event_stands_in_a_log() -> None:
+def test_every_version_of_every_event_is_in_a_log() -> None:
     held = {each.name for folder in FOLDERS for each in stored(folder)}
     assert held == ALL_NAMES.keys() | EVENT_UPCASTS.keys()
 
 
 @of_each_log
-def test_every_event_is_encoded_again_to_what_is_stored(folder: Path) -> None:
+def test_every_event_is_encoded_again_to_its_stored_form(folder: Path) -> None:
     for each in stored(folder):
         name, state = CODEC.encode(each.decoded())
         assert CODEC.decode(name, state) == each.decoded()
@@ -33,7 +33,7 @@ def test_every_event_is_encoded_again_to_what_is_stored(folder: Path) -> None:
 
 
 @of_each_log
-async def test_a_session_is_loaded_as_it_is_folded_at_whatever_version(folder: Path) -> None:
+async def test_loaded_session_equals_its_folded_events_at_any_version(folder: Path) -> None:
     log = opened(folder).log
     for stream in await log.streams():
         recorded = await log.read(stream)
@@ -42,7 +42,7 @@ async def test_a_session_is_loaded_as_it_is_folded_at_whatever_version(folder: P
 
 
 @of_each_log
-def test_nothing_is_stored_that_no_event_of_its_session_names_so_there_is_nothing_to_collect(folder: Path) -> None:
+def test_every_stored_content_is_named_by_an_event_of_its_session(folder: Path) -> None:
     named: dict[UUID, set[bytes]] = {}
     for each in stored(folder):
         named.setdefault(each.stream, set()).update(digests_of(each.decoded().event))
@@ -51,7 +51,7 @@ def test_nothing_is_stored_that_no_event_of_its_session_names_so_there_is_nothin
 
 
 @of_each_log
-async def test_every_body_and_every_reply_is_rebuilt_to_the_byte_and_proven_unless_it_was_erased(folder: Path) -> None:
+async def test_every_body_and_reply_is_rebuilt_and_verified_unless_erased(folder: Path) -> None:
     found = await found_in(opened(folder))
     assert found == json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     for session in found.values():

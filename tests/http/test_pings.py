@@ -21,7 +21,7 @@ QUIET: Json = {"ping": False}
 
 
 @attrs.define
-class WorkerStatus:
+class TimedReply:
     """A reply, and the arrival time of each piece in seconds after the request."""
 
     reply: RawReply
@@ -37,7 +37,7 @@ class WorkerStatus:
         return max(after - before for before, after in itertools.pairwise(times))
 
 
-async def listen(*rounds: Json, stream: bool = True) -> WorkerStatus:
+async def listen(*rounds: Json, stream: bool = True) -> TimedReply:
     """One turn of this many rounds."""
     async with open_stage({"replies": list(rounds)}) as stage:
         client = Client(stage.url, stream=stream)
@@ -45,7 +45,7 @@ async def listen(*rounds: Json, stream: bool = True) -> WorkerStatus:
         async with connect(stage.url) as connection:
             started = trio.current_time()
             await connection.send("POST", "/v1/messages", client.body(), client.raw_headers())
-            heard = WorkerStatus(RawReply(), [])
+            heard = TimedReply(RawReply(), [])
             async for piece in connection.pieces(heard.reply):
                 heard.pieces.append((trio.current_time() - started, piece))
         assert stage.standin.violations == []

@@ -1,4 +1,4 @@
-"""A client as Claude Code 2.1.329 is one: what it sends beside the conversation, and what it does with replies."""
+"""A client that behaves as Claude Code 2.1.329: its extra requests and fields, and how it stores replies."""
 
 import json
 import re
@@ -70,7 +70,7 @@ def release(*objects: str) -> Json:
     return call("memory_release", object_ids=list(objects), reason="done")
 
 
-def says(*content: Json, **options: Any) -> ScriptedReply:
+def model_replies(*content: Json, **options: Any) -> ScriptedReply:
     """A reply of the model."""
     (rule,) = from_data({"rules": [{"reply": {"content": list(content), **options}}]}).rules
     assert rule.reply is not None
@@ -79,12 +79,12 @@ def says(*content: Json, **options: Any) -> ScriptedReply:
 
 def fails(status: int, message: str | None = None, **options: Any) -> ScriptedReply:
     """An error of the provider."""
-    return says(failure={"status": status, **({"message": message} if message else {}), **options})
+    return model_replies(failure={"status": status, **({"message": message} if message else {}), **options})
 
 
 @attrs.define(kw_only=True)
 class Agent:
-    """One conversation. ``turn`` sends what the user or the tools say, and takes the reply into the history."""
+    """One conversation. ``turn`` sends the user's text or tool results, and adds the reply to the history."""
 
     scene: "Scene" = attrs.field(repr=False)
     name: str
@@ -109,7 +109,7 @@ class Agent:
     prompts: int = 0
     spoken: ClassVar[Spoken] = MESSAGES
 
-    # What it sends
+    # Requests
 
     @property
     def marker(self) -> Json:
@@ -137,7 +137,7 @@ class Agent:
         return json.dumps(own, ensure_ascii=False).encode()
 
     def marked(self) -> list[Json]:
-        """The history as it is sent: a text alone, without a marker, as a string; markers on the last messages."""
+        """The history as sent: a lone text without a marker as a string; markers on the last messages."""
         sent = []
         for number, message in enumerate(self.history):
             if number >= len(self.history) - self.marks and message["content"]:
@@ -152,7 +152,7 @@ class Agent:
         return sent
 
     def naming(self) -> Json:
-        """The headers by which its requests are known."""
+        """The headers that identify its requests."""
         named = {"x-claude-code-session-id": self.session, "x-claude-code-agent-id": self.agent}
         return {key: self.headers.get(key, value) for key, value in named.items()}
 
@@ -169,30 +169,32 @@ class Agent:
         }
         return [(name.encode(), value.encode()) for name, value in sent.items() if value]
 
-    # What it does
+    # Actions
 
     def hears(self, *replies: ScriptedReply | list[Json]) -> None:
-        """What the model says to its next requests, one after the other."""
-        found = [says(*each) if isinstance(each, list) else each for each in replies]
+        """The model's replies to the next requests, in order."""
+        found = [model_replies(*each) if isinstance(each, list) else each for each in replies]
         self.scene.replies.setdefault(self.name, []).extend(found)
 
     async def send(self) -> ReadReply:
-        """The history once, and the judge's word on it."""
+        """Send the history once, and have the judge check it."""
         body = self.body()
         async with connect(self.scene.url) as connection:
             await connection.send("POST", self.target, body, self.raw_headers())
             raw = await connection.receive()
-        return self.heard(body, raw)
+        return self.judge_reply(body, raw)
 
-    def heard(self, body: bytes, raw: RawReply) -> ReadReply:
+    def judge_reply(self, body: bytes, raw: RawReply) -> ReadReply:
         headers = {name.decode().lower(): value.decode("latin-1") for name, value in raw.headers}
         self.last = self.spoken.read(raw.status, headers, raw.body, cut=raw.cut)
-        self.scene.judge.hear(self.spoken, body, self.last, raw.body, raw.headers, self.naming())
+        self.scene.judge.observe(self.spoken, body, self.last, raw.body, raw.headers, self.naming())
         self.scene.check()
         return self.last
 
-    async def leave(self, *, shown: bytes = b"", rounds: int = 0) -> RawReply:
-        """Send the history, and go away as soon as this was ``shown``, or the provider got so many ``rounds``."""
+    async def disconnect(self, *, shown: bytes = b"", rounds: int = 0) -> RawReply:
+        """Send the history, and disconnect as soon as this was ``shown``, or the provider received this many
+        ``rounds``.
+        """
         body, reply = self.body(), RawReply()
         async with connect(self.scene.url) as connection:
             await connection.send("POST", self.target, body, self.raw_headers())
@@ -204,12 +206,12 @@ class Agent:
                         if shown in reply.body:
                             break
         await self.scene.quiet()
-        self.scene.judge.hear(self.spoken, body, None, reply.body, reply.headers, self.naming())
+        self.scene.judge.observe(self.spoken, body, None, reply.body, reply.headers, self.naming())
         self.scene.check()
         return reply
 
-    def say(self, *content: Json) -> None:
-        """Put a user's message into the history; the first one with what Claude Code puts around it."""
+    def add_prompt(self, *content: Json) -> None:
+        """Add a user message to the history; the first one with Claude Code's additions around it."""
         if not any(block["type"] == "tool_result" for block in content):
             self.prompts += 1
         if self.history:
@@ -223,37 +225,37 @@ class Agent:
             self.history = [{"role": "user", "content": [text(REMINDER), text(OPERATOR), *content]}]
 
     async def turn(self, *content: Json) -> ReadReply:
-        """Say something, and take the reply into the history."""
-        self.say(*content)
+        """Send a message, and add the reply to the history."""
+        self.add_prompt(*content)
         return self.take(await self.send())
 
     async def prompt_with(self, words: str) -> ReadReply:
-        """The user types."""
+        """A prompt that the user types."""
         return await self.turn(text(words))
 
     def take(self, reply: ReadReply) -> ReadReply:
-        """A reply into the history, as JavaScript writes it again."""
+        """Add a reply to the history, as JavaScript serializes it."""
         if reply.ended:
             content = [block for block in reply.content if block.get("text", "x") or block["type"] != "text"]
             self.history.append({"role": "assistant", "content": content or [text("(no content)")]})
         return reply
 
     async def work(self, words: str, output: Callable[[Json], Any] | None = None) -> ReadReply:
-        """A prompt, and every result that is asked for, to the end."""
+        """A prompt and every requested result until the model finishes."""
         reply = await self.prompt_with(words)
         while reply.message.get("stop_reason") == "tool_use":
             reply = await self.turn(*self.results(reply, output))
         return reply
 
     def results(self, reply: ReadReply, output: Callable[[Json], Any] | None = None) -> list[Json]:
-        """What the tools say to the calls of a reply."""
+        """The tool results for the calls of a reply."""
         calls = [block for block in reply.content if block["type"] == "tool_use"]
         return [
             {"type": "tool_result", "tool_use_id": each["id"], "content": (output or file_of)(each)} for each in calls
         ]
 
     async def count(self, *content: Json) -> int:
-        """How many tokens a turn would have that says this."""
+        """The token count of a turn with this message."""
         self.history.append({"role": "user", "content": list(content)})
         body = json.loads(self.body())
         self.history.pop()
@@ -271,7 +273,7 @@ class Agent:
         return attrs.evolve(self, session=session, history=list(bare(self.history)), tools=list(self.tools))
 
     def sub_agent(self, agent: str, **options: Any) -> "Agent":
-        """One that the conversation calls: the session is the same, prompt, tools and history are its own."""
+        """A sub-agent of the conversation: it shares the session, and has its own prompt, tools and history."""
         return type(self)(
             scene=self.scene,
             name=f"{self.name}/{agent}",
@@ -285,7 +287,7 @@ class Agent:
 
 
 def file_of(given: Json, lines: int = 50) -> str:
-    """What a tool of the client says: each file is the same whenever it is read."""
+    """A client tool's result: each file is the same whenever it is read."""
     name = str(given["input"].get("file_path") or given["input"] or given["name"])
     if given["name"] in ("Write", "Edit"):
         return f"The file {name} has been updated."
@@ -293,5 +295,5 @@ def file_of(given: Json, lines: int = 50) -> str:
 
 
 def marks_in(messages: Sequence[Json]) -> list[str]:
-    """The ids of objects that marks in a request name."""
+    """The object ids in the memory marks of a request."""
     return list(dict.fromkeys(re.findall(r"#([a-z0-9]{7})[ \]]", json.dumps(messages))))

@@ -1,7 +1,7 @@
-"""The one judge of all scenarios: what left for the provider, what the client saw, what is on record, what it cost.
+r"""The judge of all scenarios: checks the provider's requests, the client's replies, the record and the cost.
 
-It is told of each request of a client as that is over, with the exchanges that the provider had for it. What it finds
-is a sentence; a scenario without any is clean.
+It receives each request of a client after its end, with the provider's exchanges for it. Each fault is a sentence; a
+scenario without faults passes.
 """
 
 import itertools
@@ -61,8 +61,8 @@ WEIGHTS = {
 
 
 @attrs.frozen(kw_only=True)
-class WorkerStatus:
-    """A request of a client, how it ended for it, and the provider's part in that."""
+class JudgedRequest:
+    """A client request, its end for the client, and the provider's exchanges."""
 
     spoken: Spoken
     body: Json
@@ -78,14 +78,14 @@ class WorkerStatus:
     @classmethod
     def of(
         cls, spoken: Spoken, body: bytes, reply: ReadReply | None, rounds: tuple[HttpExchange, ...]
-    ) -> "WorkerStatus":
+    ) -> "JudgedRequest":
         asked = spoken.asked(json.loads(body))
         frame = json.dumps(frame_of(asked))
         history = tuple(map(_normal, messages_of(asked)))
         return cls(spoken=spoken, body=asked, reply=reply, rounds=rounds, frame=frame, history=history)
 
-    def goes_on_from(self, before: "WorkerStatus") -> bool:
-        """Whether the history goes on from an earlier request, without a word changed by its client."""
+    def goes_on_from(self, before: "JudgedRequest") -> bool:
+        """Whether the history continues an earlier request, without a word changed by its client."""
         length = len(before.history)
         if self.frame != before.frame or self.history[:length] != before.history:
             return False
@@ -105,9 +105,9 @@ class Judge:
 
     standin: Standin
     faults: list[str] = attrs.field(factory=list)
-    _heard: list[WorkerStatus] = attrs.field(factory=list)
+    _judged: list[JudgedRequest] = attrs.field(factory=list)
     _breaks: list[tuple[bytes, bytes]] = attrs.field(factory=list)
-    _said: wire.SaidByProvider = attrs.field(factory=wire.SaidByProvider)
+    _said: wire.ProviderOutput = attrs.field(factory=wire.ProviderOutput)
     _first: int = 0
     _violations: int = 0
     _requests: int = 0
@@ -117,7 +117,7 @@ class Judge:
 
     # Request by request
 
-    def hear(
+    def observe(
         self,
         spoken: Spoken,
         body: bytes,
@@ -126,93 +126,94 @@ class Judge:
         headers: Sequence[tuple[bytes, bytes]],
         naming: Json,
     ) -> None:
-        """A request is over; ``naming`` are the headers by which the provider's exchanges for it are known."""
+        """Judge a finished request; ``naming`` are the headers that identify the provider's exchanges for it."""
         self._requests += 1
         rounds = tuple(each for each in self._new() if all(each.header(key) == naming[key] for key in naming))
         for each in rounds:
             each.rule = f"{each.rule}; judged"
             self._said.add([bare(block) for block in _read(each).content])
-        heard = WorkerStatus.of(spoken, body, reply, rounds)
-        for fault in (*self._upstream(heard), *self._prefixes(heard), *self._shown(heard, raw, headers)):
+        request = JudgedRequest.of(spoken, body, reply, rounds)
+        for fault in (*self._upstream(request), *self._prefixes(request), *self._shown(request, raw, headers)):
             self.faults.append(f"request {self._requests}: {fault}")
-        changed = self._changes_frame(heard)
-        self._heard.append(heard)
+        changed = self._changes_frame(request)
+        self._judged.append(request)
         for noted in self.standin.violations[self._violations :]:
             self._violations += 1
-            # Who changes tools or system prompt breaks signatures, with or without us; what is ours is judged here.
+            # A change of tools or system prompt breaks signatures even without the proxy; this checks only the
+            # proxy's part.
             if noted.violation.rule != "R10" and not (noted.violation.rule == "signature" and changed):
                 self.faults.append(f"request {self._requests}: {noted.violation.rule} {noted.violation.message}")
 
     @property
     def rewrites(self) -> int:
-        """How often what was sent did not go on from what was sent before, although the client only went on."""
+        """How often a request upstream did not continue the previous one although the client's did."""
         return len(self._breaks)
 
     def waiting(self) -> int:
-        """How many of the provider's exchanges belong to no request that was judged."""
+        """The number of provider exchanges that belong to no judged request."""
         return len(list(self._new()))
 
-    def _changes_frame(self, heard: WorkerStatus) -> bool:
-        """Whether the client goes on with another system prompt or other tools."""
-        before = [each for each in self._heard if heard.history[: len(each.history)] == each.history]
-        return bool(before) and max(before, key=lambda each: len(each.history)).frame != heard.frame
+    def _changes_frame(self, request: JudgedRequest) -> bool:
+        """Whether the client continues with another system prompt or other tools."""
+        before = [each for each in self._judged if request.history[: len(each.history)] == each.history]
+        return bool(before) and max(before, key=lambda each: len(each.history)).frame != request.frame
 
     def _new(self) -> Iterator[HttpExchange]:
         for each in self.standin.exchanges[self._first :]:
             if spoken_at(each.target) is not None and each.body and not each.rule.endswith("judged"):
                 yield each
 
-    def _upstream(self, heard: WorkerStatus) -> Iterator[str]:
-        if not heard.rounds:
+    def _upstream(self, request: JudgedRequest) -> Iterator[str]:
+        if not request.rounds:
             yield "nothing left for the provider"
-        for number, each in enumerate(heard.rounds, 1):
-            for fault in wire.faults_of(_asked(each), heard.body, self._said, has_order=heard.spoken.has_order):
+        for number, each in enumerate(request.rounds, 1):
+            for fault in wire.faults_of(_asked(each), request.body, self._said, has_order=request.spoken.has_order):
                 yield f"round {number}: {fault}"
 
-    def _prefixes(self, heard: WorkerStatus) -> Iterator[str]:
-        if not heard.rounds:
+    def _prefixes(self, request: JudgedRequest) -> Iterator[str]:
+        if not request.rounds:
             return
-        bodies = [_asked(each) for each in heard.rounds]
-        for one, other in itertools.pairwise(heard.rounds):
+        bodies = [_asked(each) for each in request.rounds]
+        for one, other in itertools.pairwise(request.rounds):
             if one.status != 400 and not _begins_with(_asked(other), _asked(one)):
                 yield "a later round does not begin with the one before"
         nearest = max(
-            (each for each in self._heard if each.rounds and heard.goes_on_from(each)),
+            (each for each in self._judged if each.rounds and request.goes_on_from(each)),
             key=lambda each: len(each.history),
             default=None,
         )
         if nearest is None:
             return
-        repeated = len(nearest.history) == len(heard.history)
+        repeated = len(nearest.history) == len(request.history)
         before = nearest.rounds[0] if repeated else nearest.rounds[-1]
         if not _begins_with(bodies[0], _asked(before)):
-            self._breaks.append((before.body, heard.rounds[0].body))
+            self._breaks.append((before.body, request.rounds[0].body))
 
-    def _shown(self, heard: WorkerStatus, raw: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[str]:
-        ours = heard.reply is not None and heard.reply.status in OUR_ERRORS
+    def _shown(self, request: JudgedRequest, raw: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[str]:
+        ours = request.reply is not None and request.reply.status in OUR_ERRORS
         for trace in TRACES[ours:]:
             if trace in raw:
                 yield f"the client sees {trace!r}"
         names = [name.lower() for name, _ in headers]
         if any(b"mnemosyne" in name for name in names):
             yield f"the client sees a header of ours: {names}"
-        reply = heard.reply
-        if reply is None or not heard.rounds:
+        reply = request.reply
+        if reply is None or not request.rounds:
             return
         yield from reply.faults
-        rounds = [_read(each) for each in heard.rounds]
+        rounds = [_read(each) for each in request.rounds]
         whole = [each for each in rounds if each.ended]
         expected = [bare(block) for each in whole for block in each.content if not is_hidden(block)]
         if not reply.ended:
-            yield from _failure(heard.spoken, reply, rounds[-1], expected)
+            yield from _failure(request.spoken, reply, rounds[-1], expected)
             return
         if not rounds[-1].ended:
             yield f"the provider's last round failed ({rounds[-1].error}), and the client was told of a whole reply"
             return
-        content = heard.spoken.shown(bare(reply.content))
-        told = heard.spoken.shown(expected)
+        content = request.spoken.shown(bare(reply.content))
+        told = request.spoken.shown(expected)
         silent = all(block["type"] in THINKING for block in expected)
-        if content != told and not (silent and content == heard.spoken.shown([*expected, NOTHING_TO_SAY])):
+        if content != told and not (silent and content == request.spoken.shown([*expected, NOTHING_TO_SAY])):
             yield f"the client was shown {_brief(content)}, the provider said {_brief(expected)}"
         yield from _end(reply, whole)
         yield from _usage(reply, whole)
@@ -220,16 +221,16 @@ class Judge:
     # At the end
 
     def prove(self, record: "Record") -> None:
-        """Hold what was sent against the log."""
-        for heard in self._heard:
-            for each in heard.rounds:
+        """Compare the sent requests with the log."""
+        for request in self._judged:
+            for each in request.rounds:
                 if _digest(each.body) not in record.sent:
                     self.faults.append("a body that was sent is not on record")
         for before, after in self._breaks:
             self._explained(record.sent.get(_digest(before), set()), record.sent.get(_digest(after), set()))
 
     def _explained(self, before: "set[OnRecord]", after: "set[OnRecord]") -> None:
-        """A prefix that was broken although the client only went on: an epoch, or a switch, is on record with it."""
+        """A changed prefix of a continued conversation needs a recorded epoch or switch."""
         epochs = [{each.epoch for each in one if each.epoch} for one in (before, after)]
         if all(epochs) and max(epochs[1]) > min(epochs[0]):
             return
@@ -238,22 +239,22 @@ class Judge:
         self.faults.append(f"a prefix was broken without an epoch: {before}, then {after}")
 
     def cost(self) -> tuple[float, float]:
-        """What was billed, and what the same requests would have cost as the client sent them, in tokens of input."""
-        billed = sum(_billed(each) for heard in self._heard for each in heard.rounds if _read(each).ended)
+        """The bill, and the cost of the same requests as the client sent them, in input tokens."""
+        billed = sum(_billed(each) for request in self._judged for each in request.rounds if _read(each).ended)
         cache, without = PromptCache(), 0.0
-        for heard in self._heard:
-            whole = [each for each in heard.rounds if _read(each).ended]
-            if heard.reply is None or not heard.reply.ended or not whole:
+        for request in self._judged:
+            whole = [each for each in request.rounds if _read(each).ended]
+            if request.reply is None or not request.reply.ended or not whole:
                 continue
-            lookup = cache.request(heard.body, whole[0].at)
+            lookup = cache.request(request.body, whole[0].at)
             cache.begin_reply(lookup)
             used = lookup.use
             without += used.uncached + used.write_5m * 1.25 + used.write_1h * 2 + used.read * 0.05
-            without += WEIGHTS["output_tokens"] * _output(heard, whole)
+            without += WEIGHTS["output_tokens"] * _output(request, whole)
         return billed, without
 
     def assess_cost(self) -> None:
-        """A fault if managing was dearer."""
+        """Report a fault if managing was more expensive."""
         billed, without = self.cost()
         if billed > without * (1 + DEARER):
             self.faults.append(f"it cost {billed / without - 1:.1%} more than without us")
@@ -268,8 +269,8 @@ class Archive:
 
 @attrs.frozen
 class OnRecord:
-    """A body of the log: its epoch, 0 if it was not ours, and whether its session ever stopped being managed, or could
-    not be asked in time.
+    """A body of the log: its epoch, 0 if the proxy did not manage it, and whether its session ever stopped being
+    managed or missed a deadline.
     """
 
     epoch: int
@@ -278,7 +279,7 @@ class OnRecord:
 
 @attrs.define
 class Record:
-    """What the log says was sent; each turn was told by it, and what is wrong with that is a fault."""
+    """The requests that the log says were sent; each turn must be explained correctly, otherwise it is a fault."""
 
     sent: dict[bytes, set[OnRecord]] = attrs.field(factory=dict)
     faults: list[str] = attrs.field(factory=list)
@@ -286,7 +287,7 @@ class Record:
     """Requests that left without us, because something of ours took too long."""
 
     async def read(self, archive: Archive, *, window: int | None, every: int = 0) -> None:
-        """All sessions of a log. Told is the last turn of each branch, and ``every`` so many-th."""
+        """All sessions of a log. Explains the last turn of each branch and ``every`` n-th."""
         for stream in await archive.events.streams():
             events = [each.envelope.event for each in await archive.events.read(stream)]
             switched = any(isinstance(each, BranchModeSet) and each.mode is not Mode.MANAGE for each in events)
@@ -297,9 +298,9 @@ class Record:
                     self.fallbacks += without_us
                     self.sent.setdefault(event.sha256, set()).add(OnRecord(epoch, switched or without_us))
             if any(isinstance(event, TurnBegan) for event in events):
-                await self._tell(archive, stream, events, window, every)
+                await self._explain(archive, stream, events, window, every)
 
-    async def _tell(
+    async def _explain(
         self, archive: Archive, stream: UUID, events: Sequence[Event], window: int | None, every: int
     ) -> None:
         now, settings = events[-1].at, ServerSettings(window=window)
@@ -331,7 +332,7 @@ def _read(exchange: HttpExchange) -> ReadReply:
 
 
 def _asked(exchange: HttpExchange) -> Json:
-    """What the provider was sent."""
+    """The request that the provider received."""
     return _spoken(exchange).asked(exchange.json())
 
 
@@ -353,7 +354,7 @@ def _brief(content: list[Json]) -> str:
 
 
 def _failure(spoken: Spoken, reply: ReadReply, last: ReadReply, expected: list[Json]) -> Iterator[str]:
-    """A reply that failed is the provider's own failure, and what came before it is what the provider said."""
+    """A failed reply must be the provider's own failure, with the provider's output before it."""
     if last.ended:
         yield f"the provider's reply was whole, the client got {reply.status} {reply.error}"
     if reply.error is not None and last.error is not None and reply.error != last.error:
@@ -387,7 +388,7 @@ def _usage(reply: ReadReply, rounds: Sequence[ReadReply]) -> Iterator[str]:
         if not numbers or min(numbers) < 0:
             yield f"the usage is {usage}"
     if not all(each.usages for each in (reply, *rounds)):
-        return  # a completion that broke off behind its last word
+        return  # a completion that broke off after its last text
     spent = sum(each.usages[-1].get("output_tokens", 0) for each in rounds)
     if not 0 < reply.usages[-1].get("output_tokens", 0) <= spent:
         yield f"the client was told of {reply.usages[-1].get('output_tokens')} tokens of output, {spent} were spent"
@@ -402,8 +403,8 @@ def _billed(exchange: HttpExchange) -> float:
     return sum(weight * int(counts.get(kind, 0)) for kind, weight in WEIGHTS.items())
 
 
-def _output(heard: WorkerStatus, rounds: Sequence[HttpExchange]) -> float:
-    """What the model would have written without memory tools: its rounds, but for the calls of those."""
+def _output(request: JudgedRequest, rounds: Sequence[HttpExchange]) -> float:
+    """The model's output without memory tools: that of its rounds except for memory calls."""
     found = 0.0
     for each in map(_read, rounds):
         sizes = [(len(json.dumps(block)), is_hidden(block)) for block in each.content]

@@ -1,7 +1,7 @@
-"""A strict reader of the Messages API, for the judge: it shares no code with what it judges.
+r"""A strict reader of the Messages API for the judge, which shares no code with the proxy.
 
-A reply is read from its bytes alone, streamed or whole. Whatever is not as the API's documentation says it is, is a
-fault, in words.
+It reads a reply from its bytes alone, streamed or whole. Each deviation from the API's documentation is a fault, as
+a sentence.
 """
 
 import gzip
@@ -30,7 +30,7 @@ _DELTAS = {
 
 @attrs.define
 class ReadReply:
-    """A reply as a strict client reads it. ``message`` holds as much of it as came."""
+    """A reply as a strict client reads it. ``message`` holds the part that arrived."""
 
     status: int
     message: Json = attrs.field(factory=dict)
@@ -43,7 +43,7 @@ class ReadReply:
 
     @property
     def content(self) -> list[Json]:
-        """The blocks that arrived whole."""
+        """The blocks that arrived completely."""
         content: list[Json] = self.message.get("content", [])
         return content
 
@@ -186,7 +186,7 @@ def _events(frame: bytes, reply: ReadReply) -> Iterator[Json]:
 
 
 def _input(written: str) -> Any:
-    """What a client makes of a call's input; one that is not JSON stays the text that it is."""
+    """A call's input as a client parses it; invalid JSON stays text."""
     try:
         return json.loads(written) if written else {}
     except ValueError:
@@ -211,7 +211,7 @@ def messages_of(body: Json) -> list[Json]:
 
 
 def frame_of(body: Json) -> list[Json]:
-    """Tools, and the system prompt without its billing entry, without markers."""
+    """Tools and the system prompt without its billing entry, without markers."""
     system = [each for each in blocks_of(body.get("system") or []) if not each["text"].startswith(BILLING)]
     return [bare(piece) for piece in (*body.get("tools", []), *system)]
 
@@ -233,7 +233,7 @@ def is_hidden(block: Json) -> bool:
 
 
 def attachments_in(content: Sequence[Json]) -> Iterator[Json]:
-    """Images and documents, also those within results."""
+    """Images and documents, including those within results."""
     for block in content:
         if block.get("type") in ("image", "document"):
             yield bare(block)

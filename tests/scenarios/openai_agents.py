@@ -1,7 +1,7 @@
-"""Clients of OpenAI's two dialects, which do what the others do: Codex 0.169.0, and opencode 1.18.33 with a provider of
-Chat Completions.
+r"""Clients of OpenAI's two dialects with the same behaviour as the others: Codex 0.169.0, and opencode 1.18.33 with
+a Chat Completions provider.
 
-Their histories are kept as those of the Messages API, and written in their own form when they are sent.
+Their histories are kept in the form of the Messages API, and converted to their own form when sent.
 """
 
 import json
@@ -25,9 +25,9 @@ MODELS: Mapping[str, str] = {
 
 @attrs.define(kw_only=True)
 class OpenAiAgent(Agent):
-    """What both do."""
+    """The behaviour that both share."""
 
-    def say(self, *content: Json) -> None:
+    def add_prompt(self, *content: Json) -> None:
         self.prompts += not any(block["type"] == "tool_result" for block in content)
         opening = [] if self.history else [text(REMINDER), text(OPERATOR)]
         self.history.append({"role": "user", "content": [*opening, *content]})
@@ -38,7 +38,7 @@ class OpenAiAgent(Agent):
         return reply
 
     async def count(self, *content: Json) -> int:
-        """Nobody is asked in these dialects."""
+        """These dialects have no token count request."""
         return 0
 
     def instructions(self) -> str:
@@ -51,7 +51,7 @@ class OpenAiAgent(Agent):
 
 @attrs.define(kw_only=True)
 class ResponsesAgent(OpenAiAgent):
-    """One of Responses, that keeps every item as it came."""
+    """A Responses client, which keeps every item unchanged."""
 
     target: str = "/v1/responses"
     headers: Json = attrs.field(factory=lambda: {"user-agent": "codex_exec/0.169.0 (Debian 12.0.0; x86_64) unknown"})
@@ -69,7 +69,7 @@ class ResponsesAgent(OpenAiAgent):
 
 
 def _items(message: Json) -> Iterator[Json]:
-    """A message as items; texts that stand together are one."""
+    """A message as items; adjacent texts are one."""
     texts: list[Json] = []
     kind = "output_text" if message["role"] == "assistant" else "input_text"
     for block in [*message["content"], {"type": "end"}]:
@@ -91,7 +91,7 @@ def _items(message: Json) -> Iterator[Json]:
 
 @attrs.define(kw_only=True)
 class ChatAgent(OpenAiAgent):
-    """One of Chat Completions, that keeps no thoughts."""
+    """A Chat Completions client, which keeps no thinking."""
 
     target: str = "/v1/chat/completions"
     headers: Json = attrs.field(factory=lambda: {"user-agent": "opencode/1.18.33 ai-sdk/provider-utils/4.0.46"})
@@ -130,5 +130,5 @@ def _messages(message: Json) -> Iterator[Json]:
 
 
 def _function(tool: Json) -> Json:
-    """A tool of the other dialect in the words of this one."""
+    """A tool of the Messages API in the form of this dialect."""
     return {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}

@@ -4,7 +4,7 @@ import json
 
 from mnemosyne_lab.provider.script import ScriptedReply
 from tests.scenarios.agent import (
-    says,
+    model_replies,
 )
 from tests.scenarios.messages import Json
 
@@ -38,4 +38,4 @@ def streamed(*content: Json, stop: str = "tool_use") -> ScriptedReply:
     end = {"stop_reason": stop, "stop_sequence": None}
     events += [{"type": "message_delta", "delta": end, "usage": usage}, {"type": "message_stop"}]
     body = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
-    return says(raw={"headers": [["content-type", "text/event-stream"]], "body": body})
+    return model_replies(raw={"headers": [["content-type", "text/event-stream"]], "body": body})

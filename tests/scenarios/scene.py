@@ -1,4 +1,4 @@
-"""Where a scenario is played: the whole proxy in the test's own process, or a server as a user runs it."""
+"""The place where a scenario is played: the whole proxy in the test's own process, or a server as a user runs it."""
 
 import json
 import re
@@ -24,7 +24,7 @@ from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import StoppableLog
 from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne
 from tests.http.managing import Stage, open_stage
-from tests.scenarios.agent import Agent, says, text, think
+from tests.scenarios.agent import Agent, model_replies, text, think
 from tests.scenarios.judge import Archive, Judge, Record
 from tests.scenarios.messages import MEMORY_TOOLS, Json
 from tests.waiting import DEADLINE, PATIENT, until
@@ -32,13 +32,13 @@ from tests.waiting import DEADLINE, PATIENT, until
 WINDOW = 8_000
 """Tokens of the largest prompt that is sent: a few files and it is full."""
 
-DONE = says(think("That is all."), text("Done."))
+DONE = model_replies(think("That is all."), text("Done."))
 """What the model says when it was told nothing else."""
 
 
 @attrs.define
 class Clock:
-    """Microseconds; they pass between requests."""
+    """A clock in microseconds, which advances between requests."""
 
     now: int = 1_700_000_000_000_000
 
@@ -52,7 +52,7 @@ class Clock:
 
 @attrs.define(kw_only=True)
 class Scene:
-    """What a scenario acts on."""
+    """The environment that a scenario acts on."""
 
     name: str
     standin: Standin
@@ -75,19 +75,19 @@ class Scene:
         assert not self.judge.faults, "\n".join([self.name, *self.judge.faults])
 
     def pause(self, seconds: float) -> None:
-        """Time passes, where it is the test's."""
+        """Let time pass, if the test controls the clock."""
         self.clock.now += int(seconds * 1e6)
 
     async def restart(self, mode: Mode = Mode.MANAGE) -> None:
         await self.again(mode)
 
     async def provider_asked(self, rounds: int) -> None:
-        """Wait until the provider got so many more requests than were judged."""
+        """Wait until the provider received this many more requests than were judged."""
         await until(lambda: self.judge.waiting() >= rounds)
 
     @property
     def sent(self) -> list[Json]:
-        """What the provider was sent."""
+        """The requests that the provider received."""
         return [each.json() for each in self.standin.messages]
 
 
@@ -96,8 +96,8 @@ Story = Callable[[Scene], Awaitable[None]]
 
 @attrs.define
 class Casting:
-    """Whose turn it is to speak: the replies by the name of the agent that is in its system prompt. A ``sober`` model
-    calls no tool of memory that it was not offered.
+    """The replies by the name of the agent in the system prompt. A ``sober`` model calls no memory tool that was not
+    offered.
     """
 
     replies: dict[str, list[ScriptedReply]] = attrs.field(factory=dict)
@@ -128,7 +128,7 @@ async def in_memory(
     local: LocalServer | None = None,
     sober: bool = False,
 ) -> AsyncIterator[Scene]:
-    """The real application on a real socket, and a log in memory. Afterwards all is proven by that. ``sober``: see
+    """The real application on a real socket, with a log in memory that is verified at the end. ``sober``: see
     ``Casting``.
     """
     clock, casting, log = Clock(), Casting(sober=sober), StoppableLog()
@@ -190,7 +190,7 @@ class Served:
 
     @asynccontextmanager
     async def scene(self, name: str) -> AsyncIterator[Scene]:
-        """The scenario's own part of it."""
+        """The scenario's own environment on this server."""
         if self.mode is not Mode.MANAGE:
             await self.stop()
             await self.start()
@@ -239,7 +239,7 @@ class Served:
             await self.process.wait()
 
     async def prove(self) -> None:
-        """Hold all that was sent against the log, once the server has ended."""
+        """Compare all sent requests with the log, after the server's end."""
         async with open_storage(load({"data_dir": str(self.home / "data")}, {})) as storage:
             archive = Archive(storage.events, storage.contents, storage.journal, storage.directory)
             record = Record()
@@ -253,7 +253,7 @@ class Served:
 
 @asynccontextmanager
 async def served(home: Path) -> AsyncIterator[Served]:
-    """A server as anybody runs it, at ``home``, on a real clock."""
+    """A server as a user runs it, at ``home``, on a real clock."""
     casting = Casting()
     environ = environ_for(home, MNEMOSYNE_MANAGE_WINDOW=str(WINDOW), **PATIENT)
     async with open_standin(Script(), model=casting.model) as standin:

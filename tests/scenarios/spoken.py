@@ -1,6 +1,6 @@
-"""The dialects as the judge reads them: requests and replies of each in the form of the Messages API.
+r"""The dialects as the judge reads them: requests and replies of each in the form of the Messages API.
 
-Written from the APIs' documentation; nothing is shared with what is judged.
+Written from the APIs' documentation; nothing is shared with the proxy's code.
 """
 
 import json
@@ -17,7 +17,9 @@ CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 
 @attrs.frozen(kw_only=True, eq=False)
 class Spoken:
-    """A dialect. ``shown`` is how a client sees what was said in several rounds, ``kept`` what it keeps of that."""
+    """A dialect. ``shown`` joins several rounds as a client sees them, ``kept`` is the part of it that the client
+    keeps.
+    """
 
     path: str
     begun: bytes
@@ -42,7 +44,7 @@ def spoken_at(target: str) -> Spoken | None:
 
 
 def _given(raw: object) -> Any:
-    """What a call is called with; one that never became JSON stays the text that it is."""
+    """The input of a call; invalid JSON stays text."""
     try:
         return json.loads(raw) if isinstance(raw, str) else raw
     except ValueError:
@@ -50,7 +52,7 @@ def _given(raw: object) -> Any:
 
 
 def _joined(said: Sequence[tuple[str, list[Json]]]) -> list[Json]:
-    """Messages, neighbours of one role as one."""
+    """Messages with neighbours of one role joined."""
     messages: list[Json] = []
     for role, content in said:
         if messages and messages[-1]["role"] == role:
@@ -99,7 +101,7 @@ def read_response(status: int, headers: Mapping[str, str], raw: bytes, *, cut: b
         if found is not None:
             _take_response(reply, found)
             reply.message["content"] = [block for item in found["output"] for block in _blocks_of_item(item)]
-            _tell_stop(reply)
+            _read_stop(reply)
         return reply
     items: list[Json] = []
     opened: list[str] = []
@@ -112,7 +114,7 @@ def read_response(status: int, headers: Mapping[str, str], raw: bytes, *, cut: b
     reply.message["content"] = [block for item in items for block in _blocks_of_item(item)]
     if not (reply.ended or reply.error or cut):
         reply.faults.append("the stream ends without the response's end")
-    _tell_stop(reply)
+    _read_stop(reply)
     return reply
 
 
@@ -152,8 +154,8 @@ def _usage(told: Json, before: str, after: str) -> Json:
     return {"input_tokens": told[before], "output_tokens": told[after]}
 
 
-def _tell_stop(reply: ReadReply) -> None:
-    """Why it stopped, as the Messages API says it."""
+def _read_stop(reply: ReadReply) -> None:
+    """The stop reason, in the terms of the Messages API."""
     called = any(block["type"] == "tool_use" for block in reply.content)
     if reply.ended:
         reply.message["stop_reason"] = "tool_use" if called else "end_turn"
@@ -196,13 +198,13 @@ def _events(reply: ReadReply, raw: bytes, *, cut: bool) -> Iterator[Json]:
 def _asked_of_chat(body: Json) -> Json:
     first = next((at for at, each in enumerate(body["messages"]) if each["role"] != "system"), 0)
     system = [text for each in body["messages"][:first] for text in _texts(each["content"])]
-    said = [_said_in_chat(each) for each in body["messages"][first:]]
+    said = [_read_chat_message(each) for each in body["messages"][first:]]
     rest = {key: value for key, value in body.items() if key not in ("messages", "tools")}
     tools = {"tools": [{"name": each["function"]["name"], **each} for each in body["tools"]]} if "tools" in body else {}
     return {**rest, **tools, "system": system, "messages": _joined(said)}
 
 
-def _said_in_chat(message: Json) -> tuple[str, list[Json]]:
+def _read_chat_message(message: Json) -> tuple[str, list[Json]]:
     if message["role"] == "tool":
         return "user", [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}]
     return message["role"], _blocks_of_message(message)
@@ -228,7 +230,7 @@ def read_completion(status: int, headers: Mapping[str, str], raw: bytes, *, cut:
             [choice] = found["choices"]
             _take_frame(reply, found)
             reply.message |= {"content": _blocks_of_message(choice["message"]), "finish": choice["finish_reason"]}
-            _tell_stop(reply)
+            _read_stop(reply)
         return reply
     message: Json = {"content": "", "tool_calls": []}
     for event in _events(reply, raw, cut=cut):
@@ -241,13 +243,13 @@ def read_completion(status: int, headers: Mapping[str, str], raw: bytes, *, cut:
         else:
             _take_chunk(reply, event, message)
     if "finish" in reply.message:
-        reply.ended = reply.error is None  # not every server says [DONE]
+        reply.ended = reply.error is None  # not every server sends [DONE]
     elif reply.ended or not (reply.error or cut):
         reply.faults.append("the stream ends without a reason")
-    if not reply.ended:  # a call may be half there
+    if not reply.ended:  # a call may be incomplete
         message["tool_calls"] = []
     reply.message["content"] = _blocks_of_message(message)
-    _tell_stop(reply)
+    _read_stop(reply)
     return reply
 
 
@@ -281,7 +283,7 @@ def _take_chunk(reply: ReadReply, chunk: Json, message: Json) -> None:
 
 
 def _as_one_message(said: Sequence[Json]) -> list[Json]:
-    """What was said in several rounds, as one message can show it, without the space between."""
+    """Several rounds as one message, without the whitespace between them."""
     words = {
         kind: "".join("".join(str(block[kind]).split()) for block in said if block["type"] == kind)
         for kind in ("thinking", "text")
@@ -299,7 +301,7 @@ def _is_begun_as_one_message(some: Sequence[Json], said: Sequence[Json]) -> bool
 
 
 def _without_thoughts(said: Sequence[Json]) -> list[Json]:
-    """What clients send back of a completion."""
+    """The part of a completion that clients send back."""
     return [block for block in said if block["type"] not in THINKING]
 
 

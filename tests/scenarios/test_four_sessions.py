@@ -1,5 +1,5 @@
-"""Work that goes on through four sessions: a plan and a decision, their continuation, what was learned of it, and its
-use. Two server processes after each other over one database, a provider that refuses whatever the real one refuses.
+"""Work across four sessions: a plan and a decision, their continuation, a lesson learned, and its use. Two server
+processes in sequence over one database, and a provider as strict as the real one.
 """
 
 import json
@@ -32,7 +32,7 @@ def list_steps(done: int) -> Json:
 
 @attrs.define
 class Agent(Client):
-    """An agent with a list of things to do, which works in a folder and reaches the memory by open tools, too."""
+    """An agent with a to-do list, which works in a folder and also uses the memory's open tools."""
 
     home: Home = attrs.field(kw_only=True)
 
@@ -42,7 +42,7 @@ class Agent(Client):
         return json.dumps({**body, "system": [*body["system"], folder]}).encode()
 
     async def does(self, prompt: str, *replies: Json) -> str:
-        """What it is told of the past when it begins with this prompt; the provider answers so."""
+        """The knowledge that it gets when it begins with this prompt; the provider answers this way."""
         self.home.standin.script = from_data({"rules": [{"replies": [*replies]}]})
         await self.work(prompt)
         events = await self.home.events(self.session)
@@ -51,13 +51,13 @@ class Agent(Client):
         return "\n".join(told)
 
     async def calls(self, tool: str, **given: Any) -> Any:
-        """What an open tool of the memory gives."""
+        """The result of an open memory tool."""
         config = load({}, self.home.environ)
         async with open_tools(config, self.home.folder, lambda _: None) as tools:
             return await tools.call(tool, given)
 
     async def recalls(self, question: str) -> Json:
-        """The entry that answers best."""
+        """The entry with the best match."""
         return dict((await self.calls("recall", question=question))["entries"][0])
 
 
@@ -67,14 +67,12 @@ def _as_sent(block: str) -> str:
 
 @asynccontextmanager
 async def server_of(home: Home) -> AsyncIterator[Any]:
-    """A process that serves; it makes an agent for a session."""
+    """A server process, which makes an agent for a session."""
     async with home.serving("manage") as url:
         yield lambda name: Agent(url, session=name, tools=[TODO], home=home)
 
 
-async def test_what_one_session_plans_and_decides_the_next_goes_on_with_and_two_later_ones_use(
-    tmp_path: Path, dsn: str
-) -> None:
+async def test_plans_decisions_and_lessons_of_one_session_reach_the_later_ones(tmp_path: Path, dsn: str) -> None:
     async with at_home(tmp_path, dsn) as home:
         async with server_of(home) as agent_of:
             plans = agent_of("plans")

@@ -1,4 +1,4 @@
-"""The judge has teeth: each thing that must not happen is found when it is made to happen."""
+"""The judge finds each forbidden behaviour when it is produced on purpose."""
 
 import json
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def client() -> Json:
 
 
 def sent() -> Json:
-    """What may be made of it: our tools, and the hidden call that stood beside the client's."""
+    """A legal managed version of it: memory tools, and the hidden call next to the client's call."""
     body = client()
     body["tools"].append(QUERY)
     body["messages"][2]["content"].insert(2, HIDDEN)
@@ -49,19 +49,19 @@ def sent() -> Json:
     return body
 
 
-def said() -> wire.SaidByProvider:
-    found = wire.SaidByProvider()
+def model_reply() -> wire.ProviderOutput:
+    found = wire.ProviderOutput()
     found.add([*sent()["messages"][2]["content"]])
     return found
 
 
 def found_in(change: Callable[[Json], object]) -> list[str]:
-    body = deepcopy(sent())  # its blocks are everybody's
+    body = deepcopy(sent())  # provider output is shared by all checks
     change(body)
-    return list(wire.faults_of(body, client(), said()))
+    return list(wire.faults_of(body, client(), model_reply()))
 
 
-def test_what_is_right_is_found_to_be() -> None:
+def test_correct_request_has_no_faults() -> None:
     assert found_in(lambda _: None) == []
 
 
@@ -102,11 +102,11 @@ WRONG: dict[str, Callable[[Json], object]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_must_not_leave_is_found(wrong: str) -> None:
+def test_forbidden_change_of_a_request_is_found(wrong: str) -> None:
     assert found_in(WRONG[wrong]) != []
 
 
-def test_a_prompt_is_compared_without_markers_and_with_every_word() -> None:
+def test_prompts_are_compared_without_markers_and_with_every_word() -> None:
     marked, changed = sent(), sent()
     at(marked, 3)[2]["cache_control"] = MARKER
     at(changed, 3)[2]["text"] = "Now!"
@@ -130,7 +130,7 @@ def faults_of(raw: bytes, *, cut: bool = False) -> list[str]:
     return read_reply(200, {"content-type": "text/event-stream"}, raw, cut=cut).faults
 
 
-def test_a_stream_in_good_order_is_found_to_be() -> None:
+def test_correct_stream_has_no_faults() -> None:
     reply = read_reply(200, {"content-type": "text/event-stream"}, frames(*GOOD))
     assert (reply.faults, reply.content, reply.ended) == ([], [text("Hi.")], True)
 
@@ -151,5 +151,5 @@ def test_a_stream_in_good_order_is_found_to_be() -> None:
         GOOD[:-1],
     ],
 )
-def test_a_stream_that_clients_choke_on_is_found(events: tuple[Json, ...]) -> None:
+def test_stream_that_breaks_clients_is_found(events: tuple[Json, ...]) -> None:
     assert faults_of(frames(*events)) != []

@@ -1,6 +1,7 @@
-"""Every scenario, judged request by request: through the application in memory, and through a server as a user runs it.
+r"""Every scenario, judged request by request: through the application in memory, and through a server as a user runs
+it.
 
-Together they are the promise never to break a session, seen from outside.
+Together they check the promise never to break a session, from outside.
 """
 
 from pathlib import Path
@@ -16,7 +17,7 @@ NAMES = [pytest.param(name, marks=[pytest.mark.soak] if told.long else []) for n
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_nothing_breaks_and_nothing_shows(name: str) -> None:
+async def test_scenario_breaks_nothing_and_leaks_nothing(name: str) -> None:
     told = STORIES[name]
     with trio.fail_after(DEADLINE):
         async with in_memory(name, window=told.window) as scene:
@@ -28,7 +29,7 @@ async def test_nothing_breaks_and_nothing_shows(name: str) -> None:
 
 
 @pytest.mark.soak
-async def test_nothing_breaks_through_a_real_server(tmp_path: Path) -> None:
+async def test_scenario_breaks_nothing_through_a_real_server(tmp_path: Path) -> None:
     async with served(tmp_path) as server:
         for name, told in STORIES.items():
             async with server.scene(name) as scene:

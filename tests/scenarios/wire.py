@@ -1,8 +1,8 @@
-"""What a request must be that leaves for the provider, judged beside the client's own request.
+r"""The rules for a request to the provider, compared with the client's own request.
 
-Written from the API's documentation, and not from the code that makes the requests. The strict stand-in judges what one
-request alone can show, and the signatures; here stands what only a comparison shows, and once more the rules that a
-rewrite breaks most easily, read by other eyes.
+Written from the API's documentation, not from the code that makes the requests. The strict scripted provider checks
+single requests and signatures; this module checks what only a comparison shows, and independently repeats the rules
+that a rewrite breaks most easily.
 """
 
 import itertools
@@ -31,8 +31,8 @@ SERVER_RESULT = ("web_search_tool_result", "web_fetch_tool_result", "code_execut
 
 
 @attrs.define
-class SaidByProvider:
-    """All blocks that the provider ever said, as JSON."""
+class ProviderOutput:
+    """All blocks of the provider's output so far, as JSON."""
 
     blocks: set[str] = attrs.field(factory=set)
 
@@ -41,14 +41,14 @@ class SaidByProvider:
 
     def holds(self, block: Json) -> bool:
         said = bare(block)
-        if block.get("input", {}).keys() == {"INVALID_JSON"}:  # how the API takes what never became JSON
+        if block.get("input", {}).keys() == {"INVALID_JSON"}:  # how the API takes invalid JSON
             said["input"] = block["input"]["INVALID_JSON"]
         return json.dumps(said, sort_keys=True) in self.blocks
 
 
-def faults_of(body: Json, client: Json, said: SaidByProvider, *, has_order: bool = True) -> Iterator[str]:
-    """What is wrong with a request, beside the client's request that it was made of. ``has_order``: results come behind
-    all that was said with their calls, and so a request ends with the user.
+def faults_of(body: Json, client: Json, said: ProviderOutput, *, has_order: bool = True) -> Iterator[str]:
+    """The faults of a request, compared with the client's request. ``has_order``: results follow the message with
+    their calls, and so a request ends with the user.
     """
     yield from _structure(body, client, has_order=has_order)
     yield from _pairs(body, has_order=has_order)
@@ -87,12 +87,12 @@ def _pairs(body: Json, *, has_order: bool) -> Iterator[str]:
     said = [message for message in messages_of(body) if message["role"] != "system"]
     ids = Counter(block["id"] for message in said for block in message["content"] if block["type"] == "tool_use")
     yield from (f"the id {each} is used {count} times" for each, count in ids.items() if count > 1)
-    if not has_order:  # each call and its result are a pair wherever they stand: the strict stand-in sees to that
+    if not has_order:  # a call and its result must be a pair wherever they are: the strict provider checks that
         return
     for number, message in enumerate(said):
         before = said[number - 1]["content"] if number and said[number - 1]["role"] == "assistant" else []
         if message["role"] == "user" and number and said[number - 1]["role"] == "user":
-            continue  # the API merges them: a client's own doing
+            continue  # the API merges them, so the client may send them
         content = list(message["content"])
         following = number + 1
         while message["role"] == "user" and following < len(said) and said[following]["role"] == "user":
@@ -135,7 +135,7 @@ def _marker(block: Json) -> list[tuple[str, str]]:
 
 
 def _frame(body: Json, client: Json) -> Iterator[str]:
-    """All that is not the history."""
+    """Everything except the history."""
     for key in sorted({*body, *client} - {*OURS_TO_CHANGE}):
         if body.get(key) != client.get(key):
             yield f"the client's {key} was changed"
@@ -154,13 +154,15 @@ def _frame(body: Json, client: Json) -> Iterator[str]:
 
 
 def _as_sent(system: Any) -> list[Any]:
-    """How a system prompt may leave: as it came, or to another provider than Claude Code's own without its bill."""
+    """How a system prompt may be sent: unchanged, or without its billing entry to a provider other than Claude
+    Code's own.
+    """
     is_billed = isinstance(system, list) and len(system) > 1 and system[0]["text"].startswith(BILLING)
     return [system, system[1:]] if is_billed else [system]
 
 
-def _kept(body: Json, client: Json, said: SaidByProvider) -> Iterator[str]:
-    """What is never changed: new words, signed and encrypted blocks, attachments, what the operator says."""
+def _kept(body: Json, client: Json, said: ProviderOutput) -> Iterator[str]:
+    """The parts that never change: new messages, signed and encrypted blocks, attachments, operator text."""
     own = [block for message in messages_of(client) for block in message["content"]]
     known = [json.dumps(bare(block), sort_keys=True) for block in own]
     attached = [json.dumps(each, sort_keys=True) for each in attachments_in(own)]

@@ -1,10 +1,10 @@
-"""The scenarios: short stories of what real clients, models and providers do, each a function that the judge watches.
+r"""The scenarios: short stories of real clients, models and providers, each a function that the judge watches.
 
-A story says what happens and how it must end. That nothing is broken on the way it need not say: the judge looks at
-every request (``judge``).
+A story defines the events and the required end. It need not check for violations on the way: the judge checks every
+request (``judge``).
 """
 
-from tests.scenarios.stories import besides, clients, content, faults, hidden_calls, loops
-from tests.scenarios.telling import STORIES
+from tests.scenarios.stories import clients, content, faults, hidden_calls, loops, other
+from tests.scenarios.story_table import STORIES
 
-__all__ = ["STORIES", "besides", "clients", "content", "faults", "hidden_calls", "loops"]
+__all__ = ["STORIES", "clients", "content", "faults", "hidden_calls", "loops", "other"]

@@ -1,4 +1,4 @@
-"""What clients do."""
+"""Behaviour of clients."""
 
 import trio
 
@@ -10,50 +10,52 @@ from tests.scenarios.agent import (
     fails,
     file_of,
     look_up,
+    model_replies,
     read,
-    says,
     text,
     think,
     tool,
 )
 from tests.scenarios.messages import Json
 from tests.scenarios.scene import Scene
-from tests.scenarios.telling import reads, saying, story, writes
+from tests.scenarios.story_table import final_text, reads, story, writes
 
 
 @story()
-async def a_client_that_leaves_and_tries_again(scene: Scene) -> None:
+async def a_client_that_disconnects_and_retries(scene: Scene) -> None:
     agent = scene.agent()
     await agent.work("Hello.")
-    agent.hears(says(think(), text("A long story."), pace={"between": 3600, "characters": 4}), [think(), ask()])
-    agent.say(text("Tell me."))
-    await agent.leave(shown=b"content_block_start")
-    assert saying(agent.take(await agent.send())) == "Done."
+    agent.hears(
+        model_replies(think(), text("A long story."), pace={"between": 3600, "characters": 4}), [think(), ask()]
+    )
+    agent.add_prompt(text("Tell me."))
+    await agent.disconnect(shown=b"content_block_start")
+    assert final_text(agent.take(await agent.send())) == "Done."
 
 
 @story()
-async def a_client_that_leaves_in_a_hidden_round(scene: Scene) -> None:
+async def a_client_that_disconnects_in_a_hidden_round(scene: Scene) -> None:
     agent = scene.agent()
-    agent.hears([think(), text("I look."), ask()], says(text("Late."), pace={"first": 3600}))
-    agent.say(text("What was it?"))
-    await agent.leave(rounds=2)
+    agent.hears([think(), text("I look."), ask()], model_replies(text("Late."), pace={"first": 3600}))
+    agent.add_prompt(text("What was it?"))
+    await agent.disconnect(rounds=2)
     agent.history.append({"role": "assistant", "content": [text("I look.")]})
-    assert saying(await agent.turn(text("[Request interrupted by user]"), text("Leave it."))) == "Done."
-    agent.hears([ask()], says(text("Late."), pace={"first": 3600}))
-    agent.say(text("And that?"))
-    await agent.leave(rounds=2)
-    assert saying(agent.take(await agent.send())) == "Done."
+    assert final_text(await agent.turn(text("[Request interrupted by user]"), text("Leave it."))) == "Done."
+    agent.hears([ask()], model_replies(text("Late."), pace={"first": 3600}))
+    agent.add_prompt(text("And that?"))
+    await agent.disconnect(rounds=2)
+    assert final_text(agent.take(await agent.send())) == "Done."
 
 
 @story()
-async def a_reply_that_got_lost_and_is_asked_for_again(scene: Scene) -> None:
+async def a_lost_reply_that_is_requested_again(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), ask(), read("/a.py")])
-    agent.say(text("Hello."))
+    agent.add_prompt(text("Hello."))
     await agent.send()
     agent.hears([think("Once more."), look_up(), read("/b.py")])
     reply = agent.take(await agent.send())
-    assert saying(await agent.turn(*agent.results(reply))) == "Done."
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
 
 
 @story()
@@ -64,7 +66,7 @@ async def two_requests_at_once(scene: Scene) -> None:
 
     async def run(each: Agent) -> None:
         each.hears([think(), ask(), read("/a.py")], [think(), look_up()], [read("/b.py")])
-        assert saying(await each.work("Look around.")) == "Done."
+        assert final_text(await each.work("Look around.")) == "Done."
 
     async with trio.open_nursery() as nursery:
         for each in agents:
@@ -80,13 +82,13 @@ async def rewinds(scene: Scene) -> None:
     for prompt in (2, 1, 0):
         rewind(agent, prompt)
         agent.hears([think(), look_up(), read("/b.py")], [text("So."), ask(), read("/c.py")])
-        assert saying(await agent.work(f"No, otherwise, from {prompt}.")) == "Done."
+        assert final_text(await agent.work(f"No, otherwise, from {prompt}.")) == "Done."
         await agent.work("And this.")
     await writes(agent, 3)
 
 
 def rewind(agent: Agent, prompt: int) -> None:
-    """Esc Esc: the prompt of that number is typed anew."""
+    """Esc Esc: the prompt of that number is typed again."""
     typed = [
         number
         for number, message in enumerate(agent.history)
@@ -100,34 +102,34 @@ async def rewinds_to_before_an_epoch(scene: Scene) -> None:
     agent = scene.agent()
     await writes(agent, 6)
     await writes(agent, 3, first=10)
-    for kept in (len(agent.history) - 5, 6):  # stopped in the midst of its work, and told otherwise
+    for kept in (len(agent.history) - 5, 6):  # interrupted in its work with another instruction
         del agent.history[kept:]
         assert agent.history[-1]["role"] == "user"
         agent.history.append({"role": "assistant", "content": [text("I stop here.")]})
         agent.hears([think(), look_up(), read("/b.py")])
-        assert saying(await agent.work(f"No, otherwise, from {kept}.")) == "Done."
+        assert final_text(await agent.work(f"No, otherwise, from {kept}.")) == "Done."
         await writes(agent, 3, first=20 + kept)
     rewind(agent, 0)
     await writes(agent, 3, first=40)
 
 
 async def compacted(agent: Agent) -> None:
-    """What Claude Code does on /compact, and the first words after it."""
+    """Claude Code's /compact, and the first message after it."""
     before = list(agent.history)
     if before[-1]["role"] == "user":
         before.pop()
     words = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools. Write a <summary> of all of it."
     agent.history = [*before, {"role": "user", "content": [text(words)]}]
-    agent.hears(says(think(), text("<summary>It was about files.</summary>")))
+    agent.hears(model_replies(think(), text("<summary>It was about files.</summary>")))
     summary = await agent.send()
-    assert "summary" in saying(summary)
+    assert "summary" in final_text(summary)
     after_compaction(agent, before[-1])
     agent.hears([think(), ask("the files")], [think(), text("Going on.")])
-    assert saying(await agent.prompt_with("After the compaction.")) == "Going on."
+    assert final_text(await agent.prompt_with("After the compaction.")) == "Going on."
 
 
 def after_compaction(agent: Agent, last: Json) -> None:
-    """The history as Claude Code has it then: the assistant's last words stay, and two messages of the user follow."""
+    """Claude Code's history after a compaction: the assistant's last text stays, and two user messages follow."""
     first = "This session is being continued from a previous conversation that ran out of context. It was about files."
     kept = [block for block in last["content"] if block["type"] != "tool_use"]
     agent.history = [
@@ -167,7 +169,7 @@ async def a_conversation_that_is_resumed(scene: Scene) -> None:
     agent.hears([think(), ask(), read("/a.py")])
     reply = await agent.prompt_with("Hello.")
     await scene.restart()
-    assert saying(await agent.turn(*agent.results(reply))) == "Done."
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
     await writes(agent, 6)
     await scene.restart(Mode.OBSERVE)
     await writes(agent, 3, first=10)
@@ -175,7 +177,7 @@ async def a_conversation_that_is_resumed(scene: Scene) -> None:
 
 @story()
 async def a_turn_that_is_refused_and_fails_before_a_restart(scene: Scene) -> None:
-    """The first attempt is refused for its thinking, sent again without, and fails: nothing was said in it."""
+    """The first attempt is refused for its thinking, sent again without, and fails without any output."""
     agent = scene.agent()
     for words in ("First.", "Second."):
         agent.hears([think(), text("Done.")])
@@ -183,12 +185,12 @@ async def a_turn_that_is_refused_and_fails_before_a_restart(scene: Scene) -> Non
     agent.tools = [*agent.tools, tool("mcp__db__query")]
     rewind(agent, 1)
     agent.hears(fails(429))
-    agent.say(text("Otherwise."))
+    agent.add_prompt(text("Otherwise."))
     assert (await agent.send()).status == 429
-    assert saying(agent.take(await agent.send())) == "Done."
+    assert final_text(agent.take(await agent.send())) == "Done."
     await scene.restart()
     agent.hears([think(), ask()])
-    assert saying(await agent.prompt_with("And on.")) == "Done."
+    assert final_text(await agent.prompt_with("And on.")) == "Done."
 
 
 @story(long=True)
@@ -202,7 +204,7 @@ async def forks_of_forks(scene: Scene) -> None:
     again = fork.fork(f"{agent.session}-fork-fork")
     for each in (again, agent, fork, again):
         each.hears([think(), look_up(), ask()])
-        assert saying(await each.work("And now?")) == "Done."
+        assert final_text(await each.work("And now?")) == "Done."
     await writes(again, 3, first=20)
 
 
@@ -214,7 +216,7 @@ async def models_that_change(scene: Scene) -> None:
     for number, model in enumerate(("claude-opus-5", "claude-opus-5-5", "claude-fable-5-2", "claude-opus-5-5")):
         agent.model = model
         agent.hears([think(), look_up()], [think(), read(f"/b{number}.py"), ask()])
-        assert saying(await agent.work(f"Now with {model}.")) == "Done."
+        assert final_text(await agent.work(f"Now with {model}.")) == "Done."
     await writes(agent, 4)
     agent.model = "claude-opus-5"
     await writes(agent, 3, first=10)
@@ -225,16 +227,16 @@ async def a_fallback_model_in_mid_loop(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), read("/a.py"), ask()], fails(529))
     reply = await agent.prompt_with("Hello.")
-    agent.say(*agent.results(reply))
+    agent.add_prompt(*agent.results(reply))
     assert (await agent.send()).status == 529
     agent.model = "claude-opus-4-8"
     agent.hears([think(), look_up()], [think(), read("/b.py")])
     reply = agent.take(await agent.send())
-    assert saying(await agent.turn(*agent.results(reply))) == "Done."
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
 
 
 @story()
-async def tools_that_come_and_go(scene: Scene) -> None:
+async def tools_that_change(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), ask(), read("/a.py")])
     await agent.work("Hello.")
@@ -243,7 +245,7 @@ async def tools_that_come_and_go(scene: Scene) -> None:
     for number, tools in enumerate(([*own, *more], [*own, more[1]], own[:5], own)):
         agent.tools = tools
         agent.hears([think(), look_up(), read(f"/b{number}.py")])
-        assert saying(await agent.work("And now?")) == "Done."
+        assert final_text(await agent.work("And now?")) == "Done."
     await writes(agent, 3)
     agent.tools = [*own, *more]
     await writes(agent, 2, first=10)
@@ -256,7 +258,7 @@ async def deferred_tools_that_are_searched_for(scene: Scene) -> None:
     found = [{"type": "tool_reference", "tool_name": "WebSearch"}]
     agent.hears([think(), call("ToolSearch", query="web"), ask()], [think(), call("WebSearch", query="x"), look_up()])
     reply = await agent.work("Search.", lambda each: found if each["name"] == "ToolSearch" else file_of(each))
-    assert saying(reply) == "Done."
+    assert final_text(reply) == "Done."
     await writes(agent, 4)
 
 
@@ -266,7 +268,7 @@ async def a_system_prompt_that_changes_at_midnight(scene: Scene) -> None:
     agent.hears([think(), ask(), read("/a.py")])
     await agent.work("Hello.")
     agent.prompt = "You are an interactive agent; today is another day. "
-    assert saying(await agent.work("And now?")) == "Done."
+    assert final_text(await agent.work("And now?")) == "Done."
     await writes(agent, 3)
 
 
@@ -278,30 +280,30 @@ async def sub_agents(scene: Scene) -> None:
     for number in range(2):
         sub = agent.sub_agent(f"sub{number}")
         sub.hears([think(), ask()], [think(), read("/a.py"), look_up()])
-        assert saying(await sub.work("Look around.")) == "Done."
+        assert final_text(await sub.work("Look around.")) == "Done."
         nested = sub.sub_agent(f"nested{number}")
         nested.headers = {"x-claude-code-parent-agent-id": str(sub.agent)}
         nested.hears([think(), look_up(), read("/b.py")])
-        assert saying(await nested.work("Look deeper.")) == "Done."
-    assert saying(await agent.turn(*agent.results(reply))) == "Done."
+        assert final_text(await nested.work("Look deeper.")) == "Done."
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
     await writes(agent, 3)
 
 
 @story()
-async def titles_and_summaries_beside_it(scene: Scene) -> None:
+async def titles_and_summaries_alongside(scene: Scene) -> None:
     agent = scene.agent()
     schema = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
     side = scene.agent(tools=[], model="claude-haiku-4-5")
     side.session, side.marks = agent.session, 0
     side.members = {"max_tokens": 512, "output_config": {"format": {"type": "json_schema", "schema": schema}}}
     side.history = [{"role": "user", "content": [text("<session>\nHello.\n</session>")]}]
-    assert "title" in saying(await side.send())
+    assert "title" in final_text(await side.send())
     agent.hears([think(), ask(), read("/a.py")])
     reply = await agent.prompt_with("Hello.")
     side.members = {"max_tokens": 512}
     side.history = [{"role": "user", "content": [text("Summarise the output of the tool in five words.")]}]
-    assert saying(await side.send())
-    assert saying(await agent.turn(*agent.results(reply))) == "Done."
+    assert final_text(await side.send())
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
 
 
 @story()

@@ -1,4 +1,4 @@
-"""What content there is."""
+"""Kinds of content."""
 
 import json
 
@@ -7,15 +7,15 @@ from tests.scenarios.agent import (
     call,
     look_up,
     marks_in,
+    model_replies,
     read,
     restore,
-    says,
     text,
     think,
 )
 from tests.scenarios.messages import Json
 from tests.scenarios.scene import Scene
-from tests.scenarios.telling import saying, story, writes
+from tests.scenarios.story_table import final_text, story, writes
 
 PIXELS = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 IMAGE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXELS}}
@@ -37,10 +37,10 @@ async def images_and_documents(scene: Scene) -> None:
 
     while reply.message["stop_reason"] == "tool_use":
         reply = await agent.turn(*agent.results(reply, output))
-    assert saying(reply) == "Done."
+    assert final_text(reply) == "Done."
     await writes(agent, 6)
     agent.hears([think(), *(restore(mark) for mark in marks_in(scene.sent[-1]["messages"])[:3])])
-    assert saying(await agent.work("What was in the picture?")) == "Done."
+    assert final_text(await agent.work("What was in the picture?")) == "Done."
     await writes(agent, 3, first=20)
 
 
@@ -81,7 +81,7 @@ async def searches_that_the_provider_runs(scene: Scene) -> None:
             [think(), *searched(10 * number + 1), read(f"/a{number}.py"), look_up()],
             [think(), *searched(10 * number + 2), text("So it is.")],
         )
-        assert saying(await agent.work(f"Search for {number}.")) == "So it is."
+        assert final_text(await agent.work(f"Search for {number}.")) == "So it is."
         await writes(agent, 2, first=10 * number)
 
 
@@ -91,23 +91,23 @@ async def a_turn_that_the_provider_pauses(scene: Scene) -> None:
     agent.marks = 0
     agent.tools = [*agent.tools, {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]
     for number, hidden in enumerate(([], [ask()])):
-        agent.hears(says(think(), *hidden, *searched(number)[:2], stop_reason="pause_turn"))
+        agent.hears(model_replies(think(), *hidden, *searched(number)[:2], stop_reason="pause_turn"))
         reply = await agent.prompt_with("Search long.")
         assert reply.message["stop_reason"] == "pause_turn"
         agent.hears([think(), text("Found.")])
-        assert saying(agent.take(await agent.send())) == "Found."
+        assert final_text(agent.take(await agent.send())) == "Found."
         agent.history[-2:] = [
             {"role": "assistant", "content": [*agent.history[-2]["content"], *agent.history[-1]["content"]]}
         ]
-        assert saying(await agent.work("And?")) == "Done."
+        assert final_text(await agent.work("And?")) == "Done."
 
 
 @story()
-async def blocks_that_nobody_knows(scene: Scene) -> None:
+async def unknown_blocks(scene: Scene) -> None:
     agent = scene.agent()
     unknown = {"type": "connector_text", "connector": "c1", "text": "As the connector says.", "more": {"x": [1.0, 2]}}
     agent.hears([think(), unknown, ask()], [unknown, text("So."), read("/a.py")])
-    assert saying(await agent.work("Hello.")) == "Done."
+    assert final_text(await agent.work("Hello.")) == "Done."
     await writes(agent, 4)
 
 
@@ -124,7 +124,7 @@ async def our_marks_sent_back_and_edited(scene: Scene) -> None:
     agent.hears([think(), text(f"[#{marks[0]} left] It says so.")])
     await agent.work(f"{edited}\n[#{marks[0]} in part; lost: all]")
     agent.history[-1]["content"] = [text(f"[#{marks[1]} left] and what I made of it. {edited}")]
-    assert saying(await agent.work("Is that right?")) == "Done."
+    assert final_text(await agent.work("Is that right?")) == "Done."
     await writes(agent, 3, first=20)
 
 
@@ -136,7 +136,7 @@ async def off_in_the_middle_of_a_hidden_round(scene: Scene) -> None:
     reply = await agent.prompt_with("Hello.")
     await scene.turn_off(agent.session)
     scene.replies[agent.name].clear()
-    assert saying(await agent.turn(*agent.results(reply))) == "Done."
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
     await writes(agent, 3, first=10)
 
 
@@ -151,5 +151,5 @@ async def a_client_like_opencode(scene: Scene) -> None:
     agent.members = {"max_tokens": 32000}
     for number in range(3):
         agent.hears([ask()], [text("I look."), read(f"/a{number}.py"), look_up()])
-        assert saying(await agent.work(f"Step {number}")) == "Done."
+        assert final_text(await agent.work(f"Step {number}")) == "Done."
         await writes(agent, 3, first=10 * number)

@@ -1,19 +1,19 @@
-"""Faults of the provider and of the way to it."""
+"""Faults of the provider and of the connection to it."""
 
 import json
 
 from tests.scenarios.agent import (
     ask,
     fails,
+    model_replies,
     read,
-    says,
     text,
     think,
 )
 from tests.scenarios.messages import Json
 from tests.scenarios.scene import Scene
 from tests.scenarios.stories.clients import compacted
-from tests.scenarios.telling import reads, saying, story, writes
+from tests.scenarios.story_table import final_text, reads, story, writes
 
 HURRY: Json = {"retry_after": 0.01}
 
@@ -25,10 +25,10 @@ async def overloaded_at_first(scene: Scene) -> None:
     await agent.prompt_with("Hello.")
     for status in (429, 500, 529):
         agent.hears(fails(status, headers=[["retry-after", "7"], ["anthropic-ratelimit-unified-status", "rejected"]]))
-        agent.say(text(f"After {status}?"))
+        agent.add_prompt(text(f"After {status}?"))
         reply = await agent.send()
         assert reply.status == status
-        assert saying(agent.take(await agent.send())) == "Done."
+        assert final_text(agent.take(await agent.send())) == "Done."
 
 
 @story()
@@ -42,7 +42,7 @@ async def hidden_rounds_that_fail_and_pass(scene: Scene) -> None:
         )
     ):
         agent.hears([think(), text("I look."), ask()], fault, [think(), read(f"/a{number}.py")])
-        assert saying(await agent.work("Go.")) == "Done."
+        assert final_text(await agent.work("Go.")) == "Done."
 
 
 @story()
@@ -55,8 +55,10 @@ async def hidden_rounds_that_break_before_they_show_anything(scene: Scene) -> No
             {"kind": "cut_before_reply"},
         )
     ):
-        agent.hears([think(), text("I look."), ask()], says(text("Never."), faults=[fault]), [read(f"/a{number}.py")])
-        assert saying(await agent.work("Go.")) == "Done."
+        agent.hears(
+            [think(), text("I look."), ask()], model_replies(text("Never."), faults=[fault]), [read(f"/a{number}.py")]
+        )
+        assert final_text(await agent.work("Go.")) == "Done."
 
 
 @story()
@@ -64,13 +66,13 @@ async def hidden_rounds_that_stay_refused(scene: Scene) -> None:
     agent = scene.agent()
     for visible in ([], [text("I look.")]):
         agent.hears([think(), *visible, ask()], fails(403, "no"))
-        agent.say(text("Go."))
+        agent.add_prompt(text("Go."))
         reply = await agent.send()
         assert reply.error == "permission_error"
-        if reply.content:  # Claude Code goes on from what it saw
+        if reply.content:  # Claude Code continues from the part that it saw
             agent.history.append({"role": "assistant", "content": reply.content})
-            agent.say(text("Your response above was cut off mid-stream. Resume directly from where it stopped."))
-        assert saying(agent.take(await agent.send())) == "Done."
+            agent.add_prompt(text("Your response above was cut off mid-stream. Resume directly from where it stopped."))
+        assert final_text(agent.take(await agent.send())) == "Done."
 
 
 @story()
@@ -78,29 +80,31 @@ async def a_stream_that_fails_in_the_middle(scene: Scene) -> None:
     agent = scene.agent()
     await agent.prompt_with("Hello.")
     for number, fault in enumerate(({"kind": "error_event", "at": 8}, {"kind": "cut", "at": 9, "inside": 20})):
-        agent.hears(says(think(), text("This is what I found, and it is much."), ask(), read("/a.py"), faults=[fault]))
-        agent.say(text(f"What is it? {number}"))
+        agent.hears(
+            model_replies(think(), text("This is what I found, and it is much."), ask(), read("/a.py"), faults=[fault])
+        )
+        agent.add_prompt(text(f"What is it? {number}"))
         reply = await agent.send()
         assert not reply.ended
         partial = [block for block in reply.content if block["type"] != "thinking"]
         if partial:
             agent.history.append({"role": "assistant", "content": partial})
-            agent.say(text("Your response above was cut off mid-stream. Resume directly from where it stopped."))
-        assert saying(agent.take(await agent.send())) == "Done."
+            agent.add_prompt(text("Your response above was cut off mid-stream. Resume directly from where it stopped."))
+        assert final_text(agent.take(await agent.send())) == "Done."
 
 
 @story()
 async def a_stream_that_is_cut_at_every_place(scene: Scene) -> None:
     agent = scene.agent()
     for place in range(0, 23, 2):
-        agent.hears(says(think("Well, well."), text("A text."), ask(), faults=[{"kind": "cut", "at": place}]))
-        agent.say(text(f"Place {place}?"))
+        agent.hears(model_replies(think("Well, well."), text("A text."), ask(), faults=[{"kind": "cut", "at": place}]))
+        agent.add_prompt(text(f"Place {place}?"))
         reply = await agent.send()
-        if reply.ended:  # the reply was whole; what broke was the connection that it came on
-            assert saying(agent.take(reply)) == "Done."
+        if reply.ended:  # the reply was complete; only its connection broke
+            assert final_text(agent.take(reply)) == "Done."
             continue
         agent.hears([think(), text(f"It is {place}.")])
-        assert saying(agent.take(await agent.send())) == f"It is {place}."
+        assert final_text(agent.take(await agent.send())) == f"It is {place}."
 
 
 @story()
@@ -108,7 +112,7 @@ async def a_prompt_that_is_too_long(scene: Scene) -> None:
     agent = scene.agent()
     await reads(agent, 3)
     agent.hears(fails(400, "prompt is too long: 1010000 tokens > 1000000 maximum"))
-    agent.say(text("More."))
+    agent.add_prompt(text("More."))
     assert (await agent.send()).status == 400
     await compacted(agent)
     await reads(agent, 3, first=10)
@@ -118,7 +122,7 @@ async def a_prompt_that_is_too_long(scene: Scene) -> None:
 async def a_provider_that_refuses_our_tools(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears(fails(400, "tools.7.custom.name: memory_query is not allowed for this account"))
-    assert saying(await agent.prompt_with("Hello.")) == "Done."
+    assert final_text(await agent.prompt_with("Hello.")) == "Done."
     assert "memory_query" not in json.dumps(scene.sent[-1])
     await writes(agent, 3)
 
@@ -129,7 +133,7 @@ async def a_provider_that_begins_to_refuse_our_tools(scene: Scene) -> None:
     agent.hears([think(), ask()], [think(), read("/a.py"), ask()])
     reply = await agent.prompt_with("Hello.")
     agent.hears(fails(400, "tools.8: memory_search is not allowed"))
-    assert saying(await agent.turn(*agent.results(reply))) == "Done."
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
     await writes(agent, 3)
 
 
@@ -137,6 +141,6 @@ async def a_provider_that_begins_to_refuse_our_tools(scene: Scene) -> None:
 async def a_key_that_is_refused(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears(fails(401, "invalid x-api-key"))
-    agent.say(text("Hello."))
+    agent.add_prompt(text("Hello."))
     assert (await agent.send()).status == 401
-    assert saying(agent.take(await agent.send())) == "Done."
+    assert final_text(agent.take(await agent.send())) == "Done."

@@ -4,14 +4,14 @@ from tests.scenarios.agent import (
     ask,
     call,
     look_up,
+    model_replies,
     read,
     redacted,
-    says,
     text,
     think,
 )
 from tests.scenarios.scene import Scene
-from tests.scenarios.telling import reads, saying, story, writes
+from tests.scenarios.story_table import final_text, reads, story, writes
 
 
 @story(rewrites=True, long=True)
@@ -54,7 +54,7 @@ async def parallel_tools_and_thinking_between_them(scene: Scene) -> None:
             [think("So."), text("And three."), *(call("Grep", pattern=f"p{number}{each}") for each in "abc")],
             [redacted(), think("Aha."), text(f"Step {number}.")],
         )
-        assert saying(await agent.work(f"Step {number}, please.")) == f"Step {number}."
+        assert final_text(await agent.work(f"Step {number}, please.")) == f"Step {number}."
 
 
 @story()
@@ -62,7 +62,7 @@ async def thinking_that_is_omitted(scene: Scene) -> None:
     agent = scene.agent()
     agent.members = {"thinking": {"type": "adaptive", "display": "omitted"}, "max_tokens": 32000}
     agent.hears([think(), ask(), think("more")], [think(), read("/a.py")], [think(), think(), text("Fine.")])
-    assert saying(await agent.work("What was it?")) == "Fine."
+    assert final_text(await agent.work("What was it?")) == "Fine."
     await writes(agent, 6)
     await reads(agent, 3, first=20)
 
@@ -71,7 +71,7 @@ async def thinking_that_is_omitted(scene: Scene) -> None:
 async def a_client_that_does_not_stream(scene: Scene) -> None:
     agent = scene.agent(stream=False)
     agent.hears([think(), ask()], [think(), read("/a.py"), look_up()], [text("Fine.")])
-    assert saying(await agent.work("What was it?")) == "Fine."
+    assert final_text(await agent.work("What was it?")) == "Fine."
     await writes(agent, 6)
 
 
@@ -79,16 +79,22 @@ async def a_client_that_does_not_stream(scene: Scene) -> None:
 async def a_client_that_takes_gzip(scene: Scene) -> None:
     agent = scene.agent(headers={"accept-encoding": "gzip, deflate, br, zstd"})
     zipped = {"transport": {"gzip": True}}
-    agent.hears(says(think(), ask(), **zipped), says(think(), read("/a.py"), **zipped), says(text("Fine."), **zipped))
-    assert saying(await agent.work("What was it?")) == "Fine."
+    agent.hears(
+        model_replies(think(), ask(), **zipped),
+        model_replies(think(), read("/a.py"), **zipped),
+        model_replies(text("Fine."), **zipped),
+    )
+    assert final_text(await agent.work("What was it?")) == "Fine."
 
 
 @story()
 async def a_stream_in_single_bytes(scene: Scene) -> None:
     agent = scene.agent()
     bytewise = {"transport": {"framing": "byte"}}
-    agent.hears(says(think(), text("Well."), ask(), **bytewise), says(think(), read("/a.py"), **bytewise))
-    assert saying(await agent.work("What was it?")) == "Done."
+    agent.hears(
+        model_replies(think(), text("Well."), ask(), **bytewise), model_replies(think(), read("/a.py"), **bytewise)
+    )
+    assert final_text(await agent.work("What was it?")) == "Done."
 
 
 @story(rewrites=True)
@@ -97,5 +103,5 @@ async def manual_thinking(scene: Scene) -> None:
     agent.members = {"thinking": {"type": "enabled", "budget_tokens": 31999}, "max_tokens": 32000}
     for number in range(3):
         agent.hears([think(), ask()], [think(), read(f"/a{number}.py")], [read(f"/b{number}.py"), look_up()])
-        assert saying(await agent.work(f"Step {number}")) == "Done."
+        assert final_text(await agent.work(f"Step {number}")) == "Done."
         await writes(agent, 3, first=10 * number)

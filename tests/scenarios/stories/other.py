@@ -1,4 +1,4 @@
-"""What real clients and providers do besides."""
+"""Other behaviour of real clients and providers."""
 
 import json
 from typing import Any
@@ -15,9 +15,9 @@ from tests.scenarios.agent import (
     file_of,
     look_up,
     marks_in,
+    model_replies,
     read,
     restore,
-    says,
     text,
     think,
     tool,
@@ -27,12 +27,12 @@ from tests.scenarios.scene import Scene
 from tests.scenarios.stories.clients import after_compaction, rewind
 from tests.scenarios.stories.content import searched
 from tests.scenarios.stories.faults import HURRY
-from tests.scenarios.telling import DROPPING, saying, story, writes
+from tests.scenarios.story_table import DROPPING, final_text, story, writes
 
 
 @story()
 async def javascript_writes_it_again(scene: Scene) -> None:
-    """Whole floats become integers, texts keep their white space, blank texts come back, keys stand elsewhere."""
+    """Whole floats become integers, texts keep their white space, blank texts return, keys change their order."""
     agent = scene.agent()
     for number in range(3):
         agent.hears(
@@ -47,7 +47,7 @@ async def javascript_writes_it_again(scene: Scene) -> None:
                     block["input"] = json.loads(json.dumps(block["input"]).replace(".0", ""))
                     block["caller"] = block.pop("caller", {"type": "direct"})
             reply = await agent.turn(*agent.results(reply))
-        assert saying(reply) == "Said.\n"
+        assert final_text(reply) == "Said.\n"
         await writes(agent, 2, first=10 * number)
 
 
@@ -72,7 +72,7 @@ async def results_of_every_kind(scene: Scene) -> None:
             del each["content"]
     agent.hears([think(), look_up(), read("/x.py")])
     reply = await agent.turn(*reversed(results))
-    assert saying(await agent.turn(*agent.results(reply))) == "Done."
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
     await writes(agent, 3)
 
 
@@ -84,10 +84,10 @@ async def the_user_interrupts_a_tool(scene: Scene) -> None:
         reply = await agent.prompt_with("Run it.")
         results = agent.results(reply, lambda _: "The user doesn't want to proceed with this tool use.")
         stopped = text("[Request interrupted by user for tool use]")
-        agent.say(*({**each, "is_error": True} for each in results), stopped)
+        agent.add_prompt(*({**each, "is_error": True} for each in results), stopped)
         agent.history[-1]["content"].append(text(f"Do {number} instead."))
         agent.hears([think(), look_up()], [text("All right.")])
-        assert saying(agent.take(await agent.send())) == "All right."
+        assert final_text(agent.take(await agent.send())) == "All right."
     await writes(agent, 3)
 
 
@@ -99,10 +99,10 @@ async def reminders_in_the_midst_of_a_loop(scene: Scene) -> None:
     for number in range(8):
         agent.hears([think(), *([look_up()] if number % 3 else []), read(f"/b{number}.py")])
         reminder = text(f"<system-reminder>The file /c{number}.py was changed by the user.</system-reminder>")
-        agent.say(*agent.results(reply), reminder)
+        agent.add_prompt(*agent.results(reply), reminder)
         agent.history.append({"role": "system", "content": [text(f"The todo list has {number} items.")]})
         reply = agent.take(await agent.send())
-    assert saying(await agent.turn(*agent.results(reply))) == "Done."
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
     await writes(agent, 3)
 
 
@@ -113,9 +113,9 @@ async def thinking_that_is_turned_off_and_on(scene: Scene) -> None:
         agent.members = {"max_tokens": 32000, **({"thinking": {"type": "adaptive"}} if thinks else {})}
         thought = [think()] if thinks else []
         agent.hears([*thought, ask()], [*thought, read(f"/a{number}.py"), look_up()], [*thought, text("Well.")])
-        assert saying(await agent.work(f"Step {number}")) == "Well."
+        assert final_text(await agent.work(f"Step {number}")) == "Well."
         agent.members["output_config"] = {"effort": "high" if number else "low"}
-        assert saying(await agent.prompt_with("Harder.")) == "Done."
+        assert final_text(await agent.prompt_with("Harder.")) == "Done."
 
 
 @story()
@@ -123,18 +123,18 @@ async def a_model_that_takes_no_system_messages(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), ask(), read("/a.py")])
     await agent.work("Go.")
-    agent.model = "claude-sonnet-4-6"  # Claude Code puts the same text into the first message then
+    agent.model = "claude-sonnet-4-6"  # Claude Code then puts the same text into the first message
     first, operator, *rest = agent.history
     agent.history = [{"role": "user", "content": [first["content"][0], *operator["content"], *first["content"][1:]]}]
     agent.history += rest
     agent.members = {"thinking": {"type": "enabled", "budget_tokens": 31999}, "max_tokens": 32000}
     agent.hears([think(), ask()], [think(), read("/b.py"), look_up()])
-    assert saying(await agent.work("And now?")) == "Done."
+    assert final_text(await agent.work("And now?")) == "Done."
     await writes(agent, 3)
     agent.model, agent.history = "claude-opus-5-5", [first, operator, *agent.history[1:]]
     agent.members = {"thinking": {"type": "adaptive"}, "max_tokens": 32000}
     agent.hears([think(), ask()], [think(), read("/c.py")])
-    assert saying(await agent.work("And back?")) == "Done."
+    assert final_text(await agent.work("And back?")) == "Done."
 
 
 @story()
@@ -143,7 +143,7 @@ async def a_client_that_asks_for_dropped_blocks(scene: Scene) -> None:
     binding = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     agent.members, agent.betas = {"thinking": binding, "max_tokens": 32000}, BETAS + DROPPING
     agent.hears([think(), ask(), read("/a.py")], [think(), look_up()], [think(), read("/b.py")])
-    assert saying(await agent.work("Go.")) == "Done."
+    assert final_text(await agent.work("Go.")) == "Done."
     agent.tools = agent.tools[:-1]
     await writes(agent, 4)
 
@@ -179,7 +179,7 @@ async def a_client_with_a_tool_of_our_name(scene: Scene) -> None:
     agent = scene.agent()
     agent.tools = [*agent.tools, tool("mcp__memory__query")]
     agent.hears([think(), call("mcp__memory__query", q="x"), ask()], [think(), read("/a.py")])
-    assert saying(await agent.work("Go.")) == "Done."
+    assert final_text(await agent.work("Go.")) == "Done."
 
 
 @story()
@@ -187,7 +187,7 @@ async def a_program_without_a_session(scene: Scene) -> None:
     agent = scene.agent(betas="", target="/v1/messages")
     agent.headers = {"user-agent": "Anthropic/Python 2.11.0", "x-claude-code-session-id": None}
     agent.hears([think(), ask()], [think(), read("/a.py"), look_up()], [think(), text("Well.")])
-    assert saying(await agent.work(f"Go, {scene.name}.")) == "Well."
+    assert final_text(await agent.work(f"Go, {scene.name}.")) == "Well."
     await writes(agent, 4)
 
 
@@ -198,18 +198,18 @@ async def probes_and_warm_ups(scene: Scene) -> None:
     probe.session, probe.members = agent.session, {"max_tokens": 1}
     probe.history = [{"role": "user", "content": [text("quota")]}]
     assert (await probe.send()).ended
-    agent.say(text("Go."))
+    agent.add_prompt(text("Go."))
     agent.members["max_tokens"] = 0
-    agent.hears(says(stop_reason="max_tokens"))
+    agent.hears(model_replies(stop_reason="max_tokens"))
     assert (await agent.send()).message["stop_reason"] == "max_tokens"
     agent.members["max_tokens"] = 32000
     agent.hears([think(), ask()], [think(), read("/a.py")])
     reply = agent.take(await agent.send())
-    assert saying(await agent.turn(*agent.results(reply))) == "Done."
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
 
 
 @story()
-async def a_provider_that_says_more_than_is_known(scene: Scene) -> None:
+async def a_provider_that_sends_unknown_fields(scene: Scene) -> None:
     agent = scene.agent()
     odd: Json = {
         "faults": [
@@ -218,8 +218,8 @@ async def a_provider_that_says_more_than_is_known(scene: Scene) -> None:
             {"kind": "ping", "at": 6},
         ]
     }
-    agent.hears(says(think(), text("I look."), ask(), **odd), says(think(), read("/a.py"), **odd))
-    assert saying(await agent.work("Go.")) == "Done."
+    agent.hears(model_replies(think(), text("I look."), ask(), **odd), model_replies(think(), read("/a.py"), **odd))
+    assert final_text(await agent.work("Go.")) == "Done."
 
 
 @story(long=True)
@@ -231,11 +231,11 @@ async def compaction_in_the_midst_of_a_loop(scene: Scene) -> None:
     before = list(agent.history)
     words = text("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools. Write a <summary> of all of it.")
     agent.history.append({"role": "user", "content": [*agent.results(reply), words]})
-    agent.hears(says(think(), text("<summary>It was about files.</summary>")))
-    assert "summary" in saying(await agent.send())
+    agent.hears(model_replies(think(), text("<summary>It was about files.</summary>")))
+    assert "summary" in final_text(await agent.send())
     after_compaction(agent, before[-1])
     agent.hears([think(), restore("abc1234")], [think(), read("/b.py"), ask("the files")])
-    assert saying(await agent.work("After the compaction.")) == "Done."
+    assert final_text(await agent.work("After the compaction.")) == "Done."
     await writes(agent, 3, first=10)
     agent.history = before[:-1]  # and back to before it
     rewind(agent, 0)
@@ -249,7 +249,7 @@ async def a_conversation_that_waits_over_night(scene: Scene) -> None:
         agent.hears([think(), ask(), read("/a.py")])
         reply = await agent.prompt_with("Go.")
         scene.pause(8 * 3600)
-        assert saying(await agent.turn(*agent.results(reply))) == "Done."
+        assert final_text(await agent.turn(*agent.results(reply))) == "Done."
         await writes(agent, 3, first=10 * number)
 
 
@@ -258,10 +258,10 @@ async def a_result_larger_than_the_window(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), read("/huge.log"), ask()], [think(), look_up()], [think(), read("/b.py")])
     reply = await agent.work("Read it.", lambda each: file_of(each, 1500 if "huge" in json.dumps(each) else 60))
-    assert saying(reply) == "Done."
+    assert final_text(reply) == "Done."
     await writes(agent, 3)
     agent.hears([think(), *(restore(mark) for mark in marks_in(scene.sent[-1]["messages"])[:2])])
-    assert saying(await agent.work("What was in it?")) == "Done."
+    assert final_text(await agent.work("What was in it?")) == "Done."
 
 
 @story(long=True)
@@ -272,7 +272,7 @@ async def another_claude_md_over_night(scene: Scene) -> None:
     await writes(agent, 6)
     agent.history[0] = {"role": "user", "content": [text(REMINDER.replace("tabs", "spaces")), text("Go.")]}
     agent.hears([think(), ask()], [think(), read("/b.py"), look_up()])
-    assert saying(await agent.work("And now?")) == "Done."
+    assert final_text(await agent.work("And now?")) == "Done."
     await writes(agent, 3, first=10)
 
 
@@ -286,7 +286,7 @@ async def a_fork_while_a_hidden_call_waits(scene: Scene) -> None:
     for each in (fork, agent):
         each.hears([think(), look_up()], [think(), read("/b.py"), ask()])
         second = await each.turn(*each.results(reply))
-        assert saying(await each.turn(*each.results(second))) == "Done."
+        assert final_text(await each.turn(*each.results(second))) == "Done."
 
 
 @story(long=True)
@@ -294,13 +294,13 @@ async def overloaded_again_and_again(scene: Scene) -> None:
     agent = scene.agent()
     await agent.prompt_with("Hello.")
     for number in range(4):
-        agent.say(text(f"Step {number}"))
+        agent.add_prompt(text(f"Step {number}"))
         agent.hears(*(fails(529) for _ in range(3)), [think(), ask()], fails(529, **HURRY), fails(429, **HURRY))
         agent.hears([think(), read("/a.py"), look_up()])
         for _ in range(3):
             assert (await agent.send()).status == 529
         reply = agent.take(await agent.send())
-        assert saying(await agent.turn(*agent.results(reply))) == "Done."
+        assert final_text(await agent.turn(*agent.results(reply))) == "Done."
 
 
 @story()
@@ -312,7 +312,7 @@ async def a_client_that_strips_its_thinking(scene: Scene) -> None:
         if message["role"] == "assistant":
             message["content"] = [block for block in message["content"] if block["type"] != "thinking"]
     agent.hears([think(), ask(), read("/c.py")])
-    assert saying(await agent.work("And on.")) == "Done."
+    assert final_text(await agent.work("And on.")) == "Done."
     await writes(agent, 3)
 
 
@@ -325,13 +325,13 @@ async def agents_that_all_start_at_once(scene: Scene) -> None:
 
     async def run(sub: Agent) -> None:
         sub.hears([think(), ask(), read("/a.py")], [think(), look_up()], [think(), read("/b.py")])
-        assert saying(await sub.work(f"Part of {sub.name}.")) == "Done."
+        assert final_text(await sub.work(f"Part of {sub.name}.")) == "Done."
 
     async with trio.open_nursery() as nursery:
         for sub in subs:
             nursery.start_soon(run, sub)
     agent.hears([think(), look_up()])
-    assert saying(await agent.turn(*agent.results(reply))) == "Done."
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
 
 
 @story()
@@ -341,14 +341,14 @@ async def a_paused_turn_with_a_hidden_call_behind_the_search(scene: Scene) -> No
     for number in range(2):
         agent.hears(
             [think(), *searched(10 * number), ask()],
-            says(think(), text("More."), *searched(10 * number + 1)[:2], stop_reason="pause_turn"),
+            model_replies(think(), text("More."), *searched(10 * number + 1)[:2], stop_reason="pause_turn"),
         )
         reply = await agent.prompt_with("Search long.")
         assert reply.message["stop_reason"] == "pause_turn"
         agent.hears([think(), ask()], [think(), look_up()], [think(), text("Found.")])
-        assert saying(agent.take(await agent.send())) == "Found."
+        assert final_text(agent.take(await agent.send())) == "Found."
         await scene.restart()
         agent.history[-2:] = [
             {"role": "assistant", "content": [*agent.history[-2]["content"], *agent.history[-1]["content"]]}
         ]
-        assert saying(await agent.work("And?")) == "Done."
+        assert final_text(await agent.work("And?")) == "Done."

@@ -1,4 +1,4 @@
-"""An agent at work: a server of ours, a home and a project that hold nothing of the developer's, and a deadline."""
+"""An agent's workspace: a server, a home and a project without the developer's own files, and a deadline."""
 
 import os
 import select
@@ -16,7 +16,7 @@ import pytest
 
 from mnemosyne_lab.provider import Standin, from_data
 from mnemosyne_lab.provider.reading import Json
-from tests.clients.agents import Agent, Said
+from tests.clients.agents import Agent, AgentOutput
 from tests.clients.record import OPEN, Conversation, conversations
 from tests.waiting import DEADLINE, LOOKS, PATIENT
 
@@ -33,7 +33,7 @@ KEPT = ("PATH", "PYTHONPATH", "LANG", "COVERAGE_PROCESS_START")
 
 
 def bare_environment(home: Path) -> dict[str, str]:
-    """Nothing of the developer's own, and no way out."""
+    """No settings of the developer and no network access."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), NOWHERE)
     folders = {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
@@ -42,7 +42,7 @@ def bare_environment(home: Path) -> dict[str, str]:
 
 @attrs.frozen
 class Server:
-    """A `mnemosyne serve` in front of a stand-in provider."""
+    """A `mnemosyne serve` in front of a scripted provider."""
 
     url: str
     data_dir: Path
@@ -50,15 +50,15 @@ class Server:
 
     @property
     def options(self) -> list[str]:
-        """With these, `mnemosyne run` joins it."""
+        """The options with which `mnemosyne run` joins this server."""
         port = self.url.rpartition(":")[2]
         return ["--data-dir", str(self.data_dir), "--upstream", self.standin.url, "--port", port]
 
 
 @contextmanager
 def serving(standin: Standin, *options: str, data_dir: Path | None = None) -> Iterator[Server]:
-    """A server with a data directory of its own, or with this one. What it said is shown when it does not start."""
-    # Not pytest's own temporary folder: that one keeps what it holds for three runs, 40 MB each.
+    """A server with a new data directory, or with this one. Its output is shown if it does not start."""
+    # Not pytest's own temporary folder, which keeps its content for three runs, 40 MB each.
     with tempfile.TemporaryDirectory(prefix="mnemosyne-clients-") as folder:
         home = Path(folder)
         data_dir, errors = data_dir or home / "data", home / "stderr"
@@ -85,7 +85,7 @@ def serving(standin: Standin, *options: str, data_dir: Path | None = None) -> It
 
 @attrs.frozen(kw_only=True)
 class Visit:
-    """What a test does at a server. ``since`` is when it began, in µs of UTC."""
+    """The activity of one test at a server. ``since`` is its start in µs of UTC."""
 
     server: Server
     since: int
@@ -95,12 +95,12 @@ class Visit:
         return self.server.standin
 
     def script(self, *rules: Json) -> None:
-        """What the provider answers from now on."""
+        """The provider's replies from now on."""
         self.standin.script = from_data({"rules": list(rules)})
 
     def recorded(self, data_dir: Path | None = None) -> Conversation:
-        """The one conversation of the log since then, whose requests are those that the provider saw. It is waited for:
-        where the database is slow, a client has its answer before that is on record.
+        """The only conversation in the log since then, whose requests are those that the provider received. Waits
+        for it, because with a slow database a client gets its reply before the turn's end is recorded.
         """
         sent = sorted(each.body for each in self.standin.messages)
         (found,) = self.conversations(data_dir)
@@ -110,7 +110,7 @@ class Visit:
         return found
 
     def conversations(self, data_dir: Path | None = None) -> list[Conversation]:
-        """Those of the log since then, once all that the provider saw is among them and has ended."""
+        """The conversations in the log since then, once they contain all requests to the provider and have ended."""
         found: list[Conversation] = []
         for _ in range(LOOKS):
             found = conversations(data_dir or self.server.data_dir, since=self.since)
@@ -120,7 +120,7 @@ class Visit:
         return found
 
     def conversation(self, data_dir: Path | None = None) -> Conversation:
-        """The same, where nothing went wrong: each turn was sent once, answered and finished."""
+        """The only conversation, which must be without errors: each turn was sent once, answered and finished."""
         found = self.recorded(data_dir)
         assert {turn.attempt for turn in found.turns} == {1}
         assert {turn.outcome for turn in found.turns} <= {"200 tool_use", "200 end_turn"}
@@ -128,14 +128,14 @@ class Visit:
 
 
 def visit(server: Server) -> Visit:
-    """Begin. The provider forgets what others asked it before."""
+    """Start a visit. The provider forgets earlier requests."""
     server.standin.exchanges.clear()
     server.standin.violations.clear()
     return Visit(server=server, since=time.time_ns() // 1000)
 
 
 @attrs.frozen(kw_only=True)
-class Desk(Visit):
+class Workspace(Visit):
     """One agent with one project."""
 
     agent: Agent
@@ -145,27 +145,29 @@ class Desk(Visit):
 
     def run(
         self, prompt: str, *, goes_on: bool = False, fork_of: str = "", options: Sequence[str] = (), **variables: str
-    ) -> Said:
-        """`mnemosyne run` with the agent, to its end; by default it joins the server. Fails unless all went well."""
+    ) -> AgentOutput:
+        """Run the agent with `mnemosyne run` to its end; by default it joins the server. Fails unless the run
+        succeeds.
+        """
         run = [*MNEMOSYNE, "run", *(options or self.server.options), "--"]
         return self._finished([*run, *self.agent.command(prompt, goes_on=goes_on, fork_of=fork_of)], variables)
 
-    def run_alone(self, prompt: str, **variables: str) -> Said:
-        """The agent, to its end, with nothing of ours."""
+    def run_alone(self, prompt: str, **variables: str) -> AgentOutput:
+        """Run the agent to its end without Mnemosyne."""
         return self._finished(self.agent.command(prompt), variables)
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of the agent."""
+        """The agent's environment."""
         environ = bare_environment(self.home) | dict(self.agent.environment)
         return environ | {"PATH": f"{self.programs}:{environ['PATH']}"}
 
-    def _finished(self, command: Sequence[str], variables: Mapping[str, str]) -> Said:
-        return self.agent.said(finished(command, self.environment | dict(variables), self.project))
+    def _finished(self, command: Sequence[str], variables: Mapping[str, str]) -> AgentOutput:
+        return self.agent.parse_output(finished(command, self.environment | dict(variables), self.project))
 
 
-def desk(agent: Agent, programs: Path, server: Server, folder: Path) -> Desk:
-    """A new home, and a project under git with two files."""
+def open_workspace(agent: Agent, programs: Path, server: Server, folder: Path) -> Workspace:
+    """A new home, and a git project with two files."""
     home, project = folder / "home", folder / "project"
     project.mkdir()
     settings = home / "config/opencode/opencode.json"
@@ -177,11 +179,13 @@ def desk(agent: Agent, programs: Path, server: Server, folder: Path) -> Desk:
     for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Begin"]):
         subprocess.run([*git, *arguments], cwd=project, env=bare_environment(home), check=True)
     began = visit(server)
-    return Desk(server=server, since=began.since, agent=agent, home=home, project=project, programs=programs)
+    return Workspace(server=server, since=began.since, agent=agent, home=home, project=project, programs=programs)
 
 
 def finished(command: Sequence[str], environ: dict[str, str], directory: Path) -> str:
-    """What a command printed. Fails, showing all it said, unless it ends well and in time; nothing of it is left."""
+    """Run a command and return its output. Fails with the output unless it succeeds in time; its processes are gone
+    afterwards.
+    """
     with subprocess.Popen(
         command,
         env=environ,

@@ -1,4 +1,4 @@
-"""`mnemosyne demo`: the whole product in one command, and nothing left of it afterwards."""
+"""`mnemosyne demo`: the whole product in one command, and nothing remains afterwards."""
 
 import os
 import pty
@@ -45,20 +45,20 @@ STEPS = (
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the demo of these tests makes its temporary directories."""
+    """The directory in which the demo makes its temporary directories."""
     return tmp_path_factory.mktemp("place")
 
 
 @pytest.fixture(scope="module")
 def environ(tmp_path_factory: pytest.TempPathFactory, place: Path) -> dict[str, str]:
-    """A user who has a log of their own, which a demo that cared for it could not open."""
+    """A user with an unusable log of their own, which the demo must not touch."""
     home = tmp_path_factory.mktemp("home")
     return environ_for(home, TMPDIR=str(place), MNEMOSYNE_DSN="host=nowhere.invalid", PYTHONIOENCODING="utf-8")
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where it is kept."""
+    """The directory in which it is kept."""
     return tmp_path_factory.mktemp("demo") / "kept here"
 
 
@@ -79,7 +79,7 @@ def _demo(*options: str, environ: dict[str, str]) -> "subprocess.CompletedProces
 
 
 def _processes_of(place: Path) -> list[str]:
-    """The command lines of all processes that know the place."""
+    """The command lines of all processes that name the directory."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -92,12 +92,12 @@ def _processes_of(place: Path) -> list[str]:
     return found
 
 
-def _assert_nothing_is_left(place: Path) -> None:
+def _assert_nothing_remains(place: Path) -> None:
     assert list(place.iterdir()) == []
     assert _processes_of(place) == []
 
 
-def test_the_story_is_told_in_order_and_the_record_is_proven(played: "subprocess.CompletedProcess[str]") -> None:
+def test_story_is_played_in_order_and_the_record_is_verified(played: "subprocess.CompletedProcess[str]") -> None:
     assert played.returncode == 0, played.stderr
     assert played.stderr == ""
     position = 0
@@ -107,34 +107,32 @@ def test_the_story_is_told_in_order_and_the_record_is_proven(played: "subprocess
         position = found
 
 
-def test_the_bug_is_really_found_and_really_repaired(played: "subprocess.CompletedProcess[str]") -> None:
-    """The tools run: these lines come from a test runner and from nobody's script."""
+def test_bug_is_really_found_and_really_repaired(played: "subprocess.CompletedProcess[str]") -> None:
+    """The tools run: these lines come from a test runner and not from a script."""
     printed = re.findall(r"^ +(Ran 3 tests|FAILED|OK)\b", played.stdout, re.MULTILINE)
     assert printed == ["Ran 3 tests", "FAILED", "Ran 3 tests", "OK", "Ran 3 tests", "OK"]
 
 
-def test_a_file_gets_plain_text(played: "subprocess.CompletedProcess[str]") -> None:
+def test_file_output_is_plain_text(played: "subprocess.CompletedProcess[str]") -> None:
     assert "\x1b" not in played.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
-def test_a_demo_that_is_stopped_leaves_nothing_behind(
-    number: signal.Signals, environ: dict[str, str], place: Path
-) -> None:
+def test_stopped_demo_leaves_nothing_behind(number: signal.Signals, environ: dict[str, str], place: Path) -> None:
     with started("demo", environ=environ | {"PYTHONUNBUFFERED": "1"}) as process:
         assert process.stdout is not None
         while "fix it." not in process.stdout.readline():
             assert process.poll() is None
         process.send_signal(number)
-        process.send_signal(number)  # the impatient press twice
+        process.send_signal(number)  # impatient users press twice
         output, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode == 128 + number
     assert output.rstrip().endswith("Nothing is left behind.")
     assert errors == ""
-    _assert_nothing_is_left(place)
+    _assert_nothing_remains(place)
 
 
-def test_a_demo_whose_reader_leaves_ends_quietly(environ: dict[str, str], place: Path) -> None:
+def test_demo_ends_quietly_when_its_output_pipe_closes(environ: dict[str, str], place: Path) -> None:
     """As with `| head`."""
     with started("demo", "--fast", environ=environ) as process:
         assert process.stdout is not None
@@ -143,10 +141,10 @@ def test_a_demo_whose_reader_leaves_ends_quietly(environ: dict[str, str], place:
         process.stdout.close()
         assert process.stderr.read() == ""
         assert process.wait(DEADLINE) == 1
-    _assert_nothing_is_left(place)
+    _assert_nothing_remains(place)
 
 
-def test_what_is_kept_can_be_read_with_the_commands_that_were_shown(
+def test_kept_record_is_readable_with_the_commands_that_were_shown(
     played: "subprocess.CompletedProcess[str]", kept: Path, environ: dict[str, str], place: Path
 ) -> None:
     assert f"$ mnemosyne verify demo --data-dir '{kept}'\n" in played.stdout
@@ -159,10 +157,10 @@ def test_what_is_kept_can_be_read_with_the_commands_that_were_shown(
         timeout=DEADLINE,
     )
     assert verified.stdout == "ok 10 turns\n"
-    _assert_nothing_is_left(place)
+    _assert_nothing_remains(place)
 
 
-def test_a_directory_in_use_is_not_written_to(environ: dict[str, str], tmp_path: Path) -> None:
+def test_directory_in_use_is_not_written_to(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
     refused = _demo("--keep", str(tmp_path), environ=environ)
     assert refused.returncode == 1
@@ -170,7 +168,7 @@ def test_a_directory_in_use_is_not_written_to(environ: dict[str, str], tmp_path:
     assert [file.name for file in tmp_path.iterdir()] == ["precious"]
 
 
-def test_the_answers_on_the_page_about_sql_are_those_of_the_demo(
+def test_answers_on_the_page_about_sql_are_those_of_the_demo(
     played: "subprocess.CompletedProcess[str]", kept: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (Path(__file__).parents[2] / "docs/sql.md").read_text(encoding="utf-8")
@@ -192,17 +190,15 @@ def test_the_answers_on_the_page_about_sql_are_those_of_the_demo(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("no_color", [False, True])
-def test_a_terminal_gets_colours_unless_they_are_not_wanted_and_nothing_is_left_behind(
-    no_color: bool, environ: dict[str, str], place: Path
-) -> None:
-    """Lines are cut to its width, so that no table falls apart."""
+def test_terminal_gets_colours_unless_disabled(no_color: bool, environ: dict[str, str], place: Path) -> None:
+    """Lines are truncated to its width, so that tables stay aligned."""
     variables = {"TERM": "xterm-256color", "COLUMNS": "80"} | ({"NO_COLOR": "1"} if no_color else {})
     shown = _in_terminal("--fast", environ=environ | variables)
     assert "ok 10 turns" in shown
     assert ("\x1b[32m" in shown) is not no_color
     lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|.*\r", "", line) for line in shown.replace("\r\n", "\n").split("\n")]
     assert max(map(len, lines)) <= 80
-    _assert_nothing_is_left(place)
+    _assert_nothing_remains(place)
 
 
 def _in_terminal(*options: str, environ: dict[str, str]) -> str:

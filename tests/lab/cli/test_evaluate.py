@@ -1,4 +1,4 @@
-"""``mnemosyne evaluate``: the table, the reports, and what it says of files that it cannot use."""
+"""``mnemosyne evaluate``: the table, the reports, and the messages about files that it cannot use."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def _report(path: Path) -> dict[str, Any]:
     return found
 
 
-def test_the_report_holds_every_policy_with_its_totals_and_sessions(recorded: Path, tmp_path: Path) -> None:
+def test_report_holds_every_policy_with_its_totals_and_sessions(recorded: Path, tmp_path: Path) -> None:
     result = evaluate(recorded, "--report", tmp_path / "out.json", "--report", tmp_path / "out.html")
     assert result.exit_code == 0
     policies = _report(tmp_path / "out.json")["policies"]
@@ -67,14 +67,14 @@ def test_the_report_holds_every_policy_with_its_totals_and_sessions(recorded: Pa
     assert (tmp_path / "out.html").read_text().lower().startswith("<!doctype html>")
 
 
-def test_the_same_files_give_the_same_report_byte_for_byte(recorded: Path, tmp_path: Path) -> None:
+def test_same_files_give_the_same_report_byte_for_byte(recorded: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         evaluate(recorded, "--report", tmp_path / f"{name}.json", "--report", tmp_path / f"{name}.html")
     for suffix in ("json", "html"):
         assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
 
 
-def test_policies_are_chosen_by_name_and_compared_with_reality_all_the_same(recorded: Path, tmp_path: Path) -> None:
+def test_policies_are_chosen_by_name_and_still_compared_with_reality(recorded: Path, tmp_path: Path) -> None:
     options = ("--policy", "simple,cold", "--policy", "oracle", "--report", tmp_path / "out.json")
     evaluate(recorded, *options)
     policies = _report(tmp_path / "out.json")["policies"]
@@ -82,16 +82,14 @@ def test_policies_are_chosen_by_name_and_compared_with_reality_all_the_same(reco
     assert policies["simple"]["totals"]["billed_unmanaged"] > 0
 
 
-def test_every_policy_has_one_line_of_the_table_however_narrow_the_terminal(
-    recorded: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_policy_has_one_table_line_on_a_narrow_terminal(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = evaluate(recorded).output.splitlines()
     (row,) = (each for each in lines if each.startswith("oracle-specifics (bound)"))
     assert len(row.split()) > 5
 
 
-def test_what_it_came_to_is_the_first_line_and_stands_in_every_report(recorded: Path, tmp_path: Path) -> None:
+def test_verdict_is_the_first_line_and_in_every_report(recorded: Path, tmp_path: Path) -> None:
     reports = ("--report", tmp_path / "out.json", "--report", tmp_path / "out.html")
     first = evaluate(recorded, "--policy", "mnemosyne", *reports).output.splitlines()[0]
     assert first.startswith("These 2 sessions would have cost $")
@@ -99,7 +97,7 @@ def test_what_it_came_to_is_the_first_line_and_stands_in_every_report(recorded: 
     assert first in (tmp_path / "out.html").read_text()
 
 
-def test_the_example_of_a_policy_of_ones_own_works_as_the_page_tells_it(
+def test_example_policy_works_as_the_page_describes_it(
     recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (Path(__file__).parents[3] / "docs/evaluation.md").read_text(encoding="utf-8")
@@ -114,7 +112,7 @@ def test_the_example_of_a_policy_of_ones_own_works_as_the_page_tells_it(
         assert f"under {name};" in result.output.splitlines()[0]
 
 
-def test_a_policy_that_fails_is_told_with_the_line_that_did(
+def test_failing_policy_is_reported_with_the_line_that_failed(
     recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -126,7 +124,7 @@ def test_a_policy_that_fails_is_told_with_the_line_that_did(
     assert "failing.py, line 2" in result.stderr
 
 
-def test_one_command_compares_under_every_tariff_with_all_that_could_have_been(recorded: Path, tmp_path: Path) -> None:
+def test_one_command_compares_under_every_tariff_with_all_alternatives(recorded: Path, tmp_path: Path) -> None:
     reports = ("--report", tmp_path / "out.json", "--report", tmp_path / "out.html")
     result = evaluate(recorded, "--tariffs", "all", *reports)
     lines, page = [line.split() for line in result.output.splitlines()], (tmp_path / "out.html").read_text()
@@ -151,7 +149,7 @@ def test_one_command_compares_under_every_tariff_with_all_that_could_have_been(r
     assert told["comparisons"][0]["ratio"] == told["policies"]["mnemosyne"]["totals"]["billed_ratio"]
 
 
-def test_what_can_still_be_told_is_asked_where_somebody_wants_to_know(recorded: Path, tmp_path: Path) -> None:
+def test_remaining_knowledge_is_probed_on_request(recorded: Path, tmp_path: Path) -> None:
     out = ("--report", tmp_path / "out.json")
     result = evaluate(recorded, "--policy", "unmanaged,clearing,oracle", "--probes", *out)
     told = _report(tmp_path / "out.json")
@@ -164,7 +162,7 @@ def test_what_can_still_be_told_is_asked_where_somebody_wants_to_know(recorded: 
     assert _report(tmp_path / "out.json")["probes"] == {}
 
 
-def test_the_settings_count(recorded: Path, tmp_path: Path) -> None:
+def test_settings_count(recorded: Path, tmp_path: Path) -> None:
     def billed(*options: object) -> float:
         evaluate(recorded, "--policy", "uncompacted", "--report", tmp_path / "out.json", *options)
         return float(_report(tmp_path / "out.json")["policies"]["uncompacted"]["totals"]["billed"])
@@ -177,7 +175,7 @@ def test_the_settings_count(recorded: Path, tmp_path: Path) -> None:
     assert billed("--min-turns", "30") < usual, "the short one is left out"
 
 
-def test_what_cannot_be_used_is_named_and_the_rest_goes_on(recorded: Path, tmp_path: Path) -> None:
+def test_unusable_input_is_named_and_the_rest_is_evaluated(recorded: Path, tmp_path: Path) -> None:
     with recorded.open("a") as file:
         file.write("nonsense\n")
     result = evaluate(recorded, tmp_path / "none.jsonl", "--policy", "cold", "--report", tmp_path / "out.json")
@@ -192,7 +190,7 @@ def test_what_cannot_be_used_is_named_and_the_rest_goes_on(recorded: Path, tmp_p
     assert _report(tmp_path / "out.json")["skipped"] == skipped
 
 
-def test_the_exit_code_is_2_if_nothing_could_be_read(tmp_path: Path) -> None:
+def test_exit_code_is_2_if_nothing_could_be_read(tmp_path: Path) -> None:
     result = evaluate(tmp_path / "none.jsonl")
     assert result.exit_code == 2
     (sentence,) = result.stderr.splitlines()
@@ -200,7 +198,7 @@ def test_the_exit_code_is_2_if_nothing_could_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["root:x:0:0", "[1]", '{"type": "user", "message": {}}'])
-def test_a_file_of_another_kind_is_named_in_one_line(line: str, tmp_path: Path) -> None:
+def test_file_of_another_kind_is_named_in_one_line(line: str, tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_text(f"{line}\n" * 25)
     result = evaluate(path)
@@ -218,19 +216,19 @@ def test_a_file_of_another_kind_is_named_in_one_line(line: str, tmp_path: Path) 
         (("--report", "out.pdf"), "A report is OUT.json or OUT.html, not out.pdf."),
     ],
 )
-def test_a_mistaken_option_is_said_before_any_work_is_done(recorded: Path, options: tuple[str, str], said: str) -> None:
+def test_invalid_option_is_reported_before_any_work(recorded: Path, options: tuple[str, str], said: str) -> None:
     result = evaluate(recorded, *options)
     assert result.exit_code == 2
     assert said in result.stderr
 
 
-def test_a_report_that_cannot_be_written_is_said_before_any_work_is_done(recorded: Path, tmp_path: Path) -> None:
+def test_unwritable_report_is_reported_before_any_work(recorded: Path, tmp_path: Path) -> None:
     result = evaluate(recorded, "--report", tmp_path / "none" / "out.json")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "out.json cannot be written: there is no folder" in result.stderr
 
 
-async def test_a_session_of_ones_own_is_evaluated_from_its_export(tmp_path: Path) -> None:
+async def test_exported_session_is_evaluated(tmp_path: Path) -> None:
     async with talking() as talk:
         await rich_session(talk)
         lines = [line async for line in export(talk.archive, talk.stream, CODEC)]
@@ -245,7 +243,7 @@ async def test_a_session_of_ones_own_is_evaluated_from_its_export(tmp_path: Path
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
-async def test_a_session_in_any_dialect_is_evaluated(written: Written, tmp_path: Path) -> None:
+async def test_session_in_any_dialect_is_evaluated(written: Written, tmp_path: Path) -> None:
     log = StoppableLog()
     await talk(written, log, streamed=True)
     (stream,) = await log.streams()
@@ -260,7 +258,7 @@ async def test_a_session_in_any_dialect_is_evaluated(written: Written, tmp_path:
     assert {each["sessions"][0]["wire_violations"] for each in policies.values()} == {0}
 
 
-def test_an_export_that_is_damaged_is_said_once(tmp_path: Path) -> None:
+def test_damaged_export_is_reported_once(tmp_path: Path) -> None:
     file = tmp_path / "t.jsonl"
     header = {"format": "mnemosyne-session", "version": 1, "session": str(stream(1)), "events": 9, "contents": 9}
     file.write_text("".join(json.dumps(each) + "\n" for each in (header, {}, {}, {})))
@@ -269,8 +267,8 @@ def test_an_export_that_is_damaged_is_said_once(tmp_path: Path) -> None:
     assert f"{file}, line 2: event 1 should stand here." in result.stderr
 
 
-def test_in_a_small_window_we_keep_what_a_client_that_compacts_loses(recorded: Path, tmp_path: Path) -> None:
-    """The recorded agent edits at the end what it read at the beginning, which by then left the window."""
+def test_small_window_keeps_content_that_a_compacting_client_loses(recorded: Path, tmp_path: Path) -> None:
+    """The recorded agent finally edits a file that it read at the start and that was evicted by then."""
     result = evaluate(recorded, "--window", 12_000, "--fixed-tokens", 3_000, "--report", tmp_path / "out.json")
     assert result.exit_code == 0, result.output
     found = _report(tmp_path / "out.json")
@@ -287,7 +285,7 @@ def test_in_a_small_window_we_keep_what_a_client_that_compacts_loses(recorded: P
     assert ours["silent"] < native["silent"]
 
 
-def test_a_window_that_is_smaller_than_the_head_is_said_to_be_and_nothing_is_compared(recorded: Path) -> None:
+def test_window_smaller_than_the_head_is_reported_and_nothing_is_compared(recorded: Path) -> None:
     result = evaluate(recorded, "--window", 16_000)
     assert result.exit_code == 2
     said = " ".join(result.output.split())

@@ -1,4 +1,4 @@
-"""The table on a terminal says what the JSON says, in 100 columns and without colour."""
+"""The terminal table has the numbers of the JSON, in 100 columns and without colour."""
 
 import attrs
 import pytest
@@ -35,7 +35,7 @@ def test_every_cell_is_the_number_of_the_json() -> None:
         ]
 
 
-def test_the_best_is_marked_among_those_that_evict_and_do_not_know_the_future() -> None:
+def test_best_evicting_policy_without_foresight_is_marked() -> None:
     policies = report(evaluation())["policies"]
     billed = next(column for column in COLUMNS if column.title == "billed")
     resident = next(column for column in COLUMNS if column.title == "resident")
@@ -46,12 +46,12 @@ def test_the_best_is_marked_among_those_that_evict_and_do_not_know_the_future() 
     assert not row(text, "half")[0].endswith(BEST)
 
 
-def test_where_nothing_is_managed_nothing_is_best() -> None:
+def test_no_policy_is_marked_best_without_managing() -> None:
     assert all(best(column, report(evaluation(policy("p", 0)))["policies"]) == set() for column in COLUMNS)
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
-def test_it_fits_the_terminal_with_no_number_cut_short(width: int) -> None:
+def test_table_fits_the_terminal_without_truncated_numbers(width: int) -> None:
     long = policy("a policy with quite a long name that says what it does", 0.5, ["a session/with a long name " * 9])
     text = printed(evaluation(long, policy("unmanaged", 0)), width=width)
     assert all(len(line) <= width for line in text.splitlines())
@@ -68,26 +68,26 @@ def test_each_column_is_explained_and_each_dearest_session_named() -> None:
     assert "half: short at" in text
 
 
-def test_a_hostile_name_commands_neither_the_terminal_nor_the_markup() -> None:
+def test_hostile_name_controls_neither_terminal_nor_markup() -> None:
     text = printed(evaluation(policy("[red]p\x1b[2J", 0.5, ["\x1b]0;title\x07[link=x]"])))
     assert "\x1b" not in text
     assert "[red]p" in text
     assert "[link=x]" in text
 
 
-def test_nothing_evaluated_is_said_and_what_was_skipped_still_told() -> None:
+def test_empty_evaluation_is_reported_with_the_skipped_inputs() -> None:
     text = printed(attrs.evolve(evaluation(), policies=[]))
     assert text == "No policy was evaluated.\nSkipped: sessions.jsonl, line 7: no messages; leave it out.\n"
 
 
-def test_requests_that_break_the_wire_are_told_with_the_policy_that_sent_them() -> None:
+def test_invalid_requests_are_reported_with_their_policy() -> None:
     broken = policy("half", 0.5)
     broken = attrs.evolve(broken, sessions=[attrs.evolve(each, wire_violations=2) for each in broken.sessions])
     assert "rule of the wire: half 4." in " ".join(printed(evaluation(policy("unmanaged", 0), broken)).split())
     assert "rule of the wire: none, under any policy." in " ".join(printed(evaluation()).split())
 
 
-def test_what_can_still_be_told_is_a_table_below_with_what_compactions_cost() -> None:
+def test_probes_are_a_table_below_with_the_costs_of_compactions() -> None:
     text = printed(probed(evaluation()))
     line = next(line for line in text.splitlines() if "recall" in line and "%" in line)
     assert line.split() == ["unmanaged", "recall", "8", "100.0%", "25.0%", "50.0%", "12.5%", "12.5%"]

@@ -1,4 +1,4 @@
-"""`mnemosyne trial` from end to end: through us and without, stopped by its budget, and gone on with."""
+"""`mnemosyne trial` from end to end: with and without the proxy, stopped by its budget, and resumed."""
 
 import json
 import shlex
@@ -36,8 +36,8 @@ def task(name: str, check: str) -> str:
     return f"[[task]]\nname = {json.dumps(name)}\ncommand = {json.dumps(command)}\ncheck = {json.dumps(check)}\n"
 
 
-def test_a_trial_tells_what_passed_with_us_and_without_and_goes_on_where_it_stopped(dsn: str, tmp_path: Path) -> None:
-    """What only memory could know passes only with it; an agent that is asked anything passes both ways."""
+def test_trial_reports_passes_of_both_arms_and_resumes_where_it_stopped(dsn: str, tmp_path: Path) -> None:
+    """A task that needs memory passes only with the proxy; a task without a need for it passes both ways."""
     tasks, results = tmp_path / "tasks.toml", tmp_path / "results.jsonl"
     tasks.write_text(task("recall", "grep -q 42 answer") + task("talk", "test -s answer"))
     with standin_in_a_thread() as standin:
@@ -73,7 +73,7 @@ def runs(count: int, dollars: float | None = 0.5) -> list[RunResult]:
     ]
 
 
-def test_a_claim_is_made_only_where_it_is_shown() -> None:
+def test_claim_is_made_only_if_the_results_show_it() -> None:
     few = "\n".join(render(PairCounts(both=2), runs(2), 0.05))
     assert "That it is not worse by 5 points is not shown (p = 0.902)." in few
     assert "A claim of 5 points needs about 619 pairs, if 25% of them disagree" in few
@@ -94,7 +94,7 @@ def test_a_claim_is_made_only_where_it_is_shown() -> None:
         ("none.toml", (), 1, "cannot be read"),
     ],
 )
-def test_what_cannot_be_used_is_said_before_anything_runs(
+def test_invalid_input_is_reported_before_anything_runs(
     name: str, arguments: tuple[str, ...], code: int, said: str, tmp_path: Path
 ) -> None:
     (tmp_path / "tasks.toml").write_text(task("talk", "true"))

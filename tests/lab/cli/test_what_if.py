@@ -1,4 +1,4 @@
-"""``mnemosyne what-if``: one sentence, a row for each tariff, what could not be known; nothing leaves the machine."""
+"""``mnemosyne what-if``: one sentence, a row for each tariff, and the unknowns; the command sends nothing."""
 
 import json
 import socket
@@ -12,7 +12,7 @@ from mnemosyne.cli import main
 from tests.lab.evaluation.transcripts_made import Transcript
 
 
-def what_if(*arguments: object, home: Path | None = None) -> Result:
+def run_what_if(*arguments: object, home: Path | None = None) -> Result:
     environment = {"CLAUDE_CONFIG_DIR": None, "HOME": str(home)} if home is not None else {}
     command = ["what-if", *map(str, arguments)]
     return CliRunner(env=environment).invoke(main, command, catch_exceptions=False)
@@ -20,7 +20,7 @@ def what_if(*arguments: object, home: Path | None = None) -> Result:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """That of somebody who worked with Claude Code, in files of 150,000 tokens together."""
+    """The home of a Claude Code user, with files of 150,000 tokens together."""
     home = tmp_path_factory.mktemp("home")
     projects = home / ".claude/projects"
     Transcript(prefix="a").work(60, size=9_000).write(projects / "-src-parser/a.jsonl")
@@ -30,11 +30,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(home: Path) -> Result:
-    """What is said of it where nobody names a path."""
-    return what_if("--since", "2026-10-01", home=home)
+    """The report without a path."""
+    return run_what_if("--since", "2026-10-01", home=home)
 
 
-def test_without_a_path_the_transcripts_of_ones_own_home_are_told_of(result: Result) -> None:
+def test_transcripts_of_the_home_are_read_without_a_path(result: Result) -> None:
     assert result.exit_code == 0, result.stderr
     first, _, head, *rows = result.stdout.splitlines()
     assert first.startswith("2 sessions used since 2026-10-01 cost $")
@@ -46,9 +46,9 @@ def test_without_a_path_the_transcripts_of_ones_own_home_are_told_of(result: Res
     assert max(map(len, result.stdout.splitlines()[3:])) <= 110
 
 
-def test_the_numbers_of_the_text_are_those_of_the_json(home: Path, result: Result) -> None:
+def test_text_has_the_numbers_of_the_json(home: Path, result: Result) -> None:
     text = result.stdout
-    told: dict[str, Any] = json.loads(what_if("--since", "2026-10-01", "--json", home=home).stdout)
+    told: dict[str, Any] = json.loads(run_what_if("--since", "2026-10-01", "--json", home=home).stdout)
     assert text.splitlines()[0] == told["sentence"]
     assert (told["sessions"], told["replies"], told["tariff"]) == (2, 65, "api-5m")
     compared = [row for row in told["evaluation"]["comparisons"] if row["against"] == "unmanaged"]
@@ -67,11 +67,11 @@ def test_nothing_is_sent_anywhere(home: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(socket.socket, "connect", refused)
     monkeypatch.setattr(socket, "getaddrinfo", refused)
     path = home / ".claude/projects/-src-lexer/b.jsonl"
-    assert what_if(path, "--since", "2026-10-01").exit_code == 0
+    assert run_what_if(path, "--since", "2026-10-01").exit_code == 0
 
 
-def test_a_home_without_transcripts_is_said_and_the_exit_code_is_2(tmp_path: Path) -> None:
-    result = what_if(home=tmp_path)
+def test_home_without_transcripts_is_reported_with_exit_code_2(tmp_path: Path) -> None:
+    result = run_what_if(home=tmp_path)
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"in {tmp_path}/.claude/projects." in result.stderr
 
@@ -84,15 +84,15 @@ def test_a_home_without_transcripts_is_said_and_the_exit_code_is_2(tmp_path: Pat
         (("/none/of/these",), "Skipped: /none/of/these: it cannot be read: No such file or directory."),
     ],
 )
-def test_a_mistaken_option_is_said(options: tuple[str, ...], said: str) -> None:
-    result = what_if(*options)
+def test_invalid_option_is_reported(options: tuple[str, ...], said: str) -> None:
+    result = run_what_if(*options)
     assert result.exit_code == 2
     assert said in result.stderr
 
 
-def test_models_without_a_price_are_said_to_be_left_out_of_the_money(tmp_path: Path) -> None:
+def test_models_without_a_price_are_reported_as_left_out(tmp_path: Path) -> None:
     path = Transcript(model="claude-unheard-of").work(1).write(tmp_path / "t.jsonl")
-    result = what_if(path, "--since", "2026-10-01")
+    result = run_what_if(path, "--since", "2026-10-01")
     assert "cost $0 at list prices" in result.stdout
     assert "Not in the money: 2 replies of models without a known price, or" in result.stdout
     assert "How good the simulation is cannot be told" in result.stdout
@@ -108,7 +108,7 @@ def test_models_without_a_price_are_said_to_be_left_out_of_the_money(tmp_path: P
         ),
     ],
 )
-def test_what_is_left_out_is_said_where_nothing_else_is_there(
+def test_omissions_are_reported_even_if_nothing_else_is_there(
     change: dict[str, Any], sentence: str, tmp_path: Path
 ) -> None:
     made = Transcript()
@@ -116,6 +116,6 @@ def test_what_is_left_out_is_said_where_nothing_else_is_there(
         made.user("Go.")
         made.reply({"type": "text", "text": "Done."})
     made.lines = [line | change if line["type"] == "assistant" or "timestamp" in change else line for line in made]
-    result = what_if(made.write(tmp_path / "t.jsonl"), "--since", "2026-10-01")
+    result = run_what_if(made.write(tmp_path / "t.jsonl"), "--since", "2026-10-01")
     assert (result.exit_code, result.stderr.startswith(sentence)) == (2, True)
     assert "No session" not in result.stderr

@@ -1,4 +1,4 @@
-"""Evaluations that are made up, but could be true."""
+"""Realistic handmade evaluations."""
 
 import random
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from mnemosyne_lab.evaluation.results import (
 
 
 def session(name: str = "s", *, turns: int = 40, strength: float = 0.5, silent: int = 0) -> SessionResult:
-    """A session whose context grows and is cut by an epoch every 25 turns, the more of it the greater the strength."""
+    """A session whose context grows and is reduced by an epoch every 25 turns, by more for a greater strength."""
     draw, draw_distance = random.Random(repr(name)), random.Random(repr(name))
     points, epochs, distances = [], [], []
     full, stub, whole = 2_000, 0, 2_000
@@ -82,7 +82,7 @@ def policy(
     silent: int = 0,
     bound: bool = False,
 ) -> PolicyResult:
-    """A policy over sessions of these names, each shorter than the one before it."""
+    """A policy over sessions of these names, each shorter than the previous one."""
     sessions = [
         session(each, turns=max(1, turns // (1 + index)), strength=strength, silent=silent)
         for index, each in enumerate(names)
@@ -91,7 +91,7 @@ def policy(
 
 
 def evaluation(*policies: PolicyResult) -> Evaluation:
-    """Some policies, or three that anyone would compare."""
+    """Some policies; by default three typical ones."""
     some = policies or (
         policy("unmanaged", 0),
         policy("half", 0.5),
@@ -106,7 +106,7 @@ def evaluation(*policies: PolicyResult) -> Evaluation:
 
 
 def probed(found: Evaluation) -> Evaluation:
-    """The same, where it was asked what can still be told."""
+    """The same, with probes."""
     recall = ProbeTally(about="recall", asked=8, before=8, resident=2, answered=4, named=1, lost=1)
     rereads = Rereads(
         compactions=3,

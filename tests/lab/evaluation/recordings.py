@@ -1,4 +1,4 @@
-"""Sessions as a recorder would have written them: a story of calls, and the JSON of it."""
+"""Sessions as a recorder would have written them: a story of calls, and its JSON."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def line_of(file: int, number: int) -> str:
 
 
 def body_of(file: int) -> str:
-    """What a file holds."""
+    """The content of a file."""
     return "\n".join(line_of(file, number) for number in range(LINES))
 
 

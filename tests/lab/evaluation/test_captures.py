@@ -1,4 +1,4 @@
-"""What real clients send is judged: recorded as the server records it, exported, evaluated."""
+"""Requests of real clients can be evaluated: recorded as the server records them, exported, evaluated."""
 
 import json
 from functools import partial
@@ -22,7 +22,7 @@ SAID = [name for name in runs() if name != "oc-openai"]
 
 
 @pytest.mark.parametrize("session", SAID or [pytest.param("", marks=pytest.mark.skip("no recorded inputs here"))])
-async def test_every_captured_session_can_be_judged_from_its_export(session: str, tmp_path: Path) -> None:
+async def test_every_captured_session_is_evaluated_from_its_export(session: str, tmp_path: Path) -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         for path in runs()[session]:

@@ -1,4 +1,4 @@
-"""A policy of somebody's own is found by its place; what is wrong with it is said in one sentence."""
+"""A user's own policy is found by its path; each problem with it is one sentence."""
 
 from pathlib import Path
 
@@ -24,17 +24,17 @@ NUMBER = 7
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)  # and everything that is put there besides is taken away again
+    monkeypatch.syspath_prepend(tmp_path)  # and all modules imported by it are removed again
     Path("own_policies.py").write_text(OWN)
     Path("broken_policies.py").write_text("x = 1\ny = x / 0\n")
 
 
-def test_without_names_all_of_ours_are_chosen_and_each_only_once() -> None:
+def test_each_built_in_policy_is_chosen_once_by_default() -> None:
     assert choose_policies([]) == list(POLICIES)
     assert [each.name for each in choose_policies(["simple", "unmanaged", "simple"])] == ["unmanaged", "simple"]
 
 
-def test_a_policy_and_a_planner_of_ones_own_are_found_in_the_current_folder() -> None:
+def test_own_policy_and_planner_are_found_in_the_current_folder() -> None:
     policy, planner = choose_policies(["own_policies:NEVER", "own_policies:never"])
     assert (policy.name, planner.name, planner.about) == ("never", "own_policies:never", "Plans nothing.")
     assert policy.planner is planner.planner
@@ -51,13 +51,13 @@ def test_a_policy_and_a_planner_of_ones_own_are_found_in_the_current_folder() ->
         (":X", "':X' is not the place of a policy: that is MODULE:NAME."),
     ],
 )
-def test_what_is_wrong_with_a_place_is_said(place: str, said: str) -> None:
+def test_problem_with_a_path_is_reported(place: str, said: str) -> None:
     with pytest.raises(BadOption) as raised:
         import_policy(place)
     assert said in str(raised.value)
 
 
-def test_the_line_that_failed_is_named() -> None:
+def test_line_that_failed_is_named() -> None:
     with pytest.raises(BadOption, match=r"broken_policies\.py, line 2\)"):
         import_policy("broken_policies:X")
 

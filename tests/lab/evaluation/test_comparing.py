@@ -1,4 +1,4 @@
-"""What a comparison says is what the points of its sessions say."""
+"""A comparison agrees with the points of its sessions."""
 
 from fractions import Fraction
 
@@ -10,13 +10,13 @@ from tests.lab.evaluation.building import session
 
 
 def billed(name: str, *amounts: int) -> SessionResult:
-    """A session whose requests were billed so."""
+    """A session whose requests were billed this way."""
     made = session(name, turns=len(amounts), strength=0)
     points = [attrs.evolve(point, billed=Fraction(amount)) for point, amount in zip(made.points, amounts, strict=True)]
     return attrs.evolve(made, points=points, billed=Fraction(sum(amounts)))
 
 
-def test_a_session_that_ends_cheaper_may_have_been_dearer_on_its_way() -> None:
+def test_session_that_ends_cheaper_may_have_been_dearer_in_between() -> None:
     managed = [billed("one", 10, 20, 0), billed("two", 5, 5)]
     without = [billed("one", 10, 10, 30), billed("two", 10, 10)]
     found = compare("api-5m", "p", "unmanaged", managed, without)
@@ -26,8 +26,8 @@ def test_a_session_that_ends_cheaper_may_have_been_dearer_on_its_way() -> None:
     assert (found.dearest_end, found.dearest_end_session) == (Fraction(3, 2), "one")
 
 
-def test_ends_that_are_dearer_are_told_with_the_request_that_made_them_so() -> None:
-    """A rewrite before request 2 that had paid by request 4, and something needed again with request 5."""
+def test_dearer_ends_are_reported_with_the_request_that_caused_them() -> None:
+    """A rewrite before request 2 that had paid off by request 4, and a fault with request 5."""
     made = billed("one", 10, 20, 10, 0, 19)
     managed = attrs.evolve(
         made,
@@ -45,20 +45,20 @@ def test_ends_that_are_dearer_are_told_with_the_request_that_made_them_so() -> N
     assert need.why == "1,200 tokens that had left were needed"
 
 
-def test_a_client_that_dropped_its_history_makes_others_dearer() -> None:
+def test_client_that_dropped_its_history_makes_others_dearer() -> None:
     managed, without = billed("one", 10, 20), billed("one", 10, 10)
     smaller = [attrs.evolve(each, resident=(0, 0, 0, 0), fixed=1) for each in without.points]
     (found,) = compare("api-5m", "p", "native", [managed], [attrs.evolve(without, points=smaller)]).dearer
     assert found.why == "the other client had dropped some of its history"
 
 
-def test_what_was_free_is_compared_with_nothing() -> None:
+def test_free_session_is_compared_with_nothing() -> None:
     assert ends_of(billed("one", 0, 3), billed("one", 0, 2)) == [Fraction(3, 2)]
     found = compare("local", "p", "native", [], [])
     assert (found.ratio, found.dearest, found.dearest_end, found.ends) == (None, None, None, 0)
 
 
-def test_a_session_against_itself_is_as_dear_at_every_end() -> None:
+def test_session_costs_the_same_as_itself_at_every_end() -> None:
     same = [session("a"), session("b")]
     found = compare("api-5m", "p", "p", same, same)
     assert {found.ratio, found.dearest, found.dearest_end} == {1}

@@ -1,4 +1,4 @@
-"""The bill adds up, what changes nothing costs nothing, and what is missing is charged."""
+"""Bills add up, a policy without changes costs nothing, and faults are charged."""
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -40,7 +40,7 @@ def driven(trace: Trace, policy: Policy) -> SessionResult:
 
 
 def once(turn: int, fidelity: Fidelity, age: int = 0) -> Policy:
-    """One rewrite before a turn, of all that is so old."""
+    """One rewrite before a turn, of all objects of at least this age."""
 
     def planner(situation: Situation, candidates: Candidates) -> Plan | None:
         if situation.turn != turn:
@@ -52,7 +52,7 @@ def once(turn: int, fidelity: Fidelity, age: int = 0) -> Policy:
 
 @examples(40)
 @given(STEPS, NAMES)
-def test_the_parts_of_every_bill_sum_up(steps: list[Step], name: str) -> None:
+def test_parts_of_every_bill_add_up(steps: list[Step], name: str) -> None:
     found = driven(traced(steps), BY_NAME[name])
     price = price_of(MODEL)
     assert price is not None
@@ -69,7 +69,7 @@ def test_the_parts_of_every_bill_sum_up(steps: list[Step], name: str) -> None:
 
 @examples(20)
 @given(STEPS, st.sampled_from(["mnemosyne", "simple", "rolling", "clearing"]), st.data())
-def test_where_a_session_ends_changes_nothing_before(steps: list[Step], name: str, data: st.DataObject) -> None:
+def test_end_of_a_session_changes_nothing_before_it(steps: list[Step], name: str, data: st.DataObject) -> None:
     trace = traced(steps)
     end = data.draw(st.integers(1, len(trace.requests)))
     cut = attrs.evolve(trace, requests=trace.requests[:end])
@@ -87,7 +87,7 @@ def test_driving_twice_gives_the_same_result(steps: list[Step], name: str) -> No
 
 @examples(25)
 @given(STEPS)
-def test_what_changes_nothing_bills_exactly_what_uncompacted_bills(steps: list[Step]) -> None:
+def test_policy_without_changes_bills_exactly_the_uncompacted_cost(steps: list[Step]) -> None:
     idle = Policy(name="idle", about="", planner=lambda situation, candidates: None)
     trace = traced(steps)
     one, other = driven(trace, idle), driven(trace, BY_NAME["uncompacted"])
@@ -97,11 +97,11 @@ def test_what_changes_nothing_bills_exactly_what_uncompacted_bills(steps: list[S
 
 @examples(40)
 @given(STEPS, NAMES)
-def test_no_policy_breaks_a_rule_of_the_wire(steps: list[Step], name: str) -> None:
+def test_no_policy_breaks_a_wire_rule(steps: list[Step], name: str) -> None:
     assert driven(traced(steps), BY_NAME[name]).wire_violations == 0
 
 
-def test_a_policy_that_breaks_a_rule_of_the_wire_is_found_out() -> None:
+def test_policy_that_breaks_a_wire_rule_is_detected() -> None:
     def without_results(
         messages: Sequence[dict[str, Any]], renderings: Renderings, thinking_from: int, first: int
     ) -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ def test_a_policy_that_breaks_a_rule_of_the_wire_is_found_out() -> None:
     assert driven(traced(LONG), attrs.evolve(once(30, Fidelity.STUB), assemble=without_results)).wire_violations > 0
 
 
-def test_an_exact_text_that_is_gone_is_restored_and_the_round_is_paid() -> None:
+def test_exact_text_that_was_evicted_is_restored_and_the_round_is_paid() -> None:
     trace = traced(LONG)
     kept, found = driven(trace, BY_NAME["uncompacted"]), driven(trace, once(35, Fidelity.EVICTED))
     assert kept.exact_faults == 0
@@ -124,12 +124,12 @@ def test_an_exact_text_that_is_gone_is_restored_and_the_round_is_paid() -> None:
     assert found.tokens_sent > sum(sum(point.resident) + point.fixed for point in found.points)
 
 
-def test_what_was_restored_is_there_until_it_is_evicted_again() -> None:
+def test_restored_object_stays_until_it_is_evicted_again() -> None:
     steps = [*LONG, *[("edit", number % 4, 5) for number in range(4)]]
     assert driven(traced(steps), once(35, Fidelity.EVICTED)).exact_faults == 4
 
 
-def test_what_was_restored_stays_in_full_through_an_epoch_that_does_not_name_it() -> None:
+def test_restored_object_stays_in_full_through_an_epoch_that_does_not_name_it() -> None:
     evicting = once(35, Fidelity.EVICTED).planner
     assert evicting is not None
 
@@ -143,7 +143,7 @@ def test_what_was_restored_stays_in_full_through_an_epoch_that_does_not_name_it(
     assert (len(found.epochs), found.exact_faults) == (2, 4)
 
 
-def test_an_eviction_counts_once_however_far_down_it_goes() -> None:
+def test_eviction_counts_once_at_any_fidelity() -> None:
     def planner(situation: Situation, candidates: Candidates) -> Plan | None:
         target = {30: Fidelity.STUB, 35: Fidelity.EVICTED}.get(situation.turn)
         return None if target is None else plan_of(situation, candidates, older_than(20, target), "now")
@@ -155,13 +155,13 @@ def test_an_eviction_counts_once_however_far_down_it_goes() -> None:
     assert early.evictions <= len(later)
 
 
-def test_a_rewrite_at_a_cold_moment_saves_at_once_and_a_warm_one_costs_first() -> None:
+def test_cold_rewrite_saves_at_once_and_a_warm_one_costs_first() -> None:
     trace = traced(LONG)
     cold, warm = driven(trace, once(35, Fidelity.EVICTED, 28)), driven(trace, once(34, Fidelity.EVICTED, 28))
     assert cold.epochs[0].price < 0 < warm.epochs[0].price
 
 
-def test_a_warm_rewrite_costs_about_what_its_plan_expected() -> None:
+def test_warm_rewrite_costs_about_as_much_as_planned() -> None:
     def planner(situation: Situation, candidates: Candidates) -> Plan | None:
         plan = once(34, Fidelity.EVICTED, 12).planner
         assert plan is not None
@@ -175,7 +175,7 @@ def test_a_warm_rewrite_costs_about_what_its_plan_expected() -> None:
     assert abs(epoch.price - epoch.expected_price) < epoch.price / 20
 
 
-def test_tools_that_come_with_a_warm_rewrite_have_all_of_system_prompt_and_tools_written_again() -> None:
+def test_tools_added_by_a_warm_rewrite_write_the_whole_head_again() -> None:
     tool = {"name": "ask", "description": "Asks.", "input_schema": {"type": "object"}}
     plain = once(34, Fidelity.EVICTED, 12)
     late = attrs.evolve(plain, offers=(tool,))
@@ -186,7 +186,7 @@ def test_tools_that_come_with_a_warm_rewrite_have_all_of_system_prompt_and_tools
     assert [one == other for one, other in zip(*points, strict=True)] == [True] * 33 + [False] * (len(points[0]) - 33)
 
 
-def test_who_watches_sees_what_was_sent_before_a_rewrite_and_after_and_changes_nothing() -> None:
+def test_observer_sees_the_requests_around_a_rewrite_and_changes_nothing() -> None:
     seen: list[tuple[int, int, int | None, int, bool]] = []
 
     def watch(
@@ -207,7 +207,7 @@ def test_who_watches_sees_what_was_sent_before_a_rewrite_and_after_and_changes_n
     assert seen[34][3] < 69
 
 
-def test_where_the_client_compacted_reality_is_smaller_and_the_whole_history_is_not() -> None:
+def test_client_compaction_shrinks_reality_but_not_the_whole_history() -> None:
     reset = {"kind": "compact", "before_msg": 41, "summary": "So far.", "trigger": "auto"}
     trace = traced(LONG, resets=[reset])
     real, whole = driven(trace, UNMANAGED), driven(trace, BY_NAME["uncompacted"])
@@ -216,13 +216,13 @@ def test_where_the_client_compacted_reality_is_smaller_and_the_whole_history_is_
     assert whole.billed_unmanaged == real.billed
 
 
-def test_what_the_user_orders_happens_under_every_policy() -> None:
+def test_user_commands_apply_under_every_policy() -> None:
     reset = {"kind": "compact", "before_msg": 41, "summary": "So far.", "trigger": "manual"}
     trace = traced(LONG, resets=[reset])
     assert driven(trace, BY_NAME["uncompacted"]) == driven(trace, UNMANAGED)
 
 
-def test_at_birth_only_what_was_never_sent_is_shaped() -> None:
+def test_only_unsent_content_is_shaped_at_birth() -> None:
     asked: list[Candidate] = []
 
     def at_birth(situation: Situation, candidate: Candidate) -> Fidelity:
@@ -240,7 +240,7 @@ def test_at_birth_only_what_was_never_sent_is_shaped() -> None:
     assert found.tokens_sent < found.tokens_unmanaged
 
 
-def test_a_fidelity_that_an_object_does_not_have_is_the_policys_mistake() -> None:
+def test_unavailable_fidelity_is_an_error_of_the_policy() -> None:
     def planner(situation: Situation, candidates: Candidates) -> Plan | None:
         return Plan(fidelities={each.key: Fidelity.COMPACT for each in candidates()}, reason="mistake")
 
@@ -248,7 +248,7 @@ def test_a_fidelity_that_an_object_does_not_have_is_the_policys_mistake() -> Non
         driven(traced(LONG), Policy(name="mistaken", about="", planner=planner))
 
 
-# What the client itself would do
+# The client's own behaviour
 
 
 def under(trace: Trace, policy: Policy, tariff: JudgedTariff, *, fixed: int | None = 20_000) -> SessionResult:
@@ -256,8 +256,8 @@ def under(trace: Trace, policy: Policy, tariff: JudgedTariff, *, fixed: int | No
     return simulate(measured, demands(trace), policy, simulate(measured, (), UNMANAGED))
 
 
-def test_a_compaction_is_paid_for_with_the_prompt_once_more_and_the_summary() -> None:
-    """A quota counts each token of a prompt as one, so that the sum can be made by hand."""
+def test_compaction_costs_the_prompt_once_more_and_the_summary() -> None:
+    """A quota counts each token of a prompt as one, so the sum can be checked by hand."""
     reset = {"kind": "compact", "before_msg": 21, "summary": "We mended the parser. " * 40, "trigger": "auto"}
     trace = traced(LONG, resets=[reset])
     assert under(trace, BY_NAME["uncompacted"], QUOTA).billed == under(trace, BY_NAME["uncompacted"], QUOTA).tokens_sent
@@ -267,7 +267,7 @@ def test_a_compaction_is_paid_for_with_the_prompt_once_more_and_the_summary() ->
     assert found.billed == found.tokens_sent + dropped + SUMMARY_REQUEST.tokens + 5 * summary
 
 
-def test_the_client_of_today_compacts_before_its_window_of_a_million_is_full() -> None:
+def test_current_client_compacts_before_its_million_token_window_is_full() -> None:
     trace = traced(LONG)
     whole, found = (under(trace, BY_NAME[name], API_5M, fixed=935_000) for name in ("uncompacted", "native"))
     size = [sum(point.resident) for point in found.points]
@@ -277,16 +277,16 @@ def test_the_client_of_today_compacts_before_its_window_of_a_million_is_full() -
     assert under(trace, BY_NAME["native"], API_5M).billed == under(trace, BY_NAME["uncompacted"], API_5M).billed
 
 
-def test_the_client_of_today_compacts_while_its_user_is_away_if_its_cache_lasts_an_hour() -> None:
+def test_current_client_compacts_in_idle_time_if_its_cache_lasts_an_hour() -> None:
     trace = traced([("read", 0, 5), ("say", 0, 4_000), ("read", 1, 5)])
     for tariff, fixed, compacts in ((API_1H, 200_000, True), (API_5M, 200_000, False), (API_1H, 100_000, False)):
         whole, found = (under(trace, BY_NAME[name], tariff, fixed=fixed) for name in ("uncompacted", "native"))
         assert (found.points[-1].resident != whole.points[-1].resident) == compacts
-        if compacts:  # before the entry expired, so that tools and system prompt are still held afterwards
+        if compacts:  # before the entry expired, so that tools and system prompt are still cached afterwards
             assert found.points[1].billed < whole.points[1].billed / 2
 
 
-def test_clearing_while_the_user_is_away_keeps_the_last_results() -> None:
+def test_clearing_in_idle_time_keeps_the_last_results() -> None:
     reads = [("read", number, 5) for number in range(40)]
     for seconds, steps, clears in ((4_000, reads, True), (3_800, reads, False), (4_000, reads[:20], False)):
         found = under(traced([*steps, ("say", 0, 5), ("read", 41, seconds)]), BY_NAME["native-clearing"], API_5M)
@@ -296,9 +296,9 @@ def test_clearing_while_the_user_is_away_keeps_the_last_results() -> None:
             assert found.wire_violations == 0
 
 
-def test_an_agent_that_only_reads_and_never_compacts_is_dearer_at_none_of_its_ends() -> None:
-    """What it reads for a task under way stays until the window is full, and then nearly all of it would be written
-    again: of a session that is not paid for, that was a tenth.
+def test_agent_that_only_reads_is_dearer_at_no_end() -> None:
+    """Files read for a task in progress stay until the window is full; then nearly all would be written again. In a
+    session that does not recover this cost, it was a tenth.
     """
     measured = Sized(traced([("read", number, 20) for number in range(80)]), Settings(fixed=40_000))
     for tariff in (API_5M, API_1H):
@@ -312,13 +312,13 @@ def test_an_agent_that_only_reads_and_never_compacts_is_dearer_at_none_of_its_en
 
 @examples(20)
 @given(STEPS, NAMES, st.sampled_from(TARIFFS))
-def test_under_every_tariff_the_parts_of_a_bill_sum_up(steps: list[Step], name: str, tariff: JudgedTariff) -> None:
+def test_parts_of_a_bill_add_up_under_every_tariff(steps: list[Step], name: str, tariff: JudgedTariff) -> None:
     found = under(traced(steps), BY_NAME[name], tariff)
     assert found.billed == sum(point.billed for point in found.points)
     assert found.wire_violations == 0
 
 
-def test_one_slot_reads_each_token_of_a_history_that_only_grows_once_but_what_it_wrote_itself() -> None:
+def test_slot_reads_each_token_of_a_growing_history_once_except_its_own_output() -> None:
     trace = traced(LONG)
     found, measured = under(trace, BY_NAME["uncompacted"], LOCAL), Sized(trace, Settings(tariff=LOCAL, fixed=20_000))
     sent = measured.messages[: trace.requests[-1].messages]
@@ -327,7 +327,7 @@ def test_one_slot_reads_each_token_of_a_history_that_only_grows_once_but_what_it
     assert found.billed == whole - sum(block.tokens for block in written)
 
 
-def test_memory_tools_stand_in_the_head_of_a_policy_with_memory_where_they_are_counted() -> None:
+def test_memory_tools_count_in_the_head_of_a_policy_with_memory() -> None:
     trace = traced(LONG[:3])
     plain, laden = (
         Sized(trace, Settings(tariff=QUOTA, fixed=20_000, memory_tools=counted)) for counted in (False, True)
@@ -340,7 +340,7 @@ def test_memory_tools_stand_in_the_head_of_a_policy_with_memory_where_they_are_c
     assert [point.fixed for point in found.points] == [20_000 + tools] * len(reality.points)
 
 
-def test_who_pays_in_quota_is_told_of_dollars_too() -> None:
+def test_quota_user_also_gets_dollars() -> None:
     seen: list[Situation] = []
 
     def watch(situation: Situation, candidates: Candidates) -> Plan | None:
@@ -359,7 +359,7 @@ def test_who_pays_in_quota_is_told_of_dollars_too() -> None:
     assert (last.read, last.write) == (Fraction(1, 10), Fraction(2))
 
 
-def test_the_last_rounds_of_an_exchange_are_kept_by_a_policy_that_has_memory_as_in_the_server() -> None:
+def test_last_rounds_of_an_exchange_are_kept_with_memory_as_in_the_server() -> None:
     kept: dict[int, set[str]] = {}
 
     def watch(situation: Situation, candidates: Candidates) -> Plan | None:
@@ -376,9 +376,9 @@ def test_the_last_rounds_of_an_exchange_are_kept_by_a_policy_that_has_memory_as_
     assert not [each for each in protected.values() if last.messages - each > 6 and each > 2]
 
 
-def test_what_a_request_brings_is_no_object_yet_while_it_is_planned_as_in_the_server() -> None:
-    """The server makes objects behind the reply: what was done to a file it knows one request later than a policy that
-    is told of all that is there.
+def test_content_of_a_request_is_no_object_during_its_planning_as_in_the_server() -> None:
+    """The server makes objects after the reply, so it knows a change to a file one request later than a policy that
+    sees the whole trace.
     """
     seen: list[list[tuple[str, int, int]]] = []
 
@@ -395,7 +395,7 @@ def test_what_a_request_brings_is_no_object_yet_while_it_is_planned_as_in_the_se
     assert seen != whole
 
 
-def test_what_another_session_left_in_the_cache_is_read_where_the_first_request_did() -> None:
+def test_cache_of_another_session_is_read_if_the_first_request_read_it() -> None:
     recorded = session(LONG[:4])
     for read in (0, 9_000):
         recorded["turns"][0]["usage"] = {"input": 0, "cache_write": 10_100 - read, "cache_read": read}

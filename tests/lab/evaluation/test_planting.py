@@ -1,4 +1,4 @@
-"""Facts are put where results of tools are, the same ones each time, and nothing else changes."""
+"""Facts are planted in tool results, the same ones each time, and nothing else changes."""
 
 import attrs
 
@@ -7,7 +7,7 @@ from mnemosyne_lab.evaluation.reading import recording
 from tests.lab.evaluation.recordings import LONG, session
 
 
-def test_facts_stand_at_the_end_of_results_and_all_else_stays() -> None:
+def test_facts_are_at_the_end_of_results_and_the_rest_is_unchanged() -> None:
     recorded = recording("made, line 1", session(LONG))
     planted, facts = plant(recorded)
     assert len(facts) == FACTS
@@ -23,6 +23,6 @@ def test_facts_stand_at_the_end_of_results_and_all_else_stays() -> None:
     assert plant(recorded) == (planted, facts)
 
 
-def test_where_there_are_no_results_there_is_no_fact() -> None:
+def test_session_without_results_gets_no_facts() -> None:
     recorded = recording("made, line 1", session([("say", 0, 5)] * 4))
     assert plant(recorded) == (recorded, ())

@@ -1,4 +1,4 @@
-"""Policies do what their sentence says, stay within what is possible, and lose nothing silently."""
+"""Policies do what their descriptions say, stay within their limits, and lose nothing silently."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def results(trace: Trace, *, fixed: int = 20_000) -> dict[str, SessionResult]:
     return {policy.name: simulate(measured, wanted, policy, reality) for policy in POLICIES}
 
 
-def test_every_policy_has_a_name_of_its_own_and_says_what_it_does() -> None:
+def test_every_policy_has_a_unique_name_and_a_description() -> None:
     names = [policy.name for policy in POLICIES]
     assert len(set(names)) == len(names)
     assert {"unmanaged", "uncompacted", "oracle", "mnemosyne"} <= set(names)
@@ -55,21 +55,21 @@ def test_nothing_is_lost_silently(steps: list[Step]) -> None:
     assert {policy.name: found[policy.name].silent for policy in MANAGING} == {policy.name: 0 for policy in MANAGING}
 
 
-def test_those_that_know_the_future_never_miss_what_they_look_after() -> None:
+def test_policies_with_foresight_never_fault_on_their_kind_of_demand() -> None:
     found = results(traced(LONG))
     assert found["oracle"].exact_faults == found["oracle-paid"].exact_faults == 0
     assert found["oracle-specifics"].resident == found["oracle-specifics"].demands
     assert found["oracle"].evictions > 0
 
 
-def test_when_nothing_is_old_cold_or_large_only_the_limits_do_anything() -> None:
+def test_only_limits_apply_when_nothing_is_old_cold_or_large() -> None:
     for name, result in results(traced(LONG[:8])).items():
         if name not in ("birth", "oracle", "oracle-specifics", "oracle-paid"):
             assert not result.epochs, name
             assert result.billed == result.billed_unmanaged, name
 
 
-def test_clearing_replaces_results_and_leaves_calls_and_thinking_alone() -> None:
+def test_clearing_replaces_results_and_keeps_calls_and_thinking() -> None:
     call = {"type": "tool_use", "id": "a", "name": "Read", "input": {"path": "x" * 1_000}}
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
     result = {"type": "tool_result", "tool_use_id": "a", "content": "y" * 1_000}
@@ -103,7 +103,7 @@ def test_recorded_sessions_break_no_rule_and_lose_nothing_silently(
             assert found[policy.name].silent == 0
 
 
-def test_recorded_sessions_cost_nobody_less_than_the_free_oracle_without_faults(
+def test_recorded_sessions_without_faults_never_cost_less_than_the_free_oracle(
     recorded: dict[str, dict[str, SessionResult]],
 ) -> None:
     for found in recorded.values():

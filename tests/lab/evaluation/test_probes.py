@@ -1,4 +1,4 @@
-"""What there is to ask about a history is what stands in it, word for word, and what came last."""
+"""Probes ask for text that is in the history, word for word, in its latest state."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 
 def called(name: str, result: str, *, failed: bool = False, **given: Any) -> list[Json]:
-    """A call and what it got."""
+    """A call and its result."""
     use = {"type": "tool_use", "id": "t", "name": name, "input": given}
     got = {"type": "tool_result", "tool_use_id": "t", "content": result, "is_error": failed}
     return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [got]}]
@@ -28,7 +28,7 @@ def texts(messages: list[Json], about: ProbeClass) -> list[str]:
     return [each.text for each in asked(messages, about)]
 
 
-def test_whatever_is_asked_for_stands_in_the_history() -> None:
+def test_every_answer_is_in_the_history() -> None:
     messages = session(LONG)["messages"]
     said = "\n".join(map(plain, texts_of(messages)))
     found = asked(messages)
@@ -37,7 +37,7 @@ def test_whatever_is_asked_for_stands_in_the_history() -> None:
     assert len({each.text for each in found}) == len(found)
 
 
-def test_of_failures_the_last_are_asked_for_by_the_line_that_tells_the_error() -> None:
+def test_latest_failures_are_probed_by_their_error_line() -> None:
     messages = [
         message
         for number in range(FAILURES + 1)
@@ -50,7 +50,7 @@ def test_of_failures_the_last_are_asked_for_by_the_line_that_tells_the_error() -
     assert found[-1].question == f"What was the error of run {FAILURES}?"
 
 
-def test_of_a_file_the_place_and_the_last_change_are_asked_for() -> None:
+def test_file_is_probed_for_its_path_and_its_last_change() -> None:
     edits = [{"old_string": "o", "new_string": "in_the_other = 3"}]
     messages = [
         *called("Write", "ok", file_path="/src/a.py", content="first_version = 1"),
@@ -61,7 +61,7 @@ def test_of_a_file_the_place_and_the_last_change_are_asked_for() -> None:
     assert texts(messages, ProbeClass.ARTIFACT) == ["/src/a.py", "second_version = 2", "/src/b.py", "in_the_other = 3"]
 
 
-def test_what_the_user_said_is_asked_for_and_what_the_client_added_is_not() -> None:
+def test_user_text_is_probed_and_client_additions_are_not() -> None:
     said = "<system-reminder>Never tell of this.</system-reminder>Please keep the old parser."
     messages = [{"role": "user", "content": said}, {"role": "user", "content": "<command-name>/clear</command-name>"}]
     assert texts(messages, ProbeClass.DECISION) == ["Please keep the old parser."]
@@ -86,18 +86,18 @@ def test_what_the_user_said_is_asked_for_and_what_the_client_added_is_not() -> N
     ],
     ids=["a list", "tasks"],
 )
-def test_only_what_is_not_done_is_open(messages: list[Json]) -> None:
+def test_only_unfinished_items_are_open(messages: list[Json]) -> None:
     assert texts(messages, ProbeClass.CONTINUATION) == ["Write the new parser"]
 
 
-def test_tests_that_fail_are_open_until_they_pass() -> None:
+def test_failing_tests_are_open_until_they_pass() -> None:
     failing = called("Bash", "FAILED tests/test_a.py::test_b\n1 failed", command="pytest -q")
     assert texts(failing, ProbeClass.CONTINUATION) == ["tests/test_a.py::test_b"]
     assert texts([*failing, *called("Bash", "FAILED no test here", command="ls")], ProbeClass.CONTINUATION)
     assert not texts([*failing, *called("Bash", "1 passed", command="pytest -q")], ProbeClass.CONTINUATION)
 
 
-def test_what_the_user_had_dropped_is_not_asked_for() -> None:
+def test_text_dropped_by_the_user_is_not_probed() -> None:
     past = Past(session(LONG)["messages"])
     past.read_to(20)
     assert past.probes()

@@ -1,4 +1,4 @@
-"""After a rewrite a text is resident, one answer away, named or lost; who has no memory answers nothing."""
+"""After a rewrite a text is resident, one answer away, named, or lost; without memory nothing is answered."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ SETTINGS = Settings(fixed=20_000)
 
 
 def evict(situation: Situation, candidates: Candidates) -> Plan | None:
-    """Everything but what was said leaves before turn 34."""
+    """Everything except the dialogue is evicted before turn 34."""
     if situation.turn != 34:
         return None
     return plan_of(situation, candidates, older_than(0, Fidelity.EVICTED), "now")
@@ -35,13 +35,13 @@ def tallies(policy: Policy, **more: Any) -> dict[str, ProbeTally]:
     return {each.about: each for each in found.tallies[policy.name]}
 
 
-def test_each_probe_is_counted_once_wherever_it_is_found() -> None:
+def test_each_probe_is_counted_once() -> None:
     for policy in (EVICTING, attrs.evolve(EVICTING, has_memory=True), UNMANAGED):
         for each in tallies(policy).values():
             assert each.asked == each.resident + each.answered + each.named + each.lost > 0
 
 
-def test_a_fact_that_left_is_answered_by_a_memory_and_by_nothing_else() -> None:
+def test_evicted_fact_is_answered_only_by_a_memory() -> None:
     about = f"planted, {LATER[1]} turns later"
     without, remembering = tallies(EVICTING)[about], tallies(attrs.evolve(EVICTING, has_memory=True))[about]
     assert without.answered == 0
@@ -50,7 +50,7 @@ def test_a_fact_that_left_is_answered_by_a_memory_and_by_nothing_else() -> None:
     assert (remembering.answered, remembering.named) == (without.named, 0)
 
 
-def test_what_a_client_compacts_is_lost_but_for_what_its_summary_says() -> None:
+def test_client_compaction_loses_everything_outside_its_summary() -> None:
     reset = {"kind": "compact", "before_msg": 61, "summary": "Asked: Please mend the parser.", "trigger": "auto"}
     found = tallies(UNMANAGED, resets=[reset])
     assert (found["decision"].asked, found["decision"].resident, found["decision"].lost) == (1, 1, 0)
@@ -58,13 +58,13 @@ def test_what_a_client_compacts_is_lost_but_for_what_its_summary_says() -> None:
     assert not {each.about for each in found.values()} & {"artifact"}, "nothing was changed by then"
 
 
-def test_where_nothing_is_rewritten_only_planted_facts_are_asked_for() -> None:
+def test_only_planted_facts_are_probed_without_a_rewrite() -> None:
     found = tallies(UNMANAGED)
     assert set(found) == {f"planted, {turns} turns later" for turns in LATER[:2]}
     assert all(each.resident == each.asked for each in found.values())
 
 
-def test_our_own_policy_loses_nothing() -> None:
+def test_built_in_policy_loses_nothing() -> None:
     ours = next(policy for policy in POLICIES if policy.name == "mnemosyne")
     steps = [*LONG, *LONG]
     found = probe_session(recording("made, line 1", session(steps)), SETTINGS, [ours]).tallies[ours.name]
@@ -72,7 +72,7 @@ def test_our_own_policy_loses_nothing() -> None:
     assert sum(each.lost for each in found) == 0
 
 
-def test_sums_are_by_what_was_asked_about_and_planted_facts_in_the_order_of_time() -> None:
+def test_sums_are_by_kind_and_planted_facts_in_order_of_time() -> None:
     def tally(about: str, asked: int) -> ProbeTally:
         return ProbeTally(about=about, asked=asked, before=0, resident=asked, answered=0, named=0, lost=0)
 
@@ -82,7 +82,7 @@ def test_sums_are_by_what_was_asked_about_and_planted_facts_in_the_order_of_time
     assert found == [tally("planted, 5 turns later", 6), tally("planted, 20 turns later", 4), tally("recall", 2)]
 
 
-def test_memory_is_asked_anew_at_each_turn_and_may_not_find_later_what_it_found_before() -> None:
+def test_memory_is_asked_at_each_turn_and_its_answer_may_get_lost() -> None:
     turns = MOST_SEARCHED + 10
     told = session([("read", file, 5) for file in range(turns)])
     results = [each["content"][0] for each in told["messages"][2::2]]

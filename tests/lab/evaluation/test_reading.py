@@ -1,4 +1,4 @@
-"""Any file is read as far as it goes; what is assumed or left out is said, with file and line."""
+"""Any file is read as far as possible; assumptions and omissions are reported with file and line."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def _file(path: Path, *lines: object) -> Path:
     return path
 
 
-def test_what_is_no_session_is_named_with_its_line_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_unreadable_session_is_named_with_its_line_and_the_rest_is_read(tmp_path: Path) -> None:
     path = _file(tmp_path / "some.jsonl", session(LONG, "one"), "{not json\n", "[1]\n", session(LONG, "two"))
     found = list(read([tmp_path / "none.jsonl", path, _file(tmp_path / "empty.jsonl")], lambda _: iter(())))
     assert [each.name for each in found if isinstance(each, RecordedSession)] == ["one", "two"]
@@ -40,7 +40,7 @@ def test_what_is_no_session_is_named_with_its_line_and_the_rest_goes_on(tmp_path
 
 
 def test_only_a_regular_file_is_read_as_a_recording_or_transcript(tmp_path: Path) -> None:
-    """A pipe that nobody writes to would block, and a device never ends."""
+    """A pipe without a writer would block, and a device never ends."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
     odd = [tmp_path / "pipe", tmp_path / "link", Path("/dev/zero")]
@@ -63,12 +63,12 @@ def test_only_a_regular_file_is_read_as_a_recording_or_transcript(tmp_path: Path
         ({"name": ""}, "a JSON object with a name"),
     ],
 )
-def test_a_session_that_cannot_be_driven_says_why(change: dict[str, Any], said: str) -> None:
+def test_session_that_cannot_be_driven_says_why(change: dict[str, Any], said: str) -> None:
     with pytest.raises(Unreadable, match=said):
         recording("x", session(LONG) | change)
 
 
-def test_without_times_the_requests_are_a_gap_apart_and_that_is_said() -> None:
+def test_requests_without_times_are_spaced_by_a_reported_gap() -> None:
     raw = session(LONG)
     for turn in raw["turns"]:
         turn["ts"] = None
@@ -77,7 +77,7 @@ def test_without_times_the_requests_are_a_gap_apart_and_that_is_said() -> None:
     assert found.notes == ("39 turns have no time on record: 20 s after the one before are assumed",)
 
 
-def test_times_that_run_backwards_never_do_so_in_a_trace_and_that_is_said() -> None:
+def test_decreasing_times_are_corrected_and_reported() -> None:
     raw = session(LONG)
     raw["turns"][5]["ts"], raw["turns"][6]["ts"] = raw["turns"][6]["ts"], raw["turns"][5]["ts"]
     raw["turns"][0]["ts"] = "yesterday"
@@ -91,7 +91,7 @@ def test_times_that_run_backwards_never_do_so_in_a_trace_and_that_is_said() -> N
     ]
 
 
-def test_a_repeated_request_and_one_out_of_order_are_left_out() -> None:
+def test_repeated_and_out_of_order_requests_are_left_out() -> None:
     raw = session(LONG)
     raw["turns"][3:3] = [raw["turns"][2], raw["turns"][0]]
     found = recording("x", raw)
@@ -99,14 +99,14 @@ def test_a_repeated_request_and_one_out_of_order_are_left_out() -> None:
     assert found.notes == ("2 turns that repeat an earlier request, or hold nothing, were left out",)
 
 
-def test_a_session_cut_in_mid_turn_is_driven_to_its_last_request() -> None:
+def test_session_cut_in_mid_turn_is_driven_to_its_last_request() -> None:
     raw = session(LONG)
     raw["messages"] = raw["messages"][: raw["turns"][-1]["msg"]]
     assert len(trace_of(recording("x", raw)).requests) == len(LONG)
 
 
-def test_a_system_message_in_the_midst_of_a_history_is_read_as_what_it_is() -> None:
-    """Claude Code sends one behind the first message."""
+def test_system_message_within_a_history_is_read_as_one() -> None:
+    """Claude Code sends one after the first message."""
     raw = session(LONG)
     raw["messages"].insert(1, {"role": "system", "content": [{"type": "text", "text": "You have three agents."}]})
     for turn in raw["turns"]:
@@ -117,19 +117,19 @@ def test_a_system_message_in_the_midst_of_a_history_is_read_as_what_it_is() -> N
     assert len(trace.requests) == len(LONG)
 
 
-def test_a_turn_begins_an_exchange_when_the_user_speaks() -> None:
+def test_user_message_begins_an_exchange() -> None:
     requests = traced([("read", 0, 5), ("say", 0, 5), ("read", 1, 5), ("run", 1, 5)]).requests
     assert [request.exchange for request in requests] == [1, 1, 3, 3]
 
 
 @pytest.mark.parametrize(("trigger", "by_user"), [("auto", False), ("manual", True)])
-def test_where_the_client_began_anew_the_next_request_begins_with_its_summary(trigger: str, by_user: bool) -> None:
+def test_request_after_a_reset_begins_with_its_summary(trigger: str, by_user: bool) -> None:
     raw = session(LONG, resets=[{"kind": "compact", "before_msg": 21, "summary": "So far.", "trigger": trigger}])
     (reset,) = recording("x", raw).resets
     assert (reset.turn, reset.kept_from, reset.summary, reset.by_user) == (11, 21, "So far.", by_user)
 
 
-def test_a_reset_whose_outcome_is_not_on_record_is_ignored_and_that_is_said() -> None:
+def test_reset_without_a_recorded_outcome_is_ignored_and_reported() -> None:
     found = recording("x", session(LONG, resets=[{"kind": "microcompact", "before_msg": 9}, {"kind": "compact"}]))
     assert found.resets == ()
     assert found.notes == (
@@ -140,7 +140,7 @@ def test_a_reset_whose_outcome_is_not_on_record_is_ignored_and_that_is_said() ->
 
 @examples(30)
 @given(STEPS)
-def test_reading_twice_gives_the_same_trace_and_every_id_is_its_own(steps: list[Step]) -> None:
+def test_reading_twice_gives_the_same_trace_with_unique_ids(steps: list[Step]) -> None:
     trace = traced(steps)
     assert trace == traced(steps)
     ids = [item.id for item in trace.items]
@@ -150,7 +150,7 @@ def test_reading_twice_gives_the_same_trace_and_every_id_is_its_own(steps: list[
 
 @examples(30)
 @given(STEPS)
-def test_an_object_is_made_by_a_request_that_holds_all_of_it_and_no_block_is_in_two(steps: list[Step]) -> None:
+def test_object_comes_from_a_complete_request_and_no_block_is_in_two_objects(steps: list[Step]) -> None:
     trace = traced(steps)
     places = [place for item in trace.items for place in item.places]
     assert len(set(places)) == len(places)
@@ -160,7 +160,7 @@ def test_an_object_is_made_by_a_request_that_holds_all_of_it_and_no_block_is_in_
         assert item.superseded is None or item.superseded >= item.born
 
 
-def test_the_line_of_an_evicted_object_names_its_source_and_is_short() -> None:
+def test_line_of_an_evicted_object_is_short_and_names_its_source() -> None:
     for item in traced(LONG).items:
         if item.source_tool is not None and item.places:
             line = item.texts[Fidelity.EVICTED]
@@ -170,21 +170,21 @@ def test_the_line_of_an_evicted_object_names_its_source_and_is_short() -> None:
 
 
 @given(st.text(alphabet="abc/ .", min_size=1, max_size=300))
-def test_the_last_part_of_any_path_is_whole_in_its_line(path: str) -> None:
+def test_last_part_of_a_path_is_complete_in_its_line(path: str) -> None:
     raw = session([("read", 0, 5), ("run", 0, 5)])
     raw["messages"][1]["content"][1]["input"]["file_path"] = f"/{path}/the_file.py"
     item = trace_of(recording("x", raw)).items[0]
     assert "the_file.py" in item.texts[Fidelity.EVICTED]
 
 
-def test_a_rendition_is_smaller_than_what_it_stands_for_and_says_what_kinds_it_lost() -> None:
+def test_rendition_is_smaller_than_its_original_and_names_its_lost_kinds() -> None:
     for item in traced(LONG).items:
         if Fidelity.DETAILED in item.texts:
             assert len(item.texts[Fidelity.DETAILED]) <= 0.3 * len(item.text)
             assert "identifier" in item.lost[Fidelity.DETAILED]
 
 
-def test_whatever_a_file_holds_it_is_evaluated_or_named(tmp_path: Path) -> None:
+def test_any_file_is_evaluated_or_named(tmp_path: Path) -> None:
     whole = session(LONG[:8])
     whole |= {"head": {"system": "You are.", "tools": [{"name": "Read", "input_schema": {"type": "object"}}]}}
     whole |= {"resets": [{"kind": "compact", "before_msg": 8, "summary": "So it was.", "trigger": "auto"}]}

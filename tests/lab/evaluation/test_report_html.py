@@ -1,4 +1,4 @@
-"""The page stands alone, holds what the JSON holds, and lets no name become markup or script."""
+"""The page needs no other file, contains the data of the JSON, and escapes every name."""
 
 import re
 from fractions import Fraction
@@ -29,7 +29,7 @@ _LOADING = {"src", "href", "xlink:href", "data", "action", "srcset", "poster", "
 
 
 class Page(HTMLParser):
-    """A page as read by a parser that trusts nothing: its elements, its text, and what is not closed."""
+    """A page as parsed strictly: its elements, its text, and its unclosed elements."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ EDGES = {
 
 
 @pytest.mark.parametrize("told", [evaluation(), *EDGES.values()], ids=["ordinary", *EDGES])
-def test_the_page_is_well_formed_and_loads_nothing(told: Evaluation) -> None:
+def test_page_is_well_formed_and_loads_nothing(told: Evaluation) -> None:
     text = report_html(told)
     page = Page(text)
     assert page.open == []
@@ -109,7 +109,7 @@ def test_the_page_is_well_formed_and_loads_nothing(told: Evaluation) -> None:
     text.encode()
 
 
-def test_no_name_becomes_markup_script_or_an_attribute() -> None:
+def test_no_name_becomes_markup_script_or_attribute() -> None:
     page = Page(report_html(hostile()))
     (script,) = page.scripts
     assert script == files("mnemosyne_lab.evaluation").joinpath("report_page.js").read_text(encoding="utf-8")
@@ -119,7 +119,7 @@ def test_no_name_becomes_markup_script_or_an_attribute() -> None:
 
 @examples(30)
 @given(st.text(), st.text())
-def test_whatever_a_session_is_called_the_page_keeps_its_shape(name: str, reason: str) -> None:
+def test_page_keeps_its_structure_with_any_session_name(name: str, reason: str) -> None:
     def shape(told: Evaluation) -> list[str]:
         return [tag for tag, _ in Page(report_html(told)).elements]
 
@@ -133,11 +133,11 @@ def test_whatever_a_session_is_called_the_page_keeps_its_shape(name: str, reason
     assert shape(named(name, reason)) == shape(named("plain", "plain"))
 
 
-def test_the_page_is_the_same_each_time() -> None:
+def test_page_is_deterministic() -> None:
     assert report_html(evaluation()) == report_html(evaluation())
 
 
-def test_every_number_of_the_policies_table_is_the_json_s() -> None:
+def test_policy_table_has_the_numbers_of_the_json() -> None:
     rows = {row[0].removesuffix(" (bound)"): row[1:] for row in Page(report_html(evaluation())).rows[1:5]}
     for name, told in report(evaluation())["policies"].items():
         assert [cell.removesuffix(BEST) for cell in rows[name][:-1]] == [
@@ -146,7 +146,7 @@ def test_every_number_of_the_policies_table_is_the_json_s() -> None:
         assert rows[name][-1] == told["totals"]["dearest_session"]["name"]
 
 
-def test_the_sessions_stand_dearest_first_and_those_above_the_bar_are_marked() -> None:
+def test_sessions_are_sorted_by_cost_and_marked_above_the_bar() -> None:
     def costing(name: str, billed: int) -> Any:
         return attrs.evolve(session(name), billed=Fraction(billed), billed_unmanaged=Fraction(100))
 
@@ -156,24 +156,24 @@ def test_the_sessions_stand_dearest_first_and_those_above_the_bar_are_marked() -
 
 
 def labels(told: Evaluation) -> list[str]:
-    """Of the charts of single sessions, in their order."""
+    """The labels of the charts of single sessions, in order."""
     pictures = [attributes for tag, attributes in Page(report_html(told)).elements if tag == "svg"]
     found = [str(each["aria-label"]) for each in pictures if re.match(r"context-", each["id"] or "")]
     return [label.removeprefix("Context by fidelity over turns: ") for label in found]
 
 
-def test_the_sessions_are_drawn_of_whom_the_verdict_is_about_the_longest_first_and_open() -> None:
+def test_sessions_of_the_verdict_are_drawn_longest_first_and_open() -> None:
     assert labels(attrs.evolve(evaluation(), judged="most")) == ["long under most", "short under most"]
     opened = [attributes for tag, attributes in Page(report_html(evaluation())).elements if tag == "details"]
     sessions = ["open" in attributes for attributes in opened if attributes.get("class") == "session"]
     assert sessions == [True, False]
 
 
-def test_where_nobody_was_judged_the_cheapest_without_silent_losses_is_drawn() -> None:
+def test_cheapest_policy_without_silent_losses_is_drawn_without_a_verdict() -> None:
     assert labels(evaluation())[0] == "long under half"
 
 
-def test_a_ratio_leads_to_the_charts_of_its_session() -> None:
+def test_ratio_links_to_the_charts_of_its_session() -> None:
     page = Page(report_html(evaluation()))
     ids = {attributes.get("id") for _, attributes in page.elements}
     links = [str(attributes["href"]) for tag, attributes in page.elements if tag == "a"]
@@ -181,7 +181,7 @@ def test_a_ratio_leads_to_the_charts_of_its_session() -> None:
     assert {link.removeprefix("#") for link in links} <= ids
 
 
-def test_the_page_begins_with_its_verdict() -> None:
+def test_page_begins_with_its_verdict() -> None:
     text = report_html(attrs.evolve(evaluation(), verdict="These sessions would have cost less."))
     assert re.search(r"<h1>[^<]*</h1>\s*<p[^>]*>These sessions would have cost less\.</p>", text)
 
@@ -196,7 +196,7 @@ def test_every_policy_is_a_labelled_point_of_the_frontier() -> None:
     assert frontier.count('<rect class="silent"') == 1
 
 
-def test_a_bound_with_many_faults_does_not_press_the_others_into_one_line() -> None:
+def test_outlier_with_many_faults_does_not_compress_the_other_points() -> None:
     def height(*policies: PolicyResult) -> str:
         found = re.search(
             r'<circle class="point" cx="[^"]*" cy="([^"]*)" r="5"><title>half', report_html(evaluation(*policies))
@@ -212,7 +212,7 @@ def test_a_bound_with_many_faults_does_not_press_the_others_into_one_line() -> N
     assert "oracle (above: 1000)" in report_html(evaluation(half, bound))
 
 
-def test_each_picture_has_a_name_for_those_who_cannot_see_it() -> None:
+def test_each_chart_has_an_accessible_name() -> None:
     pictures = [attributes for tag, attributes in Page(report_html(evaluation())).elements if tag == "svg"]
     assert all(picture.get("aria-label") or picture.get("aria-hidden") == "true" for picture in pictures)
     assert [picture["id"] for picture in pictures] == [
@@ -220,12 +220,12 @@ def test_each_picture_has_a_name_for_those_who_cannot_see_it() -> None:
     ]  # fmt: skip
 
 
-def test_only_what_no_other_beats_in_both_is_on_the_frontier() -> None:
+def test_only_undominated_policies_are_on_the_frontier() -> None:
     assert find_undominated([(1.0, 0), (0.7, 5), (0.8, 5), (0.9, 9), (0.6, 8)]) == [(0.6, 8), (0.7, 5), (1.0, 0)]
 
 
 @given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 50)), min_size=1))
-def test_each_policy_is_on_the_frontier_or_beaten_by_one_that_is(places: list[tuple[float, float]]) -> None:
+def test_each_policy_is_on_the_frontier_or_dominated_by_one_that_is(places: list[tuple[float, float]]) -> None:
     kept = find_undominated(places)
     assert all(any(best[0] <= place[0] and best[1] <= place[1] for best in kept) for place in places)
     assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(kept))
@@ -239,7 +239,7 @@ def test_every_fault_is_in_one_class_of_the_histogram(distances: list[int]) -> N
     assert counts[-1] == sum(distance >= 65 for distance in distances)
 
 
-def test_a_report_of_many_sessions_and_policies_stays_small() -> None:
+def test_report_of_many_sessions_and_policies_stays_small() -> None:
     long = session(turns=DRAWN + 80)
     policies = [
         attrs.evolve(
@@ -280,7 +280,7 @@ def test_every_layer_line_and_epoch_of_a_session_is_drawn(told: Evaluation) -> N
     assert [int(before) for _, before, *_ in rows] == [epoch.turn for epoch in series.epochs]
 
 
-def test_turns_go_from_the_left_to_the_right_of_a_chart_and_the_most_tokens_are_the_highest() -> None:
+def test_turns_run_left_to_right_and_the_maximum_is_at_the_top() -> None:
     series = session_series(policy("unmanaged", 0, ["s"]).sessions[0])
     (line,) = ElementTree.fromstring(context_chart(series, "context", "a session")).findall("polyline")
     places = [tuple(map(float, place.split(","))) for place in (line.get("points") or "").split()]
@@ -289,7 +289,7 @@ def test_turns_go_from_the_left_to_the_right_of_a_chart_and_the_most_tokens_are_
     assert places[-1][1] == min(y for _, y in places) == 22
 
 
-def test_what_can_still_be_told_is_a_table_of_its_own_where_it_was_asked() -> None:
+def test_probes_have_a_table_of_their_own() -> None:
     assert "What can still be told" not in report_html(evaluation())
     page = Page(report_html(probed(evaluation())))
     assert page.open == []

@@ -1,4 +1,4 @@
-"""The JSON report holds every figure once, rounded once, and says nothing where there is nothing to divide."""
+"""The JSON report holds every figure once, rounded once, and null where a denominator is zero."""
 
 import json
 from fractions import Fraction
@@ -18,7 +18,7 @@ SESSION_KEYS = [
 ]
 
 
-def test_a_session_has_exactly_the_keys_that_are_promised_and_all_but_its_name_are_numbers() -> None:
+def test_session_has_exactly_the_documented_keys_with_numbers() -> None:
     for told in json.loads(report_json(evaluation()))["policies"].values():
         for each in told["sessions"]:
             assert list(each) == SESSION_KEYS
@@ -31,7 +31,7 @@ def test_totals_are_the_sums_of_the_sessions() -> None:
             assert told["totals"][key] == pytest.approx(sum(each[key] for each in told["sessions"]), abs=0.01)
 
 
-def test_the_billed_ratio_is_of_sums_and_the_dearest_session_is_named() -> None:
+def test_billed_ratio_is_of_sums_and_the_dearest_session_is_named() -> None:
     long = attrs.evolve(session("long"), billed=Fraction(500), billed_unmanaged=Fraction(1000))
     short = attrs.evolve(session("short"), billed=Fraction(103), billed_unmanaged=Fraction(100))
     totals = report(evaluation(attrs.evolve(policy("p", 0.5), sessions=[long, short])))["policies"]["p"]["totals"]
@@ -40,13 +40,13 @@ def test_the_billed_ratio_is_of_sums_and_the_dearest_session_is_named() -> None:
     assert totals["share_of_sessions_dearer"] == 0.5
 
 
-def test_a_session_at_exactly_the_bar_has_not_cost_more() -> None:
+def test_session_exactly_at_the_bar_has_not_cost_more() -> None:
     even = attrs.evolve(session(), billed=Fraction(102), billed_unmanaged=Fraction(100))
     told = report(evaluation(attrs.evolve(policy("p", 0.5), sessions=[even])))
     assert told["policies"]["p"]["totals"]["share_of_sessions_dearer"] == 0
 
 
-def test_a_ratio_without_a_denominator_is_null() -> None:
+def test_ratio_without_a_denominator_is_null() -> None:
     idle = attrs.evolve(session(strength=0), demands=0, resident=0, declared=0, silent=0)
     totals = json.loads(report_json(evaluation(attrs.evolve(policy("p", 0), sessions=[idle]))))["policies"]["p"][
         "totals"
@@ -56,7 +56,7 @@ def test_a_ratio_without_a_denominator_is_null() -> None:
     assert totals["faults_per_thousand_demands"] is None
 
 
-def test_an_evaluation_of_nothing_is_a_report_of_nothing() -> None:
+def test_evaluation_of_nothing_is_an_empty_report() -> None:
     nothing = report_json(Evaluation(settings={}, policies=[]))
     assert json.loads(nothing) == {
         "verdict": None,
@@ -76,17 +76,17 @@ def test_an_evaluation_of_nothing_is_a_report_of_nothing() -> None:
     assert without["dearest_session"] is None
 
 
-def test_the_same_evaluation_gives_the_same_bytes() -> None:
+def test_same_evaluation_gives_the_same_bytes() -> None:
     assert report_json(evaluation()) == report_json(evaluation())
 
 
-def test_settings_and_skipped_inputs_are_told() -> None:
+def test_settings_and_skipped_inputs_are_reported() -> None:
     told = report(evaluation())
     assert told["settings"] == {"ttl": "5m", "read": 0.1, "min turns": 30}
     assert told["skipped"] == ["sessions.jsonl, line 7: no messages; leave it out."]
 
 
-def test_two_policies_of_one_name_are_refused_since_one_would_hide_the_other() -> None:
+def test_two_policies_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="'half'"):
         report(evaluation(policy("half", 0.5), policy("half", 0.6)))
 
@@ -99,7 +99,7 @@ def test_any_name_survives_the_report_and_its_encoding(name: str) -> None:
 
 
 @given(st.lists(st.fractions(0, 10**9), min_size=1, max_size=9))
-def test_the_order_of_the_sessions_changes_no_sum(amounts: list[Fraction]) -> None:
+def test_order_of_the_sessions_changes_no_sum(amounts: list[Fraction]) -> None:
     sessions = [attrs.evolve(session(turns=1), billed=amount) for amount in amounts]
     totals = [
         report(evaluation(attrs.evolve(policy("p", 0.5), sessions=each)))["policies"]["p"]["totals"]

@@ -1,4 +1,4 @@
-"""What is drawn of a session is true to its turns, and a payback is measured on all of them."""
+"""Charts of a session match its turns, and a payback is measured on all of them."""
 
 from fractions import Fraction
 from itertools import accumulate
@@ -13,7 +13,7 @@ from tests.lab.evaluation.building import session
 
 
 def points(pairs: list[tuple[int, int]]) -> list[TurnPoint]:
-    """Turns that cost (with the policy, without)."""
+    """Turns with these costs (with the policy, without)."""
     return [
         TurnPoint(
             turn=turn, at=0.0, resident=(0, 0, 0, 0), fixed=0, unmanaged_tokens=0,
@@ -28,39 +28,39 @@ def paid(turn: int, pairs: list[tuple[int, int]]) -> int | None:
     return payback(turn, dict(enumerate(saved, 1)))
 
 
-def test_an_epoch_has_paid_when_the_ledger_is_where_it_was_before_it() -> None:
+def test_epoch_has_paid_off_when_the_balance_is_back_at_its_start() -> None:
     assert paid(2, [(10, 10), (25, 10), (5, 10), (5, 10), (5, 10), (5, 10)]) == 3
 
 
-def test_what_was_saved_before_an_epoch_must_be_there_again() -> None:
+def test_savings_before_an_epoch_must_be_recovered() -> None:
     assert paid(3, [(10, 10), (0, 10), (20, 10), (5, 10), (5, 10), (5, 10)]) == 2
 
 
-def test_an_epoch_that_costs_nothing_has_paid_at_once_and_one_too_late_never() -> None:
+def test_free_epoch_pays_off_at_once_and_a_late_one_never() -> None:
     assert paid(2, [(10, 10), (5, 10)]) == 0
     assert paid(2, [(10, 10), (30, 10), (5, 10)]) is None
 
 
-def test_an_epoch_before_the_first_turn_starts_from_an_empty_ledger() -> None:
+def test_epoch_before_the_first_turn_starts_from_zero() -> None:
     assert paid(1, [(15, 10), (5, 10)]) == 1
 
 
 @given(st.integers(0, 5 * DRAWN))
-def test_of_any_number_of_turns_few_enough_are_drawn_in_order_with_the_first_and_the_last(count: int) -> None:
+def test_drawn_turns_are_few_and_in_order_with_first_and_last(count: int) -> None:
     kept = choose_turns(count)
     assert len(kept) == min(count, DRAWN)
     assert kept == sorted(set(kept))
     assert not count or (kept[0], kept[-1]) == (0, count - 1)
 
 
-def test_the_last_point_of_the_money_lines_is_the_whole_bill_however_few_turns_are_drawn() -> None:
+def test_last_point_of_the_cost_lines_is_the_whole_bill() -> None:
     long = session(turns=3 * DRAWN)
     series = session_series(long)
     assert series.billed[-1] == round(long.billed)
     assert series.shadow[-1] == round(long.billed_unmanaged)
 
 
-def test_an_epoch_tells_its_reason_price_and_both_paybacks() -> None:
+def test_epoch_reports_its_reason_price_and_both_paybacks() -> None:
     told = attrs.evolve(
         session(), points=points([(10, 10), (25, 10), (0, 10), (0, 10)]),
         epochs=[Epoch(turn=2, reason="paid for", price=Fraction(15), expected_payback=4)],

@@ -1,4 +1,4 @@
-"""What is read again after a compaction is counted beside what is read again anyway."""
+"""Rereads after a compaction are counted and compared with the usual rate of rereads."""
 
 from fractions import Fraction
 
@@ -14,7 +14,7 @@ STEPS: list[Step] = [
 RESET = {"kind": "compact", "before_msg": 61, "summary": "So far.", "trigger": "auto"}
 
 
-def test_files_that_were_read_before_are_counted_where_they_are_read_again() -> None:
+def test_rereads_of_known_files_are_counted() -> None:
     found = list_read_again(sized(traced(STEPS, resets=[RESET])))
     after = [each for each in found if each.after_compaction]
     assert [each.files for each in after] == [2]
@@ -23,7 +23,7 @@ def test_files_that_were_read_before_are_counted_where_they_are_read_again() -> 
     assert len(found) == 5, "those from request 11, 21, 41 and 51 on, and that after the compaction"
 
 
-def test_the_difference_is_told_with_each_session_left_out() -> None:
+def test_difference_is_reported_with_each_session_left_out() -> None:
     one = [ReadAgain(True, 4, 400), ReadAgain(False, 1, 100)]
     other = [ReadAgain(True, 2, 200), ReadAgain(False, 1, 100), ReadAgain(False, 1, 100)]
     idle = [ReadAgain(False, 9, 900)]
@@ -34,6 +34,6 @@ def test_the_difference_is_told_with_each_session_left_out() -> None:
     assert (found.least, found.most) == (Fraction(1), Fraction(3))
 
 
-def test_without_a_compaction_there_is_nothing_to_compare() -> None:
+def test_session_without_a_compaction_has_no_comparison() -> None:
     assert compare_rereads([]) is None
     assert compare_rereads([[ReadAgain(False, 1, 1)]]) is None

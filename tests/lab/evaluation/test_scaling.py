@@ -1,4 +1,4 @@
-"""Where the provider counted every prompt, the sizes of a session are those that it counted."""
+"""If the provider counted every prompt, a session has the counted sizes."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ OVERHEAD = 4
 
 
 def requests(*prompts: int | None) -> list[TraceRequest]:
-    """One after the other, each with two more messages."""
+    """A series of requests, each with two more messages."""
     return [
         TraceRequest(turn=turn, at=turn, messages=2 * turn - 1, prompt=prompt, exchange=1)
         for turn, prompt in enumerate(prompts, 1)
@@ -25,7 +25,7 @@ def size(scales: list[float], sizes: list[int], messages: int) -> float:
 
 @examples(100)
 @given(st.lists(st.tuples(st.integers(50, 900), st.sampled_from([0.5, 0.8, 1.3, 2.0])), min_size=1, max_size=9))
-def test_every_prompt_is_as_large_as_it_was_counted(grown: list[tuple[int, float]]) -> None:
+def test_every_prompt_has_its_counted_size(grown: list[tuple[int, float]]) -> None:
     sizes, prompts, so_far = [100], [1_500 + 100 + OVERHEAD], 0.0
     for added, scale in grown:
         sizes += [0, added]
@@ -41,12 +41,12 @@ def test_every_prompt_is_as_large_as_it_was_counted(grown: list[tuple[int, float
             assert whole == pytest.approx(request.prompt, abs=2)
 
 
-def test_what_tools_and_system_prompt_take_is_what_the_messages_do_not_explain() -> None:
+def test_head_is_the_size_that_the_messages_do_not_explain() -> None:
     found = scales_of(requests(20_108, 24_116), [100, 0, 4_000], head=None, overhead=OVERHEAD, dropped=())
     assert (found.fixed, found.rest) == (20_004, 1.0)
 
 
-def test_what_is_beyond_belief_is_bounded_and_made_up_for_afterwards() -> None:
+def test_implausible_sizes_are_bounded_and_compensated_later() -> None:
     sizes = [100, 0, 1_000, 0, 1_000]
     found = scales_of(requests(1_000, 10_000, 10_000), sizes, head=900, overhead=0, dropped=())
     assert list(found.messages[1:]) == [MOST, MOST, MOST, MOST]
@@ -54,7 +54,7 @@ def test_what_is_beyond_belief_is_bounded_and_made_up_for_afterwards() -> None:
     assert list(found.messages[1:]) == [LEAST, LEAST, 0.75, 0.75]
 
 
-def test_what_was_not_counted_or_follows_a_compaction_is_at_the_scale_of_the_rest() -> None:
+def test_uncounted_prompts_and_those_after_a_compaction_use_the_common_scale() -> None:
     sizes = [100, 0, 3_000, 0, 3_000, 0, 3_000]
     found = scales_of(requests(1_000, 7_000, None, 9_000), sizes, head=900, overhead=0, dropped=())
     assert list(found.messages) == [1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
@@ -63,7 +63,7 @@ def test_what_was_not_counted_or_follows_a_compaction_is_at_the_scale_of_the_res
     assert list(found.messages) == [1.0, 1.0, 1.0, 1.5, 1.5, 2.0, 2.0]
 
 
-def test_of_one_request_only_its_own_prompt_is_known() -> None:
+def test_single_request_has_only_a_known_prompt() -> None:
     found = scales_of(requests(2_000), [100, 500], head=900, overhead=0, dropped=())
     assert (found.head, found.rest, list(found.messages)) == (2.0, 2.0, [2.0, 2.0])
     found = scales_of(requests(None), [100], head=None, overhead=0, dropped=())

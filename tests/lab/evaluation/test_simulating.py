@@ -1,4 +1,4 @@
-"""A branch of a session's export is tried under a policy, and a process tells what came of it."""
+"""A branch of an exported session is simulated under a policy in a process that reports its progress and result."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ async def file(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_branch_has_its_turns_and_both_bills_and_it_is_told_how_far_it_is_turn_by_turn(file: Path) -> None:
+async def test_branch_has_turns_and_both_bills_and_reports_progress(file: Path) -> None:
     steps: list[tuple[int, int]] = []
     found = simulate_branch(file, "main", "uncompacted", lambda *step: steps.append(step))
     whole = len(found.turns)
@@ -33,12 +33,12 @@ async def test_a_branch_has_its_turns_and_both_bills_and_it_is_told_how_far_it_i
     assert found.about == list_policies()["uncompacted"]
 
 
-async def test_what_is_no_conversation_is_said(file: Path) -> None:
+async def test_invalid_conversation_is_reported(file: Path) -> None:
     with pytest.raises(NotFound, match="is no conversation"):
         simulate_branch(file, "nothing", "cold", lambda *_: None)
 
 
-async def test_a_process_prints_what_it_found_or_why_not(file: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+async def test_process_prints_its_result_or_the_reason(file: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main([str(file), "main", "cold"]) == 0
     *steps, answer = map(read_step, capfdbinary.readouterr().out.splitlines())
     assert isinstance(answer, SimulatedBranch)
@@ -48,6 +48,6 @@ async def test_a_process_prints_what_it_found_or_why_not(file: Path, capfdbinary
     assert b"none such" in capfdbinary.readouterr().err
 
 
-def test_policies_that_know_the_future_are_not_offered() -> None:
+def test_policies_with_foresight_are_not_offered() -> None:
     assert "mnemosyne" in list_policies()
     assert not any(name.startswith("oracle") for name in list_policies())

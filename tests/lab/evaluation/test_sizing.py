@@ -1,4 +1,4 @@
-"""Sizes are those of what is really sent."""
+"""Sizes are those of the requests that are sent."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from tests.profiles import examples
 
 @examples(30)
 @given(STEPS)
-def test_the_blocks_of_a_history_weigh_what_its_messages_do(steps: list[Step]) -> None:
+def test_history_has_the_size_of_its_messages(steps: list[Step]) -> None:
     measured = sized(traced(steps))
     estimator = Estimator.of(MODEL)
     whole = sum(estimator.tokens(features_of_message(message)) for message in measured.messages)
@@ -25,7 +25,7 @@ def test_the_blocks_of_a_history_weigh_what_its_messages_do(steps: list[Step]) -
 
 @examples(30)
 @given(STEPS)
-def test_all_objects_in_full_weigh_no_more_than_the_history(steps: list[Step]) -> None:
+def test_all_objects_in_full_are_no_larger_than_the_history(steps: list[Step]) -> None:
     measured = sized(traced(steps))
     owned = sum(each.tokens[0] + each.thinking for each in measured.objects)
     alone = 8 * len(measured.objects)  # messages that two objects share are counted with each
@@ -41,13 +41,13 @@ def test_every_fidelity_of_a_large_object_is_smaller_than_the_one_above() -> Non
         assert len(set(tokens)) == 4, "nothing extracts an L2"
 
 
-def test_the_head_has_the_size_that_was_asked_for() -> None:
+def test_head_has_the_requested_size() -> None:
     for fixed in (0, 20, 1_000, 41_000):
         head = sized(traced(LONG), fixed=fixed).head
         assert head.tokens == (fixed if fixed > 20 else 0)
 
 
-def test_a_stub_shows_its_source_and_not_its_text() -> None:
+def test_stub_shows_its_source_and_not_its_text() -> None:
     measured = sized(traced(LONG))
     read = next(each for each in measured.objects if each.item.source_tool == "Read")
     shown = measured.show(read.item.id, Fidelity.STUB)
@@ -63,7 +63,7 @@ OWN = {
 
 
 def counted(head: Json, per_turn: int) -> Trace:
-    """A session whose provider counted so many tokens more with every request."""
+    """A session whose provider counted this many more tokens with every request."""
     recorded = session(LONG[:20])
     for number, turn in enumerate(recorded["turns"]):
         turn["usage"] = {"input": 10, "cache_write": 2_990, "cache_read": number * per_turn}
@@ -71,7 +71,7 @@ def counted(head: Json, per_turn: int) -> Trace:
 
 
 @pytest.mark.parametrize("head", [OWN, {}])
-def test_a_session_with_its_own_head_is_as_large_as_its_provider_counted(head: Json) -> None:
+def test_session_with_its_own_head_has_its_counted_size(head: Json) -> None:
     trace = counted(head, 1_500)
     measured = Sized(trace, Settings())
     prompt = measured.head
@@ -81,6 +81,6 @@ def test_a_session_with_its_own_head_is_as_large_as_its_provider_counted(head: J
     assert len(prompt) == (2 if head else 3), "what begins with the billing header is no part of the prompt"
 
 
-def test_what_is_asked_for_counts_more_than_what_the_session_has() -> None:
+def test_requested_head_counts_more_than_that_of_the_session() -> None:
     assert Sized(counted(OWN, 1_500), Settings(fixed=9_000)).head.tokens == 9_000
     assert Sized(traced(LONG), Settings()).head.tokens == FIXED

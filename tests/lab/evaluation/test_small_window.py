@@ -1,4 +1,4 @@
-"""A window of a certain size: what is said of it is what the requests' sizes are."""
+"""Results for a small window agree with the sizes of the requests."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ WINDOW = 20_000
 
 
 def of(*prompts: int, fixed: int = 5_000, compactions: int = 0, resident: int = 100) -> SessionResult:
-    """A session whose requests are so large, and which needed a hundred things."""
+    """A session whose requests have these sizes, with a hundred demands."""
     made = session(turns=len(prompts), strength=0)
     points = [
         attrs.evolve(point, fixed=fixed, resident=(prompt - fixed, 0, 0, 0))
@@ -27,11 +27,11 @@ def of(*prompts: int, fixed: int = 5_000, compactions: int = 0, resident: int = 
     return attrs.evolve(made, points=points, compactions=compactions, demands=100, resident=resident)
 
 
-def test_a_request_is_refused_that_is_larger_than_the_window_and_none_that_just_fits() -> None:
+def test_only_a_request_larger_than_the_window_is_refused() -> None:
     assert list_refused(of(19_000, WINDOW, WINDOW + 1, 6_000, 30_000), WINDOW) == [2, 4]
 
 
-def test_sessions_whose_head_alone_does_not_fit_are_set_apart_and_named_once() -> None:
+def test_sessions_with_a_too_large_head_are_listed_separately_once() -> None:
     key = ("api-5m", "native")
     large, small = {key: of(WINDOW, fixed=WINDOW)}, {key: of(6_000)}
     assert split_too_small([large, small], WINDOW, key) == ([large[key]], [small])
@@ -60,7 +60,7 @@ def test_sessions_whose_head_alone_does_not_fit_are_set_apart_and_named_once() -
         ),
     ],
 )
-def test_the_sentences_say_what_becomes_of_each(
+def test_sentences_give_the_result_of_each_session(
     idle: Sequence[SessionResult],
     native: Sequence[SessionResult],
     ours: Sequence[SessionResult] | None,

@@ -1,4 +1,4 @@
-"""A transcript is a conversation: what its lines tell together, each reply counted once."""
+"""A transcript is read as a conversation from all of its lines, with each reply counted once."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def read(*transcripts: Transcript) -> list[TranscriptConversation]:
     return found
 
 
-def test_the_lines_of_a_reply_are_one_message_and_what_it_used_counts_once() -> None:
+def test_lines_of_a_reply_are_one_message_with_its_usage_counted_once() -> None:
     (found,) = read(Transcript().work(2))
     assert [message["role"] for message in found.session["messages"]] == ["user", "assistant"] * 3
     assert [len(message["content"]) for message in found.session["messages"]] == [1, 2, 1, 2, 1, 1]
@@ -33,7 +33,7 @@ def test_the_lines_of_a_reply_are_one_message_and_what_it_used_counts_once() -> 
     assert recording("here", found.session).requests[-1].prompt == 18_000
 
 
-def test_results_of_calls_side_by_side_stay_together_though_each_has_a_parent_of_its_own() -> None:
+def test_parallel_results_stay_together_with_different_parents() -> None:
     made = Transcript()
     made.user("Look at both.")
     calls = [{"type": "tool_use", "id": f"c{number}", "name": "Read", "input": {}} for number in (1, 2)]
@@ -46,7 +46,7 @@ def test_results_of_calls_side_by_side_stay_together_though_each_has_a_parent_of
     assert [len(message["content"]) for message in found.session["messages"]] == [1, 2, 2, 1]
 
 
-def test_a_resumed_session_that_repeats_an_older_one_counts_only_what_is_new() -> None:
+def test_resumed_session_counts_only_its_new_part() -> None:
     first = Transcript().work(2)
     again = Transcript(lines=list(first), number=3, prompt=first.prompt, seconds=first.seconds)
     again.user("And the lexer?")
@@ -56,7 +56,7 @@ def test_a_resumed_session_that_repeats_an_older_one_counts_only_what_is_new() -
     assert [turn["msg"] for turn in new.session["turns"]] == [7], "what was before is its history all the same"
 
 
-def test_a_compaction_is_a_reset_with_the_summary_that_the_client_went_on_with() -> None:
+def test_compaction_is_a_reset_with_the_clients_summary() -> None:
     made = Transcript().work(2)
     made.put(type="system", subtype="compact_boundary", compactMetadata={"trigger": "auto", "preTokens": 18_000})
     made.user("This session is being continued.\nThe parser is mended.", isCompactSummary=True)
@@ -69,7 +69,7 @@ def test_a_compaction_is_a_reset_with_the_summary_that_the_client_went_on_with()
     assert [reset.turn for reset in recording("here", found.session).resets] == [4]
 
 
-def test_what_the_user_went_back_behind_was_paid_for_and_is_not_sent_any_more() -> None:
+def test_rewound_part_was_paid_for_and_is_not_sent_again() -> None:
     made = Transcript()
     made.user("Where is the bug?")
     back = made.reply(TEXT)
@@ -84,7 +84,7 @@ def test_what_the_user_went_back_behind_was_paid_for_and_is_not_sent_any_more() 
     assert "Mend" not in str(found.session["messages"])
 
 
-def test_each_sub_agent_has_a_conversation_of_its_own_wherever_its_lines_stand() -> None:
+def test_each_sub_agent_has_its_own_conversation_in_any_line_order() -> None:
     main, agent = Transcript().work(1), Transcript(sidechain="a7", prefix="agent").work(1)
     (one, other) = read(Transcript(lines=[*main, *agent]))
     assert [(each.name, each.is_sidechain, len(each.replies)) for each in (one, other)] == [
@@ -93,7 +93,7 @@ def test_each_sub_agent_has_a_conversation_of_its_own_wherever_its_lines_stand()
     ]
 
 
-def test_what_the_client_says_itself_and_lines_of_other_kinds_are_passed_over() -> None:
+def test_client_messages_and_unknown_lines_are_skipped() -> None:
     made = Transcript().work(1)
     made.put(type="assistant", message={"role": "assistant", "id": "x", "model": "<synthetic>", "content": [TEXT]})
     made.put(type="summary", summary="A parser.")
@@ -105,7 +105,7 @@ def test_what_the_client_says_itself_and_lines_of_other_kinds_are_passed_over() 
     assert len(found.session["messages"]) == 4
 
 
-def test_a_line_that_is_none_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_invalid_line_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
     path = Transcript().work(1).write(tmp_path / "t.jsonl", ['{"type": "user", "mess', "7", ""])
     found = list(lines_of(path))
     count = sum(isinstance(each, TranscriptLine) for each in found)
@@ -115,7 +115,7 @@ def test_a_line_that_is_none_is_named_and_the_rest_is_read(tmp_path: Path) -> No
     ]
 
 
-def test_an_hour_is_told_from_five_minutes() -> None:
+def test_one_hour_cache_is_distinguished_from_five_minutes() -> None:
     made = Transcript()
     made.user("Go.")
     made.reply(TEXT, hour=True)
@@ -125,7 +125,7 @@ def test_an_hour_is_told_from_five_minutes() -> None:
 
 
 @pytest.mark.parametrize("between", ["", " ", "\0\0\0\0", "\r", '{"type": "user", "message": {"role": "us'])
-def test_a_record_is_read_wherever_on_its_line_it_begins(between: str, tmp_path: Path) -> None:
+def test_record_may_start_anywhere_on_its_line(between: str, tmp_path: Path) -> None:
     made = Transcript().work(1)
     lines = [json.dumps(line | {"sessionId": "s"}) for line in made]
     path = tmp_path / "t.jsonl"
@@ -151,7 +151,7 @@ def test_only_a_line_feed_ends_a_line(odd: str, end: str, tmp_path: Path) -> Non
 
 
 def with_ids(made: Transcript, message: str | None, requests: list[str | None]) -> Transcript:
-    """The replies under this id of a message, and under these of their requests."""
+    """The replies with this message id and these request ids."""
     given = iter(requests)
     for line in made:
         if line["type"] == "assistant":
@@ -169,7 +169,7 @@ def with_ids(made: Transcript, message: str | None, requests: list[str | None]) 
         ("msg_same", [None] * 4, 1),
     ],
 )
-def test_replies_of_one_id_are_told_apart_by_their_requests(
+def test_replies_of_one_id_are_distinguished_by_their_requests(
     message: str | None, requests: list[str | None], count: int
 ) -> None:
     made = Transcript()
@@ -182,7 +182,7 @@ def test_replies_of_one_id_are_told_apart_by_their_requests(
 
 @pytest.mark.parametrize("records", [1, 2, 5])
 @pytest.mark.parametrize("asked", [True, False])
-def test_a_record_of_progress_is_no_place_to_go_back_to(records: int, asked: bool) -> None:
+def test_progress_record_is_no_rewind_target(records: int, asked: bool) -> None:
     made = Transcript().work(1)
     call = next(line["uuid"] for line in made if line["type"] == "assistant")
     for number in range(records):
@@ -198,7 +198,7 @@ def test_a_record_of_progress_is_no_place_to_go_back_to(records: int, asked: boo
 @pytest.mark.parametrize(
     "usage", [{"input_tokens": 1000.0, "output_tokens": 100.0}, {"input_tokens": "9"}, {}, None, 7]
 )
-def test_replies_without_whole_numbers_of_tokens_are_uncounted(usage: object) -> None:
+def test_replies_without_whole_token_counts_are_uncounted(usage: object) -> None:
     made = Transcript()
     made.user("Go.")
     made.reply(TEXT, TEXT)
@@ -211,7 +211,7 @@ def test_replies_without_whole_numbers_of_tokens_are_uncounted(usage: object) ->
     assert (len(first.replies), first.uncounted, rest) == (1, [at], [])
 
 
-def test_a_reply_is_counted_that_has_its_tokens_in_a_later_line() -> None:
+def test_reply_with_tokens_in_a_later_line_is_counted() -> None:
     made = Transcript()
     made.user("Go.")
     made.reply(TEXT, TEXT)

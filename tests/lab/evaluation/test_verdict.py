@@ -1,4 +1,4 @@
-"""The first sentence says the money, who paid for it, and what was missing; nothing that the numbers do not."""
+"""The verdict states the savings, the dearer sessions and the losses, and nothing beyond the numbers."""
 
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ OURS = "mnemosyne"
 
 
 def of(*ratios: str, silent: int = 0) -> Evaluation:
-    """Sessions that cost so many times what they cost unmanaged, which is ten dollars each."""
+    """Sessions at these multiples of their unmanaged cost, which is ten dollars each."""
     made = [
         attrs.evolve(
             session(f"s{number}"),
@@ -45,11 +45,11 @@ def of(*ratios: str, silent: int = 0) -> Evaluation:
         (of("0.5", silent=3), "asked for again, 3 times without a hint where it is."),
     ],
 )
-def test_the_sentence_says_what_came_of_it(found: Evaluation, said: str) -> None:
+def test_sentence_states_the_result(found: Evaluation, said: str) -> None:
     assert said in (verdict(found) or "")
 
 
-def test_it_is_about_ones_own_policy_before_ours_and_never_about_what_knows_the_future() -> None:
+def test_verdict_prefers_a_user_policy_and_ignores_policies_with_foresight() -> None:
     ours, own, bound = policy(OURS, 0.5), policy("mine:plan", 0.2), policy("oracle", 0.9, bound=True)
     found = find_judged(evaluation(bound, ours, own))
     assert found is own
@@ -60,5 +60,5 @@ def test_it_is_about_ones_own_policy_before_ours_and_never_about_what_knows_the_
 
 
 @pytest.mark.parametrize(("amount", "said"), [(0, "$0"), (0.0066, "$0.0066"), (1.5, "$1.50"), (1183.4, "$1,183")])
-def test_two_amounts_of_one_size_can_be_told_apart(amount: float, said: str) -> None:
+def test_two_similar_amounts_are_distinguishable(amount: float, said: str) -> None:
     assert dollars(amount) == said

@@ -1,4 +1,4 @@
-"""Transcripts as Claude Code writes them, made up."""
+"""Handmade transcripts in the format of Claude Code."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ MODEL = "claude-opus-5-5"
 
 @attrs.define
 class Transcript:
-    """A file that is written line by line; each request comes so many seconds after what was before it."""
+    """A file that is written line by line; each request is this many seconds after the previous line."""
 
     lines: list[Json] = attrs.field(factory=list)
     sidechain: str = ""
@@ -27,7 +27,7 @@ class Transcript:
     prefix: str = "msg"
 
     def put(self, **members: Any) -> str:
-        """A line; its id."""
+        """Add a line; return its id."""
         self.seconds += 5
         at = (BEGAN + timedelta(seconds=self.seconds)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
         parent = next((each["uuid"] for each in reversed(self.lines) if "uuid" in each), None)
@@ -38,11 +38,11 @@ class Transcript:
         return str(self.lines[-1]["uuid"])
 
     def user(self, content: object, **members: Any) -> str:
-        """What the user says, or what tools answered."""
+        """Add the user's text, or tool results."""
         return self.put(type="user", message={"role": "user", "content": content}, **members)
 
     def reply(self, *blocks: Json, grown: int = 1_000, output: int = 100, hour: bool = False) -> str:
-        """A reply, a line for each of its blocks; the prompt has grown by so much."""
+        """Add a reply, with a line for each of its blocks; the prompt has grown by this much."""
         self.number += 1
         read, self.prompt = (self.prompt if self.number > 1 else 0), self.prompt + grown
         written = self.prompt - read
@@ -61,7 +61,7 @@ class Transcript:
         return last
 
     def work(self, rounds: int, *, size: int = 3_000) -> "Transcript":
-        """An exchange in which so many files are read."""
+        """Add an exchange in which this many files are read."""
         self.user("Please mend the parser.")
         for number in range(rounds):
             call = f"toolu_{self.prefix}_{self.number}"
@@ -73,7 +73,7 @@ class Transcript:
         return self
 
     def write(self, path: Path, extra: Sequence[str] = ()) -> Path:
-        """Put it into a file, with lines besides that are none."""
+        """Write it to a file, with some invalid lines."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{line}\n" for line in [*map(json.dumps, self.lines), *extra]))
         return path

@@ -1,4 +1,4 @@
-"""Small requests and scripts for the tests of the stand-in, and an HTTP client for one exchange."""
+"""Small requests and scripts for the tests of the scripted provider, and an HTTP client for one exchange."""
 
 import json
 from typing import Any
@@ -60,7 +60,7 @@ def always(reply: Json, **rule: Any) -> Json:
 
 
 async def streamed(script: Json, *messages: Json, **fields: Any) -> HttpExchange:
-    """What the server sent for one streaming request."""
+    """The server's events for one streaming request."""
     async with open_standin(script) as server:
         await post(server.url, body(*messages, stream=True, **fields))
         return server.exchanges[0]

@@ -1,4 +1,4 @@
-"""Small requests in the two dialects of OpenAI, and what comes back."""
+"""Small requests in the two dialects of OpenAI, and their replies."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The simulated prompt cache, against the rules of the documentation."""
+"""The simulated prompt cache follows the rules of the documentation."""
 
 from typing import Any
 
@@ -26,14 +26,14 @@ def ask(cache: PromptCache, request: Json, at: float = 0) -> CacheUse:
     return lookup.use
 
 
-def test_the_second_request_reads_what_the_first_one_wrote() -> None:
+def test_second_request_reads_the_prompt_that_the_first_one_wrote() -> None:
     cache, request = PromptCache(), body(user(block(mark=MARK), "tail"))
     first, second = ask(cache, request), ask(cache, request)
     assert first.read == 0 < first.write_5m
     assert second == CacheUse(read=first.write_5m, write_5m=0, write_1h=0, uncached=first.uncached)
 
 
-def test_a_moved_marker_still_hits_because_markers_are_not_part_of_the_prefix() -> None:
+def test_moved_marker_still_hits_because_markers_are_not_part_of_the_prefix() -> None:
     cache = PromptCache()
     first = ask(cache, body(user(block(mark=MARK))))
     second = ask(cache, body(user(block()), assistant("ok"), user(block("more", MARK))))
@@ -50,7 +50,7 @@ def test_nothing_is_read_before_the_writers_reply_has_begun() -> None:
 
 
 @pytest.mark.parametrize(("mark", "seconds"), [(MARK, 300), (HOUR, 3600)])
-def test_an_entry_lives_from_the_start_of_its_last_reader(mark: Json, seconds: float) -> None:
+def test_entry_lives_from_the_start_of_its_last_reader(mark: Json, seconds: float) -> None:
     cache, request = PromptCache(), body(user(block(mark=mark)))
     ask(cache, request, at=0)
     assert ask(cache, request, at=seconds - 1).read > 0
@@ -58,14 +58,14 @@ def test_an_entry_lives_from_the_start_of_its_last_reader(mark: Json, seconds: f
     assert ask(cache, request, at=3 * seconds - 2).read == 0
 
 
-def test_a_marker_inside_the_hit_lives_on_with_it() -> None:
+def test_marker_inside_the_hit_is_refreshed_with_it() -> None:
     cache, request = PromptCache(), body(user(block(mark=MARK), block(mark=MARK)))
     ask(cache, request, at=0)
     ask(cache, request, at=200)
     assert ask(cache, body(user(block(mark=MARK), "another")), at=400).read > 0
 
 
-def test_a_prompt_below_the_models_smallest_size_is_silently_not_cached() -> None:
+def test_prompt_below_the_models_minimum_is_silently_not_cached() -> None:
     small = body(user(block("x" * 3000, MARK)), tools=[])
     for model, cached in (("claude-opus-5-5", True), ("claude-opus-4-7", False), ("claude-haiku-4-5", False)):
         use = ask(PromptCache(), {**small, "model": model})
@@ -73,14 +73,14 @@ def test_a_prompt_below_the_models_smallest_size_is_silently_not_cached() -> Non
 
 
 @pytest.mark.parametrize(("blocks_after", "hit"), [(18, True), (19, True), (20, False)])
-def test_the_lookup_walks_back_twenty_positions_with_its_own(blocks_after: int, hit: bool) -> None:
+def test_lookup_goes_back_twenty_positions_including_its_own(blocks_after: int, hit: bool) -> None:
     cache = PromptCache()
     ask(cache, body(user(block(mark=MARK))))
     tail = [block("more") for _ in range(blocks_after - 1)]
     assert (ask(cache, body(user(block(), *tail, block("end", MARK)))).read > 0) is hit
 
 
-def test_the_documented_miss_two_old_entries_and_one_marker_far_behind() -> None:
+def test_documented_miss_with_two_old_entries_and_one_distant_marker() -> None:
     cache = PromptCache()
     history = [block(f"part {number} {LONG}") for number in range(35)]
     for end in (10, 15):
@@ -88,7 +88,7 @@ def test_the_documented_miss_two_old_entries_and_one_marker_far_behind() -> None
     assert ask(cache, body(user(*history[:-1], {**history[-1], "cache_control": MARK}))).read == 0
 
 
-def test_a_run_of_tool_results_is_one_position() -> None:
+def test_run_of_tool_results_is_one_position() -> None:
     cache = PromptCache()
     ask(cache, body(user(block(mark=MARK))))
     calls = [call(f"t{number}") for number in range(30)]
@@ -97,20 +97,20 @@ def test_a_run_of_tool_results_is_one_position() -> None:
     assert use.read > 0
 
 
-def test_an_hour_and_five_minutes_are_billed_apart() -> None:
+def test_one_hour_and_five_minutes_are_billed_separately() -> None:
     use = ask(PromptCache(), body(user(block(mark=HOUR), block(mark=MARK), "tail")))
     sizes = [step.tokens for step in steps(body(user(block(mark=HOUR), block(mark=MARK), "tail")))]
     assert (use.write_1h, use.write_5m, use.uncached) == (sizes[1], sizes[2] - sizes[1], sizes[3] - sizes[2])
 
 
-def test_the_top_level_marker_sits_on_the_last_block_that_may_carry_one() -> None:
+def test_top_level_marker_is_on_the_last_block_that_may_carry_one() -> None:
     cache, request = PromptCache(), body(user(block()), cache_control=MARK)
     assert ask(cache, request).uncached == 0
     assert ask(cache, request).write_5m == 0
 
 
 KEYED: dict[str, tuple[dict[str, Any], int]] = {
-    # What changes, and how many of the three marked tiers (tools, system, messages) still hit.
+    # The change, and how many of the three marked tiers (tools, system, messages) still hit.
     "nothing": ({}, 3), "max_tokens": ({"max_tokens": 7}, 3), "stream": ({"stream": True}, 3),
     "metadata": ({"metadata": {"user_id": "x"}}, 3), "tool_choice": ({"tool_choice": {"type": "auto"}}, 2),
     "an image": ({"messages": [user(block(mark=MARK), {"type": "image", "source": {}})]}, 2),
@@ -122,7 +122,7 @@ KEYED: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize("name", KEYED)
-def test_a_change_costs_the_tiers_that_it_keys(name: str) -> None:
+def test_change_invalidates_the_tiers_that_depend_on_it(name: str) -> None:
     change, tiers = KEYED[name]
     tools = [{**TOOL, "description": LONG, "cache_control": MARK}]
     request = body(user(block(mark=MARK)), tools=tools, system=[block(mark=MARK)])
@@ -137,7 +137,7 @@ _TEXTS = st.lists(st.tuples(st.sampled_from(["a", "b", LONG]), _MARKED), min_siz
 
 
 @given(st.lists(_TEXTS, min_size=1, max_size=6), st.lists(st.integers(0, 400), min_size=6, max_size=6))
-def test_the_parts_always_sum_to_the_size_of_the_prompt(requests: list[Any], gaps: list[int]) -> None:
+def test_parts_always_sum_to_the_size_of_the_prompt(requests: list[Any], gaps: list[int]) -> None:
     cache, now = PromptCache(), 0
     for texts, gap in zip(requests, gaps, strict=False):
         now += gap

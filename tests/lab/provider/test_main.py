@@ -1,4 +1,4 @@
-"""The stand-in as a process of its own."""
+"""The scripted provider as a process of its own."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from tests.lab.provider.building_openai import CHAT, KEY, chat
 COMMAND = [sys.executable, "-m", "mnemosyne_lab.provider"]
 
 
-async def test_it_says_where_it_listens_and_answers_from_its_script(tmp_path: Path) -> None:
+async def test_process_prints_its_address_and_answers_from_its_script(tmp_path: Path) -> None:
     script = tmp_path / "script.toml"
     script.write_text('[[rules]]\nreply = { text = "from the file" }\n')
     async with trio.open_nursery() as nursery:
@@ -29,7 +29,7 @@ async def test_it_says_where_it_listens_and_answers_from_its_script(tmp_path: Pa
         process.terminate()
 
 
-async def test_a_bad_script_is_told_in_a_sentence_with_exit_code_2(tmp_path: Path) -> None:
+async def test_bad_script_is_reported_in_a_sentence_with_exit_code_2(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text('{"rules": [{"reply": {"txt": "x"}}]}')
     done = await trio.run_process([*COMMAND, "--script", str(script)], capture_stderr=True, check=False)
@@ -40,7 +40,7 @@ async def test_a_bad_script_is_told_in_a_sentence_with_exit_code_2(tmp_path: Pat
     assert "Traceback" not in told
 
 
-async def test_slots_play_a_local_server_and_prefill_needs_them(tmp_path: Path) -> None:
+async def test_slots_simulate_a_local_server_and_prefill_needs_them(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         run = partial(
             trio.run_process, [*COMMAND, "--slots", "1", "--prefill", "2"], stdout=subprocess.PIPE, check=False
@@ -56,7 +56,7 @@ async def test_slots_play_a_local_server_and_prefill_needs_them(tmp_path: Path) 
     assert b"need --slots" in done.stderr
 
 
-async def test_help_teaches_how_to_write_a_script() -> None:
+async def test_help_explains_how_to_write_a_script() -> None:
     done = await trio.run_process([*COMMAND, "--help"], capture_stdout=True)
     assert "[[rules]]" in done.stdout.decode()
     assert "ANTHROPIC_BASE_URL" in done.stdout.decode()

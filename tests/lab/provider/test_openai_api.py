@@ -28,7 +28,7 @@ LONG = "word " * 3000
 
 
 def grow(path: str, reply: Json) -> list[Json]:
-    """What a client adds to its history after a reply with a call."""
+    """The client's additions to its history after a reply with a call."""
     if path == CHAT:
         message = reply["choices"][0]["message"]
         return [message, *(chat_result(call["id"]) for call in message["tool_calls"])]
@@ -41,7 +41,7 @@ def ask(path: str, said: list[Json], **fields: object) -> Json:
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES])
-async def test_a_loop_of_replies_follows_the_rounds_of_each_dialect(path: str) -> None:
+async def test_loop_of_replies_follows_the_rounds_of_each_dialect(path: str) -> None:
     script = {
         "rules": [
             {"when": {"prompt": "go", "lane": "main"}, "replies": [{"content": [LOOK]}] * 3 + [{"text": "it is there"}]}
@@ -58,7 +58,7 @@ async def test_a_loop_of_replies_follows_the_rounds_of_each_dialect(path: str) -
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES])
-async def test_rules_see_the_same_things_in_each_dialect(path: str) -> None:
+async def test_rules_see_the_same_values_in_each_dialect(path: str) -> None:
     rules = [
         {"when": {"lane": "side"}, "reply": {"text": "by lane"}},
         {"when": {"system": "pirate"}, "reply": {"text": "by system"}},
@@ -85,7 +85,7 @@ async def test_rules_see_the_same_things_in_each_dialect(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES])
-async def test_a_refusal_has_the_shape_of_openai_and_is_noted(path: str) -> None:
+async def test_refusal_has_the_openai_format_and_is_recorded(path: str) -> None:
     async with open_standin() as server:
         refused = await send(server, path, {**EMPTY[path], "model": ""})
         assert refused.status_code == 400
@@ -103,7 +103,7 @@ async def test_a_refusal_has_the_shape_of_openai_and_is_noted(path: str) -> None
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES])
-async def test_a_lenient_server_answers_and_notes(path: str) -> None:
+async def test_lenient_server_answers_and_records_the_violation(path: str) -> None:
     async with open_standin(strict=False) as server, httpx2.AsyncClient() as client:
         reply = await client.post(server.url + path, json={**EMPTY[path], "whim": 1})
         assert reply.status_code == 200
@@ -111,7 +111,7 @@ async def test_a_lenient_server_answers_and_notes(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES])
-async def test_bad_requests_are_told_apart(path: str) -> None:
+async def test_bad_requests_get_distinct_errors(path: str) -> None:
     async with open_standin({"window": 100}) as server, httpx2.AsyncClient() as client:
         url = server.url + path
         keyless = await client.post(url, json=EMPTY[path])
@@ -125,7 +125,7 @@ async def test_bad_requests_are_told_apart(path: str) -> None:
 
 
 @pytest.mark.parametrize(("status", "code"), [(429, "rate_limit_exceeded"), (503, "server_is_overloaded"), (529, None)])
-async def test_a_scripted_failure_speaks_the_dialect(status: int, code: str | None) -> None:
+async def test_scripted_failure_has_the_format_of_the_dialect(status: int, code: str | None) -> None:
     async with open_standin(always({"failure": {"status": status, "retry_after": 2}})) as server:
         reply = await send(server, RESPONSES, asked(stream=True))
     assert (reply.status_code, reply.headers["retry-after"]) == (status, "2")
@@ -133,14 +133,14 @@ async def test_a_scripted_failure_speaks_the_dialect(status: int, code: str | No
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES])
-async def test_a_cut_breaks_the_stream_of_each_dialect(path: str) -> None:
+async def test_cut_breaks_the_stream_of_each_dialect(path: str) -> None:
     async with open_standin(always({"text": "hello", "faults": [{"kind": "cut", "at": 2, "inside": 9}]})) as server:
         with pytest.raises(httpx2.TransportError):
             await send(server, path, {**EMPTY[path], "stream": True})
         assert not server.exchanges[0].complete
 
 
-async def test_an_upgrade_to_a_websocket_is_refused_and_the_connection_goes_on() -> None:
+async def test_websocket_upgrade_is_refused_and_the_connection_continues() -> None:
     async with open_standin() as server, httpx2.AsyncClient(headers=KEY) as client:
         upgrade = {
             "connection": "Upgrade",
@@ -154,7 +154,7 @@ async def test_an_upgrade_to_a_websocket_is_refused_and_the_connection_goes_on()
         assert (await client.post(server.url + RESPONSES, json=asked())).status_code == 200
 
 
-async def test_models_are_listed_in_the_shape_of_either_vendor() -> None:
+async def test_models_are_listed_in_the_format_of_either_vendor() -> None:
     async with open_standin() as server, httpx2.AsyncClient() as client:
         listed = (await client.get(server.url + "/v1/models")).json()
     assert listed["object"] == "list"
@@ -163,7 +163,7 @@ async def test_models_are_listed_in_the_shape_of_either_vendor() -> None:
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES])
-async def test_usage_tells_what_the_automatic_cache_held(path: str) -> None:
+async def test_usage_reports_the_hits_of_the_automatic_cache(path: str) -> None:
     usage, details = (
         ("prompt_tokens", "prompt_tokens_details") if path == CHAT else ("input_tokens", "input_tokens_details")
     )
@@ -176,7 +176,7 @@ async def test_usage_tells_what_the_automatic_cache_held(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES])
-async def test_a_local_server_has_the_reply_in_its_slot_and_tells_timings(path: str) -> None:
+async def test_local_server_keeps_the_reply_in_its_slot_and_reports_timings(path: str) -> None:
     script = {"rules": [{"replies": [{"content": [LOOK]}, {"text": "done"}]}]}
     async with open_standin(script, local=LocalServer(seconds_per_1k=1)) as server:
         said: list[Json] = [{"role": "user", "content": LONG}]
@@ -190,7 +190,7 @@ async def test_a_local_server_has_the_reply_in_its_slot_and_tells_timings(path: 
     assert after["prompt_ms"] == after["prompt_n"] < 50
 
 
-async def test_a_local_server_speaks_messages_too() -> None:
+async def test_local_server_also_speaks_the_messages_api() -> None:
     async with open_standin(local=LocalServer()) as server:
         request = body({"role": "user", "content": LONG})
         first, second = [(await post(server.url, request)).json() for _ in range(2)]
@@ -200,7 +200,7 @@ async def test_a_local_server_speaks_messages_too() -> None:
     assert second["usage"]["input_tokens"] == second["timings"]["prompt_n"] == 1
 
 
-async def test_a_client_waits_for_the_prefill_where_that_is_asked_for(autojump_clock: MockClock) -> None:
+async def test_client_waits_for_the_prefill_if_requested(autojump_clock: MockClock) -> None:
     async with open_standin(local=LocalServer(seconds_per_1k=10, waits=True)) as server:
         for path, request in ((CHAT, chat()), (RESPONSES, asked())):
             before = trio.current_time()
@@ -211,7 +211,7 @@ async def test_a_client_waits_for_the_prefill_where_that_is_asked_for(autojump_c
         assert trio.current_time() - before == pytest.approx(reply.json()["timings"]["prompt_ms"] / 1000)
 
 
-async def test_what_another_agent_says_is_a_prompt_and_a_child_has_its_lane() -> None:
+async def test_message_of_another_agent_is_a_prompt_and_a_child_has_its_own_conversation() -> None:
     said: Json = {"type": "agent_message", "author": "/root", "content": [{"type": "input_text", "text": "child task"}]}
     async with open_standin(
         {"rules": [{"when": {"prompt": "child task", "lane": "agent"}, "reply": {"text": "done"}}]}

@@ -1,4 +1,4 @@
-"""What a prompt finds of earlier ones: in units of an automatic cache, and in the slots of a local server."""
+"""The cached prefix of a prompt: in units of an automatic cache, and in the slots of a local server."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from mnemosyne_lab.provider.reading import tokens
 LONG = "".join(f"line {number}\n" for number in range(2000))
 
 
-def test_the_automatic_cache_finds_the_longest_prefix_in_whole_units() -> None:
+def test_automatic_cache_finds_the_longest_prefix_in_whole_units() -> None:
     cache = AutomaticCache()
     first = cache.look(LONG, "k", 0)
     assert first.cached == 0
@@ -21,13 +21,13 @@ def test_the_automatic_cache_finds_the_longest_prefix_in_whole_units() -> None:
     assert tokens(half) - UNIT < shared <= tokens(half)
 
 
-def test_what_a_request_wrote_is_read_only_after_its_reply_began() -> None:
+def test_written_prefix_is_read_only_after_its_reply_began() -> None:
     cache = AutomaticCache()
     cache.look(LONG, "k", 0)
     assert cache.look(LONG, "k", 0).cached == 0
 
 
-def test_a_prefix_is_forgotten_when_nobody_used_it_for_the_lifetime() -> None:
+def test_prefix_expires_if_unused_for_its_lifetime() -> None:
     cache = AutomaticCache()
     cache.look(LONG, "k", 0).keep("")
     cache.look(LONG, "k", LIFETIME).keep("")
@@ -35,7 +35,7 @@ def test_a_prefix_is_forgotten_when_nobody_used_it_for_the_lifetime() -> None:
     assert cache.look(LONG, "k", 2 * LIFETIME + 1).cached == 0
 
 
-def test_another_key_shares_nothing_and_a_short_prompt_is_not_cached() -> None:
+def test_other_key_shares_nothing_and_a_short_prompt_is_not_cached() -> None:
     cache = AutomaticCache()
     cache.look(LONG, "k", 0).keep("")
     assert cache.look(LONG, "other", 0).cached == 0
@@ -44,7 +44,7 @@ def test_another_key_shares_nothing_and_a_short_prompt_is_not_cached() -> None:
     assert cache.look(short, "s", 0).cached == 0
 
 
-def test_a_slot_holds_the_reply_too_and_counts_exactly() -> None:
+def test_slot_also_holds_the_reply_and_counts_exactly() -> None:
     slots = Slots(LocalServer(seconds_per_1k=2))
     first = slots.look(LONG, "", 0)
     first.keep("the reply")
@@ -60,7 +60,7 @@ def test_one_changed_character_at_the_front_loses_everything() -> None:
     assert slots.look("!" + LONG, "", 0).cached == 0
 
 
-def test_a_prompt_that_is_there_already_has_its_last_token_evaluated() -> None:
+def test_fully_cached_prompt_has_its_last_token_evaluated() -> None:
     slots = Slots(LocalServer())
     slots.look(LONG, "", 0).keep("")
     again = slots.look(LONG, "", 0)
@@ -68,14 +68,14 @@ def test_a_prompt_that_is_there_already_has_its_last_token_evaluated() -> None:
 
 
 @pytest.mark.parametrize(("count", "kept"), [(1, False), (2, True)])
-def test_a_side_call_throws_the_work_out_of_the_only_slot(count: int, kept: bool) -> None:
+def test_side_call_evicts_the_work_from_the_only_slot(count: int, kept: bool) -> None:
     slots = Slots(LocalServer(count))
     slots.look(LONG, "", 0).keep("")
     slots.look("Give this a title.", "", 1).keep("A title")
     assert (slots.look(LONG + "next", "", 2).cached > 0) is kept
 
 
-def test_the_slot_that_was_not_used_for_longest_is_taken() -> None:
+def test_least_recently_used_slot_is_taken() -> None:
     slots = Slots(LocalServer(2))
     for word in ("a", "b", "a", "c"):
         slots.look(word * 1000, "", 0).keep("")

@@ -1,4 +1,4 @@
-"""Replies and faults as they leave the server: events, blocks, stop reasons, places."""
+"""Replies and faults as the server sends them: events, blocks, stop reasons, positions."""
 
 import json
 
@@ -23,7 +23,7 @@ from tests.lab.provider.building import (
 )
 
 
-async def test_a_stream_has_the_events_of_the_api_in_compact_json() -> None:
+async def test_stream_has_the_events_of_the_api_in_compact_json() -> None:
     blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "x" * 30}, *LOOK["content"]]
     exchange = await streamed(always({"content": blocks}))
     block = ["content_block_start", "content_block_delta", "content_block_delta", "content_block_stop"]
@@ -38,7 +38,7 @@ async def test_a_stream_has_the_events_of_the_api_in_compact_json() -> None:
     assert exchange.complete
 
 
-async def test_without_streaming_the_same_reply_is_one_message() -> None:
+async def test_whole_reply_is_the_same_as_one_message() -> None:
     async with open_standin(always({"content": [{"type": "thinking", "thinking": "hm"}, *LOOK["content"]]})) as server:
         message = (await post(server.url, body())).json()
     assert [block["type"] for block in message["content"]] == ["thinking", "tool_use"]
@@ -53,7 +53,7 @@ async def test_omitted_display_leaves_only_the_signature() -> None:
     assert b"secret" not in exchange.payload
 
 
-async def test_the_same_requests_to_a_fresh_server_give_the_same_bytes() -> None:
+async def test_same_requests_to_a_fresh_server_give_the_same_bytes() -> None:
     script = always({"content": [{"type": "thinking", "thinking": "hm"}, *LOOK["content"]]})
     first, second = [await streamed(script) for _ in range(2)]
     assert first.wire == second.wire
@@ -74,7 +74,7 @@ async def test_side_calls_get_sensible_answers_without_a_script() -> None:
         assert warm.json()["content"] == []
 
 
-async def test_a_found_value_goes_into_a_tools_input() -> None:
+async def test_captured_value_is_inserted_into_a_tool_input() -> None:
     script = always({"content": [{"type": "tool_use", "name": "Look", "input": {"id": {"$find": r"object (\w+)"}}}]})
     async with open_standin(script) as server:
         reply = await post(server.url, body(user("see object a1 and object b2")))
@@ -112,7 +112,7 @@ FAULTS: dict[str, tuple[Json, list[int], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-async def test_a_fault_of_the_stream_is_sent_as_scripted(name: str) -> None:
+async def test_stream_fault_is_sent_as_scripted(name: str) -> None:
     reply, numbers, ending = FAULTS[name]
     exchange = await streamed(always(reply))
     starts = [data["index"] for data in datas(exchange) if data["type"] == "content_block_start"]
@@ -131,13 +131,13 @@ async def test_any_stop_reason_goes_with_any_content(reason: str, content: list[
     assert (ended["stop_reason"], ended["stop_details"]) == (reason, {"category": "x"})
 
 
-async def test_a_comment_and_literal_bytes_stand_at_their_place() -> None:
+async def test_comment_and_literal_bytes_are_at_their_place() -> None:
     faults = [{"kind": "comment", "text": "hi", "at": 1}, {"kind": "bytes", "text": "data: {}\n\n", "at": 1}]
     exchange = await streamed(always({"faults": faults}))
     assert b"\n\n: hi\n\ndata: {}\n\nevent: ping" in exchange.payload
 
 
-async def test_a_duplicate_tool_id_repeats_one_of_the_history() -> None:
+async def test_duplicate_tool_id_repeats_one_of_the_history() -> None:
     history = [user("go"), assistant(call("old")), user(result("old"))]
     exchange = await streamed(always({**LOOK, "faults": [{"kind": "duplicate_tool_id"}]}), *history)
     assert datas(exchange)[2]["content_block"]["id"] == "old"

@@ -19,7 +19,7 @@ async def stream(script: Json, **fields: Any) -> tuple[bytes, list[Json]]:
         return bytes(server.exchanges[0].payload), chunks(server.exchanges[0])
 
 
-async def test_a_whole_reply_has_text_reasoning_calls_and_usage() -> None:
+async def test_whole_reply_has_text_reasoning_calls_and_usage() -> None:
     async with open_standin(always({"content": [THINK, SAY, LOOK]})) as server:
         made = (await send(server, CHAT, chat())).json()
     (choice,) = made["choices"]
@@ -32,7 +32,7 @@ async def test_a_whole_reply_has_text_reasoning_calls_and_usage() -> None:
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] > 0
 
 
-async def test_the_chunks_of_a_stream_add_up_to_the_whole_reply() -> None:
+async def test_stream_chunks_add_up_to_the_whole_reply() -> None:
     payload, got = await stream(always({"content": [THINK, SAY, LOOK, LOOK]}))
     deltas = [chunk["choices"][0]["delta"] for chunk in got]
     assert deltas[0]["role"] == "assistant"
@@ -52,14 +52,14 @@ async def test_the_chunks_of_a_stream_add_up_to_the_whole_reply() -> None:
     assert b"event:" not in payload
 
 
-async def test_usage_comes_in_a_chunk_of_its_own_where_it_is_asked_for() -> None:
+async def test_usage_is_a_separate_chunk_on_request() -> None:
     _, got = await stream(always({"text": "hi"}), stream_options={"include_usage": True})
     assert got[-1]["choices"] == []
     assert got[-1]["usage"]["completion_tokens"] > 0
     assert got[-2]["choices"][0]["finish_reason"] == "stop"
 
 
-async def test_a_custom_tool_gets_its_text() -> None:
+async def test_custom_tool_gets_its_text() -> None:
     patch = {**LOOK, "input": {"input": "*** Begin"}}
     async with open_standin(always({"content": [patch]})) as server:
         made = (await send(server, CHAT, chat(tools=[CUSTOM]))).json()
@@ -68,12 +68,12 @@ async def test_a_custom_tool_gets_its_text() -> None:
 
 
 @pytest.mark.parametrize(("reason", "said"), [("max_tokens", "length"), ("refusal", "content_filter"), ("odd", "odd")])
-async def test_a_stop_reason_is_told_in_the_words_of_the_dialect(reason: str, said: str) -> None:
+async def test_stop_reason_has_the_terms_of_the_dialect(reason: str, said: str) -> None:
     _, got = await stream(always({"text": "x", "stop_reason": reason}))
     assert got[-1]["choices"][0]["finish_reason"] == said
 
 
-async def test_faults_stand_at_their_places() -> None:
+async def test_faults_are_at_their_places() -> None:
     faults: list[Json] = [{"kind": "ping", "at": 1}, {"kind": "no_message_stop"}]
     payload, got = await stream(always({"text": "x", "faults": faults}))
     assert b": ping\n\n" in payload

@@ -20,7 +20,7 @@ async def stream(reply: Json, *items: Json, **fields: Any) -> tuple[list[str], l
         return events(bytes(exchange.payload)), chunks(exchange)
 
 
-async def test_a_stream_tells_each_item_from_its_beginning_to_its_end() -> None:
+async def test_stream_reports_each_item_from_start_to_end() -> None:
     names, data = await stream({"content": [THINK, SAY, LOOK, PATCH]})
     short = [name.removeprefix("response.") for name in names]
     once = [name for number, name in enumerate(short) if short[number - 1] != name]
@@ -44,7 +44,7 @@ async def test_a_stream_tells_each_item_from_its_beginning_to_its_end() -> None:
     assert finished["usage"]["output_tokens"] > 0
 
 
-async def test_without_streaming_the_same_reply_is_one_object() -> None:
+async def test_whole_reply_is_the_same_as_one_object() -> None:
     async with open_standin(always({"content": [THINK, LOOK, PATCH]})) as server:
         made = (await send(server, RESPONSES, asked())).json()
     assert made["status"] == "completed"
@@ -54,14 +54,14 @@ async def test_without_streaming_the_same_reply_is_one_object() -> None:
     assert (patch["type"], patch["input"]) == ("custom_tool_call", "*** Begin")
 
 
-async def test_reasoning_is_sealed_where_the_client_asks_and_its_echo_is_taken() -> None:
+async def test_reasoning_is_encrypted_on_request_and_its_echo_is_accepted() -> None:
     async with open_standin({"rules": [{"replies": [{"content": [THINK, SAY, LOOK]}, {"text": "done"}]}]}) as server:
         said: list[Json] = [{"role": "user", "content": "go"}]
         output = (await send(server, RESPONSES, asked(*said))).json()["output"]
         said += [*output, item_result(output[2]["call_id"])]
         assert (await send(server, RESPONSES, asked(*said))).json()["output"][0]["content"][0]["text"] == "done"
         assert server.violations == []
-        del said[2]  # the text that the reasoning led to
+        del said[2]  # the text after the reasoning
         refused = await send(server, RESPONSES, asked(*said))
         assert "without its required following item" in refused.json()["error"]["message"]
         plain = (await send(server, RESPONSES, asked(include=[]))).json()["output"]
@@ -69,18 +69,18 @@ async def test_reasoning_is_sealed_where_the_client_asks_and_its_echo_is_taken()
 
 
 @pytest.mark.parametrize(("reason", "why"), [("max_tokens", "max_output_tokens"), ("refusal", "content_filter")])
-async def test_a_reply_that_was_stopped_is_incomplete(reason: str, why: str) -> None:
+async def test_stopped_reply_is_incomplete(reason: str, why: str) -> None:
     names, data = await stream({"text": "x", "stop_reason": reason})
     assert names[-1] == "response.incomplete"
     assert data[-1]["response"]["incomplete_details"] == {"reason": why}
 
 
-async def test_a_stream_without_its_end() -> None:
+async def test_stream_may_lack_its_end() -> None:
     names, _ = await stream({"text": "x", "faults": [{"kind": "no_message_stop"}]})
     assert names[-1] == "response.output_item.done"
 
 
-async def test_a_trigger_is_answered_by_exactly_one_compaction_which_can_be_sent_back() -> None:
+async def test_trigger_is_answered_by_exactly_one_compaction_that_can_be_sent_back() -> None:
     async with open_standin() as server:
         hello = {"role": "user", "content": "hello"}
         made = (await send(server, RESPONSES, asked(hello, {"type": "compaction_trigger"}))).json()["output"]
@@ -88,7 +88,7 @@ async def test_a_trigger_is_answered_by_exactly_one_compaction_which_can_be_sent
         assert (await send(server, RESPONSES, asked(*made, hello))).status_code == 200
 
 
-async def test_tools_of_namespaces_and_of_items_are_offered_and_called_with_their_namespace() -> None:
+async def test_tools_of_namespaces_and_items_are_offered_and_called_with_their_namespace() -> None:
     inner: Json = {"type": "custom", "name": "exec"}
     offered: Json = {"type": "namespace", "name": "functions", "tools": [inner]}
     more: Json = {"type": "additional_tools", "role": "developer", "tools": [offered]}

@@ -1,4 +1,4 @@
-"""The strict validator: each breach is seen, and what real clients send is not a breach."""
+"""The strict validator detects each violation, and accepts the requests of real clients."""
 
 import json
 import re
@@ -142,26 +142,26 @@ BROKEN: dict[str, tuple[str, Json]] = {
 
 
 @pytest.mark.parametrize("name", FINE)
-def test_a_request_within_the_rules_has_no_breach(name: str) -> None:
+def test_request_within_the_rules_has_no_violation(name: str) -> None:
     assert violations(FINE[name], []) == []
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_breach_is_named_by_its_rule_and_by_no_other(name: str) -> None:
+def test_violation_is_named_by_exactly_its_rule(name: str) -> None:
     rule, request = BROKEN[name]
     found = violations(request, [])
     assert {violation.rule for violation in found} == {rule}
     assert all(violation.message for violation in found)
 
 
-def test_a_missing_result_is_told_in_the_words_that_clients_match() -> None:
+def test_missing_result_has_the_message_that_clients_match() -> None:
     [breach] = violations(body(user("go"), assistant(call("a"), call("b")), user("no")), [])
     assert "`tool_use` ids were found without `tool_result` blocks immediately after: a, b" in breach.message
     assert breach.path == "messages.1"
 
 
 @pytest.mark.parametrize("lines", [1, 2])
-def test_a_beta_field_is_accepted_with_its_beta_in_one_header_line(lines: int) -> None:
+def test_beta_field_is_accepted_with_its_beta_in_one_header_line(lines: int) -> None:
     request = body(context_management={"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]})
     headers = [("Anthropic-Beta", "other-2025-01-01, context-management-2025-06-27")] * lines
     assert [violation.rule for violation in violations(request, headers)] == ["R7"] * (lines - 1)
@@ -174,7 +174,7 @@ def test_counting_needs_no_max_tokens() -> None:
     assert violations(request, [])[0].rule == "R0"
 
 
-def test_a_body_over_32_megabytes_is_too_large() -> None:
+def test_body_over_32_megabytes_is_too_large() -> None:
     assert too_large(LARGEST_BODY) is None
     breach = too_large(LARGEST_BODY + 1)
     assert breach is not None
@@ -208,7 +208,7 @@ _JSON = st.recursive(
         },
     )
 )
-def test_any_json_is_judged_without_an_exception(request_body: Json) -> None:
+def test_any_json_is_validated_without_an_exception(request_body: Json) -> None:
     violations({"model": "m", "max_tokens": 1, **request_body}, [])
 
 
@@ -216,9 +216,7 @@ _TURN = st.lists(st.sampled_from(["a", "b", "c"]), max_size=3, unique=True)
 
 
 @given(st.lists(_TURN, min_size=1, max_size=4), st.data())
-def test_leaving_out_any_one_result_of_a_fine_history_is_a_breach_of_pairing(
-    rounds: list[list[str]], data: st.DataObject
-) -> None:
+def test_removing_any_result_of_a_valid_history_violates_pairing(rounds: list[list[str]], data: st.DataObject) -> None:
     messages = [user("go")]
     for number, names in enumerate(rounds):
         calls = [call(f"{name}{number}") for name in names]
@@ -244,7 +242,7 @@ def test_every_recorded_request_of_real_clients_is_within_the_rules() -> None:
     assert judged > 100
 
 
-def test_each_rule_named_in_the_module_is_broken_by_a_test_here() -> None:
+def test_each_rule_named_in_the_module_is_violated_by_a_test_here() -> None:
     import mnemosyne_lab.provider.rules as module
 
     named = set(re.findall(r"^(R\d)\b", module.__doc__ or "", re.MULTILINE))

@@ -21,7 +21,7 @@ USER: Json = {"role": "user", "content": "hello"}
         chat(tool_choice={"type": "function", "function": {"name": "Look"}}, stream_options={"include_usage": True}),
     ],
 )
-def test_what_the_api_takes_breaks_no_rule(request_body: Json) -> None:
+def test_valid_request_breaks_no_rule(request_body: Json) -> None:
     assert find_chat_breaches(request_body) == []
 
 
@@ -47,7 +47,7 @@ def test_what_the_api_takes_breaks_no_rule(request_body: Json) -> None:
         (chat(tool_choice={"type": "function", "function": {"name": "Jump"}}), "O4", "'Jump' not found"),
     ],
 )
-def test_each_breach_is_told_in_the_words_of_the_api(request_body: Json, rule: str, told: str) -> None:
+def test_each_violation_has_the_message_of_the_api(request_body: Json, rule: str, told: str) -> None:
     found = find_chat_breaches(request_body)
     assert found[0].rule == rule
     assert told in found[0].message
@@ -59,7 +59,7 @@ def test_ids_of_one_message_are_unique() -> None:
     assert [each.message for each in found] == ["Duplicate value for 'tool_calls' id 'a'"]
 
 
-def test_arguments_that_are_not_a_text_are_refused() -> None:
+def test_arguments_that_are_no_string_are_refused() -> None:
     message = chat_call("a")
     message["tool_calls"][0]["function"]["arguments"] = {}
     (breach,) = find_chat_breaches(chat(USER, message, chat_result("a"), tools=[CHAT_TOOL]))

@@ -12,7 +12,7 @@ USER: Json = {"role": "user", "content": "hello"}
 
 
 def thought(following: str = "function_call a", **fields: str) -> Json:
-    """A reasoning item that the call `a` followed."""
+    """A reasoning item before the call `a`."""
     return {
         "type": "reasoning",
         "id": "rs_1",
@@ -41,7 +41,7 @@ CUSTOM = item_call("a", "custom_tool_call"), item_result("a", "custom_tool_call_
         asked(tool_choice="auto", tools=[{"type": "web_search"}, {"type": "namespace", "name": "many", "tools": []}]),
     ],
 )
-def test_what_the_api_takes_breaks_no_rule(request_body: Json) -> None:
+def test_valid_request_breaks_no_rule(request_body: Json) -> None:
     assert find_responses_breaches(request_body, SECRET) == []
 
 
@@ -75,7 +75,7 @@ def test_what_the_api_takes_breaks_no_rule(request_body: Json) -> None:
         (asked(tools=[{"type": "function"}]), "O4", "'tools[0].name'"),
     ],
 )
-def test_each_breach_is_told_in_the_words_of_the_api(request_body: Json, rule: str, told: str) -> None:
+def test_each_violation_has_the_message_of_the_api(request_body: Json, rule: str, told: str) -> None:
     found = find_responses_breaches(request_body, SECRET)
     assert found[0].rule == rule
     assert told in found[0].message
@@ -84,14 +84,14 @@ def test_each_breach_is_told_in_the_words_of_the_api(request_body: Json, rule: s
 @pytest.mark.parametrize(
     "sealed", ["", "gAAAA", seal(b"of another issuer", "function_call a", "hm"), thought()["encrypted_content"] + "\n"]
 )
-def test_a_seal_that_is_not_ours_as_we_made_it_is_refused(sealed: str) -> None:
+def test_foreign_or_changed_encrypted_content_is_refused(sealed: str) -> None:
     (breach,) = find_responses_breaches(
         asked(thought(encrypted_content=sealed), item_call("a"), item_result("a")), SECRET
     )
     assert (breach.code, breach.status) == (("invalid_encrypted_content", 400) if sealed else (None, 404))
 
 
-def test_every_changed_character_of_a_seal_is_noticed() -> None:
+def test_every_changed_character_of_encrypted_content_is_noticed() -> None:
     sealed = thought()["encrypted_content"]
     for place, character in enumerate(sealed):
         changed = sealed[:place] + ("A" if character != "A" else "B") + sealed[place + 1 :]
@@ -99,7 +99,7 @@ def test_every_changed_character_of_a_seal_is_noticed() -> None:
         assert [each.code for each in find_responses_breaches(body, SECRET)] == ["invalid_encrypted_content"]
 
 
-def test_an_item_that_only_the_server_could_know_is_not_found() -> None:
+def test_reference_to_a_server_side_item_is_not_found() -> None:
     (breach,) = find_responses_breaches(asked(USER, {"type": "item_reference", "id": "msg_1"}), SECRET)
     assert breach.status == 404
     assert "msg_1" in breach.message

@@ -1,4 +1,4 @@
-"""Scripts are plain data, and a bad one is refused in a sentence that says where."""
+"""Scripts are plain data, and the error for a bad one names the place."""
 
 import json
 from pathlib import Path
@@ -63,7 +63,7 @@ BAD: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_script_is_refused_with_its_place(name: str) -> None:
+def test_bad_script_is_refused_with_its_place(name: str) -> None:
     data, told = BAD[name]
     with pytest.raises(BadConfiguration) as caught:
         from_data(data)
@@ -71,19 +71,19 @@ def test_a_bad_script_is_refused_with_its_place(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "content"), [("s.json", "{"), ("s.toml", "= 1"), ("absent.json", None)])
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: str | None) -> None:
+def test_unreadable_file_is_named(tmp_path: Path, name: str, content: str | None) -> None:
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(BadConfiguration, match=name):
         load(tmp_path / name)
 
 
-def test_replies_end_and_a_single_reply_does_not() -> None:
+def test_list_of_replies_ends_and_a_single_reply_does_not() -> None:
     loop = from_data({"rules": [{"replies": [{"text": "a"}, {"text": "b"}]}]}).rules[0]
     assert [loop.reply_for(rounds) for rounds in range(3)] == [ScriptedReply(text="a"), ScriptedReply(text="b"), None]
     always = from_data({"rules": [{"reply": {"text": "a"}}]}).rules[0]
     assert always.reply_for(99) == ScriptedReply(text="a")
 
 
-def test_an_empty_script_is_a_script() -> None:
+def test_empty_script_is_valid() -> None:
     assert from_data({}) == Script()

@@ -1,4 +1,4 @@
-"""The vendor's own client library against the stand-in: it must not notice the difference."""
+"""The vendor's own client library against the scripted provider: it must not notice the difference."""
 
 from typing import cast
 
@@ -32,7 +32,7 @@ LOOP = {
 
 
 def echo(message: anthropic.types.Message) -> list[MessageParam]:
-    """The assistant's message as the library gives it back, and results for its calls."""
+    """The assistant's message as the library returns it, and results for its calls."""
     calls = [block for block in message.content if block.type == "tool_use"]
     said = [
         {"role": "assistant", "content": [block.model_dump() for block in message.content]},
@@ -41,7 +41,7 @@ def echo(message: anthropic.types.Message) -> list[MessageParam]:
     return cast("list[MessageParam]", said)
 
 
-async def test_a_streamed_loop_of_tools_and_thinking_ends_and_breaks_no_rule() -> None:
+async def test_streamed_loop_of_tools_and_thinking_ends_and_breaks_no_rule() -> None:
     async with open_standin(LOOP) as server:
         async with anthropic.AsyncAnthropic(base_url=server.url, api_key="k", max_retries=0) as client:
             said: list[MessageParam] = [{"role": "user", "content": "where is it?"}]
@@ -59,7 +59,7 @@ async def test_a_streamed_loop_of_tools_and_thinking_ends_and_breaks_no_rule() -
         assert server.violations == []
 
 
-async def test_a_loop_without_streaming_from_a_thread() -> None:
+async def test_loop_without_streaming_from_a_thread() -> None:
     def run(url: str) -> list[str | None]:
         reasons: list[str | None] = []
         with anthropic.Anthropic(base_url=url, api_key="k", max_retries=0) as client:
@@ -86,7 +86,7 @@ async def test_a_loop_without_streaming_from_a_thread() -> None:
         ({"status": 413}, anthropic.RequestTooLargeError),
     ],
 )
-async def test_a_failure_is_the_librarys_own_exception(failure: dict[str, int], error: type[Exception]) -> None:
+async def test_failure_is_the_librarys_own_exception(failure: dict[str, int], error: type[Exception]) -> None:
     def run(url: str) -> None:
         with anthropic.Anthropic(base_url=url, api_key="k", max_retries=0) as client, pytest.raises(error):
             client.messages.create(model=MODEL, max_tokens=9, messages=[{"role": "user", "content": "hi"}])
@@ -95,7 +95,7 @@ async def test_a_failure_is_the_librarys_own_exception(failure: dict[str, int], 
         await trio.to_thread.run_sync(run, server.url)
 
 
-async def test_an_error_event_in_the_stream_is_raised() -> None:
+async def test_error_event_in_the_stream_is_raised() -> None:
     # From a thread: the library's asynchronous stream leaves its generators open when it raises.
     def run(url: str) -> None:
         said: list[MessageParam] = [{"role": "user", "content": "hi"}]

@@ -31,7 +31,7 @@ from tests.lab.provider.building import (
 )
 
 
-async def test_usage_is_that_of_the_prompt_cache_and_sums_up() -> None:
+async def test_usage_is_that_of_the_prompt_cache_and_adds_up() -> None:
     request = body(user({"type": "text", "text": "word " * 1000, "cache_control": {"type": "ephemeral"}}, "tail"))
     async with open_standin() as server:
         first, second = [(await post(server.url, request)).json()["usage"] for _ in range(2)]
@@ -40,7 +40,7 @@ async def test_usage_is_that_of_the_prompt_cache_and_sums_up() -> None:
     assert second["input_tokens"] == first["input_tokens"] > 0
 
 
-async def test_a_loop_follows_the_rounds_in_the_request_so_a_retry_gets_the_same_reply() -> None:
+async def test_loop_follows_the_rounds_in_the_request_so_a_retry_gets_the_same_reply() -> None:
     async with open_standin({"rules": [{"replies": [LOOK, LOOK, {"text": "done"}]}]}) as server:
         said = [user("go")]
         for _ in range(2):
@@ -53,7 +53,7 @@ async def test_a_loop_follows_the_rounds_in_the_request_so_a_retry_gets_the_same
         assert (await post(server.url, body(*said))).json()["stop_reason"] == "tool_use"
 
 
-async def test_the_rules_of_another_script_have_fitted_nothing_yet() -> None:
+async def test_rules_of_a_new_script_start_unused() -> None:
     once = always({"text": "once"}, times=1)
     async with open_standin(once) as server:
         said = []
@@ -90,7 +90,7 @@ async def test_rules_are_tried_in_order_and_can_pass() -> None:
 
 
 @pytest.mark.parametrize("reset", [True, False])
-async def test_a_cut_breaks_the_connection_in_the_middle_of_an_event(reset: bool) -> None:
+async def test_cut_breaks_the_connection_in_the_middle_of_an_event(reset: bool) -> None:
     cut = {"kind": "cut", "at": "content_block_stop", "inside": 9, "reset": reset}
     async with open_standin(always({"text": "hello", "faults": [cut]})) as server:
         with pytest.raises(httpx2.TransportError):
@@ -102,7 +102,7 @@ async def test_a_cut_breaks_the_connection_in_the_middle_of_an_event(reset: bool
 
 
 @pytest.mark.parametrize("reset", [True, False])
-async def test_a_reset_is_an_error_to_the_client_and_a_plain_cut_an_end(reset: bool) -> None:
+async def test_reset_is_an_error_to_the_client_and_a_plain_cut_an_end(reset: bool) -> None:
     script = always({"faults": [{"kind": "cut_before_reply", "reset": reset}]})
     async with open_standin(script) as server, await trio.open_tcp_stream("127.0.0.1", server.port) as stream:
         content = json.dumps(body()).encode()
@@ -115,14 +115,14 @@ async def test_a_reset_is_an_error_to_the_client_and_a_plain_cut_an_end(reset: b
             assert await stream.receive_some() == b""
 
 
-async def test_a_whole_message_can_be_cut_as_well() -> None:
+async def test_whole_message_can_be_cut_as_well() -> None:
     async with open_standin(always({"text": "hello", "faults": [{"kind": "cut"}]})) as server:
         with pytest.raises(httpx2.TransportError):
             await post(server.url, body())
         assert server.exchanges[0].payload
 
 
-async def test_a_cut_before_the_reply_sends_no_byte() -> None:
+async def test_cut_before_the_reply_sends_no_byte() -> None:
     async with open_standin(always({"faults": [{"kind": "cut_before_reply"}]}, times=1)) as server:
         with pytest.raises(httpx2.TransportError):
             await post(server.url, body())
@@ -142,7 +142,7 @@ async def test_a_cut_before_the_reply_sends_no_byte() -> None:
         ({"status": 400, "type": "odd_error"}, "odd_error"),
     ],
 )
-async def test_a_scripted_failure_has_the_shape_of_the_api(failure: Json, kind: str) -> None:
+async def test_scripted_failure_has_the_format_of_the_api(failure: Json, kind: str) -> None:
     async with open_standin(always({"failure": failure})) as server:
         reply = await post(server.url, body(stream=True))
     assert reply.status_code == failure["status"]
@@ -151,7 +151,7 @@ async def test_a_scripted_failure_has_the_shape_of_the_api(failure: Json, kind: 
     assert reply.json()["type"] == "error"
 
 
-async def test_a_prompt_beyond_the_window_is_too_long_and_says_the_numbers() -> None:
+async def test_prompt_beyond_the_window_is_refused_with_both_sizes() -> None:
     async with open_standin({"window": 100}) as server:
         reply = await post(server.url, body(user("word " * 200)))
         counted = (await post(server.url, body(user("word " * 200)), "/v1/messages/count_tokens")).json()
@@ -159,7 +159,7 @@ async def test_a_prompt_beyond_the_window_is_too_long_and_says_the_numbers() -> 
     assert reply.json()["error"]["message"] == f"prompt is too long: {counted['input_tokens']} tokens > 100 maximum"
 
 
-async def test_silence_lasts_as_long_as_scripted_with_pings_if_asked(loopback_clock: MockClock) -> None:
+async def test_silence_lasts_as_long_as_scripted_with_pings_if_requested(loopback_clock: MockClock) -> None:
     faults = [{"kind": "silence", "at": 2, "seconds": 100, "ping_every": 15}, {"kind": "silence", "seconds": 50}]
     pace = {"first": 7, "between": 1, "characters": 1}
     async with open_standin(always({"text": "abc", "pace": pace, "faults": faults})) as server:
@@ -179,7 +179,7 @@ async def test_framing_changes_the_chunks_and_not_the_stream(framing: Any) -> No
     assert sizes == [{"byte": 1, "whole": len(plain.payload)}.get(str(framing), 10)]
 
 
-async def test_compression_happens_when_the_client_accepts_it() -> None:
+async def test_reply_is_compressed_if_the_client_accepts_it() -> None:
     async with open_standin(always({"text": "hello", "transport": {"gzip": True}})) as server:
         packed = await post(server.url, body(stream=True), accept_encoding="gzip")
         plain = await post(server.url, body(stream=True), accept_encoding="identity")
@@ -188,7 +188,7 @@ async def test_compression_happens_when_the_client_accepts_it() -> None:
         assert packed.headers["content-encoding"] == "gzip"
 
 
-async def test_an_idle_connection_may_be_closed_after_a_response_without_a_word() -> None:
+async def test_idle_connection_may_be_closed_silently_after_a_response() -> None:
     script = always({"text": "x", "transport": {"close_after": True}}, times=1)
     async with open_standin(script) as server, await trio.open_tcp_stream("127.0.0.1", server.port) as stream:
         request = json.dumps(body()).encode()
@@ -200,14 +200,14 @@ async def test_an_idle_connection_may_be_closed_after_a_response_without_a_word(
         assert server.exchanges[0].complete
 
 
-async def test_a_connection_serves_many_requests() -> None:
+async def test_connection_serves_many_requests() -> None:
     async with open_standin() as server, httpx2.AsyncClient(headers=HEADERS) as client:
         for _ in range(3):
             await client.post(server.url + "/v1/messages", json=body(stream=True))
         assert [exchange.connection for exchange in server.exchanges] == [1, 1, 1]
 
 
-async def test_a_raw_reply_is_literal_and_a_redirect_is_one() -> None:
+async def test_raw_reply_is_literal_and_a_redirect_is_one() -> None:
     raw = {"status": 307, "reason": "Over There", "headers": [["Location", "/elsewhere"], ["X-Odd", "1"]], "body": "go"}
     async with open_standin(always({"raw": raw})) as server:
         reply = await post(server.url, body())
@@ -217,7 +217,7 @@ async def test_a_raw_reply_is_literal_and_a_redirect_is_one() -> None:
         )
 
 
-async def test_the_record_holds_the_request_byte_for_byte() -> None:
+async def test_record_holds_the_request_byte_for_byte() -> None:
     async with open_standin() as server, await trio.open_tcp_stream("127.0.0.1", server.port) as stream:
         content = json.dumps(body(), indent=3).encode()
         lines = [b"POST /v1/messages?beta=true&x=%20 HTTP/1.1", b"Host: h", b"X-API-Key: k", b"anthropic-Version: 1"]
@@ -236,7 +236,7 @@ async def test_the_record_holds_the_request_byte_for_byte() -> None:
     assert exchange.json() == body()
 
 
-async def test_strict_mode_answers_a_breach_and_lenient_mode_only_notes_it() -> None:
+async def test_strict_mode_refuses_a_violation_and_lenient_mode_only_records_it() -> None:
     broken = body(user("go"), assistant(call("a")), user("no"))
     for strict, status in ((True, 400), (False, 200)):
         async with open_standin(strict=strict) as server:
@@ -246,7 +246,7 @@ async def test_strict_mode_answers_a_breach_and_lenient_mode_only_notes_it() -> 
             assert (noted.request, noted.session, noted.violation.rule) == (1, "s1", "R2")
 
 
-async def test_tools_that_change_within_a_session_are_noted_and_not_refused() -> None:
+async def test_tool_changes_within_a_session_are_recorded_and_not_refused() -> None:
     more = body(tools=[TOOL, {**TOOL, "name": "New"}])
     async with open_standin() as server:
         session = {"x-claude-code-session-id": "s1"}
@@ -268,19 +268,19 @@ async def test_tools_that_change_within_a_session_are_noted_and_not_refused() ->
         ({"authorization": "Bearer k", "anthropic-version": "1"}, 200),
     ],
 )
-async def test_a_key_and_a_version_are_required(headers: dict[str, str], status: int) -> None:
+async def test_key_and_version_are_required(headers: dict[str, str], status: int) -> None:
     async with open_standin() as server, httpx2.AsyncClient() as client:
         assert (await client.post(server.url + "/v1/messages", json=body(), headers=headers)).status_code == status
 
 
-async def test_a_body_over_32_megabytes_is_refused_and_the_connection_lives() -> None:
+async def test_body_over_32_megabytes_is_refused_and_the_connection_continues() -> None:
     async with open_standin() as server, httpx2.AsyncClient(headers=HEADERS) as client:
         reply = await client.post(server.url + "/v1/messages", content=b" " * (32 * 1024 * 1024 + 1))
         assert (reply.status_code, reply.json()["error"]["type"]) == (413, "request_too_large")
         assert (await client.post(server.url + "/v1/messages", json=body())).status_code == 200
 
 
-async def test_a_body_may_come_compressed_and_nonsense_is_refused() -> None:
+async def test_compressed_body_is_accepted_and_invalid_one_refused() -> None:
     async with open_standin() as server, httpx2.AsyncClient(headers=HEADERS) as client:
         url, packed = server.url + "/v1/messages", gzip.compress(json.dumps(body()).encode())
         assert (await client.post(url, content=packed, headers={"content-encoding": "gzip"})).status_code == 200
@@ -329,7 +329,7 @@ async def test_counting_runs_the_prefix_check() -> None:
             assert reply.status_code == status
 
 
-async def test_a_drop_is_reported_in_the_reply() -> None:
+async def test_dropped_block_is_reported_in_the_reply() -> None:
     beta = "thinking-binding-controls-2026-08-01"
     binding = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     async with open_standin(
@@ -344,7 +344,7 @@ async def test_a_drop_is_reported_in_the_reply() -> None:
         assert datas(server.exchanges[-1])[0]["message"]["input_transformations"] == [report]
 
 
-async def test_a_route_of_the_script_comes_before_everything() -> None:
+async def test_scripted_route_has_precedence() -> None:
     async with (
         open_standin({"routes": {"GET /v1/models": {"status": 418, "body": "tea"}}}) as server,
         httpx2.AsyncClient() as client,
@@ -353,27 +353,27 @@ async def test_a_route_of_the_script_comes_before_everything() -> None:
         assert (reply.status_code, reply.text) == (418, "tea")
 
 
-async def test_a_request_that_is_not_http_gets_400_and_the_server_lives() -> None:
+async def test_request_that_is_not_http_gets_400_and_the_server_continues() -> None:
     async with open_standin() as server, await trio.open_tcp_stream("127.0.0.1", server.port) as stream:
         await stream.send_all(b"nonsense\r\n\r\n")
         assert b"".join([part async for part in stream]).startswith(b"HTTP/1.1 400")
         assert (await post(server.url, body())).status_code == 200
 
 
-async def test_only_the_last_exchanges_are_kept_when_asked() -> None:
+async def test_only_the_last_exchanges_are_kept_on_request() -> None:
     async with open_standin(keep=2) as server:
         for _ in range(4):
             await post(server.url, body())
         assert [exchange.number for exchange in server.exchanges] == [3, 4]
 
 
-async def test_a_failure_inside_the_block_is_raised_as_it_is() -> None:
+async def test_failure_inside_the_block_is_raised_unchanged() -> None:
     with pytest.raises(ZeroDivisionError):
         async with open_standin():
             raise ZeroDivisionError
 
 
-async def test_a_model_answers_what_fits_no_rule_from_the_request_alone() -> None:
+async def test_default_model_answers_unmatched_requests_from_the_request_alone() -> None:
     def echo(asked: Mapping[str, Any]) -> ScriptedReply:
         return ScriptedReply(text=f"{len(asked['messages'])} messages")
 

@@ -1,4 +1,4 @@
-"""Thinking signatures: what may change around a block, and what may not."""
+"""Thinking signatures: the changes around a block that are allowed, and those that are not."""
 
 import copy
 from typing import Any
@@ -21,7 +21,7 @@ def think(request: Json, text: str = "hm") -> Json:
 
 
 def loop(rounds: int, **fields: Any) -> Json:
-    """A history in which each round was thought over, ending with a tool result."""
+    """A history with thinking in each round, ending with a tool result."""
     request = body(user("go"), system="You are.", **fields)
     for number in range(rounds):
         block = think(request, f"thought {number}")
@@ -82,32 +82,32 @@ EDITS = {
 }
 
 
-def test_an_untouched_history_is_accepted() -> None:
+def test_unchanged_history_is_accepted() -> None:
     assert accepted(H)
 
 
 @pytest.mark.parametrize("name", ECHOED_IN_OTHER_WORDS)
-def test_an_echo_that_means_the_same_is_accepted(name: str) -> None:
+def test_equivalent_echo_is_accepted(name: str) -> None:
     request, path, value = ECHOED_IN_OTHER_WORDS[name]
     assert accepted(edited(request, *path, value=value))
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edit_before_the_thinking_is_refused_in_the_words_that_clients_match(name: str) -> None:
+def test_edit_before_the_thinking_is_refused_with_the_message_that_clients_match(name: str) -> None:
     error = check(SECRET, edited(H, *EDITS[name], value="another"), []).error
     assert error is not None
     assert "Invalid `signature` in `thinking` block. The block is bound to a different conversation" in error
 
 
-def test_an_edit_after_the_last_thinking_is_fine() -> None:
+def test_edit_after_the_last_thinking_is_accepted() -> None:
     assert accepted(edited(H, "messages", 6, "content", 0, "content", value="another"))
 
 
-def test_a_tool_added_later_breaks_every_block() -> None:
+def test_tool_added_later_invalidates_every_block() -> None:
     assert not accepted({**H, "tools": [TOOL, {**TOOL, "name": "New"}]})
 
 
-def test_a_deferred_tool_counts_once_something_refers_to_it() -> None:
+def test_deferred_tool_counts_once_it_is_referenced() -> None:
     deferred = {**TOOL, "name": "D", "defer_loading": True}
     found = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "tool_reference", "tool_name": "D"}]}
     request = body(user("go"), assistant(call("t")), user(found), tools=[TOOL, deferred])
@@ -127,13 +127,11 @@ def test_a_deferred_tool_counts_once_something_refers_to_it() -> None:
         ((1,), False),
     ],
 )
-def test_thinking_may_be_left_out_in_front_or_at_the_end_but_not_in_the_middle(
-    rounds: tuple[int, ...], fine: bool
-) -> None:
+def test_thinking_may_be_omitted_at_the_front_or_end_but_not_in_the_middle(rounds: tuple[int, ...], fine: bool) -> None:
     assert accepted(thinkless(H, *rounds)) is fine
 
 
-def test_thinking_left_out_once_cannot_be_put_back() -> None:
+def test_omitted_thinking_cannot_be_put_back() -> None:
     stripped = thinkless(H, 0, 1, 2)
     fresh = assistant(think(stripped, "later"), "ok")
     assert accepted({**stripped, "messages": [*stripped["messages"], fresh, user("more")]})
@@ -146,12 +144,12 @@ def test_changed_thinking_text_is_refused() -> None:
     assert "cannot be modified" in error
 
 
-def test_a_signature_of_another_server_is_refused() -> None:
+def test_signature_of_another_server_is_refused() -> None:
     assert check(b"another secret", H, []).error is not None
     assert not accepted(edited(H, "messages", 1, "content", 0, "signature", value="bm9uc2Vuc2U="))
 
 
-def test_a_compaction_block_starts_the_conversation_anew() -> None:
+def test_compaction_block_restarts_the_conversation() -> None:
     summary = {"type": "compaction", "content": "so far", "signature": "x"}
     request = body(user("old"), assistant(summary))
     ignored = {"type": "thinking", "thinking": "before the summary", "signature": "anything"}
@@ -171,7 +169,7 @@ def test_older_models_do_not_bind_thinking_to_the_conversation() -> None:
     assert not accepted(edited(asked, "messages", 0, "content", 0, "text", value="other"))
 
 
-def test_drop_block_drops_the_block_and_all_later_ones_and_says_so() -> None:
+def test_drop_block_drops_the_block_and_all_later_ones_and_reports_it() -> None:
     request = {**edited(H, "messages", 2, "content", 0, "content", value="other"), "thinking": DROP}
     verdict = check(SECRET, request, WITH_CONTROLS)
     assert verdict.error is None
@@ -184,7 +182,7 @@ def test_drop_block_drops_the_block_and_all_later_ones_and_says_so() -> None:
     assert kinds == ["thinking", "text", "text"]
 
 
-def test_after_a_drop_the_next_reply_is_signed_so_that_the_same_echo_is_accepted() -> None:
+def test_reply_after_a_drop_is_signed_so_that_the_same_echo_is_accepted() -> None:
     broken = {**edited(H, "messages", 2, "content", 0, "content", value="other"), "thinking": DROP}
     verdict = check(SECRET, broken, WITH_CONTROLS)
     fresh = {"type": "thinking", "thinking": "new", "signature": verdict.conversation.sign("new")}

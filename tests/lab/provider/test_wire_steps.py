@@ -1,4 +1,4 @@
-"""Framing and compression change where the bytes are cut, never the bytes."""
+"""Framing and compression change the cuts between bytes, never the bytes."""
 
 import zlib
 
@@ -27,7 +27,7 @@ def test_framing_keeps_all_bytes_and_never_moves_one_across_a_wait(steps: list[S
     assert joined(list(frame(steps, framing))) == joined(steps)  # type: ignore[arg-type]
 
 
-def test_each_framing_cuts_as_it_says() -> None:
+def test_each_framing_cuts_at_its_places() -> None:
     steps: list[Step] = [Chunk(b"abc"), Chunk(b"de"), Cut()]
     assert list(frame(steps, "frame")) == steps
     assert list(frame(steps, "whole")) == [Chunk(b"abcde"), Cut()]
@@ -36,7 +36,7 @@ def test_each_framing_cuts_as_it_says() -> None:
 
 
 @given(_STEPS)
-def test_a_compressed_piece_can_be_read_as_soon_as_it_arrives(steps: list[Step]) -> None:
+def test_compressed_piece_can_be_read_as_soon_as_it_arrives(steps: list[Step]) -> None:
     reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     read = [reader.decompress(step.data) for step in compress(steps) if isinstance(step, Chunk)]
     assert read[:-1] == [step.data for step in steps if isinstance(step, Chunk)]

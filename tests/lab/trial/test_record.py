@@ -1,4 +1,4 @@
-"""The results of a trial stay, whatever stops it, and are never mixed with those of another."""
+"""The results of a trial survive any interruption, and are never mixed with those of another trial."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def run(pair: str, arm: str, *, passed: bool = True) -> RunResult:
     return RunResult(pair=pair, arm=arm, first=True, passed=passed, exit=0, seconds=1.5, dollars=0.25)
 
 
-def test_what_was_put_down_is_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
+def test_saved_runs_are_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
     record = TrialRecord(tmp_path / "r.jsonl")
     assert record.open(TERMS) == []
     record.add(run("a/1", "with"))
@@ -23,7 +23,7 @@ def test_what_was_put_down_is_there_when_the_file_is_opened_again(tmp_path: Path
     assert TrialRecord(tmp_path / "r.jsonl").open(TERMS) == [run("a/1", "with"), run("a/1", "without", passed=False)]
 
 
-def test_a_line_that_was_cut_off_is_a_run_that_is_done_again(tmp_path: Path) -> None:
+def test_truncated_line_is_a_run_to_repeat(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     record = TrialRecord(path)
     record.open(TERMS)
@@ -43,14 +43,14 @@ def test_a_line_that_was_cut_off_is_a_run_that_is_done_again(tmp_path: Path) -> 
         (TrialTerms(tasks="d", seed=1, urls={"with": "http://c", "without": "http://b"}), "other urls"),
     ],
 )
-def test_a_trial_with_other_terms_does_not_go_on(tmp_path: Path, other: TrialTerms, said: str) -> None:
+def test_trial_with_other_terms_does_not_continue(tmp_path: Path, other: TrialTerms, said: str) -> None:
     TrialRecord(tmp_path / "r.jsonl").open(TERMS)
     with pytest.raises(BadConfiguration, match=said):
         TrialRecord(tmp_path / "r.jsonl").open(other)
 
 
 @pytest.mark.parametrize("text", ["a poem", "a poem\n", "{}\n", "[]\n", '{"trial": 9}\n'])
-def test_a_file_of_something_else_is_left_as_it_is(tmp_path: Path, text: str) -> None:
+def test_file_of_another_kind_is_left_unchanged(tmp_path: Path, text: str) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(text)
     with pytest.raises(BadConfiguration, match="something else"):
@@ -59,7 +59,7 @@ def test_a_file_of_something_else_is_left_as_it_is(tmp_path: Path, text: str) ->
 
 
 @pytest.mark.parametrize("line", ["{}", "7", "nonsense", '{"pair": "a", "arm": "third", "passed": true}'])
-def test_a_line_that_is_no_run_is_named(tmp_path: Path, line: str) -> None:
+def test_line_that_is_no_run_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "r.jsonl"
     TrialRecord(path).open(TERMS)
     path.write_text(path.read_text() + line + "\n")
@@ -67,14 +67,14 @@ def test_a_line_that_is_no_run_is_named(tmp_path: Path, line: str) -> None:
         TrialRecord(path).open(TERMS)
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_path_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadConfiguration, match="cannot be"):
         TrialRecord(tmp_path / "none" / "r.jsonl").open(TERMS)
     with pytest.raises(BadConfiguration, match="cannot be"):
         TrialRecord(tmp_path).open(TERMS)
 
 
-def test_a_pair_counts_once_both_runs_ended() -> None:
+def test_pair_counts_once_both_runs_ended() -> None:
     both = [run("a", "with"), run("a", "without")]
     lost = [run("b", "with", passed=False), run("b", "without")]
     gained = [run("c", "without", passed=False), run("c", "with"), run("c", "with", passed=False)]

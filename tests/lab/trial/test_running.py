@@ -1,4 +1,4 @@
-"""Runs of a trial: each alone in a place of its own, none longer than it may, and no pair that the budget lacks."""
+"""Runs of a trial: each in a folder of its own, none beyond its time limit, and no pair beyond the budget."""
 
 import os
 import shlex
@@ -24,7 +24,7 @@ def done(task: TrialTask, arm: str = "with", price: float | None = None) -> RunR
 @pytest.mark.parametrize(
     ("arm", "said"), [("with", "http://ours http://ours/v1 own"), ("without", "http://theirs http://theirs/v1 ")]
 )
-def test_a_command_finds_its_provider_and_what_is_its_arm_s_alone(arm: str, said: str) -> None:
+def test_command_gets_its_provider_and_the_environment_of_its_arm_only(arm: str, said: str) -> None:
     command = 'echo "$ANTHROPIC_BASE_URL $OPENAI_BASE_URL $KEY" > told'
     task = attrs.evolve(TASK, command=command, check=f'test "$(cat told)" = {shlex.quote(said)}')
     assert done(task, arm).passed
@@ -39,14 +39,14 @@ def test_each_run_has_a_copy_of_the_folder(tmp_path: Path) -> None:
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("here", "as it was")]
 
 
-def test_a_check_decides_and_not_the_command() -> None:
+def test_check_decides_and_not_the_command() -> None:
     failed = done(attrs.evolve(TASK, command="exit 3"))
     assert (failed.passed, failed.exit, failed.stopped) == (True, 3, False)
     assert not done(attrs.evolve(TASK, check="exit 1")).passed
 
 
-def test_what_takes_too_long_is_stopped_with_all_that_it_began(tmp_path: Path) -> None:
-    """A command may leave programs behind, and ended ones may, too."""
+def test_run_beyond_its_time_is_stopped_with_all_its_processes(tmp_path: Path) -> None:
+    """A command may leave programs running, even when it has ended."""
     pipe = tmp_path / "alive"
     os.mkfifo(pipe)
     forever = f"exec {shlex.quote(sys.executable)} -c 'import signal; signal.pause()' > {pipe}"
@@ -70,7 +70,7 @@ def test_what_takes_too_long_is_stopped_with_all_that_it_began(tmp_path: Path) -
         ('"total_cost_usd": "lots"', None, None),
     ],
 )
-def test_what_a_run_cost_is_what_it_says_last(said: str, price: float | None, dollars: float | None) -> None:
+def test_cost_of_a_run_is_its_last_reported_one(said: str, price: float | None, dollars: float | None) -> None:
     assert done(attrs.evolve(TASK, command=f"printf '%s' {shlex.quote(said)}"), price=price).dollars == dollars
 
 
@@ -84,7 +84,7 @@ def cost(dollars: float | None) -> "tuple[list[RunResult], Counting]":
 
 @attrs.define
 class Counting:
-    """Runs that cost so much each."""
+    """Runs of this cost each."""
 
     dollars: float | None
     added: list[RunResult]
@@ -100,30 +100,30 @@ class Counting:
             dollars=self.dollars,
         )
 
-    def go(self, budget: float | None, done: Iterable[RunResult] = ()) -> str | None:
+    def run_trial(self, budget: float | None, done: Iterable[RunResult] = ()) -> str | None:
         stopped = run_pairs(PAIRS, done, self.run, self.added.append, budget)
         return None if stopped is None else stopped.why
 
 
-def test_no_pair_is_begun_that_may_not_fit_the_budget() -> None:
-    """Two pairs at $1 each fit into $2.50, and a third would not; the next time it goes on from there."""
+def test_no_pair_is_started_that_may_exceed_the_budget() -> None:
+    """Two pairs at $1 each fit into $2.50, and a third would not; the next trial continues from there."""
     added, counting = cost(0.5)
-    assert counting.go(2.5) == "$2.00 were spent, and another pair may cost $1.00"
+    assert counting.run_trial(2.5) == "$2.00 were spent, and another pair may cost $1.00"
     assert len(added) == 4
-    assert counting.go(4.0, tuple(added)) is None
+    assert counting.run_trial(4.0, tuple(added)) is None
     assert [(each.pair, each.arm) for each in added] == [(run.pair, run.arm) for pair in PAIRS for run in pair]
 
 
-def test_a_pair_that_was_torn_is_finished_by_its_other_run_alone() -> None:
+def test_incomplete_pair_is_completed_by_its_missing_run_only() -> None:
     added, counting = cost(0.5)
     first, second = PAIRS[0]
-    counting.go(None, [counting.run(first)])
+    counting.run_trial(None, [counting.run(first)])
     assert (added[0].pair, added[0].arm) == (second.pair, second.arm)
     assert len(added) == 7
 
 
-def test_without_costs_there_is_no_budget_to_keep() -> None:
+def test_budget_without_costs_does_not_apply() -> None:
     added, counting = cost(None)
-    assert counting.go(9.0) == f"{PAIRS[0][0].pair} did not say what it cost, so the budget cannot be kept"
+    assert counting.run_trial(9.0) == f"{PAIRS[0][0].pair} did not say what it cost, so the budget cannot be kept"
     assert len(added) == 2
-    assert counting.go(None, tuple(added)) is None
+    assert counting.run_trial(None, tuple(added)) is None

@@ -1,4 +1,4 @@
-"""What a trial may claim: at most one time in twenty something that is not so, however few pairs disagree."""
+"""A trial makes a false claim at most one time in twenty, however few pairs disagree."""
 
 import math
 
@@ -17,7 +17,9 @@ MARGIN = 0.05
 
 
 def chance_of(counts: PairCounts, share: float, difference: float) -> float:
-    """The chance of such a result, by the multinomial, if so many pairs disagree and so far apart."""
+    """The probability of this result under the multinomial, with this share of disagreeing pairs and this
+    difference.
+    """
     gained, lost = (share + difference) / 2, (share - difference) / 2
     agree = counts.pairs - counts.gained - counts.lost
     ways = math.factorial(counts.pairs) // (
@@ -27,7 +29,7 @@ def chance_of(counts: PairCounts, share: float, difference: float) -> float:
 
 
 def results_of(pairs: int) -> list[PairCounts]:
-    """Every result that so many pairs may have."""
+    """Every possible result of this many pairs."""
     return [
         PairCounts(gained=gained, lost=lost, neither=pairs - gained - lost)
         for gained in range(pairs + 1)
@@ -35,8 +37,10 @@ def results_of(pairs: int) -> list[PairCounts]:
     ]
 
 
-def test_what_is_worse_by_the_margin_is_claimed_not_to_be_one_time_in_twenty_at_most() -> None:
-    """Over all results of 14 pairs, whatever share of them disagrees. The interval comes near it, and not below."""
+def test_inferior_arm_is_claimed_non_inferior_at_most_one_time_in_twenty() -> None:
+    """Over all results of 14 pairs, for any share of disagreeing pairs. The interval comes close to that bound and
+    does not exceed it.
+    """
     results = results_of(14)
     claimed = [each for each in results if non_inferiority(each, 0.2) <= LEVEL]
     inside = [each for each in results if interval(each)[0] > -0.2]
@@ -47,7 +51,7 @@ def test_what_is_worse_by_the_margin_is_claimed_not_to_be_one_time_in_twenty_at_
 
 
 def test_few_pairs_that_all_agree_show_nothing() -> None:
-    """An interval that took for given that none disagrees would have no width at all."""
+    """An interval that assumed no disagreement would have no width at all."""
     few = PairCounts(both=15, neither=5)
     assert non_inferiority(few, MARGIN) > 0.3
     assert interval(few)[0] < -0.1
@@ -58,11 +62,11 @@ def test_few_pairs_that_all_agree_show_nothing() -> None:
     ("gained", "lost", "chance"),
     [(0, 0, 1.0), (5, 5, 1.0), (10, 2, 2 * 79 / 4096), (2, 10, 2 * 79 / 4096), (0, 6, 2 / 64)],
 )
-def test_mcnemar_s_exact_test_is_that_of_a_fair_coin(gained: int, lost: int, chance: float) -> None:
+def test_mcnemars_exact_test_is_that_of_a_fair_coin(gained: int, lost: int, chance: float) -> None:
     assert mcnemar(PairCounts(gained=gained, lost=lost, both=7)) == pytest.approx(chance)
 
 
-def test_the_interval_holds_the_difference_and_turns_with_the_two_ways() -> None:
+def test_interval_contains_the_difference_and_mirrors_with_the_arms() -> None:
     for counts in (PairCounts(30, 8, 3, 9), PairCounts(0, 0, 9, 0), PairCounts(0, 9, 0, 0), PairCounts(5, 0, 0, 5)):
         low, high = interval(counts)
         turned = PairCounts(counts.both, counts.lost, counts.gained, counts.neither)
@@ -75,13 +79,13 @@ def test_better_results_claim_no_less() -> None:
     assert chances == sorted(chances, reverse=True)
 
 
-def test_a_claim_of_five_points_needs_about_620_pairs() -> None:
-    """Where a quarter disagrees; and as many as that do claim it, of what is as good."""
+def test_claim_of_five_points_needs_about_620_pairs() -> None:
+    """With a quarter of the pairs disagreeing; that many pairs do show it for equal arms."""
     assert count_needed(0.05) == 619
     assert count_needed(0.1) == 155
     assert non_inferiority(PairCounts(both=300, gained=77, lost=78, neither=164), MARGIN) <= LEVEL
 
 
-def test_no_pair_says_nothing() -> None:
+def test_no_pairs_claim_nothing() -> None:
     none = PairCounts()
     assert (none.difference, interval(none), mcnemar(none), non_inferiority(none, MARGIN)) == (0, (-1, 1), 1, 1)

@@ -1,4 +1,4 @@
-"""The tasks of a trial: what a file must hold, and that the order is the seed's alone."""
+"""The tasks of a trial: the required content of a file, and an order that depends only on the seed."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def written(tmp_path: Path, text: str | bytes) -> Path:
     return path
 
 
-def test_a_task_says_what_to_do_where_and_for_how_long(tmp_path: Path) -> None:
+def test_task_says_what_to_do_where_and_for_how_long(tmp_path: Path) -> None:
     (tmp_path / "start").mkdir()
     found = read_tasks(written(tmp_path, GOOD + 'folder = "start"\nseconds = 5\n' + GOOD.replace('"a"', '"b"')))
     first, second = found.tasks
@@ -41,17 +41,17 @@ def test_a_task_says_what_to_do_where_and_for_how_long(tmp_path: Path) -> None:
         (GOOD + GOOD, "two tasks named 'a'"),
     ],
 )
-def test_what_cannot_be_used_is_named(tmp_path: Path, text: str | bytes, said: str) -> None:
+def test_invalid_task_is_named(tmp_path: Path, text: str | bytes, said: str) -> None:
     with pytest.raises(BadConfiguration, match=said):
         read_tasks(written(tmp_path, text))
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadConfiguration, match="cannot be read"):
         read_tasks(tmp_path / "none.toml")
 
 
-def test_the_order_is_the_seed_s_and_no_way_is_always_first(tmp_path: Path) -> None:
+def test_order_depends_on_the_seed_and_neither_arm_is_always_first(tmp_path: Path) -> None:
     tasks = read_tasks(written(tmp_path, GOOD + GOOD.replace('"a"', '"b"'))).tasks
     pairs = order_runs(tasks, 20, seed=7)
     assert pairs == order_runs(tasks, 20, seed=7)

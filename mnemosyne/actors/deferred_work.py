@@ -19,7 +19,7 @@ from mnemosyne.domain.cost.prompt_cache import rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.cost.tariffs import API, Tariff
 from mnemosyne.domain.cost.tokens import Features
-from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_owed, remember_in_steps, remember_of
+from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_pending, remember_in_steps, remember_of
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decision_inputs import ServerSettings, in_force
 from mnemosyne.domain.session.events import Event
@@ -80,7 +80,7 @@ class DeferredWork:
     async def do(self, append: Append) -> bool:
         """Do all that is owed, recorded by ``append``; whether objects changed."""
         changed = self.is_late = False
-        for branch in [each for each in self._state.branches.values() if is_owed(each, self._state.memory)]:
+        for branch in [each for each in self._state.branches.values() if is_pending(each, self._state.memory)]:
             changed |= await self._once(("objects", branch.name, branch.turns), lambda: self._remember(branch, append))  # noqa: B023
         changed |= await self._texts.apply_tags(append)
         for address, exchange in self._over():

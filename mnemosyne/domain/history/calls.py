@@ -53,8 +53,8 @@ def _read_call(turn: int, call_id: str, call: Block, result: Block, exchange: in
         id=call_id,
         tool=found.name,
         given=found.input,
-        said=found.said,
+        said=found.answer,
         failed=found.failed,
-        refused=outcomes.was_refused_by_user(found.said),
+        refused=outcomes.was_refused_by_user(found.answer),
         exchange=exchange,
     )

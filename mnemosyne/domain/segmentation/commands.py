@@ -1,4 +1,4 @@
-"""What a command in a shell was, and how it went."""
+"""Describe a shell command and its outcome."""
 
 import re
 
@@ -19,13 +19,13 @@ def describe_command(exchange: ToolExchange) -> Description:
     of_editor = _swe_agent(exchange, command)
     if of_editor is not None:
         return of_editor
-    code = outcomes.exit_code(exchange.said)
+    code = outcomes.exit_code(exchange.answer)
     runs = shell.is_run(command)
     failed = exchange.failed and not (code is not None and not shell.is_failure(command, code))
     failed = (
         failed
         or (code is not None and shell.is_failure(command, code))
-        or (runs and outcomes.shows_failure(exchange.said))
+        or (runs and outcomes.shows_failure(exchange.answer))
     )
     deed = shell.find_deed(command)
     if failed:
@@ -48,17 +48,17 @@ def describe_command(exchange: ToolExchange) -> Description:
 
 
 def _swe_agent(exchange: ToolExchange, command: str) -> Description | None:
-    """The commands of an editor within the shell (SWE-agent): the answer ends with the file that is open."""
-    status = _SWE_AGENT.search(exchange.said[-1_000:])
+    """Describe a command of an editor within the shell (SWE-agent), whose answer ends with the open file."""
+    status = _SWE_AGENT.search(exchange.answer[-1_000:])
     verb = command.split(maxsplit=1)[0] if command.strip() else ""
     if status is None or verb not in ("open", "goto", "scroll_up", "scroll_down", "edit", "create"):
         return None
     path = paths.normal(status[1])
-    shown = _SWE_FILE.search(exchange.said[:1_000])
-    if shown is None or outcomes.says_error(exchange.said):
+    shown = _SWE_FILE.search(exchange.answer[:1_000])
+    if shown is None or outcomes.says_error(exchange.answer):
         return failure(exchange, path, tags=("change",) if verb in ("edit", "create") else ("read",))
     if verb in ("edit", "create"):
         return describe_change(exchange, path, "edit" if verb == "edit" else "write")
-    numbers = [int(each) for each in re.findall(r"^(\d+):", exchange.said, re.MULTILINE)]
+    numbers = [int(number) for number in re.findall(r"^(\d+):", exchange.answer, re.MULTILINE)]
     lines = (numbers[0], numbers[-1]) if numbers else None
     return file_read(exchange, path, lines, whole=lines == (1, int(shown[2])))

@@ -1,8 +1,8 @@
-"""What a branch was about, and when: its objects in episodes, and episodes in themes.
+"""The topics of a branch over time: its objects in episodes, and episodes in themes.
 
-An episode is itself an object, made of others as a debugging session is: its links name its parts, and the last episode
-before it that was about the same. From turn ``FIRST_TURN`` on each is recorded as soon as it is over; what it says is
-made of the names in its parts, so nothing has to be read again for it.
+An episode is itself an object made of others, as a debugging session is: its links name its parts and the previous
+episode about the same topic. From turn ``FIRST_TURN`` on each episode is recorded as soon as it is over. Its text
+consists of the names in its parts, so nothing has to be read again for it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,18 +32,18 @@ from mnemosyne.domain.text.lexical_vector import lexical_vector
 from mnemosyne.domain.text.stubs import plain, render_count, stub
 
 FIRST_TURN = 50
-"""Before that, a branch is short enough to be seen at a glance."""
+"""Before this turn, a branch is short enough to survey without episodes."""
 
 TAG = "episode"
 
 NAMES = 12
-"""So many names say what an episode is about."""
+"""How many names describe an episode."""
 
 
 @attrs.frozen(kw_only=True)
 class Episode:
-    """A stretch about one topic. ``object`` is its id, None while it goes on; ``theme`` is the id of the first episode
-    about the same, its own if it is that itself. ``parts`` are ids, in the order in which they were made.
+    """A stretch about one topic. ``object`` is its id, None while it continues. ``theme`` is the id of the first
+    episode about the same topic, possibly its own. ``parts`` are ids in the order in which they were made.
     """
 
     object: str | None
@@ -56,167 +56,181 @@ class Episode:
 
 @attrs.frozen
 class Topics:
-    """The episodes of a branch in order, the last of which goes on; none before ``FIRST_TURN``."""
+    """The episodes of a branch in order, the last of which is still open; empty before ``FIRST_TURN``."""
 
     episodes: tuple[Episode, ...]
 
     @property
     def themes(self) -> Sequence[Sequence[Episode]]:
         """The themes with more than one episode, in order."""
-        found: dict[str | None, list[Episode]] = {}
-        for each in self.episodes:
-            found.setdefault(each.theme, []).append(each)
-        return [episodes for episodes in found.values() if len(episodes) > 1]
+        by_theme: dict[str | None, list[Episode]] = {}
+        for episode in self.episodes:
+            by_theme.setdefault(episode.theme, []).append(episode)
+        return [episodes for episodes in by_theme.values() if len(episodes) > 1]
 
 
 def topics_of(memory: Memory, branch: str) -> Topics:
-    """What a branch was about, as far as it is recorded, and what it is about now."""
+    """Return the recorded and the current topics of a branch."""
     recorded = _episodes(memory, branch)
     if not recorded and memory.view_of(branch).measure.turn < FIRST_TURN:
         return Topics(())
-    found: list[Episode] = []
-    for each in recorded:
-        names = {episode.object: episode.theme for episode in found}
-        same = next((names[link.target] for link in each.links if link.target in names), each.id)
-        found.append(
+    result: list[Episode] = []
+    for recorded_episode in recorded:
+        names = {episode.object: episode.theme for episode in result}
+        same = next(
+            (names[link.target] for link in recorded_episode.links if link.target in names), recorded_episode.id
+        )
+        result.append(
             Episode(
-                object=each.id,
+                object=recorded_episode.id,
                 theme=same,
-                first_turn=each.first_turn,
-                last_turn=each.last_turn,
-                parts=parts_of(each),
-                about=_about(each.stub),
+                first_turn=recorded_episode.first_turn,
+                last_turn=recorded_episode.last_turn,
+                parts=parts_of(recorded_episode),
+                about=_about(recorded_episode.stub),
             )
         )
     objects = _list_grouped(memory, branch)
-    taken = {part for each in recorded for part in parts_of(each)}
-    rest = [each for each in objects if each.id not in taken]
+    taken = {part for episode in recorded for part in parts_of(episode)}
+    rest = [made for made in objects if made.id not in taken]
     if rest:
         draft = _draft(rest, _names(rest).weights(_names(objects)))
-        parts = tuple(each.id for each in rest)
+        parts = tuple(made.id for made in rest)
         first, last, about = draft.first_turn, draft.last_turn, _about(draft.stub)
-        found.append(Episode(object=None, theme=None, first_turn=first, last_turn=last, parts=parts, about=about))
-    return Topics(tuple(found))
+        result.append(Episode(object=None, theme=None, first_turn=first, last_turn=last, parts=parts, about=about))
+    return Topics(tuple(result))
 
 
-def over(before: Memory, after: Memory, branch: str, turn: int) -> Sequence[Draft]:
-    """The episodes of a branch that a turn shows to be over; ``after`` has the objects that the turn made, behind those
-    of ``before``.
+def list_ended(before: Memory, after: Memory, branch: str, turn: int) -> Sequence[Draft]:
+    """Return the episodes of a branch that have ended with a turn.
+
+    ``after`` contains the objects that the turn made, after those of ``before``.
     """
     if turn < FIRST_TURN:
         return []
     known = before.view_of(branch)
     if known.measure.turn < FIRST_TURN:
-        return list(_over(after, branch, _list_grouped(after, branch), 0))
-    made = sum(bool(after.objects[each].places) for each in after.view_of(branch).objects[len(known.objects) :])
+        return list(_list_ended(after, branch, _list_grouped(after, branch), 0))
+    made = sum(
+        bool(after.objects[object_id].places) for object_id in after.view_of(branch).objects[len(known.objects) :]
+    )
     if not made or not _may_shift(_newest(after, branch, made), made):
         return []
     objects = _list_grouped(after, branch)
-    return list(_over(after, branch, objects, len(objects) - made))
+    return list(_list_ended(after, branch, objects, len(objects) - made))
 
 
 def _newest(memory: Memory, branch: str, made: int) -> list[MemoryObject]:
-    """The grouped objects on which it depends whether the newest ``made`` show a shift: those that tell which prompts
-    are not decided yet, what such a prompt is compared with, and whatever may have been made since it was sent.
+    """Return the grouped objects that decide whether the newest ``made`` show a shift: those that determine the
+    undecided prompts, those that such a prompt is compared with, and any that may have been made since the prompt was
+    sent.
     """
-    found: list[MemoryObject] = []
+    newest: list[MemoryObject] = []
     lowest, before = 0, 0
-    for each in map(memory.objects.__getitem__, reversed(memory.view_of(branch).objects)):
-        if each.places:
-            if before >= BEFORE and each.places[-1].message < lowest - _LATE:
+    for candidate in map(memory.objects.__getitem__, reversed(memory.view_of(branch).objects)):
+        if candidate.places:
+            if before >= BEFORE and candidate.places[-1].message < lowest - _LATE:
                 break
-            found.append(each)
-            if len(found) == made + NEWEST:
-                lowest = min(one.places[0].message for one in found)
-            elif len(found) > made + NEWEST:
-                before += each.places[0].message < lowest
-    return found[::-1]
+            newest.append(candidate)
+            if len(newest) == made + NEWEST:
+                lowest = min(one.places[0].message for one in newest)
+            elif len(newest) > made + NEWEST:
+                before += candidate.places[0].message < lowest
+    return newest[::-1]
 
 
 _LATE = 4 * OPEN_MESSAGES
-"""An object is made before so many messages came behind it, in a fork, too, which reads what was open once more."""
+"""An object is made before this many later messages, even in a fork, which reads the open ones once more."""
 
 
 def _may_shift(objects: Sequence[MemoryObject], made: int) -> bool:
-    """Whether the newest ``made`` of these objects may show a shift, wherever the last one was."""
-    prompts = [number for number, each in enumerate(objects) if "user" in each.tags]
+    """Return whether the newest ``made`` of these objects may show a shift, wherever the last one was."""
+    prompts = [number for number, candidate in enumerate(objects) if "user" in candidate.tags]
     if not prompts:
         return False
-    places = [each.places[0] for each in objects]
-    found = shifts(places, prompts, lambda number: _vector(objects[number]), START, len(objects) - made)
-    return next(found, None) is not None
+    places = [candidate.places[0] for candidate in objects]
+    later_shifts = shifts(places, prompts, lambda number: _vector(objects[number]), START, len(objects) - made)
+    return next(later_shifts, None) is not None
 
 
-def _over(memory: Memory, branch: str, objects: Sequence[MemoryObject], seen: int) -> Iterator[Draft]:
+def _list_ended(memory: Memory, branch: str, objects: Sequence[MemoryObject], seen: int) -> Iterator[Draft]:
     recorded = _episodes(memory, branch)
-    taken = {part for each in recorded for part in parts_of(each)}
-    prompts = [number for number, each in enumerate(objects) if "user" in each.tags]
-    left = (objects[number].places[0] for number in prompts if objects[number].id not in taken)
-    since = min(left, default=START) if recorded else START
-    places = [each.places[0] for each in objects]
-    found = list(shifts(places, prompts, cache(lambda number: _vector(objects[number])), since, seen))
-    if not found:
+    taken = {part for episode in recorded for part in parts_of(episode)}
+    prompts = [number for number, candidate in enumerate(objects) if "user" in candidate.tags]
+    unassigned = (objects[number].places[0] for number in prompts if objects[number].id not in taken)
+    since = min(unassigned, default=START) if recorded else START
+    places = [candidate.places[0] for candidate in objects]
+    ended = list(shifts(places, prompts, cache(lambda number: _vector(objects[number])), since, seen))
+    if not ended:
         return
     earlier: list[tuple[str | int, Names]] = [
-        (each.id, _names(memory.objects[part] for part in parts_of(each))) for each in recorded
+        (episode.id, _names(memory.objects[part] for part in parts_of(episode))) for episode in recorded
     ]
-    there, counted = _names(()), 0
-    for number, shift in enumerate(found):
-        parts = [each for each in objects[: shift.made] if each.id not in taken and each.places[0] < shift.place]
-        taken.update(each.id for each in parts)
-        there, counted = there + _names(objects[counted : shift.made]), shift.made
+    background, counted = _names(()), 0
+    for number, shift in enumerate(ended):
+        parts = [
+            candidate
+            for candidate in objects[: shift.made]
+            if candidate.id not in taken and candidate.places[0] < shift.place
+        ]
+        taken.update(part.id for part in parts)
+        background, counted = background + _names(objects[counted : shift.made]), shift.made
         named = _names(parts)
-        telling = named.weights(there)
-        draft = _draft(parts, telling)
-        same = _same_theme(telling, [(target, names.weights(there)) for target, names in earlier])
+        weights = named.weights(background)
+        draft = _draft(parts, weights)
+        same = _same_theme(weights, [(target, names.weights(background)) for target, names in earlier])
         if same is not None:
             draft = attrs.evolve(draft, links=(*draft.links, DraftLink(LinkRelation.REFERENCES, same)))
         earlier.append((number, named))
         yield draft
 
 
-def _same_theme(telling: Weights, others: Sequence[tuple[str | int, Weights]]) -> str | int | None:
-    """The episode that is most like one, if any is about the same; of equals the latest."""
-    likely = [(likeness(telling, each), number) for number, (_, each) in enumerate(others)]
+def _same_theme(weights: Weights, others: Sequence[tuple[str | int, Weights]]) -> str | int | None:
+    """Return the earlier episode most similar to one, if any is about the same topic; the latest of equals."""
+    likely = [(likeness(weights, other), number) for number, (_, other) in enumerate(others)]
     best, number = max(likely, default=(0.0, 0))
     return others[number][0] if best >= SAME_THEME else None
 
 
 def _list_grouped(memory: Memory, branch: str) -> Sequence[MemoryObject]:
-    """The objects that are grouped, in the order in which they were made. Claims and debugging sessions name some."""
-    return [each for each in map(memory.objects.__getitem__, memory.view_of(branch).objects) if each.places]
+    """Return the grouped objects in the order in which they were made: those with places, unlike claims and debugging
+    sessions.
+    """
+    return [made for made in map(memory.objects.__getitem__, memory.view_of(branch).objects) if made.places]
 
 
 def _episodes(memory: Memory, branch: str) -> Sequence[MemoryObject]:
-    return [each for each in map(memory.objects.__getitem__, memory.view_of(branch).objects) if is_episode(each)]
+    return [made for made in map(memory.objects.__getitem__, memory.view_of(branch).objects) if is_episode(made)]
 
 
-def _vector(each: MemoryObject) -> Vector:
-    """What is compared of an object: it is at hand, and does as well as its text or a model of meaning."""
-    return _vector_of(" ".join((*each.key_entities, each.source_key or "")))
+def _vector(compared: MemoryObject) -> Vector:
+    """Return the vector of an object's names: it is available without reading, and works as well as its text or a
+    semantic model.
+    """
+    return _vector_of(" ".join((*compared.key_entities, compared.source_key or "")))
 
 
 @lru_cache(maxsize=256)
 def _vector_of(text: str) -> Vector:
-    """Prompts stand close together, so the same objects are compared around several of them."""
+    """Return the vector of a text. Cached, because neighboring prompts are compared by the same objects."""
     return lexical_vector(text)
 
 
-# What an episode says
+# The text of an episode
 
 _TITLE = "Episode: "
 
 
-def _about(said: str) -> str:
-    return said.removeprefix(_TITLE).rpartition(" (")[0]
+def _about(title: str) -> str:
+    return title.removeprefix(_TITLE).rpartition(" (")[0]
 
 
-def _draft(parts: Sequence[MemoryObject], telling: Weights) -> Draft:
-    """The episode of some objects; the names in them that tell most say what it is about."""
-    names = sorted(telling, key=telling.__getitem__, reverse=True)[:NAMES]
-    shown = ", ".join(dict.fromkeys(plain(last_part(each), 40) for each in names))
-    first, last = min(each.first_turn for each in parts), max(each.last_turn for each in parts)
-    said = stub(f"{_TITLE}{shown or parts[0].stub}", f"turns {first}-{last}", render_count(len(parts), "object"))
+def _draft(parts: Sequence[MemoryObject], weights: Weights) -> Draft:
+    """Make an episode of these objects, described by the names with the highest weights."""
+    names = sorted(weights, key=weights.__getitem__, reverse=True)[:NAMES]
+    shown = ", ".join(dict.fromkeys(plain(last_part(name), 40) for name in names))
+    first, last = min(part.first_turn for part in parts), max(part.last_turn for part in parts)
+    line = stub(f"{_TITLE}{shown or parts[0].stub}", f"turns {first}-{last}", render_count(len(parts), "object"))
     return Draft(
         kind=ObjectKind.CONVERSATION_PHASE,
         role=Role.DERIVED,
@@ -227,21 +241,21 @@ def _draft(parts: Sequence[MemoryObject], telling: Weights) -> Draft:
         last_turn=last,
         places=(),
         text="\n".join(names),
-        stub=said,
-        line=said,
+        stub=line,
+        line=line,
         key_entities=key_entities("\n".join(names), NAMES),
-        links=tuple(DraftLink(LinkRelation.PARENT_OF, each.id) for each in parts),
+        links=tuple(DraftLink(LinkRelation.PARENT_OF, part.id) for part in parts),
     )
 
 
 def _names(objects: Iterable[MemoryObject]) -> Names:
-    return Names.of([name for name in each.key_entities if _tells(name)] for each in objects)
+    return Names.of([name for name in named.key_entities if _is_specific(name)] for named in objects)
 
 
 _INPUTS = frozenset({"file_path", "old_string", "new_string", "replace_all", "output_mode", "head_limit", "-n", "-A"})
-"""What clients call the inputs of their tools: in every call, and about nothing."""
+"""The names of clients' tool inputs: they occur in every call and show no topic."""
 
 
-def _tells(name: str) -> bool:
-    """Whether a name tells one topic from another: no plain word, which is a name only because it is called."""
+def _is_specific(name: str) -> bool:
+    """Return whether a name distinguishes topics: not a plain word, which is a name only because it is called."""
     return name not in _INPUTS and not (name.isalpha() and name[1:].islower())

@@ -1,4 +1,4 @@
-"""A call with its results, and what every reader of one says of failures and answers."""
+"""A call with its results, and descriptions of failures and answers that all readers share."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,22 +20,22 @@ _FOUND = re.compile(r"\A(?:Found (\d+) (files?|matches|match)|No (?:files|matche
 
 @attrs.frozen
 class ToolExchange:
-    """A call with its results. ``said`` is the text of the results, ``failed`` what they say of themselves."""
+    """A call with its results. ``answer`` is the text of the results, ``failed`` whether a result reports a failure."""
 
     name: str
     input: Mapping[str, Any]
-    said: str
+    answer: str
     failed: bool
     parts: tuple[TextPart, ...]
     attached: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        """What was asked and what was answered."""
+        """The text of the call and its results."""
         return join(self.parts)
 
     def string(self, *names: str) -> str:
-        """The first of these inputs that is a text."""
+        """Return the first of these inputs that is a string."""
         return next((str(self.input[name]) for name in names if isinstance(self.input.get(name), str)), "")
 
 
@@ -45,15 +45,15 @@ def exchange_of(call: Block | None, results: Sequence[Block]) -> ToolExchange:
     return ToolExchange(
         name=parts[-1].tool or "Result",
         input=given if isinstance(given, Mapping) else {},
-        said=parts[-1].text,
+        answer=parts[-1].text,
         failed=any(map(blocks.has_failed, results)),
         parts=parts,
-        attached=tuple(said for each in results for said in blocks.attachments(each)),
+        attached=tuple(attachment for result in results for attachment in blocks.attachments(result)),
     )
 
 
 def failures_of(key: str | None) -> str:
-    """The group of small failures of one source."""
+    """Return the group of small failures of one source."""
     return f"error {key}"
 
 
@@ -65,9 +65,9 @@ def failure(
     tags: tuple[str, ...] = (),
     alone: bool = False,
 ) -> Description:
-    """What a failed call is about; it is told as ``asked``, else by its ``key``."""
-    counts = test_counts(exchange.said)
-    told = "" if counts else plain(outcomes.find_failure(exchange.said), 70)
+    """Describe a failed call, by ``asked`` or else by its ``key``."""
+    counts = test_counts(exchange.answer)
+    reason = "" if counts else plain(outcomes.find_failure(exchange.answer), 70)
     asked = shorten(asked or key or "", 140)
     what = asked if asked.startswith(exchange.name) else f"{exchange.name} {asked}".strip()
     return Description(
@@ -77,22 +77,22 @@ def failure(
         tags=("error", *tags),
         group=failures_of(key),
         alone=alone,
-        stub=stub(f"{what} failed: {told}" if told else f"{what} failed", counts, amount(len(exchange.said))),
+        stub=stub(f"{what} failed: {reason}" if reason else f"{what} failed", counts, amount(len(exchange.answer))),
         text=exchange.text,
     )
 
 
 def render_answered(what: str, exchange: ToolExchange) -> str:
-    """The stub of an answer: what was asked, and what came of it."""
-    if not exchange.said.strip():
+    """Return the stub of an answer: the call, and its outcome."""
+    if not exchange.answer.strip():
         return stub(f"{what}: no output")
-    found = _FOUND.match(exchange.said)
-    if found is not None:
-        return stub(what, f"{found[1]} {found[2]}") if found[1] else stub(f"{what}: {found[0].lower()}")
-    if len(exchange.said) <= 60 and "\n" not in exchange.said.strip():
-        return stub(f"{what}: {plain(exchange.said, 60)}")
-    size = "" if len(exchange.said) < 200 else amount(len(exchange.said))
-    return stub(what, test_counts(exchange.said), render_count(lines_in(exchange.said), "line"), size)
+    match = _FOUND.match(exchange.answer)
+    if match is not None:
+        return stub(what, f"{match[1]} {match[2]}") if match[1] else stub(f"{what}: {match[0].lower()}")
+    if len(exchange.answer) <= 60 and "\n" not in exchange.answer.strip():
+        return stub(f"{what}: {plain(exchange.answer, 60)}")
+    size = "" if len(exchange.answer) < 200 else amount(len(exchange.answer))
+    return stub(what, test_counts(exchange.answer), render_count(lines_in(exchange.answer), "line"), size)
 
 
 def lines_in(text: str) -> int:
@@ -100,10 +100,10 @@ def lines_in(text: str) -> int:
 
 
 def any_answer(exchange: ToolExchange) -> Description:
-    """The answer of a call of which nothing more is known."""
+    """Describe the answer of an unknown tool."""
     key = f"{exchange.name} {shell.key_of(blocks.as_json(dict(exchange.input)))}" if exchange.input else None
     asked = f"{exchange.name} {_short_ones_first(exchange.input)}" if exchange.input else exchange.name
-    if exchange.failed or outcomes.says_error(exchange.said):
+    if exchange.failed or outcomes.says_error(exchange.answer):
         return failure(exchange, key, asked=asked)
     return Description(
         kind=ObjectKind.TOOL_RESULT,
@@ -118,28 +118,28 @@ def any_answer(exchange: ToolExchange) -> Description:
 _SAYS_SOMETHING = re.compile(r"[^\W\d_]{5}")
 _CHEAP = re.compile(r"\s*(?:</?[\w-]{1,40}>|[\W_]|\[Tool: |-{3} )")
 _LONG_ENOUGH_TO_ASK = 1_500
-"""Characters from which on an answer is told by more than its call, where that says nothing."""
+"""From this length on, in characters, an answer is described by its content if its call shows nothing."""
 
 
 def _quote_first(exchange: ToolExchange) -> str:
-    """The first sentence of a long answer, where the values of the call name nothing: a number, yes, an id."""
-    values = [each for each in exchange.input.values() if isinstance(each, str)]
-    if len(exchange.said) < _LONG_ENOUGH_TO_ASK or any(map(_SAYS_SOMETHING.search, values)):
+    """Return the first sentence of a long answer if the values of its call name nothing: a number, yes, an id."""
+    values = [value for value in exchange.input.values() if isinstance(value, str)]
+    if len(exchange.answer) < _LONG_ENOUGH_TO_ASK or any(map(_SAYS_SOMETHING.search, values)):
         return ""
-    lines = (line.strip() for line in exchange.said[:20_000].split("\n"))
+    lines = (line.strip() for line in exchange.answer[:20_000].split("\n"))
     first = next((line for line in lines if len(line) > 30 and not _CHEAP.match(line)), "")
     return f": {plain(first, 100)}" if first else ""
 
 
 _SHORT = 40
-"""Characters of an argument that names something; a longer one, a list or an object is what is done with it."""
+"""The maximum length of an argument that names something, in characters; longer ones, lists and objects are data."""
 
 
 def _short_ones_first(given: Mapping[str, Any]) -> str:
-    """The arguments of a call, first those that name something: what tells it from others of its tool."""
+    """Write the arguments of a call, short ones first: they distinguish the call from others of its tool."""
     long = {name: value for name, value in given.items() if len(blocks.as_json(value)) > _SHORT}
     short = {name: value for name, value in given.items() if name not in long}
-    said = (
+    text = (
         blocks.as_json(short)[:-1] + ", " + blocks.as_json(long)[1:] if short and long else blocks.as_json(dict(given))
     )
-    return " ".join(said.split())
+    return " ".join(text.split())

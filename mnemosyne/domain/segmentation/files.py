@@ -1,4 +1,4 @@
-"""What a call does to a file."""
+"""Describe reads and changes of files."""
 
 import re
 
@@ -13,7 +13,7 @@ from mnemosyne.domain.wire.places import index_of
 _LINE = re.compile(r"^\s{0,8}(\d{1,7})(?:→|\t|: |:(?=\S)|\|)", re.MULTILINE)
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _MOST_LINES = 2_000
-"""Lines that the clients read where no limit is given: a longer file was not read to its end."""
+"""How many lines clients read by default: a longer file was not read to its end."""
 
 _PATHS = (
     "file_path",
@@ -28,40 +28,45 @@ _PATHS = (
 
 
 def reads_of(path: str | None) -> str:
-    """The group of small reads of a file."""
+    """Return the group of small reads of a file."""
     return f"read {path}"
 
 
 def path_of(exchange: ToolExchange) -> str:
-    found = exchange.string(*_PATHS)
-    return paths.normal(found) if paths.is_path(found) else ""
+    path = exchange.string(*_PATHS)
+    return paths.normal(path) if paths.is_path(path) else ""
 
 
 def read_file(exchange: ToolExchange) -> Description:
     path = path_of(exchange)
     if not path:
         return any_answer(exchange)
-    if exchange.failed or outcomes.says_error(exchange.said):
+    if exchange.failed or outcomes.says_error(exchange.answer):
         return failure(exchange, path, tags=("read",))
-    if rereads.find_reference(exchange.said) is not None:
+    if rereads.find_reference(exchange.answer) is not None:
         return _describe_reread(exchange, path)
     part = any(
         exchange.input.get(name) is not None for name in ("offset", "limit", "pages", "view_range", "start_line")
     )
-    lines = _find_numbers(exchange.said)
+    lines = _find_numbers(exchange.answer)
     return file_read(exchange, path, lines, whole=not part and (lines is None or lines[1] < _MOST_LINES))
 
 
 def find_asked(exchange: ToolExchange) -> tuple[object, ...]:
-    """What of a file a read asks for. Two reads with equal values ask for the same."""
+    """Return the part of a file that a read asks for. Two reads with equal values ask for the same part."""
     start = index_of(exchange.input.get("offset", exchange.input.get("start_line")))
     rest = (exchange.input.get(name) for name in ("limit", "end_line", "pages", "view_range"))
-    return (start if start not in (None, 0, 1) else None, *(str(each) if each is not None else None for each in rest))
+    return (
+        start if start not in (None, 0, 1) else None,
+        *(str(value) if value is not None else None for value in rest),
+    )
 
 
 def _describe_reread(exchange: ToolExchange, path: str) -> Description:
-    """A read that was answered with a reference: an object of its own without a source key, so that it never takes the
-    place of what it refers to. Its lines say which of the earlier reads that is.
+    """Describe a read that was answered with a reference.
+
+    It is a separate object without a source key, so that it never supersedes the read that it refers to. Its lines show
+    which of the earlier reads that is.
     """
     start, limit, *others = find_asked(exchange)
     tags: tuple[str, ...] = (UNCHANGED,)
@@ -83,13 +88,13 @@ def _describe_reread(exchange: ToolExchange, path: str) -> Description:
 def file_read(
     exchange: ToolExchange, path: str, lines: tuple[int, int] | None, *, whole: bool, asked: str = ""
 ) -> Description:
-    """A file that was read, by its path and the lines that were shown, or by the command that ``asked`` for it."""
-    whole = whole and not outcomes.cut_short(exchange.said)
+    """Describe a file that was read, by its path and the lines shown, or by the command ``asked``."""
+    whole = whole and not outcomes.cut_short(exchange.answer)
     tags = ("read", *(("whole",) if whole else ()), *((f"lines:{lines[0]}-{lines[1]}",) if lines and not whole else ()))
-    shown = lines[1] - lines[0] + 1 if lines else exchange.said.count("\n") + bool(exchange.said)
+    shown = lines[1] - lines[0] + 1 if lines else exchange.answer.count("\n") + bool(exchange.answer)
     where = f" lines {lines[0]}-{lines[1]}" if lines else "" if whole else " in part"
     facts = (
-        exchange.attached or ("empty",) if not exchange.said or exchange.attached else (render_count(shown, "line"),)
+        exchange.attached or ("empty",) if not exchange.answer or exchange.attached else (render_count(shown, "line"),)
     )
     return Description(
         kind=ObjectKind.FILE_CONTEXT,
@@ -102,12 +107,12 @@ def file_read(
     )
 
 
-def _find_numbers(said: str) -> tuple[int, int] | None:
-    """The first and the last line number of a numbered listing."""
-    first = _LINE.match(said)
+def _find_numbers(answer: str) -> tuple[int, int] | None:
+    """Return the first and the last line number of a numbered listing."""
+    first = _LINE.match(answer)
     if first is None:
         return None
-    last = _LINE.findall(said, max(0, len(said) - 4_000)) or [first[1]]
+    last = _LINE.findall(answer, max(0, len(answer) - 4_000)) or [first[1]]
     return (int(first[1]), int(last[-1])) if int(first[1]) <= int(last[-1]) else None
 
 
@@ -127,7 +132,7 @@ def describe_write(exchange: ToolExchange) -> Description:
 
 
 def describe_change(exchange: ToolExchange, path: str, what: str) -> Description:
-    if exchange.failed or outcomes.says_error(exchange.said):
+    if exchange.failed or outcomes.says_error(exchange.answer):
         return failure(exchange, path, tags=("change",))
     written = exchange.string(
         "content", "file_text", "new_string", "newString", "new_str", "new_source", "patchText", "command"

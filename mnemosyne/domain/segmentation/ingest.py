@@ -1,7 +1,7 @@
-"""From a request to memory: its new messages become objects, each is admitted or not, and the window is assessed.
+"""Turn a request into memory: its new messages become objects, each is admitted or not, and the context is assessed.
 
-A pure decision: everything that it depends on comes with the command or is the state. It changes nothing that is sent:
-what is to be done about a full window is the planner's to say (``window/epochs.py``).
+A pure decision: everything that it depends on comes with the command or the state. It does not change what is sent; the
+planner handles a full context (``window/epochs.py``).
 """
 
 import json
@@ -50,24 +50,26 @@ from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.steps import Steps, collect, finish
 
 ID_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Of an object's id: none that is easily taken for another, and few tokens."""
+"""The characters of an object's id: none is easily mistaken for another, and they take few tokens."""
 
 ID_LENGTH = 7
-"""31⁷ ids: nobody guesses one of another session, and a thousand objects of one do not meet."""
+"""31⁷ ids: an id of another session cannot be guessed, and the ids of a thousand objects do not collide."""
 
 KEY_ENTITIES = 12
-"""So many of an object's most telling specifics are kept with it."""
+"""How many of an object's most significant specifics are stored with it."""
 
 OUTPUT_RESERVE = 20_000
-"""The most that is reserved for the reply: clients ask for up to 128,000 tokens and hardly ever use them."""
+"""The maximum reserve for the reply: clients ask for up to 128,000 tokens and hardly ever use them."""
 
 
 @attrs.frozen(kw_only=True)
 class Remember:
-    """The request of a turn has begun. ``messages`` are those from where segmentation goes on, to the end; ``pieces``
-    gives the slice of the body's recipe for one of their blocks. ``content`` are the features of all ``message_count``
-    messages, ``head`` those of system prompt and tools; ``max_tokens`` is what the client asks for at most.
-    ``window`` is the most tokens that a prompt of a managed branch may hold; None where the client's own goes up.
+    """The request of a turn has begun.
+
+    ``messages`` are those from the position where segmentation continues, to the end; ``pieces`` gives the slice of the
+    body's recipe for one of their blocks. ``content`` are the features of all ``message_count`` messages, ``head``
+    those of system prompt and tools; ``max_tokens`` is the client's limit for the reply. ``window`` is the maximum
+    number of prompt tokens of a managed branch; None if the client's own history is sent.
     """
 
     at: int
@@ -83,8 +85,8 @@ class Remember:
     window: int | None = None
 
 
-def is_owed(branch: Branch, memory: Memory) -> bool:
-    """Whether the last turn of a branch is still to be remembered."""
+def is_pending(branch: Branch, memory: Memory) -> bool:
+    """Return whether the last turn of a branch has not been ingested yet."""
     began = branch.began
     if began is None or branch.kind in _NO_MEMORY or began.opaque is not None or not branch.chains:
         return False
@@ -95,8 +97,8 @@ def is_owed(branch: Branch, memory: Memory) -> bool:
 def remember_of(
     began: TurnBegan, read: Transcript, branch: Branch, shown: BranchView, head: Features, window: int
 ) -> Remember | None:
-    """The command that a request is once it has begun; None where nothing is to be remembered of it: a side call, a
-    request for a summary, an earlier turn once more, or what was not read as a conversation.
+    """Return the command for a request that has begun; None for a side call, a request for a summary, a repeated turn,
+    or a body that was not read as a conversation.
     """
     repeated = began.turn < branch.turns or began.relation is TurnRelation.REPEATS
     if branch.kind in _NO_MEMORY or repeated or not read.messages:
@@ -122,7 +124,7 @@ _NO_MEMORY = frozenset({BranchKind.SIDE, BranchKind.COMPACTION, BranchKind.OPAQU
 
 
 def head_of(read: Transcript, tool_budget: int | None = None) -> Features:
-    """The features of system prompt and tools, of these as they are sent where some of them are paged."""
+    """Return the features of system prompt and tools; with a tool budget, of the tools as they are sent."""
     tools = read.member("tools")
     if tools and tool_budget is not None:
         tools = json.loads(tool_paging.page_tools(tool_paging.tools_of(read), tool_budget))
@@ -137,12 +139,14 @@ def _read_message(read: Transcript, index: int, branch: Branch) -> SeenMessage:
 
 
 def _blocks(content: object) -> list[Mapping[str, Any]]:
-    """The blocks, each in its place; what is none holds nothing."""
-    return [each if isinstance(each, dict) else {} for each in content] if isinstance(content, list) else []
+    """Return the blocks in their places; anything but an object becomes an empty block."""
+    return [block if isinstance(block, dict) else {} for block in content] if isinstance(content, list) else []
 
 
 def _pieces_of(read: Transcript, branch: Branch) -> Callable[[BlockPlace], Sequence[Piece | Withheld]]:
-    """Looked up when an object is made of a block: most blocks of a request wait for that through several turns."""
+    """Return a function that looks up a block's pieces when it is needed: most blocks of a request wait for several
+    turns.
+    """
     ranges = cache(read.block_ranges)
 
     def pieces(place: BlockPlace) -> Sequence[Piece | Withheld]:
@@ -152,7 +156,7 @@ def _pieces_of(read: Transcript, branch: Branch) -> Callable[[BlockPlace], Seque
 
 
 def _content(began: TurnBegan, read: Transcript, shown: BranchView) -> Features:
-    """The features of all messages; those that the last request had too are not looked at again."""
+    """Return the features of all messages; those that the last request had are not read again."""
     measure = shown.measure
     continues = measure.turn == began.turn - 1 and began.kept == measure.messages > 0
     start, known = (measure.messages, measure.content) if continues else (0, Features())
@@ -161,24 +165,24 @@ def _content(began: TurnBegan, read: Transcript, shown: BranchView) -> Features:
 
 
 def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAssessed, ...]:
-    """What is remembered of a request."""
+    """Decide what is remembered of a request."""
     return finish(remember_in_steps(command, session))
 
 
 def remember_in_steps(command: Remember, session: Session) -> Steps[tuple[ObjectEvent | TurnAssessed, ...]]:
-    """See ``remember``; a step takes what one message, object or block of a message does."""
-    found = yield from segment_in_steps(command.messages, session.memory.view_of(command.branch).known)
+    """Like ``remember``; a step processes one message, object or block of a message."""
+    segmented = yield from segment_in_steps(command.messages, session.memory.view_of(command.branch).known)
     estimator = _estimator(command, session.memory)
-    created = yield from collect(_create(command, session, found.drafts, estimator))
-    superseded = _supersede(command, found, [each.object for each in created])
+    created = yield from collect(_create(command, session, segmented.drafts, estimator))
+    superseded = _supersede(command, segmented, [creation.object for creation in created])
     events, after = decide_all((*created, *superseded), session.memory)
     faults = implicit(
         events, session.memory, session.eviction_turns, at=command.at, branch=command.branch, turn=command.turn
     )
     more, after = decide_all(faults, after)
-    over = episodes.over(session.memory, after, command.branch, command.turn)
-    grouped, after = decide_all(_create(command, session, over, estimator), after)
-    return (*events, *more, *grouped, _assess(command, after, found.open, estimator))
+    ended = episodes.list_ended(session.memory, after, command.branch, command.turn)
+    grouped, after = decide_all(_create(command, session, ended, estimator), after)
+    return (*events, *more, *grouped, _assess(command, after, segmented.open, estimator))
 
 
 def _estimator(command: Remember, state: Memory) -> Estimator:
@@ -189,7 +193,7 @@ def _estimator(command: Remember, state: Memory) -> Estimator:
 
 
 def object_id(salt: bytes, *origin: bytes) -> str:
-    """An id that says nothing: a hash of where the object comes from, under the session's key."""
+    """Return an id without meaning: a hash of the object's origin, keyed by the session."""
     number = int.from_bytes(blake2b(b"\0".join(origin), key=salt[:64], digest_size=16).digest(), "big")
     letters = []
     for _ in range(ID_LENGTH):
@@ -205,7 +209,9 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
     for draft in drafts:
         ids.append(_id_of(command, session, draft, ids))
         entities = key_entities(_ends_of(draft.text), KEY_ENTITIES)
-        new = sum(each not in seen and each not in known for each in entities) / len(entities) if entities else 1.0
+        new = (
+            sum(entity not in seen and entity not in known for entity in entities) / len(entities) if entities else 1.0
+        )
         seen.update(entities)
         tokens = estimator.tokens(features_of_text(draft.text))
         pieces = [piece for place in draft.places for piece in command.pieces(place)]
@@ -218,7 +224,9 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
                 tokens=tokens,
                 text=draft.text[:_READ_FOR_ADMISSION],
                 request=_command_of(draft),
-                replaces_admitted=any(each in admitted or _is_admitted(session.memory, each) for each in replaced),
+                replaces_admitted=any(
+                    target in admitted or _is_admitted(session.memory, target) for target in replaced
+                ),
                 refers=UNCHANGED in draft.tags,
                 new_share=new,
                 age=command.turn - draft.last_turn,
@@ -253,13 +261,15 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
 
 
 def _ends_of(text: str) -> str:
-    """What a text is about is looked for where it begins and ends: five megabytes would take most of a second."""
+    """Return the beginning and end of a long text for the search of entities: five megabytes would take most of a
+    second.
+    """
     half = _READ_FOR_ENTITIES // 2
     return text if len(text) <= _READ_FOR_ENTITIES else f"{text[:half]}\n{text[-half:]}"
 
 
 def _numbers_of(draft: Draft) -> tuple[int, ...]:
-    """The numbers of the places whose words the user said; there may be a hundred thousand."""
+    """Return the numbers of the places with the user's own words; there may be a hundred thousand places."""
     by_user = frozenset(draft.by_user)
     return tuple(number for number, place in enumerate(draft.places) if place in by_user)
 
@@ -269,7 +279,7 @@ def _is_admitted(memory: Memory, object_id: str) -> bool:
 
 
 def _command_of(draft: Draft) -> str | None:
-    """The command that was run, which a source key names behind its tool."""
+    """Return the command that was run, which follows the tool in a source key."""
     if draft.source_key is None or KINDS[draft.kind].is_file:
         return None
     return draft.source_key.removeprefix(f"{draft.source_tool} ")
@@ -286,7 +296,7 @@ def _id_of(command: Remember, session: Session, draft: Draft, made: Sequence[str
         return object_id(session.salt, b"derived", command.branch.encode(), parts.encode())
     first = draft.places[0]
     chain = session.branches[command.branch].chains[first.message]
-    # What was forgotten and is said again is another object.
+    # Content that was forgotten and sent again is a new object.
     where = f"{first.block} {session.memory.generation}"
     return object_id(session.salt, b"blocks", command.branch.encode(), chain, where.encode())
 
@@ -295,14 +305,14 @@ def _name_of(target: str | int, made: Sequence[str]) -> str:
     return made[target] if isinstance(target, int) else target
 
 
-def _supersede(command: Remember, found: Segmented, made: Sequence[str]) -> Iterator[Supersede]:
-    for each in found.supersessions:
+def _supersede(command: Remember, segmented: Segmented, made: Sequence[str]) -> Iterator[Supersede]:
+    for supersession in segmented.supersessions:
         yield Supersede(
             at=command.at,
-            object=_name_of(each.target, made),
+            object=_name_of(supersession.target, made),
             branch=command.branch,
-            by=None if each.by is None else made[each.by],
-            how=each.how,
+            by=None if supersession.by is None else made[supersession.by],
+            how=supersession.how,
         )
 
 
@@ -312,9 +322,9 @@ def _supersede(command: Remember, found: Segmented, made: Sequence[str]) -> Iter
 def _assess(command: Remember, state: Memory, open_from: int, estimator: Estimator) -> TurnAssessed:
     shown = state.view_of(command.branch)
     measure = shown.measure
-    held = measure.sum_sent(command.content + command.head)
+    total_features = measure.sum_sent(command.content + command.head)
     before = measure.anchor.features if measure.anchor is not None else Features()
-    tokens = estimator.prompt(measure.anchor, held - before)
+    tokens = estimator.prompt(measure.anchor, total_features - before)
     fixed = min(tokens, estimator.tokens(command.head))
     window = Window(
         model_tokens=model_of(command.model).window,
@@ -339,10 +349,10 @@ def _assess(command: Remember, state: Memory, open_from: int, estimator: Estimat
 
 
 LAST_TYPED = 2
-"""So many of the messages that the user typed last are always kept."""
+"""How many of the user's last typed messages are always kept."""
 
 
 def _find_typed(command: Remember, shown: BranchView) -> tuple[int, ...]:
-    """The last messages that the user typed."""
+    """Return the last messages that the user typed."""
     new = {message.index for message in command.messages if is_prompt(message.role, message.content)}
     return tuple(sorted({*shown.typed, *new}))[-LAST_TYPED:]

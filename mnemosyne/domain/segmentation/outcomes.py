@@ -1,9 +1,9 @@
-"""Whether something failed, by what it answered."""
+"""Recognize from an answer whether a call failed."""
 
 import re
 
 _END = 6_000
-"""Characters at either end of an answer in which a failure shows."""
+"""How many characters at either end of an answer are searched for failures."""
 
 _EXIT = re.compile(r"\A\s*(?:<returncode>|Exit code |exit status |\[exit code: )(-?\d{1,4})")
 _EXIT_AT_END = re.compile(
@@ -37,10 +37,10 @@ _PLACED = re.compile(
     r"cannot|error|[Ff]ailed|invalid|not)\b).{1,200}",
     re.MULTILINE,
 )
-"""A line that says of a place what is wrong there."""
+"""A line that says what is wrong at a position in a file."""
 
 _LINTED = re.compile(r"^[^\S\n]*+[^\s:]{1,200}:\d{1,7}:\d{1,7}: .{1,200}", re.MULTILINE)
-"""A line that says something of a place, as linters do."""
+"""A line about a position in a file, as linters write them."""
 
 _FOLDERS = re.compile(r"\A[^\s:]*/(?=[^\s:/]+:\d)")
 
@@ -54,35 +54,35 @@ _REFUSED = re.compile(
 
 
 def exit_code(text: str) -> int | None:
-    """The exit code that an answer states."""
-    found = _EXIT.search(text[:200]) or _EXIT_AT_END.search(text[-200:])
-    return int(found[1]) if found else None
+    """Return the exit code that an answer states."""
+    match = _EXIT.search(text[:200]) or _EXIT_AT_END.search(text[-200:])
+    return int(match[1]) if match else None
 
 
 def shows_failure(text: str) -> bool:
-    """Whether the output of something that was run has the shape of a failure."""
+    """Return whether the output of a command has the shape of a failure."""
     both_ends = text if len(text) <= 2 * _END else f"{text[:_END]}\n{text[-_END:]}"
     return _FAILURES.search(both_ends) is not None
 
 
 def says_error(text: str) -> bool:
-    """Whether an answer is nothing but an error."""
+    """Return whether an answer is nothing but an error."""
     return _SAYS_ERROR.match(text[:200]) is not None
 
 
 def cut_short(text: str) -> bool:
-    """Whether an answer says at its beginning or end that it is not all there was."""
+    """Return whether an answer says at its beginning or end that it was cut."""
     return _CUT_SHORT.search(f"{text[:400]}\n{text[-400:]}") is not None
 
 
 def was_refused_by_user(text: str) -> bool:
-    """Whether the user did not let it happen."""
+    """Return whether the user refused the call."""
     return _REFUSED.match(text[:200]) is not None
 
 
 def find_failure(text: str) -> str:
-    """The line that says best what went wrong: the last that names an error, else the first that says it of a place
-    (by the name of its file), else the first that says anything.
+    """Return the line that best describes a failure: the last one that names an error, else the first one about a
+    position in a file (shown by file name), else the first line.
     """
     both_ends = text if len(text) <= 2 * _END else f"{text[:_END]}\n{text[-_END:]}"
     named = _NAMED.findall(both_ends)

@@ -1,5 +1,5 @@
-"""What a call of a client's own list of things to do says of its items: Claude Code's and opencode's lists, which are
-written whole each time, Codex's plan, and Claude Code's newer tasks, of which each call tells one.
+"""Read the items of a client's to-do list from a call: the lists of Claude Code and opencode, which are written as a
+whole each time, Codex's plan, and Claude Code's newer tasks, of which each call changes one.
 """
 
 import re
@@ -12,14 +12,14 @@ import attrs
 from mnemosyne.domain.text.stubs import plain, stub
 
 LONGEST = 200
-"""Characters of an item that are kept."""
+"""How many characters of an item are kept."""
 
 MOST = 200
-"""Items of one list that are read."""
+"""How many items of a list are read."""
 
 
 class ItemState(Enum):
-    """How far an item of a plan is."""
+    """The progress of an item."""
 
     OPEN = "open"
     IN_PROGRESS = "in progress"
@@ -34,9 +34,7 @@ class ItemState(Enum):
 
 @attrs.frozen
 class PlanItem:
-    """One thing to do. ``name`` tells it from others of its plan: its number where the client gives one, else its
-    text.
-    """
+    """One thing to do. ``name`` identifies it within its plan: its number if the client gives one, else its text."""
 
     name: str
     text: str
@@ -54,16 +52,16 @@ _STATES = {
 
 
 def state_of(status: object) -> ItemState:
-    """What a client's word for a state means; what nobody knows is open."""
+    """Return the state for a client's status word; unknown words mean open."""
     return _STATES.get(status, ItemState.OPEN) if isinstance(status, str) else ItemState.OPEN
 
 
 def list_of(given: Mapping[str, Any]) -> tuple[PlanItem, ...] | None:
-    """The items of a list that is written whole; None where a call's input is none. What is no item is left out."""
+    """Read the items of a list that is written as a whole; None if the input is not one. Invalid items are omitted."""
     match given:
         case {"todos": list(items)} | {"plan": list(items)}:
-            read = (_item(each) for each in items[:MOST])
-            return tuple({each.name: each for each in read if each is not None}.values())
+            read = (_item(value) for value in items[:MOST])
+            return tuple({item.name: item for item in read if item is not None}.values())
         case _:
             return None
 
@@ -78,7 +76,7 @@ def _item(item: object) -> PlanItem | None:
 
 @attrs.frozen
 class TaskChange:
-    """What a call says of one task, by its ``number``; None for what it leaves as it is."""
+    """A change of one task, by its ``number``; None for what stays unchanged."""
 
     number: str
     text: str | None
@@ -88,14 +86,16 @@ class TaskChange:
 _CREATED = re.compile(r"[Tt]ask #?(\d{1,6})\b")
 
 
-def task_of(given: Mapping[str, Any], said: str) -> TaskChange | None:
-    """The task that a call makes or changes; None where it is about none. What makes one is told its number."""
+def task_of(given: Mapping[str, Any], answer: str) -> TaskChange | None:
+    """Read the task that a call creates or changes; None if there is none. The answer to a creation contains its
+    number.
+    """
     match given:
         case {"taskId": str(number)}:
             status = given.get("status")
             return TaskChange(plain(number, 20), _text(given), None if status is None else state_of(status))
-        case {"subject": str()} if (found := _CREATED.search(said[:200])) is not None:
-            return TaskChange(found[1], _text(given), ItemState.OPEN)
+        case {"subject": str()} if (match := _CREATED.search(answer[:200])) is not None:
+            return TaskChange(match[1], _text(given), ItemState.OPEN)
         case _:
             return None
 
@@ -105,19 +105,19 @@ def _text(given: Mapping[str, Any]) -> str | None:
     return plain(subject, LONGEST) if isinstance(subject, str) else None
 
 
-MOST_TOLD = 3
-"""Open items that a line names."""
+MOST_NAMED = 3
+"""How many open items a line names."""
 
 
 def render_list(items: Sequence[PlanItem]) -> str:
-    """What a stub says of a list: how far it is, and what is open, in the midst of which first. How many more are open
-    follows from how far it is, and a number of its own would look like that of another state of the same list.
+    """Return the stub of a list: its progress and the open items, those in progress first. The number of further open
+    items is omitted, because it would look like that of another state of the same list.
     """
-    standing = [each for each in items if each.state is not ItemState.DROPPED]
-    left = [each for each in standing if each.state.is_open]
-    left.sort(key=lambda each: each.state is not ItemState.IN_PROGRESS)
-    done = len(standing) - len(left)
-    told = "; ".join(plain(each.text, 60) for each in left[:MOST_TOLD])
-    more = "; …" if len(left) > MOST_TOLD else ""
-    what = f"Todo list: {done} of {len(standing)} {'step' if len(standing) == 1 else 'steps'} done"
-    return stub(f"{what}; open: {told}{more}" if left else what)
+    kept = [item for item in items if item.state is not ItemState.DROPPED]
+    unfinished = [item for item in kept if item.state.is_open]
+    unfinished.sort(key=lambda item: item.state is not ItemState.IN_PROGRESS)
+    done = len(kept) - len(unfinished)
+    names = "; ".join(plain(item.text, 60) for item in unfinished[:MOST_NAMED])
+    more = "; …" if len(unfinished) > MOST_NAMED else ""
+    what = f"Todo list: {done} of {len(kept)} {'step' if len(kept) == 1 else 'steps'} done"
+    return stub(f"{what}; open: {names}{more}" if unfinished else what)

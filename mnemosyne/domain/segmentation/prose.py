@@ -1,4 +1,4 @@
-"""What is said outside of tools: prompts, answers, the client's own wrapping, decisions and plans."""
+"""Describe text outside of tool calls: prompts, answers, the client's own notes, decisions and plans."""
 
 import re
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ _STEP = re.compile(r"^\s{0,3}(?:\d{1,2}[.)]|#{2,4} (?:Step|Phase|Part)? ?\d{1,2}
 
 
 def describe(role: str, block: Mapping[str, Any]) -> Description:
-    """What a block outside of calls and their results is about."""
+    """Describe a block that is neither a call nor a result."""
     described = _describe(role, block)
     by_user = role == "user" and NOTE not in described.tags
     part = TextPart(Voice.USER if by_user else Voice.ASSISTANT, described.text)
@@ -66,7 +66,7 @@ def _describe(role: str, block: Mapping[str, Any]) -> Description:
         if _WRAPPING.match(text):
             return _operators(text, (NOTE,), "Client's note")
         return _output(text) if _OUTPUT.match(text) else _prompt(text, block)
-    if role != "assistant":  # system, and whatever another dialect calls the operator
+    if role != "assistant":  # system, or another dialect's name for it
         return _operators(text, (NOTE, "system"), "System message")
     if blocks.is_provider_summary(block):
         return _phase(text, ("summary",), _quote("Summary", text), alone=True)
@@ -77,51 +77,51 @@ _SKILL = re.compile(r"\A\s*Base directory for this skill:", re.IGNORECASE)
 
 
 def is_clients(text: str) -> bool:
-    """Whether a text under the user's role is the client's: a note, a command's output, a report or a summary."""
+    """Return whether a text with the user's role is the client's: a note, a command's output, a report or a summary."""
     return any(pattern.match(text) for pattern in (_WRAPPING, _OUTPUT, _REPORT, _SUMMARY, _SKILL))
 
 
 def is_reminder(role: str, text: str) -> bool:
-    """Whether a text is a reminder, which a client repeats as it sees fit: a message of the system's, or a note that
-    says that it is one.
+    """Return whether a text is a reminder, which clients repeat at will: a system message, or a note that calls itself
+    one.
     """
     return role not in ("user", "assistant") or (role == "user" and _REMINDER.fullmatch(text) is not None)
 
 
 def describe_attached(text: str) -> Description:
-    """A text under the user's role that came with what they typed: a file, a page, what a tool brought."""
-    said = _quote("Attached", text[:_LOOKED_AT], of=len(text))
-    return Description(kind=ObjectKind.TOOL_RESULT, tags=("attached",), group="attached", stub=said, text=text)
+    """Describe a text that was attached to what the user typed: a file, a web page, a tool's output."""
+    line = _quote("Attached", text[:_LOOKED_AT], of=len(text))
+    return Description(kind=ObjectKind.TOOL_RESULT, tags=("attached",), group="attached", stub=line, text=text)
 
 
 def thoughts() -> Description:
-    """Thinking that nothing follows in its message."""
+    """Describe thinking that is the last block of its message."""
     return _phase("", (), "Thinking")
 
 
 def _operators(text: str, tags: tuple[str, ...], name: str) -> Description:
-    said = _quote(name, _TAG.sub(" ", text[:_LOOKED_AT]))
-    return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=tags, group=tags[-1], stub=said, text=text)
+    line = _quote(name, _TAG.sub(" ", text[:_LOOKED_AT]))
+    return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=tags, group=tags[-1], stub=line, text=text)
 
 
 def _output(text: str) -> Description:
-    """What a command printed that the user ran without the agent."""
-    said = _quote("Output of the user's command", _TAG.sub(" ", text[:_LOOKED_AT]))
-    return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=("output",), group="output", stub=said, text=text)
+    """Describe the output of a command that the user ran without the agent."""
+    line = _quote("Output of the user's command", _TAG.sub(" ", text[:_LOOKED_AT]))
+    return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=("output",), group="output", stub=line, text=text)
 
 
 def _prompt(text: str, block: Mapping[str, Any]) -> Description:
     if _REPORT.match(text):
-        said = _quote("Agent's report", _TAG.sub(" ", text[:_LOOKED_AT]))
-        return Description(kind=ObjectKind.TOOL_RESULT, tags=("agent",), group="report", stub=said, text=text)
+        line = _quote("Agent's report", _TAG.sub(" ", text[:_LOOKED_AT]))
+        return Description(kind=ObjectKind.TOOL_RESULT, tags=("agent",), group="report", stub=line, text=text)
     if _SUMMARY.match(text):
         return _phase(text, ("summary", "user"), _quote("Summary of what came before", text), alone=True)
     kind = ObjectKind.PLAN if _is_plan(text) else ObjectKind.DESIGN_DECISION if _DIRECTIVE.match(text[:200]) else None
-    said = _quote("User", _with_question(text), of=len(text))
+    line = _quote("User", _with_question(text), of=len(text))
     tags = ("user", *(blocks.type_of(block) for _ in blocks.attachments(block)))
     if kind is None:
-        return _phase(text, tags, said)
-    return Description(kind=kind, tags=tags, group=kind.value, alone=True, stub=said, text=text)
+        return _phase(text, tags, line)
+    return Description(kind=kind, tags=tags, group=kind.value, alone=True, stub=line, text=text)
 
 
 def _answer(text: str) -> Description:
@@ -131,26 +131,28 @@ def _answer(text: str) -> Description:
     if decision is not None:
         begins_at = _sentence_of(text, decision)
         known_by = plain(text[:begins_at], _BEGINS)
-        said = _quote("Decision", text[begins_at:], of=len(text), known_by=known_by)
-        return _describe_settled(ObjectKind.DESIGN_DECISION, said, text)
+        line = _quote("Decision", text[begins_at:], of=len(text), known_by=known_by)
+        return _describe_settled(ObjectKind.DESIGN_DECISION, line, text)
     return _phase(text, (), _quote("Assistant", text))
 
 
 def _decision(text: str) -> int | None:
-    """Where an assistant decides something; most answers do not have the words for it, which is quickly seen."""
+    """Return where an assistant decides something, or None; most answers lack the words for it, which is
+    checked first.
+    """
     folded = text.casefold()
-    if not any(each in folded for each in _DECIDES):
+    if not any(phrase in folded for phrase in _DECIDES):
         return None
-    found = _DECISION_BY_ASSISTANT.search(text)
-    return found.start() if found is not None else None
+    match = _DECISION_BY_ASSISTANT.search(text)
+    return match.start() if match is not None else None
 
 
-def _describe_settled(kind: ObjectKind, said: str, text: str) -> Description:
-    return Description(kind=kind, group=kind.value, alone=True, stub=said, text=text)
+def _describe_settled(kind: ObjectKind, line: str, text: str) -> Description:
+    return Description(kind=kind, group=kind.value, alone=True, stub=line, text=text)
 
 
 def _sentence_of(text: str, place: int) -> int:
-    """Where the sentence begins that stands at a place of a text."""
+    """Return where the sentence at a position of a text begins."""
     return max((end.end() for end in _SENTENCE_END.finditer(text, 0, place)), default=0)
 
 
@@ -159,17 +161,19 @@ def _is_plan(text: str) -> bool:
     return "lan" in looked_at and _PLAN_TITLE.search(looked_at) is not None and len(_STEP.findall(looked_at)) >= 3
 
 
-def _phase(text: str, tags: tuple[str, ...], said: str, *, alone: bool = False) -> Description:
-    return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=tags, group=GROUP, alone=alone, stub=said, text=text)
+def _phase(text: str, tags: tuple[str, ...], line: str, *, alone: bool = False) -> Description:
+    return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=tags, group=GROUP, alone=alone, stub=line, text=text)
 
 
-def _quote(who: str, text: str, *, of: int = 0, known_by: str = "") -> str:
-    """A text by its beginning, which may be that of a part of something ``of`` so many characters, and ``known_by``
-    other words, too. Code that it shows and lines that are drawn say nothing of it.
+def _quote(label: str, text: str, *, of: int = 0, known_by: str = "") -> str:
+    """Quote a text by its beginning.
+
+    ``of`` is the size of the whole if the text is a part of it, and ``known_by`` another quotation. Code blocks and
+    drawn lines are left out.
     """
     size = max(of, len(text))
-    said = _SHOWN.sub("…", text[:_LOOKED_AT])
-    quoted = f"{who}: {plain(said if said.strip(' …') else text, _QUOTED)}"
+    shown = _SHOWN.sub("…", text[:_LOOKED_AT])
+    quoted = f"{label}: {plain(shown if shown.strip(' …') else text, _QUOTED)}"
     begins = f"; it begins: {known_by}" if known_by else ""
     return stub(quoted + begins, amount(size) if size > _QUOTED else "")
 
@@ -181,19 +185,19 @@ _SHOWN = re.compile(
 
 
 def _with_question(text: str) -> str:
-    """What a user typed as it is quoted: of a long one the beginning and the first question behind it."""
+    """Shorten a prompt for quoting: a long one keeps its beginning and the first question after it."""
     shown = plain(text[:_LOOKED_AT], _LOOKED_AT)
-    asked = next((each for each in _QUESTION.finditer(shown) if each.end() > _QUOTED), None)
-    if asked is None:
+    later_question = next((match for match in _QUESTION.finditer(shown) if match.end() > _QUOTED), None)
+    if later_question is None:
         return text
-    question = plain(asked[1], _QUOTED // 2)
-    return f"{plain(shown[: asked.start(1)], _QUOTED - len(question) - 1)} {question}"
+    question = plain(later_question[1], _QUOTED // 2)
+    return f"{plain(shown[: later_question.start(1)], _QUOTED - len(question) - 1)} {question}"
 
 
 _QUESTION = re.compile(r"(?:\A|(?<=[.!?:]\s))([^.!?:]{8,400}\?)(?=\s|\Z)")
 
 _QUOTED = 170
-"""Characters by which a text is known."""
+"""How many characters of a text are quoted."""
 
 _BEGINS = 80
-"""Characters of a beginning by which a text is known that is told by what stands further behind."""
+"""How many characters of the beginning are quoted in addition to a later sentence."""

@@ -1,4 +1,4 @@
-"""Links that follow from the paths that an object names: what caused it, what it refers to, what it depends on."""
+"""Links that follow from the paths that an object names: its cause, its references, its dependencies."""
 
 import re
 from collections import Counter
@@ -11,16 +11,16 @@ from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED
 from mnemosyne.domain.segmentation import paths
 
 MOST = 5
-"""References of one object."""
+"""The maximum number of references of one object."""
 
 _LOOKED_AT = 32_768
-"""Characters at either end of a text in which paths are looked for."""
+"""How many characters at either end of a text are searched for paths."""
 
-# Either part begins where its characters do and nowhere within them: base64 has thousands of them in a row.
+# Each part begins at the first of its characters and never within them: base64 has thousands of them in a row.
 _PATH = re.compile(r"((?<![\w.@~+-])[\w.@~+-]*+(?:/[\w.@+-]++)+)|(?<![\w-])-*+([\w-]++(?:\.[\w-]++)+)")
 
 
-class Said(Indexable, Protocol):
+class LinkedObject(Indexable, Protocol):
     """An object with its text."""
 
     @property
@@ -28,25 +28,25 @@ class Said(Indexable, Protocol):
 
 
 class Paths:
-    """The paths that objects came from, found again by their last part."""
+    """The paths of objects' sources, indexed by file name."""
 
     def __init__(self) -> None:
         self._of: tuple[Mapping[str, object], Mapping[str, object]] | None = None
         self._by_name: dict[str, list[str]] = {}
 
     def count_named(self, text: str, index: ObjectPaths) -> Counter[str]:
-        """The known paths that a text names, and how often."""
+        """Count the known paths that a text names."""
         if self._of is None or self._of[0] is not index.showing or self._of[1] is not index.changed:
             self._learn(index)
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         if not self._by_name:
-            return found
+            return counts
         looked_at = text if len(text) <= 2 * _LOOKED_AT else text[:_LOOKED_AT] + "\n" + text[-_LOOKED_AT:]
-        for name, count in Counter(_paths_in(looked_at)).items():
+        for name, number in Counter(_paths_in(looked_at)).items():
             path = self._find(paths.normal(name))
             if path is not None:
-                found[path] += count
-        return found
+                counts[path] += number
+        return counts
 
     def _learn(self, index: ObjectPaths) -> None:
         self._of = (index.showing, index.changed)
@@ -55,7 +55,7 @@ class Paths:
             self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
 
     def _find(self, name: str) -> str | None:
-        """The one path that a name means, whole or as the end of it; None if there is no such or several."""
+        """Return the single path that a name means, completely or as its end; None if there is none or several."""
         fitting = [
             path
             for path in self._by_name.get(name.rpartition("/")[2], ())
@@ -65,20 +65,20 @@ class Paths:
 
 
 def _paths_in(text: str) -> Iterator[str]:
-    """What looks like a path."""
+    """Yield strings that look like paths."""
     return (folders or name for folders, name in _PATH.findall(text))
 
 
-def links(made: Said, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRelation, Target]]:
-    """The edges from an object that is about to be made to those before it."""
+def links(made: LinkedObject, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRelation, Target]]:
+    """Yield the links from an object that is about to be made to earlier ones."""
     seen: set[Target] = set()
-    for relation, target in _each(made, index, known):
+    for relation, target in _list_candidates(made, index, known):
         if target not in seen:
             seen.add(target)
             yield relation, target
 
 
-def _each(made: Said, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRelation, Target]]:
+def _list_candidates(made: LinkedObject, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRelation, Target]]:
     first, traits = made.places[0], KINDS[made.kind]
     if traits.is_file:
         if made.source_key is not None and "edit" in made.tags:
@@ -90,23 +90,23 @@ def _each(made: Said, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRe
             if traits.is_failure and changed is not None and changed.place < first:
                 yield LinkRelation.CAUSED_BY, changed.target
         for path in named:
-            before = [each for each in index.showing.get(path, ()) if each.place < first]
-            if before:
-                shown = _choose_read(before, made) if UNCHANGED in made.tags else before[-1]
+            earlier = [shown for shown in index.showing.get(path, ()) if shown.place < first]
+            if earlier:
+                shown = _choose_read(earlier, made) if UNCHANGED in made.tags else earlier[-1]
                 yield LinkRelation.REFERENCES, shown.target
 
 
 def _choose_read(before: Sequence[Showing], made: Indexable) -> Showing:
-    """What a read refers to that was answered with a reference: the last object that shows the lines it asked for."""
+    """Return the last object with the lines that a read asked for; the read was answered with a reference to it."""
     asked = lines_of(made.tags) or (WHOLE,)
-    fitting = [each for each in before if each.lines == asked] or [
-        each for each in before if any(own[0] <= asked[0][0] and asked[0][1] <= own[1] for own in each.lines)
+    fitting = [shown for shown in before if shown.lines == asked] or [
+        shown for shown in before if any(own[0] <= asked[0][0] and asked[0][1] <= own[1] for own in shown.lines)
     ]
     return (fitting or before)[-1]
 
 
 def _link_shown(path: str, before: BlockPlace, index: ObjectPaths) -> Iterator[tuple[LinkRelation, Target]]:
-    """What an edit quotes from: the last object that showed the file."""
-    showing = [each for each in index.showing.get(path, ()) if each.place < before]
+    """Yield the link of an edit to the last object that showed the file."""
+    showing = [shown for shown in index.showing.get(path, ()) if shown.place < before]
     if showing:
         yield LinkRelation.DEPENDS_ON, showing[-1].target

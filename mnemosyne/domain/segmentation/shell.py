@@ -1,4 +1,4 @@
-"""What a shell command does, as far as it can be told from its words."""
+"""Recognize the effects of shell commands from their words."""
 
 import re
 import shlex
@@ -9,12 +9,12 @@ import attrs
 from mnemosyne.domain.segmentation import paths
 
 LONGEST = 200
-"""Characters of a command in a source key; a longer one ends in its hash."""
+"""The maximum length of a command in a source key, in characters; a longer one ends in its hash."""
 
 _READ_AT_MOST = 4_000
 
 _CHANGES = 4
-"""Changes of the folder that are followed."""
+"""How many changes of directory are followed."""
 
 _CD = re.compile(r"""\A\s*cd\s+("[^"]*"|'[^']*'|[^\s;&|]+)\s*(?:&&|;)\s*""")
 _HEREDOC = re.compile(r"\A\s*(?:cat|tee)\b([^\n]*)<<-?\s*(['\"]?)(\w+)\2([^\n]*)\n", re.ASCII)
@@ -34,7 +34,7 @@ _EXIT_1_MEANS_NONE = frozenset({"grep", "rg", "egrep", "fgrep", "ag", "ack", "di
 
 @attrs.frozen
 class Deed:
-    """What a command does to a file: ``read``, ``edit`` or ``write`` of ``path``; ``lines`` are those asked for."""
+    """The effect of a command on a file: ``read``, ``edit`` or ``write`` of ``path``; ``lines`` are those asked for."""
 
     what: str
     path: str
@@ -43,7 +43,7 @@ class Deed:
 
 
 def key_of(command: str) -> str:
-    """A command on one line; the same command, the same key."""
+    """Return a command on one line, so that equal commands have equal keys."""
     line = " ".join(command.split())
     return (
         line
@@ -53,7 +53,7 @@ def key_of(command: str) -> str:
 
 
 def program(command: str) -> str:
-    """The program that a command runs first, without what only prepares it."""
+    """Return the program that a command runs first, ignoring words that only prepare it."""
     _, rest = _split_folder(command[:_READ_AT_MOST])
     for word in rest.split()[:12]:
         if not _SET_UP.match(word):
@@ -62,7 +62,7 @@ def program(command: str) -> str:
 
 
 def is_run(command: str) -> bool:
-    """Whether its output tells how something went, not what something holds."""
+    """Return whether a command's output shows how something went, rather than the content of something."""
     return any(
         name and name not in _PRINTING
         for name in map(program, re.split(r"&&|;|\n", _split_folder(command[:_READ_AT_MOST])[1])[:8])
@@ -70,13 +70,13 @@ def is_run(command: str) -> bool:
 
 
 def is_failure(command: str, code: int) -> bool:
-    """Whether an exit code means failure: for a search, 1 means that nothing was found."""
+    """Return whether an exit code means failure: for a search, 1 means that nothing was found."""
     last = re.split(r"&&|;|\|", command[-_READ_AT_MOST:])[-1]
     return code != 0 and not (code == 1 and program(last) in _EXIT_1_MEANS_NONE)
 
 
 def find_deed(command: str) -> Deed | None:
-    """What it does to a single file, if that is all it does."""
+    """Return the effect of a command on a single file, if it has no other effect."""
     folder, rest = _split_folder(command)
     written = _find_write(rest, folder)
     if written is not None:
@@ -86,21 +86,21 @@ def find_deed(command: str) -> Deed | None:
     stages = [_words(stage) for stage in rest.split(" | ")]
     if not all(stages) or len(stages) > 2:
         return None
-    found = _read(stages[0], folder)
-    if found is None or len(stages) == 1:
-        return found or _find_edit_in_place(rest, folder)
+    deed = _read(stages[0], folder)
+    if deed is None or len(stages) == 1:
+        return deed or _find_edit_in_place(rest, folder)
     shown = _lines(stages[1])
-    return None if shown is None or not found.whole else attrs.evolve(found, lines=shown[0], whole=False)
+    return None if shown is None or not deed.whole else attrs.evolve(deed, lines=shown[0], whole=False)
 
 
 def _split_folder(command: str) -> tuple[str, str]:
-    """The folder that a command goes to first, and the rest of it."""
+    """Return the directory that a command changes to first, and the rest of the command."""
     folder = ""
     for _ in range(_CHANGES):
-        found = _CD.match(command)
-        if found is None:
+        match = _CD.match(command)
+        if match is None:
             break
-        folder, command = paths.normal(found[1], folder), command[found.end() :]
+        folder, command = paths.normal(match[1], folder), command[match.end() :]
     return folder, command.strip()
 
 
@@ -113,7 +113,7 @@ def _find_write(rest: str, folder: str) -> Deed | None:
         return None
     redirected = _REDIRECT.search(heredoc[1] + " " + heredoc[4])
     tail = rest[heredoc.end() :].rstrip()
-    if redirected is None or not tail.endswith(heredoc[3]):  # something is done afterwards
+    if redirected is None or not tail.endswith(heredoc[3]):  # the command continues afterwards
         return None
     append = redirected[1] == ">>" or redirected[1].endswith("-a")
     return Deed("edit" if append else "write", paths.normal(redirected[2], folder), whole=not append)
@@ -139,10 +139,10 @@ def _read(words: list[str], folder: str) -> Deed | None:
 
 
 def _lines(words: list[str]) -> tuple[tuple[int, int] | None, str] | None:
-    """Which lines ``head``, ``tail`` or ``sed -n`` shows, and of which file ("" of its input)."""
+    """Return the lines that ``head``, ``tail`` or ``sed -n`` shows, and their file ("" for its input)."""
     name, rest = words[0].rpartition("/")[2], words[1:]
     if name == "sed" and "-n" in rest:
-        ranges = [found for found in map(_SED_RANGE.match, rest) if found]
+        ranges = [match for match in map(_SED_RANGE.match, rest) if match]
         files = [word for word in rest if not word.startswith("-") and not _SED_RANGE.match(word)]
         if len(ranges) != 1 or len(files) > 1:
             return None

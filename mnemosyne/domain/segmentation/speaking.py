@@ -1,4 +1,4 @@
-"""Who says each block of a message: the role that it came under covers much that nobody typed."""
+"""Who wrote each block of a message: the user's role covers much that no person typed."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,16 +11,16 @@ from mnemosyne.domain.wire.transcript import Transcript
 
 
 class Speaker(Enum):
-    """Whose words they are, from who is trusted most to who is trusted least."""
+    """The author of a text, from most to least trusted."""
 
     USER = "user"
-    """The person in front of the agent, in words of their own."""
+    """The person at the agent, in their own words."""
     ASSISTANT = "assistant"
     """The model."""
     CLIENT = "client"
-    """The agent's program and its settings: reminders, notes, summaries, reports."""
+    """The agent program and its settings: reminders, notes, summaries, reports."""
     OTHER = "other"
-    """Anybody else: what a tool brought, what was pasted, quoted or shown."""
+    """Anyone else: tool output, and text that was pasted, quoted or shown."""
 
 
 _INVISIBLE = "".join(
@@ -33,16 +33,16 @@ _ATTACHES = re.compile(
     r"to\b|contents? of \S+:?[^\S\n]*$|file: \S+\]?[^\S\n]*$)",
     re.MULTILINE | re.IGNORECASE,
 )
-"""How clients introduce what they attach."""
+"""How clients introduce attachments."""
 
 
 def speakers(role: str | None, content: Sequence[Mapping[str, Any]]) -> tuple[Speaker, ...]:
-    """Who says each block of a message, in order.
+    """Return the author of each block of a message, in order.
 
-    What a client attached stands behind the note that it did (``Called the Read tool with …``), in blocks that look
-    like the user's: from such a note on nothing is.
+    A client puts attachments after a note about them (``Called the Read tool with …``), in blocks that look like the
+    user's: no block after such a note is the user's.
     """
-    found: list[Speaker] = []
+    authors: list[Speaker] = []
     attached = False
     for block in content:
         speaker = _speaker(role, block)
@@ -50,12 +50,12 @@ def speakers(role: str | None, content: Sequence[Mapping[str, Any]]) -> tuple[Sp
             note = _ATTACHES.search(str(block["text"]))
             speaker = Speaker.OTHER if attached or (note is not None and note.start() == 0) else speaker
             attached = attached or note is not None
-        found.append(speaker)
-    return tuple(found)
+        authors.append(speaker)
+    return tuple(authors)
 
 
 def read_typed(role: str | None, content: Sequence[Mapping[str, Any]]) -> str:
-    """The text that the user typed in a message; empty if it has another role or holds results of tools."""
+    """Return the text that the user typed in a message; empty if it has another role or contains tool results."""
     if not blocks.is_prompt(role, content):
         return ""
     typed = zip(content, speakers(role, content), strict=True)
@@ -63,7 +63,7 @@ def read_typed(role: str | None, content: Sequence[Mapping[str, Any]]) -> str:
 
 
 def find_prompt(read: Transcript) -> tuple[int, str] | None:
-    """The last message that the user typed text in: its number and that text. None if there is none."""
+    """Return the last message with text that the user typed: its index and that text; None if no message has any."""
     for number in reversed(range(len(read.messages))):
         typed = read_typed(read.messages[number].role, read.blocks(number))
         if typed:

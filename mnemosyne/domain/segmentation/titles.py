@@ -9,24 +9,24 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import content_blocks
 
 LONGEST = 80
-"""Characters of a title."""
+"""The maximum length of a title, in characters."""
 
 _FIRST_MESSAGES = 8
-"""Where the user's first words stand; what a client says by itself may come before."""
+"""How many messages are searched for the user's first words; the client's own texts may come before."""
 
 
 _TAGGED = re.compile(r"\s*<([\w.:-]{1,60})>[^\S\n]*\n(.*?\S.*?)(?:</\1>|\Z)", re.DOTALL)
-"""What stands below a tag on a line of its own, as mini-swe-agent's ``<pr_description>``."""
+"""The text below a tag on a line of its own, such as mini-swe-agent's ``<pr_description>``."""
 
 
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 
 
 def title_of(request: Mapping[str, Any], dialect: Dialect) -> str | None:
-    """The title of the session that a request opens, on one line; None where nobody typed anything."""
+    """Return the title of the session that a request opens, on one line; None if no user typed anything."""
     messages = request.get(dialect.array)
-    for each in messages[:_FIRST_MESSAGES] if isinstance(messages, list) else ():
-        message = dialect.read_message(each) if isinstance(each, dict) else {}
+    for element in messages[:_FIRST_MESSAGES] if isinstance(messages, list) else ():
+        message = dialect.read_message(element) if isinstance(element, dict) else {}
         role = message.get("role")
         if role != "user":
             continue
@@ -42,5 +42,5 @@ def _first_words(text: str) -> str:
     text = tagged[2] if tagged else text
     line = " ".join(_BLANK_LINE.split(text.strip(), maxsplit=1)[0][: 4 * LONGEST].split())
     if len(line) > 1 and line[0] == line[-1] == '"':
-        line = line[1:-1]  # as opencode hands on what was typed on its command line
+        line = line[1:-1]  # opencode quotes text from its command line
     return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"

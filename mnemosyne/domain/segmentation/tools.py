@@ -1,4 +1,4 @@
-"""What a call and its results are about: by the tool's name where it is known, else by the shape of its input."""
+"""Describe a call and its results: by the tool's name if it is known, else by the shape of its input."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ _NEW_TEXTS = (
 
 
 def describe(call: Block | None, results: Sequence[Block]) -> Description:
-    """What a call and its results are about. Either may be missing."""
+    """Describe a call and its results. Either may be missing."""
     exchange = exchange_of(call, results)
     described = _reader(exchange)(exchange)
     tags = described.tags
@@ -39,21 +39,23 @@ def describe(call: Block | None, results: Sequence[Block]) -> Description:
         tags = (*tags, "orphan")
     elif not results:
         tags = (*tags, "unanswered")
-    if outcomes.was_refused_by_user(exchange.said):
+    if outcomes.was_refused_by_user(exchange.answer):
         tags = (*tags, "refused")
     defines = any(map(_defines, results))
     if defines:
         tags = (*tags, DEFINITIONS)
-    facts = [each for each in exchange.attached if each not in described.stub]
-    said = stub(f"{described.stub}, {'; '.join(facts)}") if facts else described.stub
-    return attrs.evolve(described, tags=tags, stub=said, alone=described.alone or defines, parts=exchange.parts)
+    facts = [fact for fact in exchange.attached if fact not in described.stub]
+    line = stub(f"{described.stub}, {'; '.join(facts)}") if facts else described.stub
+    return attrs.evolve(described, tags=tags, stub=line, alone=described.alone or defines, parts=exchange.parts)
 
 
 def _defines(result: Block) -> bool:
-    """Whether it brings definitions of tools: the model may call these only as long as it stands there."""
+    """Return whether a result contains definitions of tools: the model may call these only while the result is in the
+    context.
+    """
     match result.get("content"):
         case list(content) | {"tool_references": list(content)}:
-            return any(isinstance(each, Mapping) and blocks.type_of(each) == "tool_reference" for each in content)
+            return any(isinstance(part, Mapping) and blocks.type_of(part) == "tool_reference" for part in content)
         case _:
             return False
 
@@ -66,8 +68,8 @@ def _reader(exchange: ToolExchange) -> Reader:
     if known is not None:
         return known
     given = exchange.input
-    if exchange.name.startswith("mcp__") and _looks_outward(exchange.name):
-        return _outside
+    if exchange.name.startswith("mcp__") and _is_external(exchange.name):
+        return _describe_external
     if exchange.string("command", "cmd") and not path_of(exchange):
         return describe_command
     if path_of(exchange):
@@ -78,13 +80,13 @@ def _reader(exchange: ToolExchange) -> Reader:
         if re.search(r"read|view|open|cat", exchange.name, re.IGNORECASE):
             return read_file
     if isinstance(given.get("url"), str):
-        return _outside
+        return _describe_external
     if isinstance(given.get("todos"), list):
-        return _todos
+        return _describe_todos
     return any_answer
 
 
-def _looks_outward(name: str) -> bool:
+def _is_external(name: str) -> bool:
     return (
         re.search(r"docs?(?![a-z])|fetch|search|web|browse|wiki|library|context7|url|page", name, re.IGNORECASE)
         is not None
@@ -92,7 +94,7 @@ def _looks_outward(name: str) -> bool:
 
 
 def _describe_search(exchange: ToolExchange) -> Description:
-    """Searches and listings."""
+    """Describe searches and listings."""
     pattern = exchange.string("pattern", "query", "regex")
     where = exchange.string("path", "include", "glob")
     key = f"{exchange.name} {shell.key_of(blocks.as_json(dict(exchange.input)))}"
@@ -111,12 +113,12 @@ def _describe_search(exchange: ToolExchange) -> Description:
     )
 
 
-def _outside(exchange: ToolExchange) -> Description:
+def _describe_external(exchange: ToolExchange) -> Description:
     asked = exchange.string("url", "query", "libraryName", "topic") or shell.key_of(
         blocks.as_json(dict(exchange.input))
     )
     key = f"{exchange.name} {shell.key_of(asked)}"
-    if exchange.failed or outcomes.says_error(exchange.said):
+    if exchange.failed or outcomes.says_error(exchange.answer):
         return failure(exchange, key)
     return Description(
         kind=ObjectKind.EXTERNAL_REFERENCE,
@@ -128,8 +130,8 @@ def _outside(exchange: ToolExchange) -> Description:
     )
 
 
-def _agent(exchange: ToolExchange) -> Description:
-    """A sub-agent's report."""
+def _describe_agent(exchange: ToolExchange) -> Description:
+    """Describe a sub-agent's report."""
     title = exchange.string("description", "name", "prompt")
     if exchange.failed:
         return failure(exchange, f"{exchange.name} {plain(title, 80)}", tags=("agent",))
@@ -145,8 +147,8 @@ def _agent(exchange: ToolExchange) -> Description:
     )
 
 
-def _todos(exchange: ToolExchange) -> Description:
-    """A list of things to do, written whole."""
+def _describe_todos(exchange: ToolExchange) -> Description:
+    """Describe a to-do list that is written as a whole."""
     items = plan_items.list_of(exchange.input) or ()
     if exchange.failed:
         return failure(exchange, None)
@@ -154,7 +156,7 @@ def _todos(exchange: ToolExchange) -> Description:
         kind=ObjectKind.PLAN,
         tool=exchange.name,
         key=LIST,
-        tags=() if any(each.state.is_open for each in items) else (FINISHED,),
+        tags=() if any(item.state.is_open for item in items) else (FINISHED,),
         group=ObjectKind.PLAN.value,
         alone=True,
         stub=plan_items.render_list(items),
@@ -162,12 +164,12 @@ def _todos(exchange: ToolExchange) -> Description:
     )
 
 
-def _task_list(exchange: ToolExchange) -> Description:
-    """One step of a plan that is changed step by step."""
+def _describe_task(exchange: ToolExchange) -> Description:
+    """Describe one change of a task list."""
     if exchange.failed:
         return failure(exchange, None)
     what = exchange.string("subject", "status", "taskId")
-    task = plan_items.task_of(exchange.input, exchange.said)
+    task = plan_items.task_of(exchange.input, exchange.answer)
     number = task.number if task is not None else ""
     return Description(
         kind=ObjectKind.PLAN,
@@ -184,7 +186,7 @@ def _describe_plan(exchange: ToolExchange) -> Description:
     return Description(
         kind=ObjectKind.PLAN,
         tool=exchange.name,
-        key=PROPOSAL if plan and not outcomes.was_refused_by_user(exchange.said) else None,
+        key=PROPOSAL if plan and not outcomes.was_refused_by_user(exchange.answer) else None,
         group=ObjectKind.PLAN.value,
         alone=bool(plan),
         stub=stub(f"Plan: {plain(plan, 100)}" if plan else f"{exchange.name}", amount(len(plan)) if plan else ""),
@@ -193,13 +195,15 @@ def _describe_plan(exchange: ToolExchange) -> Description:
 
 
 def _describe_question(exchange: ToolExchange) -> Description:
-    """A question to the user, and what was decided."""
+    """Describe a question to the user, and the answer."""
     return Description(
         kind=ObjectKind.DESIGN_DECISION,
         tool=exchange.name,
         group=ObjectKind.DESIGN_DECISION.value,
         alone=True,
-        stub=stub(f"Asked the user: {_render_answers(exchange.said) or plain(exchange.said or exchange.text, 120)}"),
+        stub=stub(
+            f"Asked the user: {_render_answers(exchange.answer) or plain(exchange.answer or exchange.text, 120)}"
+        ),
         text=exchange.text,
     )
 
@@ -208,14 +212,14 @@ _ANSWER = re.compile(r'"([^"\n]{1,2000})"="([^"\n]{1,2000})"')
 _ROOM_OF_ANSWERS = 200
 
 
-def _render_answers(said: str) -> str:
-    """Each question with what was answered; of a long one the beginning, so that every answer has room."""
-    found = _ANSWER.findall(said)
-    room = _ROOM_OF_ANSWERS // max(1, len(found))
-    answers = [plain(answer, max(20, room // 2)) for _, answer in found]
+def _render_answers(text: str) -> str:
+    """Return each question with its answer; long questions are cut so that every answer has space."""
+    pairs = _ANSWER.findall(text)
+    room = _ROOM_OF_ANSWERS // max(1, len(pairs))
+    answers = [plain(answer, max(20, room // 2)) for _, answer in pairs]
     return "; ".join(
         f"{plain(question, max(12, room - len(answer) - 4))} {answer}"
-        for (question, _), answer in zip(found, answers, strict=True)
+        for (question, _), answer in zip(pairs, answers, strict=True)
     )
 
 
@@ -226,13 +230,13 @@ _READERS: Mapping[Reader, str] = {
     text_editor: "str_replace_based_edit_tool str_replace_editor text_editor",
     describe_command: "bash shell run_command execute_command local_shell",
     _describe_search: "grep glob ls list toolsearch codesearch find search_files",
-    _outside: "webfetch websearch web_search web_fetch fetch",
-    _agent: "task agent",
-    _todos: "todowrite update_plan",
-    _task_list: "taskcreate taskupdate tasklist taskget todoread",
+    _describe_external: "webfetch websearch web_search web_fetch fetch",
+    _describe_agent: "task agent",
+    _describe_todos: "todowrite update_plan",
+    _describe_task: "taskcreate taskupdate tasklist taskget todoread",
     _describe_plan: "exitplanmode enterplanmode",
     _describe_question: "askuserquestion question",
 }
-"""The tools of Claude Code and opencode, and what others commonly call the same; in lower case."""
+"""The tools of Claude Code and opencode, and common names of equivalent tools, in lower case."""
 
 _BY_NAME = {name: reader for reader, names in _READERS.items() for name in names.split()}

@@ -200,14 +200,14 @@ def _may_refer(text: str) -> bool:
 
 def _refers(new: _Exchange) -> bool:
     """Whether a file tool gave this answer; the output of a command is never taken for a reference."""
-    return _is_captured(new) or (new.is_read and not new.given.failed and rereads.may_be_reference(new.given.said))
+    return _is_captured(new) or (new.is_read and not new.given.failed and rereads.may_be_reference(new.given.answer))
 
 
 def _is_captured(new: _Exchange) -> bool:
     """Whether a file tool answered in a wording captured from a real client."""
     if UNCHANGED in new.about.tags:
         return True
-    return new.is_change and "write" not in new.about.tags and rereads.claims_own_change(new.given.said)
+    return new.is_change and "write" not in new.about.tags and rereads.claims_own_change(new.given.answer)
 
 
 def _read_exchange(read: Transcript, place: BlockPlace, result: Block, known: _Files) -> _Exchange | None:
@@ -281,14 +281,14 @@ def _find_listing(new: _Exchange, asked: PendingRequest, memory: Memory, known: 
     for before in _list_before(new, asked.read, known):
         if before.is_change:
             return None
-        if before.is_read and before.asks_same(new) and rereads.is_listing(before.given.said):
+        if before.is_read and before.asks_same(new) and rereads.is_listing(before.given.answer):
             return _find_evicted(_find_owner(before.place, asked.branch, memory), asked.branch, memory)
     return None
 
 
 def _is_same_result(new: _Exchange) -> bool:
     """Whether a text refers to the result of an earlier read of the same lines."""
-    reference = rereads.find_reference(new.given.said)
+    reference = rereads.find_reference(new.given.answer)
     return reference is not None and reference.wording.refers_to is RefersTo.EARLIER_RESULT
 
 
@@ -348,4 +348,4 @@ def _was_named(before: _Exchange, asked: PendingRequest, session: Session, memor
         for each in memory.view_of(asked.branch).objects
         if each in turns and _is_version(memory.objects[each], before.path, known)
     ]
-    return rereads.claims_own_change(before.given.said) and all(evicted <= turn for evicted in of_file)
+    return rereads.claims_own_change(before.given.answer) and all(evicted <= turn for evicted in of_file)

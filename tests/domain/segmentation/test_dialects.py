@@ -1,4 +1,4 @@
-"""A conversation leaves the same objects in every dialect, however its elements are cut."""
+"""A conversation gives the same objects in every dialect, however its elements are divided."""
 
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, segment
@@ -32,7 +32,7 @@ def drafts(written: Written) -> tuple[Draft, ...]:
     return segment(seen, SegmentationState()).drafts
 
 
-def test_the_same_objects_are_made_of_a_conversation_in_every_dialect() -> None:
+def test_a_conversation_gives_the_same_objects_in_every_dialect() -> None:
     made = [
         [(each.kind, each.source_key, each.text) for each in drafts(written) if "system" not in each.tags]
         for written in WRITTEN

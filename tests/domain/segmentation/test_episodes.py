@@ -1,4 +1,4 @@
-"""Episodes are recorded as they end, hold every object once, find back to their theme, and can be forgotten."""
+"""Episodes are recorded when they end, contain every object once, refer to their theme, and can be forgotten."""
 
 import attrs
 import pytest
@@ -11,7 +11,7 @@ from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, forget, fork
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.segmentation.episodes import FIRST_TURN, TAG, over, topics_of
+from mnemosyne.domain.segmentation.episodes import FIRST_TURN, TAG, list_ended, topics_of
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.state import evolve
@@ -28,7 +28,7 @@ TOPICS = ("parser", "billing", "parser")
 
 
 def recorded(topics: tuple[str, ...] = TOPICS) -> tuple[Plain, list[Recorded[Event]]]:
-    """The log of such a session."""
+    """Return the log of a session with these topics."""
     log, _ = played(tape_of(on_topics(*topics)))
     (stream,) = streams(log)
     return Plain(log), list(trio.run(log.read, stream))
@@ -47,7 +47,7 @@ def whole() -> tuple[Plain, list[Recorded[Event]]]:
     return recorded()
 
 
-def test_topics_are_told_with_their_turns_their_names_and_their_theme(
+def test_topics_have_turns_names_and_a_theme(
     whole: tuple[Plain, list[Recorded[Event]]],
 ) -> None:
     topics = topics_of(memory_of(whole[1]), "main")
@@ -56,18 +56,18 @@ def test_topics_are_told_with_their_turns_their_names_and_their_theme(
     assert "parser_" in first.about
     assert "billing" not in first.about
     assert "billing_" in second.about
-    assert third.object is None  # it goes on
+    assert third.object is None  # still open
     assert first.theme != second.theme == second.object
 
 
-def test_every_object_that_takes_room_is_in_exactly_one_episode(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
+def test_every_object_with_places_is_in_exactly_one_episode(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
     memory = memory_of(whole[1])
     parts = [part for each in topics_of(memory, "main").episodes for part in each.parts]
     placed = [each.id for each, _ in memory.standings("main") if each.places]
     assert sorted(parts) == sorted(placed)
 
 
-def test_what_comes_back_to_a_topic_names_the_earlier_episode() -> None:
+def test_an_episode_that_returns_to_a_topic_refers_to_the_earlier_one() -> None:
     _, events = recorded(("parser", "billing", "parser", "search"))
     memory = memory_of(events)
     topics = topics_of(memory, "main")
@@ -77,7 +77,7 @@ def test_what_comes_back_to_a_topic_names_the_earlier_episode() -> None:
     assert [each.target for each in again.links if each.relation is LinkRelation.REFERENCES] == [theme[0].object]
 
 
-def test_nothing_is_recorded_before_the_session_is_long_and_then_all_that_is_over(
+def test_episodes_are_recorded_only_in_a_long_session_and_then_all_that_have_ended(
     whole: tuple[Plain, list[Recorded[Event]]],
 ) -> None:
     made = [each.envelope.event for each in whole[1] if isinstance(each.envelope.event, ObjectCreated)]
@@ -93,7 +93,7 @@ STRETCHES = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 25)), max_
 
 @examples(40)
 @given(STRETCHES, st.integers(1, 9))
-def test_turn_by_turn_the_same_episodes_are_recorded_as_at_once(stretches: list[tuple[str, int]], step: int) -> None:
+def test_the_same_episodes_are_recorded_turn_by_turn_as_at_once(stretches: list[tuple[str, int]], step: int) -> None:
     made = [
         created(
             f"o{part}-{number}",
@@ -115,7 +115,7 @@ def test_turn_by_turn_the_same_episodes_are_recorded_as_at_once(stretches: list[
 
 
 class Looked(dict[str, MemoryObject]):
-    """Objects by id, and how many were looked at."""
+    """Objects by id, and how many were accessed."""
 
     count = 0
 
@@ -125,7 +125,7 @@ class Looked(dict[str, MemoryObject]):
 
 
 @pytest.mark.parametrize("length", [300, 1_500])
-def test_a_turn_that_ends_no_episode_looks_at_the_newest_objects_alone(length: int) -> None:
+def test_a_turn_that_ends_no_episode_reads_only_the_newest_objects(length: int) -> None:
     made = [
         created(f"o{number}", message=2 * number, source_key=None, tags=("user",) if number % 40 == 0 else ())
         for number in range(length)
@@ -133,7 +133,7 @@ def test_a_turn_that_ends_no_episode_looks_at_the_newest_objects_alone(length: i
     before = _at(remembered(*made[:-2]), FIRST_TURN)
     after = remembered(*made[-2:], before=before)
     objects = Looked(after.objects)
-    assert over(before, attrs.evolve(after, objects=objects), BRANCH, FIRST_TURN) == []
+    assert list_ended(before, attrs.evolve(after, objects=objects), BRANCH, FIRST_TURN) == []
     assert objects.count < 130
 
 
@@ -143,10 +143,10 @@ def _at(memory: Memory, turn: int) -> Memory:
 
 
 def _recorded(before: Memory, made: list[ObjectCreated]) -> Memory:
-    """The memory after a turn that made some objects."""
+    """Return the memory after a turn that made some objects."""
     after = remembered(*made, before=before)
     ids: list[str] = []
-    for draft in over(before, after, BRANCH, FIRST_TURN):
+    for draft in list_ended(before, after, BRANCH, FIRST_TURN):
         ids.append(f"e{len(after.objects)}")
         links = [Link(each.relation, _id_of(each.target, ids)) for each in draft.links]
         event = created(ids[-1], kind=draft.kind, role=draft.role, stub=draft.stub, places=(), links=tuple(links))
@@ -158,13 +158,13 @@ def _id_of(target: str | int, ids: list[str]) -> str:
     return target if isinstance(target, str) else ids[target]
 
 
-def test_to_be_grouped_is_no_use_of_an_object(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
+def test_grouping_does_not_count_as_a_use_of_an_object(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
     memory = memory_of(whole[1])
     (first, _) = episodes_of(memory)
     assert {memory.objects[part].accesses for part in parts_of(first)} == {0}
 
 
-def test_a_fork_begins_with_the_episodes_that_lie_in_what_it_keeps(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
+def test_a_fork_begins_with_the_episodes_in_its_shared_history(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
     memory = memory_of(whole[1])
     first, second = episodes_of(memory)
     end = max(place.message for part in parts_of(second) for place in memory.objects[part].places)
@@ -174,21 +174,21 @@ def test_a_fork_begins_with_the_episodes_that_lie_in_what_it_keeps(whole: tuple[
     assert [each.object for each in cut.episodes] == [first.id, None]
 
 
-async def test_today_the_same_episodes_would_be_made_of_the_log(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
+async def test_replaying_the_log_makes_the_same_episodes(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
     archive, events = whole
-    found = await review(archive, str(events[0].stream))
-    assert found.decisions > FIRST_TURN
-    assert found.differences == []
+    reviewed = await review(archive, str(events[0].stream))
+    assert reviewed.decisions > FIRST_TURN
+    assert reviewed.differences == []
 
 
-def test_an_episode_is_searched_by_what_it_is_about(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
+def test_an_episode_is_searchable_by_its_names(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
     for each in episodes_of(memory_of(whole[1])):
         assert is_searched(each)
         assert TAG in each.tags
         assert each.role is Role.DERIVED
 
 
-def test_forgetting_leaves_no_word_of_an_episode_and_the_log_still_adds_up(
+def test_forgetting_removes_every_word_of_an_episode_and_the_log_stays_consistent(
     whole: tuple[Plain, list[Recorded[Event]]],
 ) -> None:
     _, events = whole

@@ -1,4 +1,4 @@
-"""What is remembered of requests: every object is the very blocks that it was made of, and state is what events say."""
+"""Ingesting requests: every object contains exactly its blocks, and the state equals the fold of the events."""
 
 import json
 from collections.abc import Mapping
@@ -21,22 +21,22 @@ Request = Mapping[str, Any]
 
 
 def blocks_of(message: Request) -> list[Any]:
-    """What a place's block number counts."""
+    """Return the blocks that a place's block number counts."""
     content = message["content"]
     return [content] if isinstance(content, str) else list(content)
 
 
 def values_in(text: str) -> list[Any]:
-    """JSON values that stand one after the other."""
-    found, at, decoder = [], 0, json.JSONDecoder()
+    """Parse JSON values that follow each other."""
+    values, at, decoder = [], 0, json.JSONDecoder()
     while at < len(text):
         value, at = decoder.raw_decode(text, at)
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
 async def check_contents(archive: Plain) -> int:
-    """Every object of a log holds its blocks as they stood in the request; returns how many were looked at."""
+    """Check that every object of a log contains its blocks as in the request; return how many were checked."""
     (stream,) = await archive.log.streams()
     events = await archive.log.read(stream)
     history = history_of(str(stream), events)
@@ -52,19 +52,19 @@ async def check_contents(archive: Plain) -> int:
     return looked
 
 
-def test_the_content_of_an_object_is_the_very_blocks_that_it_was_made_of() -> None:
+def test_the_content_of_an_object_is_exactly_its_blocks() -> None:
     log, _ = played(tape_of(session(turns=8)))
     assert trio.run(check_contents, Plain(log)) > 3
 
 
-def test_real_objects_are_the_very_blocks_that_they_were_made_of() -> None:
+def test_the_content_of_recorded_objects_is_exactly_their_blocks() -> None:
     shortest = sorted((each for each in sessions()), key=lambda each: len(each["messages"]))[:3]
     for recorded in shortest:
         log, _ = played(tape_of(recorded))
         trio.run(check_contents, Plain(log))
 
 
-async def test_every_turn_of_a_conversation_is_assessed_once_and_no_other() -> None:
+async def test_every_turn_of_a_conversation_is_assessed_exactly_once() -> None:
     async with talking() as talk:
         await rich_session(talk)
     events = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]
@@ -73,7 +73,7 @@ async def test_every_turn_of_a_conversation_is_assessed_once_and_no_other() -> N
     assert {branch.rsplit("-", 1)[0] for branch, _ in assessed} == {"main", "fork", "agent", "successor"}
 
 
-def test_ids_are_short_and_of_the_session_alone() -> None:
+def test_ids_are_short_and_specific_to_the_session() -> None:
     first = object_id(b"salt" * 4, b"blocks", b"main")
     assert len(first) == ID_LENGTH
     assert set(first) <= set(ID_LETTERS)
@@ -91,13 +91,13 @@ def test_a_transcript_block_is_in_one_object_at_most() -> None:
     assert len(set(places)) == len(places) > 0
 
 
-def ran(number: int, command: str, said: str, *, failed: bool = False) -> list[dict[str, Any]]:
+def ran(number: int, command: str, answer: str, *, failed: bool = False) -> list[dict[str, Any]]:
     call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": command}}
-    result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": said, "is_error": failed}
+    result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": answer, "is_error": failed}
     return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
 
 
-async def test_what_takes_the_place_of_something_in_the_index_is_in_it_too_and_mere_routine_is_not() -> None:
+async def test_an_object_that_supersedes_an_admitted_one_is_admitted_and_routine_is_not() -> None:
     missing = "ls: cannot access 'build/out.bin': No such file or directory"
     messages = [
         user("Is it built?"),
@@ -118,7 +118,7 @@ async def test_what_takes_the_place_of_something_in_the_index_is_in_it_too_and_m
     assert not routine.admission.admitted
 
 
-async def test_blocks_of_one_message_are_not_each_compared_with_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_blocks_of_a_message_are_not_compared_pairwise(monkeypatch: pytest.MonkeyPatch) -> None:
     compared, equal = [0], BlockPlace.__eq__
 
     def counted(self: BlockPlace, other: object) -> bool:
@@ -132,9 +132,9 @@ async def test_blocks_of_one_message_are_not_each_compared_with_all_others(monke
     assert compared[0] < 100_000
 
 
-async def test_what_a_very_long_text_is_about_is_looked_for_where_it_begins_and_ends() -> None:
+async def test_the_entities_of_a_very_long_text_are_taken_from_both_ends() -> None:
     words = "and so on, " * 20_000
     async with talking() as talk:
         await talk.ask(body([user(f"See src/begin.py {words} src/middle.py {words} src/end.py")]))
-        (said,) = memories.fold(await talk.archive.log.read(talk.stream)).memory.objects.values()
-    assert said.key_entities == ("src/begin.py", "src/end.py")
+        (long_text,) = memories.fold(await talk.archive.log.read(talk.stream)).memory.objects.values()
+    assert long_text.key_entities == ("src/begin.py", "src/end.py")

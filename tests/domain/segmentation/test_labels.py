@@ -1,4 +1,4 @@
-"""Segmentation against objects that were labelled by hand in recorded sessions."""
+"""Segmentation compared with objects that were labeled by hand in recorded sessions."""
 
 import pytest
 
@@ -6,20 +6,20 @@ from benchmarks.segmentation import agreement, recorded_sessions
 from mnemosyne.domain.objects.kinds import ObjectKind
 
 
-def test_it_agrees_with_the_labels() -> None:
-    """Kinds and boundaries of over 300 objects, chosen at random and labelled before the code was tried on them."""
+def test_segmentation_agrees_with_the_labels() -> None:
+    """Kinds and boundaries of over 300 objects, chosen at random and labeled before the code was run on them."""
     sessions = recorded_sessions()
     if not sessions:
         pytest.skip("recorded inputs are not here: ../shared/data/sessions")
-    found = agreement(sessions)
-    assert found.labelled.total() >= 300
-    assert found.boundaries >= 0.97
+    measured = agreement(sessions)
+    assert measured.labelled.total() >= 300
+    assert measured.boundaries >= 0.97
     for kind in (
         ObjectKind.CONVERSATION_PHASE,
         ObjectKind.FILE_CONTEXT,
         ObjectKind.TOOL_RESULT,
         ObjectKind.ERROR_CONTEXT,
     ):
-        assert found.precision(kind) >= 0.95, kind
-        assert found.recall(kind) >= 0.95, kind
-    assert found.precision(ObjectKind.DESIGN_DECISION) == 1.0
+        assert measured.precision(kind) >= 0.95, kind
+        assert measured.recall(kind) >= 0.95, kind
+    assert measured.precision(ObjectKind.DESIGN_DECISION) == 1.0

@@ -1,4 +1,4 @@
-"""The laws of segmentation, on histories at random and on recorded ones."""
+"""Invariants of segmentation, on random and recorded histories."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,20 +16,20 @@ from tests.domain.segmenting_support import Talk, histories, in_pieces
 from tests.profiles import examples
 
 
-def assert_each_block_has_one_owner(messages: list[SeenMessage], found: Segmented) -> None:
-    """Every block is in one object or still open, and no open one is old."""
-    owned = [(place.message, place.block) for draft in found.drafts for place in draft.places]
+def assert_each_block_has_one_owner(messages: list[SeenMessage], segmented: Segmented) -> None:
+    """Every block is in one object or still open, and no open block is old."""
+    owned = [(place.message, place.block) for draft in segmented.drafts for place in draft.places]
     assert len(owned) == len(set(owned))
     every = {(message.index, block) for message in messages for block in range(len(message.content))}
     assert set(owned) <= every
     still_open = every - set(owned)
-    assert all(message >= found.open for message, _ in still_open)
-    assert found.open >= len(messages) - OPEN_MESSAGES - 1
+    assert all(message >= segmented.open for message, _ in still_open)
+    assert segmented.open >= len(messages) - OPEN_MESSAGES - 1
 
 
-def assert_pairs_are_whole(messages: list[SeenMessage], found: Segmented) -> None:
-    """A call is in the object of its results in the next message."""
-    owner = {place: number for number, draft in enumerate(found.drafts) for place in draft.places}
+def assert_pairs_are_whole(messages: list[SeenMessage], segmented: Segmented) -> None:
+    """A call is in the same object as its results in the next message."""
+    owner = {place: number for number, draft in enumerate(segmented.drafts) for place in draft.places}
     where = {(place.message, place.block): number for place, number in owner.items()}
     for message, following in pairwise(messages):
         identities = [block.get("id") for block in message.content if block.get("type") == "tool_use"]
@@ -42,21 +42,21 @@ def assert_pairs_are_whole(messages: list[SeenMessage], found: Segmented) -> Non
 
 @given(histories())
 def test_each_block_has_one_owner_and_pairs_are_whole(messages: list[SeenMessage]) -> None:
-    """Whatever was called, answered late, twice or never."""
-    found = segment(messages, SegmentationState())
-    assert_each_block_has_one_owner(messages, found)
-    assert_pairs_are_whole(messages, found)
+    """Whatever was called, answered late, answered twice or never answered."""
+    segmented = segment(messages, SegmentationState())
+    assert_each_block_has_one_owner(messages, segmented)
+    assert_pairs_are_whole(messages, segmented)
 
 
 @given(histories(), st.sets(st.integers(1, 40)))
 @examples(150)
-def test_where_a_history_is_cut_into_requests_changes_nothing(messages: list[SeenMessage], cuts: set[int]) -> None:
-    """Objects, links, stubs and supersessions are the same as when it is segmented at once."""
+def test_the_division_of_a_history_into_requests_changes_nothing(messages: list[SeenMessage], cuts: set[int]) -> None:
+    """Objects, links, stubs and supersessions are the same as when the history is segmented at once."""
     assert in_pieces(messages, (cut for cut in cuts if cut < len(messages))) == in_pieces(messages, ())
 
 
-def test_a_read_that_is_given_up_behind_an_edit_of_its_file_is_out_of_date_however_it_is_cut() -> None:
-    """The edit still waits in a run of changes when the read, whose result never came, becomes an object."""
+def test_a_read_given_up_after_an_edit_of_its_file_is_stale_however_the_history_is_divided() -> None:
+    """The edit still waits in a run of changes when the read, whose result never arrived, becomes an object."""
     edit = {"type": "tool_use", "id": "edit", "name": "Edit", "input": {"file_path": "/r/b.py", "old_string": "a"}}
     reads = [{"type": "tool_use", "id": "twice", "name": "Read", "input": {"file_path": f"/r/{n}.py"}} for n in "ba"]
     talk = Talk().user("Go.").assistant(edit, reads[0]).results(("edit", "Done."))
@@ -68,7 +68,7 @@ def test_a_read_that_is_given_up_behind_an_edit_of_its_file_is_out_of_date_howev
     assert in_pieces(talk.messages, {4}) == whole
 
 
-def test_what_was_asked_again_before_its_first_answer_was_given_up_is_the_same_however_it_is_cut() -> None:
+def test_a_call_repeated_before_the_first_was_given_up_is_the_same_however_the_history_is_divided() -> None:
     """The second call waits in a run when the first, which was never answered, becomes an object."""
     greps = [{"type": "tool_use", "id": name, "name": "Grep", "input": {"pattern": "x"}} for name in ("never", "again")]
     talk = Talk().user("Go.").assistant(greps[0])
@@ -84,29 +84,29 @@ def test_what_was_asked_again_before_its_first_answer_was_given_up_is_the_same_h
 
 @given(histories())
 def test_links_and_supersessions_point_back(messages: list[SeenMessage]) -> None:
-    """No object refers to one that is made after it, nor to itself; only derived ones are parents."""
-    found = segment(messages, SegmentationState())
-    for number, draft in enumerate(found.drafts):
+    """No object refers to a later one or to itself; only derived objects are parents."""
+    segmented = segment(messages, SegmentationState())
+    for number, draft in enumerate(segmented.drafts):
         for link in draft.links:
             assert isinstance(link.target, int)
             assert link.target < number
             assert (link.relation is LinkRelation.PARENT_OF) == (draft.kind is ObjectKind.DEBUGGING_SESSION)
-    for each in found.supersessions:
-        assert each.target != each.by
+    for supersession in segmented.supersessions:
+        assert supersession.target != supersession.by
 
 
-def test_recorded_sessions_and_captures_keep_the_laws() -> None:
+def test_recorded_sessions_and_captures_satisfy_the_invariants() -> None:
     """Recorded conversations, at once and turn by turn."""
     for messages in (*_recorded(), *_captured()):
-        found = segment(messages, SegmentationState())
-        assert_each_block_has_one_owner(messages, found)
-        assert_pairs_are_whole(messages, found)
+        segmented = segment(messages, SegmentationState())
+        assert_each_block_has_one_owner(messages, segmented)
+        assert_pairs_are_whole(messages, segmented)
         turns = [message.index for message in messages if message.role == "assistant"]
         assert in_pieces(messages, turns[:: 1 + len(turns) // 20]) == in_pieces(messages, ())
 
 
-def test_what_is_known_stays_small() -> None:
-    """Ten thousand results of as many sources and files are not all remembered."""
+def test_the_segmentation_state_stays_small() -> None:
+    """Of ten thousand results with as many sources and files, not all are remembered."""
     messages = [SeenMessage(0, "user", 1, [{"type": "text", "text": "go"}])]
     for number in range(1, 1_400, 2):
         given_ = {"file_path": f"/f{number}"} if number % 4 == 1 else {"pattern": str(number)}
@@ -116,8 +116,8 @@ def test_what_is_known_stays_small() -> None:
         messages.append(SeenMessage(number + 1, "user", 1, [result]))
     objects, _ = in_pieces(messages, ())
     known = SegmentationState()
-    for each in objects:
-        known = known.after(each)
+    for made in objects:
+        known = known.after(made)
     index = known.settle_before(len(messages)).index
     assert len(index.latest) <= 512
     assert len(index.showing) <= 512

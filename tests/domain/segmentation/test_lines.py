@@ -1,4 +1,4 @@
-"""A line of the index names an object so that it can be asked for."""
+"""A line of the index names an object so that the model can ask for it."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,18 +15,18 @@ def part(key: str | None, kind: ObjectKind = ObjectKind.FILE_CONTEXT, stub: str 
 
 
 @given(st.lists(NAMES, min_size=1, max_size=12).map("/".join))
-def test_a_line_of_a_file_holds_its_name_whole_and_fits(path: str) -> None:
+def test_the_line_of_a_file_contains_its_whole_name_and_fits(path: str) -> None:
     line = index_line("stub", [part(path)])
     assert last_part(path) in line
     assert len(line) <= max(LINE, len(last_part(path)) + len("Read …") + 1)
 
 
-def test_several_calls_stand_on_one_line_each_of_them_once() -> None:
+def test_several_calls_are_on_one_line_without_repetition() -> None:
     line = index_line("stub", [part("src/a.py"), part("src/b.py"), part("src/a.py")])
     assert line == "Read src/a.py; Read src/b.py"
 
 
-def test_a_command_stands_by_its_beginning_without_its_facts() -> None:
+def test_the_line_of_a_command_is_its_beginning_without_facts() -> None:
     ran = part("Bash pytest -q", ObjectKind.TOOL_RESULT, "Bash pytest -q: 3 passed (12 lines)")
     assert path_of(ran) is None
     assert index_line("stub", [ran]) == without_facts(ran) == "Bash pytest -q: 3 passed"

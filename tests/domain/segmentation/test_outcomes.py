@@ -1,4 +1,4 @@
-"""Failures are known by the shape of what was answered."""
+"""Failures are recognized by the shape of the answer."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ from mnemosyne.domain.segmentation.outcomes import (
     ("text", "code"),
     [("Exit code 2\nno such file", 2), ("<returncode>-9</returncode>", -9), ("done\nexit status 3", 3), ("Exit", None)],
 )
-def test_an_exit_code_is_read_where_it_is_stated(text: str, code: int | None) -> None:
+def test_a_stated_exit_code_is_read(text: str, code: int | None) -> None:
     assert exit_code(text) == code
 
 
@@ -39,35 +39,35 @@ def test_the_output_of_a_run_shows_its_failure(text: str) -> None:
     assert not shows_failure(f"it said: {text}")
 
 
-def test_a_failure_in_the_middle_of_megabytes_is_not_looked_for() -> None:
+def test_the_middle_of_a_very_long_output_is_not_searched() -> None:
     assert not shows_failure("x\n" * 10_000 + "KeyError: 'x'\n" + "x\n" * 10_000)
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "is_error"),
     [("<tool_use_error>no</tool_use_error>", True), ("Error: no", True), ("Errors are fine", False), ("", False)],
 )
-def test_an_answer_that_is_nothing_but_an_error(text: str, found: bool) -> None:
-    assert says_error(text) == found
+def test_an_answer_that_is_only_an_error_is_recognized(text: str, is_error: bool) -> None:
+    assert says_error(text) == is_error
 
 
-def test_what_failed_is_the_last_named_error_or_else_the_first_line() -> None:
+def test_a_failure_is_described_by_the_last_named_error_or_else_the_first_line() -> None:
     assert find_failure("ValueError: a\nKeyError: b") == "KeyError: b"
     assert find_failure("<tool_use_error>File not read yet</tool_use_error>") == "File not read yet"
     assert find_failure("") == ""
 
 
-def test_what_failed_at_a_place_comes_before_the_first_line() -> None:
-    said = "# example.org/part\n    do_test.go:12: begins\n    do_test.go:14: Expected 2 files, got 1\nFAIL"
-    assert find_failure(said) == "do_test.go:14: Expected 2 files, got 1"
+def test_a_failure_at_a_position_is_preferred_to_the_first_line() -> None:
+    output = "# example.org/part\n    do_test.go:12: begins\n    do_test.go:14: Expected 2 files, got 1\nFAIL"
+    assert find_failure(output) == "do_test.go:14: Expected 2 files, got 1"
 
 
-def test_a_place_is_told_by_the_name_of_its_file_so_that_what_is_wrong_there_has_room() -> None:
-    said = "Exit code 1\n[lint] $ golangci-lint run\n\npackage/deep/do_test.go:112:11: elseif: can replace else {if}"
-    assert find_failure(said) == "do_test.go:112:11: elseif: can replace else {if}"
+def test_a_position_is_shown_by_file_name_without_folders() -> None:
+    output = "Exit code 1\n[lint] $ golangci-lint run\n\npackage/deep/do_test.go:112:11: elseif: can replace else {if}"
+    assert find_failure(output) == "do_test.go:112:11: elseif: can replace else {if}"
 
 
-def test_what_was_cut_short_and_what_was_refused_say_so() -> None:
+def test_truncated_and_refused_answers_are_recognized() -> None:
     assert cut_short("a\n… output truncated")
     assert not cut_short("all of it")
     assert was_refused_by_user("The user doesn't want to proceed with this tool use.")
@@ -75,6 +75,6 @@ def test_what_was_cut_short_and_what_was_refused_say_so() -> None:
 
 
 @given(st.text(max_size=300))
-def test_any_answer_is_read(text: str) -> None:
+def test_no_answer_raises(text: str) -> None:
     exit_code(text)
     find_failure(text)

@@ -19,15 +19,15 @@ from mnemosyne.domain.segmentation.paths import LONGEST, is_path, normal
         ("", "app", ""),
     ],
 )
-def test_a_path_without_detours(path: str, folder: str, key: str) -> None:
+def test_a_path_is_normalized(path: str, folder: str, key: str) -> None:
     assert normal(path, folder) == key
 
 
 @given(st.text(alphabet="ab./\\", max_size=20))
-def test_what_is_normal_stays_as_it_is(path: str) -> None:
+def test_a_normalized_path_is_unchanged(path: str) -> None:
     assert normal(normal(path)) == normal(path)
 
 
 @pytest.mark.parametrize("text", ["", " ", "a\nb", "x" * (LONGEST + 1), None, 7])
-def test_what_cannot_be_a_path(text: object) -> None:
+def test_texts_that_cannot_be_paths(text: object) -> None:
     assert not is_path(text)

@@ -1,4 +1,4 @@
-"""The lists of clients as they really look, and what a stub says of them."""
+"""The lists of real clients, and their stubs."""
 
 from typing import Any
 
@@ -47,13 +47,13 @@ def test_the_lists_of_three_clients_are_read_alike(given: dict[str, Any], state:
         ({"todos": [{"content": "a"}, {"content": "a", "status": {"x": 1}}, {"step": "b\x1b[31m"}]}, ("a", "b [31m")),
     ],
 )
-def test_what_is_no_item_is_left_out(given: dict[str, Any], items: tuple[str, ...] | None) -> None:
-    """What a model wrote may be anything. An item without a state that is known is open, and one text is one item."""
+def test_invalid_items_are_omitted(given: dict[str, Any], items: tuple[str, ...] | None) -> None:
+    """A model may write anything. An item without a known state is open, and equal texts are one item."""
     assert list_of(given) == (None if items is None else tuple(map(item, items)))
 
 
 @pytest.mark.parametrize(
-    ("given", "said", "change"),
+    ("given", "answer", "change"),
     [
         ({"subject": "Add it"}, "Task #3 created successfully: Add it", TaskChange("3", "Add it", ItemState.OPEN)),
         ({"subject": "Add it"}, "made", None),
@@ -64,12 +64,12 @@ def test_what_is_no_item_is_left_out(given: dict[str, Any], items: tuple[str, ..
         ({}, "No tasks found", None),
     ],
 )
-def test_a_task_is_known_by_its_number(given: dict[str, Any], said: str, change: TaskChange | None) -> None:
-    """The client gives it in the answer to what makes it; a change without a state leaves that as it is."""
-    assert task_of(given, said) == change
+def test_a_task_is_identified_by_its_number(given: dict[str, Any], answer: str, change: TaskChange | None) -> None:
+    """The client gives the number in the answer to a creation; a change without a state keeps the state."""
+    assert task_of(given, answer) == change
 
 
-def test_a_stub_names_what_is_open_the_item_under_way_first() -> None:
+def test_a_stub_names_open_items_with_the_one_in_progress_first() -> None:
     items = [item("a", ItemState.DONE), item("b"), item("c", ItemState.IN_PROGRESS), item("x", ItemState.DROPPED)]
     assert render_list(items) == "Todo list: 1 of 3 steps done; open: c; b"
     assert render_list([item("a", ItemState.DONE)]) == "Todo list: 1 of 1 step done"
@@ -77,27 +77,27 @@ def test_a_stub_names_what_is_open_the_item_under_way_first() -> None:
     assert len(long) <= LONGEST
 
 
-def test_two_states_of_one_list_share_no_number_but_how_long_it_is() -> None:
+def test_stubs_of_different_states_of_a_list_share_only_its_length() -> None:
     done, still = item("a", ItemState.DONE), [item(name) for name in "bcdefg"]
     assert render_list([done, *still[:4]]) == "Todo list: 1 of 5 steps done; open: b; c; d; …"
     assert render_list(still[:5]) == "Todo list: 0 of 5 steps done; open: b; c; d; …"
 
 
-def test_a_list_that_names_a_file_is_a_use_of_what_shows_it() -> None:
-    """A link is what keeps an object from growing old: each time that the list is written, the file is needed."""
+def test_a_list_that_names_a_file_is_a_use_of_the_object_that_shows_it() -> None:
+    """A link keeps an object from aging: each time that the list is written, the file is needed."""
     named = {"todos": [{"content": "Mend app/a.py", "status": "pending"}]}
     talk = Talk().user("go").call("Read", {"file_path": "/r/app/a.py"}, LONG).call("TodoWrite", named, "ok")
     read, listed = (each for each in segment(talk.messages, SegmentationState()).drafts if each.source_tool)
     assert (read.source_key, [link.target for link in listed.links]) == ("/r/app/a.py", [0])
 
 
-def drafts(tool: str, given: dict[str, Any], said: Any) -> tuple[Draft, ...]:
-    talk = Talk().user("go").call(tool, given, said).user("and now?")
+def drafts(tool: str, given: dict[str, Any], answer: Any) -> tuple[Draft, ...]:
+    talk = Talk().user("go").call(tool, given, answer).user("and now?")
     return tuple(each for each in segment(talk.messages, SegmentationState()).drafts if each.source_tool)
 
 
 @pytest.mark.parametrize(
-    ("tool", "given", "said", "key", "tags"),
+    ("tool", "given", "answer", "key", "tags"),
     [
         ("TodoWrite", CLAUDE, "ok", "todos", ()),
         ("todowrite", OPENCODE, "ok", "todos", (FINISHED,)),
@@ -109,9 +109,9 @@ def drafts(tool: str, given: dict[str, Any], said: Any) -> tuple[Draft, ...]:
         ("ExitPlanMode", {"plan": "# It"}, "The user doesn't want to proceed with this tool use.", None, ("refused",)),
     ],
 )
-def test_an_object_says_by_key_and_tags_what_it_is_to_the_plan(
-    tool: str, given: dict[str, Any], said: str, key: str | None, tags: tuple[str, ...]
+def test_key_and_tags_of_an_object_show_its_part_in_the_plan(
+    tool: str, given: dict[str, Any], answer: str, key: str | None, tags: tuple[str, ...]
 ) -> None:
-    """So that which plan is followed can be folded from the log without the words."""
-    (draft,) = drafts(tool, given, said)
+    """So that the current plan can be folded from the log without reading texts."""
+    (draft,) = drafts(tool, given, answer)
     assert (draft.source_key, draft.tags) == (key, tags)

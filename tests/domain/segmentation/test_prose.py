@@ -1,4 +1,4 @@
-"""What was said is told apart: prompts, the client's own wrapping, plans and decisions."""
+"""Kinds of prose are distinguished: prompts, the client's notes, plans and decisions."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from mnemosyne.domain.wire.blocks import Block
 PLAN = "# The plan\n1. read it\n2. change it\n3. run it"
 
 
-def said(text: str) -> Block:
+def text_block(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
@@ -33,28 +33,28 @@ def said(text: str) -> Block:
         ("assistant", PLAN, ObjectKind.PLAN, ()),
     ],
 )
-def test_what_a_text_is(role: str, text: str, kind: ObjectKind, tags: tuple[str, ...]) -> None:
-    found = describe(role, said(text))
-    assert (found.kind, found.tags) == (kind, tags)
+def test_the_kind_and_tags_of_a_text(role: str, text: str, kind: ObjectKind, tags: tuple[str, ...]) -> None:
+    described = describe(role, text_block(text))
+    assert (described.kind, described.tags) == (kind, tags)
 
 
-def test_a_decision_is_quoted_from_its_sentence_on() -> None:
-    told = describe("assistant", said("It is slow. I decided to use a cache.")).stub
-    assert told == "Decision: I decided to use a cache.; it begins: It is slow."
+def test_a_decision_is_quoted_from_the_beginning_of_its_sentence() -> None:
+    stub = describe("assistant", text_block("It is slow. I decided to use a cache.")).stub
+    assert stub == "Decision: I decided to use a cache.; it begins: It is slow."
 
 
-def test_of_a_long_prompt_the_question_is_quoted_that_stands_behind_its_beginning() -> None:
+def test_a_long_prompt_is_quoted_with_its_first_later_question() -> None:
     asked = "Could we ask for a confirmation before the newer one is replaced?"
-    told = describe(
-        "user", said(f"There is a log for each branch. {'It was written long ago. ' * 20}{asked} Thanks.")
+    stub = describe(
+        "user", text_block(f"There is a log for each branch. {'It was written long ago. ' * 20}{asked} Thanks.")
     ).stub
-    assert told.startswith("User: There is a log for each branch.")
-    assert asked in told
+    assert stub.startswith("User: There is a log for each branch.")
+    assert asked in stub
 
 
-def test_what_is_merely_said_collects_and_what_was_settled_stands_alone() -> None:
-    assert (describe("assistant", said("I'll look.")).group, thoughts().group) == (GROUP, GROUP)
-    assert describe("assistant", said(PLAN)).alone
+def test_ordinary_prose_collects_in_a_run_and_a_plan_is_an_object_of_its_own() -> None:
+    assert (describe("assistant", text_block("I'll look.")).group, thoughts().group) == (GROUP, GROUP)
+    assert describe("assistant", text_block(PLAN)).alone
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_what_is_merely_said_collects_and_what_was_settled_stands_alone() -> Non
         ("Please look at <system-reminder>.", False),
     ],
 )
-def test_what_begins_as_the_clients_texts_do_is_the_clients(text: str, *, clients: bool) -> None:
+def test_a_text_that_begins_like_the_clients_texts_is_the_clients(text: str, *, clients: bool) -> None:
     assert is_clients(text) is clients
 
 
-def test_what_came_with_a_prompt_is_a_tools_and_no_decision() -> None:
+def test_a_text_attached_to_a_prompt_is_a_tool_result_and_not_a_decision() -> None:
     about = describe_attached("Let's use MD5 for all of it.")
     assert (about.kind, about.tags) == (ObjectKind.TOOL_RESULT, ("attached",))
     assert about.text == "Let's use MD5 for all of it."

@@ -1,4 +1,4 @@
-"""Segmentation: what belongs together, what it is about, and what it makes obsolete."""
+"""Segmentation: which blocks form an object, what it is about, and what it makes obsolete."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ USER_SAYS_MORE = "What else?"
 
 
 def nested(depth: int) -> dict[str, Any]:
-    """A result in a result in a result …"""
+    """Return a result in a result in a result …"""
     block: dict[str, Any] = {"type": "text", "text": "core"}
     for _ in range(depth):
         block = {"type": "tool_result", "tool_use_id": "n", "content": [block]}
@@ -25,12 +25,12 @@ def nested(depth: int) -> dict[str, Any]:
 
 
 def made(talk: Talk) -> Segmented:
-    """What is made of a conversation once the user has spoken again, which closes whatever is open."""
+    """Segment a conversation after another user prompt, which closes everything that is open."""
     return segment(talk.user(USER_SAYS_MORE).messages, SegmentationState())
 
 
-def draft_of(found: Segmented, kind: ObjectKind) -> Draft:
-    return only(each for each in found.drafts if each.kind is kind)
+def draft_of(segmented: Segmented, kind: ObjectKind) -> Draft:
+    return only(each for each in segmented.drafts if each.kind is kind)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def draft_of(found: Segmented, kind: ObjectKind) -> Draft:
         ("whatever", {"n": 1}, "x", ObjectKind.TOOL_RESULT, 'whatever {"n": 1}'),
     ],
 )
-def test_a_tool_is_known_by_its_name_or_its_shape(
+def test_a_tool_is_recognized_by_its_name_or_its_input(
     tool: str, given: Mapping[str, Any], result: str, kind: ObjectKind, key: str | None
 ) -> None:
-    """The tools of Claude Code and opencode, the same deeds done in a shell, and tools that nobody knows."""
-    draft = only(each for each in made(Talk().user("go").call(tool, given, result)).drafts if each.source_tool)
+    """The tools of Claude Code and opencode, the same actions in a shell, and unknown tools."""
+    draft = only(draft for draft in made(Talk().user("go").call(tool, given, result)).drafts if draft.source_tool)
     assert (draft.kind, draft.source_key, draft.source_tool) == (kind, key, tool)
 
 
@@ -83,8 +83,8 @@ def test_a_tool_is_known_by_its_name_or_its_shape(
         ("get_user", {"id": "7"}, "Error: user not found"),
     ],
 )
-def test_a_failure_is_seen_by_its_shape(tool: str, given: Mapping[str, Any], result: str) -> None:
-    """Without the client's flag: by exit codes, tracebacks and what test runners print."""
+def test_a_failure_is_recognized_by_its_shape(tool: str, given: Mapping[str, Any], result: str) -> None:
+    """Without the client's flag: by exit codes, tracebacks and the output of test runners."""
     assert draft_of(made(Talk().user("go").call(tool, given, result)), ObjectKind.ERROR_CONTEXT).source_tool == tool
 
 
@@ -97,13 +97,13 @@ def test_a_failure_is_seen_by_its_shape(tool: str, given: Mapping[str, Any], res
         ("bash", {"command": "grep -r x ."}, "<returncode>1</returncode>"),
     ],
 )
-def test_what_only_shows_a_failure_is_none(tool: str, given: Mapping[str, Any], result: str) -> None:
-    """A file or a log that tells of one, and a search that found nothing."""
+def test_text_about_a_failure_is_not_a_failure(tool: str, given: Mapping[str, Any], result: str) -> None:
+    """A file or a log that mentions a failure, and a search without results."""
     assert ObjectKind.ERROR_CONTEXT not in kinds(made(Talk().user("go").call(tool, given, result)))
 
 
 def test_a_call_and_its_results_are_one_object_with_the_thinking_before_it() -> None:
-    """The unit of eviction is the pair; a signature goes with what it led to."""
+    """The unit of eviction is the pair; thinking belongs to the block that it led to."""
     talk = Talk().user("go")
     talk.assistant(
         {"type": "thinking", "thinking": "hm", "signature": "s"},
@@ -111,46 +111,46 @@ def test_a_call_and_its_results_are_one_object_with_the_thinking_before_it() -> 
         {"type": "redacted_thinking", "data": "d"},
         {"type": "tool_use", "id": "t", "name": "Read", "input": {"file_path": "/a"}},
     ).results(("t", LONG))
-    found = made(talk)
-    assert [(each.message, each.block) for each in draft_of(found, ObjectKind.FILE_CONTEXT).places] == [
+    segmented = made(talk)
+    assert [(place.message, place.block) for place in draft_of(segmented, ObjectKind.FILE_CONTEXT).places] == [
         (1, 2),
         (1, 3),
         (2, 0),
     ]
-    assert [(each.message, each.block) for each in found.drafts[1].places] == [(0, 0), (1, 0), (1, 1)]
+    assert [(place.message, place.block) for place in segmented.drafts[1].places] == [(0, 0), (1, 0), (1, 1)]
 
 
-def test_small_results_collect_until_they_are_worth_an_object() -> None:
-    """And large ones stand alone."""
+def test_small_results_collect_until_they_are_large_enough_for_an_object() -> None:
+    """Large results are separate objects."""
     talk = Talk().user("go").call("Grep", {"pattern": "a"}, "x" * 800).call("Read", {"file_path": "/a"}, LONG)
-    found = segment(talk.call("Grep", {"pattern": "b"}, "y" * 800).messages, SegmentationState())
-    assert kinds(found) == [ObjectKind.FILE_CONTEXT, ObjectKind.TOOL_RESULT]
-    assert len(found.drafts[1].places) == 4
-    assert found.drafts[1].source_key is None
+    segmented = segment(talk.call("Grep", {"pattern": "b"}, "y" * 800).messages, SegmentationState())
+    assert kinds(segmented) == [ObjectKind.FILE_CONTEXT, ObjectKind.TOOL_RESULT]
+    assert len(segmented.drafts[1].places) == 4
+    assert segmented.drafts[1].source_key is None
 
 
 def test_files_are_never_merged_with_others() -> None:
-    """Small edits of one file collect; those of another are another object."""
+    """Small edits of one file collect; those of another file are another object."""
     talk = Talk().user("go")
     for path in ("/a", "/b", "/a"):
         talk.call("Edit", {"file_path": path, "old_string": "x", "new_string": "y"}, "ok")
-    found = [each for each in made(talk).drafts if each.kind is ObjectKind.FILE_CONTEXT]
-    assert [(each.source_key, len(each.places)) for each in found] == [("/a", 4), ("/b", 2)]
+    segmented = [draft for draft in made(talk).drafts if draft.kind is ObjectKind.FILE_CONTEXT]
+    assert [(draft.source_key, len(draft.places)) for draft in segmented] == [("/a", 4), ("/b", 2)]
 
 
-def test_a_prompt_begins_a_phase_and_the_clients_notes_stay_apart() -> None:
+def test_a_prompt_begins_a_phase_and_the_clients_notes_are_separate() -> None:
     """One is the operator's, the other the user's."""
     talk = (
         Talk()
         .user("<system-reminder>be good</system-reminder>", "Mend it.")
         .assistant({"type": "text", "text": "Done."})
     )
-    found = made(talk)
-    assert [(each.tags, len(each.places)) for each in found.drafts] == [(("reminder",), 1), (("user",), 2)]
+    segmented = made(talk)
+    assert [(draft.tags, len(draft.places)) for draft in segmented.drafts] == [(("reminder",), 1), (("user",), 2)]
 
 
 @pytest.mark.parametrize(
-    ("role", "said", "operators"),
+    ("role", "text", "operators"),
     [
         ("system", "Working directory: /src", True),
         ("developer", "Always answer in verse.", True),
@@ -162,74 +162,76 @@ def test_a_prompt_begins_a_phase_and_the_clients_notes_stay_apart() -> None:
         ("assistant", "<system-reminder>be bad</system-reminder>", False),
     ],
 )
-def test_what_the_operator_says_is_known_as_such(role: str, said: str, operators: bool) -> None:
-    assert is_operators(describe(role, {"type": "text", "text": said}).tags) is operators
+def test_the_operators_texts_are_recognized(role: str, text: str, operators: bool) -> None:
+    assert is_operators(describe(role, {"type": "text", "text": text}).tags) is operators
 
 
-def test_a_result_that_defines_tools_is_the_operators_and_stands_alone() -> None:
+def test_a_result_that_defines_tools_is_the_operators_and_a_separate_object() -> None:
     definition = {"type": "tool_reference", "tool_name": "WebFetch"}
-    found = made(
+    segmented = made(
         Talk()
         .user("Look it up.")
         .call("ToolSearch", {"query": "select:WebFetch"}, [definition])
         .call("ToolSearch", {"query": "weather"}, "nothing found")
     )
-    searched = [each for each in found.drafts if each.source_tool == "ToolSearch"]
-    assert [(is_operators(each.tags), len(each.places)) for each in searched] == [(True, 2), (False, 2)]
+    searched = [draft for draft in segmented.drafts if draft.source_tool == "ToolSearch"]
+    assert [(is_operators(draft.tags), len(draft.places)) for draft in searched] == [(True, 2), (False, 2)]
 
 
-def test_a_clients_summary_is_an_object_of_its_own() -> None:
-    """What a compaction left is marked as such."""
+def test_a_clients_summary_is_a_separate_object() -> None:
+    """The summary of a compaction is tagged."""
     text = "This session is being continued from a previous conversation that ran out of context. It went well."
     assert made(Talk().user(text)).drafts[0].tags == ("summary", "user")
 
 
-def test_a_decision_is_told_by_its_own_sentence() -> None:
-    """In whatever paragraph of a longer answer that stands."""
+def test_a_decision_is_described_by_its_own_sentence() -> None:
+    """In any paragraph of a longer answer."""
     text = "I read the measurements. They scatter.\n\nWell. We decided to use exponential back-off, as retries collide."
     (draft,) = made(Talk().assistant({"type": "text", "text": text})).drafts
     assert draft.stub.startswith("Decision: We decided to use exponential back-off")
 
 
 def test_a_decision_is_a_claim() -> None:
-    """What the user settles and what the assistant says was settled."""
+    """Both the user's decision and the assistant's report of one."""
     talk = Talk().user("Let's use trio, not asyncio.").assistant({"type": "text", "text": "We decided to use trio."})
-    found = made(talk)
-    assert {(each.kind, each.role) for each in found.drafts} == {(ObjectKind.DESIGN_DECISION, Role.CLAIM)}
+    segmented = made(talk)
+    assert {(draft.kind, draft.role) for draft in segmented.drafts} == {(ObjectKind.DESIGN_DECISION, Role.CLAIM)}
 
 
-def test_a_file_that_came_with_a_prompt_is_no_decision_of_the_users() -> None:
+def test_a_file_attached_to_a_prompt_is_not_a_decision_of_the_user() -> None:
     called = 'Called the Read tool with the following input: {"filePath":"/n.md"}'
-    found = made(Talk().user("Look at @n.md", called, "Let's use MD5 for all of it."))
-    assert [(each.kind, "attached" in each.tags) for each in found.drafts if "MD5" in each.text] == [
+    segmented = made(Talk().user("Look at @n.md", called, "Let's use MD5 for all of it."))
+    assert [(draft.kind, "attached" in draft.tags) for draft in segmented.drafts if "MD5" in draft.text] == [
         (ObjectKind.TOOL_RESULT, True)
     ]
 
 
 def test_an_edit_makes_earlier_reads_stale_and_depends_on_the_last() -> None:
-    """At once, though a small edit is no object yet."""
+    """Immediately, although a small edit is not an object yet."""
     talk = Talk().user("go").call("Read", {"file_path": "/a"}, LONG)
     edit = {"file_path": "/a", "old_string": "x", "new_string": "y"}
-    found = segment(talk.call("Edit", edit, "ok").messages, SegmentationState())
-    (stale,) = found.supersessions
+    segmented = segment(talk.call("Edit", edit, "ok").messages, SegmentationState())
+    (stale,) = segmented.supersessions
     assert (stale.target, stale.by, stale.how) == (0, None, Supersession.EDITED)
     edited = made(talk).drafts[-1]
-    assert [(each.relation, each.target) for each in edited.links] == [(LinkRelation.DEPENDS_ON, 0)]
+    assert [(link.relation, link.target) for link in edited.links] == [(LinkRelation.DEPENDS_ON, 0)]
 
 
 def test_a_read_after_the_edit_is_fresh() -> None:
-    """A small edit is made an object later than the read that followed it; it does not outdate that."""
+    """The object of a small edit is made after that of the following read, but does not make it stale."""
     edit = {"file_path": "/a", "old_string": "x", "new_string": "y"}
     talk = Talk().user("go").call("Edit", edit, "ok").call("Read", {"file_path": "/a"}, LONG)
     assert made(talk).supersessions == ()
 
 
-def test_a_read_that_covers_another_takes_its_place() -> None:
-    """A smaller part does not: the rest would be shown nowhere."""
+def test_a_read_that_covers_another_supersedes_it() -> None:
+    """A smaller part does not: the rest would be lost."""
     part = {"file_path": "/a", "offset": 2, "limit": 300}
     lines = "\n".join(f"{number:6}→some line" for number in range(2, 302))
     whole = Talk().user("go").call("Read", part, lines).call("Read", {"file_path": "/a"}, LONG)
-    assert [(each.target, each.by, each.how) for each in made(whole).supersessions] == [(0, 1, Supersession.REREAD)]
+    assert [(supersession.target, supersession.by, supersession.how) for supersession in made(whole).supersessions] == [
+        (0, 1, Supersession.REREAD)
+    ]
     smaller = Talk().user("go").call("Read", {"file_path": "/a"}, LONG).call("Read", part, lines)
     assert made(smaller).supersessions == ()
 
@@ -241,21 +243,21 @@ def test_a_read_that_covers_another_takes_its_place() -> None:
         ("Bash", {"command": "cat /a"}, "<warning>\nThe output of your last command was too long.\n" + LONG),
     ],
 )
-def test_a_read_that_was_cut_short_does_not_cover_the_file(tool: str, given: Mapping[str, Any], result: str) -> None:
-    """What lies behind the cut is shown by the earlier read alone."""
+def test_a_truncated_read_does_not_cover_the_file(tool: str, given: Mapping[str, Any], result: str) -> None:
+    """Only the earlier read shows what follows the cut."""
     part = "\n".join(f"{number:6}→some line" for number in range(2_500, 2_900))
     talk = Talk().user("go").call("Read", {"file_path": "/a", "offset": 2_500, "limit": 400}, part)
     assert made(talk.call(tool, given, result)).supersessions == ()
 
 
-def test_the_same_command_again_takes_the_place_of_the_first() -> None:
-    """However little the second says."""
+def test_a_repeated_command_supersedes_the_first() -> None:
+    """However short the second answer is."""
     talk = Talk().user("go").call("Bash", {"command": "make all"}, LONG).call("Bash", {"command": "make  all"}, "ok")
-    assert [(each.target, each.by) for each in made(talk).supersessions] == [(0, 1)]
+    assert [(supersession.target, supersession.by) for supersession in made(talk).supersessions] == [(0, 1)]
 
 
-def test_a_small_result_that_waits_does_not_take_the_place_of_a_later_one() -> None:
-    """Its object is made after that of the same command's second run; nor does a cut in between change a thing."""
+def test_a_waiting_small_result_does_not_supersede_a_later_one() -> None:
+    """Its object is made after that of the same command's second run. Dividing the history changes nothing."""
     talk = Talk().user("go").call("Bash", {"command": "ls"}, "a").call("Grep", {"pattern": "x"}, "b")
     talk.call("Bash", {"command": "ls"}, LONG).call("Grep", {"pattern": "y"}, "c")
     assert made(talk).supersessions == ()
@@ -263,20 +265,22 @@ def test_a_small_result_that_waits_does_not_take_the_place_of_a_later_one() -> N
 
 
 def test_a_new_todo_list_revises_the_old() -> None:
-    """Each list is an object, the last one counts."""
+    """Each list is an object; the last one is current."""
     talk = Talk().user("go")
     for state in ("pending", "completed"):
         talk.call("TodoWrite", {"todos": [{"content": "a", "status": state}]}, "ok")
-    found = made(talk)
-    assert [(each.target, each.by, each.how) for each in found.supersessions] == [(0, 1, Supersession.REVISED)]
-    assert found.drafts[1].stub == "Todo list: 1 of 1 step done"
+    segmented = made(talk)
+    assert [(supersession.target, supersession.by, supersession.how) for supersession in segmented.supersessions] == [
+        (0, 1, Supersession.REVISED)
+    ]
+    assert segmented.drafts[1].stub == "Todo list: 1 of 1 step done"
 
 
 def test_a_debugging_session_runs_from_the_error_to_the_run_that_passes() -> None:
-    """It is the parent of what was done in between, and has no places."""
+    """The session is the parent of everything in between, and has no places."""
     run, edit = {"command": "pytest t.py"}, {"file_path": "/r/t.py", "old_string": "x", "new_string": "y"}
     talk = Talk().user("go").call("Edit", edit, "ok").call("Bash", run, "FAILED t.py::a - /r/t.py:3")
-    found = segment(talk.call("Edit", edit, "ok").call("Bash", run, "1 passed").messages, SegmentationState())
+    segmented = segment(talk.call("Edit", edit, "ok").call("Bash", run, "1 passed").messages, SegmentationState())
     expected = [
         ObjectKind.FILE_CONTEXT,
         ObjectKind.ERROR_CONTEXT,
@@ -284,16 +288,18 @@ def test_a_debugging_session_runs_from_the_error_to_the_run_that_passes() -> Non
         ObjectKind.TOOL_RESULT,
         ObjectKind.DEBUGGING_SESSION,
     ]
-    assert kinds(found) == expected
-    assert (LinkRelation.CAUSED_BY, 0) in [(each.relation, each.target) for each in found.drafts[1].links]
-    session = draft_of(found, ObjectKind.DEBUGGING_SESSION)
+    assert kinds(segmented) == expected
+    assert (LinkRelation.CAUSED_BY, 0) in [(link.relation, link.target) for link in segmented.drafts[1].links]
+    session = draft_of(segmented, ObjectKind.DEBUGGING_SESSION)
     assert (session.role, session.places, session.tags) == (Role.DERIVED, (), ("resolved",))
-    parts = [found.drafts[int(each.target)].kind for each in session.links if each.relation is LinkRelation.PARENT_OF]
+    parts = [
+        segmented.drafts[int(each.target)].kind for each in session.links if each.relation is LinkRelation.PARENT_OF
+    ]
     assert parts == [ObjectKind.ERROR_CONTEXT, ObjectKind.FILE_CONTEXT, ObjectKind.TOOL_RESULT]
 
 
-def test_a_prompt_ends_a_debugging_session_that_went_on() -> None:
-    """An error about which nothing was done is no session."""
+def test_a_prompt_ends_an_open_debugging_session() -> None:
+    """An error without any action on it is not a session."""
     run, edit = {"command": "pytest t.py"}, {"file_path": "/r/t.py", "old_string": "x", "new_string": "y"}
     talk = Talk().user("go").call("Bash", run, "FAILED t.py::a")
     assert ObjectKind.DEBUGGING_SESSION not in kinds(segment([*talk.messages], SegmentationState()))
@@ -301,14 +307,14 @@ def test_a_prompt_ends_a_debugging_session_that_went_on() -> None:
 
 
 def test_a_result_refers_to_the_files_that_it_names() -> None:
-    """At most five, those named most."""
+    """At most five: those named most often."""
     talk = Talk().user("go")
     for number in range(7):
         talk.call("Read", {"file_path": f"/r/src/f{number}.py"}, LONG)
     names = " ".join(f"src/f{number}.py" for number in range(7) for _ in range(number + 1))
-    found = segment(talk.call("Grep", {"pattern": "q"}, names + LONG).messages, SegmentationState())
-    references = [each.target for each in found.drafts[-1].links if each.relation is LinkRelation.REFERENCES]
-    named = [str(found.drafts[int(target)].source_key) for target in references]
+    segmented = segment(talk.call("Grep", {"pattern": "q"}, names + LONG).messages, SegmentationState())
+    references = [link.target for link in segmented.drafts[-1].links if link.relation is LinkRelation.REFERENCES]
+    named = [str(segmented.drafts[int(target)].source_key) for target in references]
     assert named == [f"/r/src/f{number}.py" for number in (6, 5, 4, 3, 2)]
 
 
@@ -336,40 +342,42 @@ def test_a_result_refers_to_the_files_that_it_names() -> None:
         [{"type": "tool_use", "id": "z", "name": "Bash", "input": {"command": "cd a && " * 20_000}}],
     ],
 )
-def test_whatever_comes_is_in_an_object_in_the_end(content: Sequence[Mapping[str, Any]]) -> None:
-    """Bad, odd and unknown blocks in either role: nothing raises, nothing is lost, each is in one object."""
+def test_every_block_is_in_an_object_in_the_end(content: Sequence[Mapping[str, Any]]) -> None:
+    """Malformed, odd and unknown blocks in any role: nothing raises, nothing is lost, each is in one object."""
     for role in ("user", "assistant", "system"):
         messages = [SeenMessage(0, role, 1, content)]
         messages += [SeenMessage(index, "user", index, [{"type": "text", "text": "on"}]) for index in range(1, 12)]
-        found = segment(messages, SegmentationState())
-        places = [(place.message, place.block) for draft in found.drafts for place in draft.places]
+        segmented = segment(messages, SegmentationState())
+        places = [(place.message, place.block) for draft in segmented.drafts for place in draft.places]
         assert len(places) == len(set(places))
         assert {block for message, block in places if message == 0} == set(range(len(content)))
 
 
-def test_a_call_of_an_unknown_tool_is_told_by_its_short_arguments_before_the_long_ones() -> None:
+def test_the_stub_of_an_unknown_tools_call_has_short_arguments_first() -> None:
     given = {"body": "many words " * 40, "ticket": "ENG-4711"}
     draft = draft_of(made(Talk().user("go").call("update_ticket", given, "done")), ObjectKind.TOOL_RESULT)
     assert draft.stub.startswith('update_ticket {"ticket": "ENG-4711", "body": "many words many')
 
 
-def test_a_stub_names_the_call_that_was_made_and_in_brackets_what_came_of_it() -> None:
-    """A file that a shell showed was read by that command: who has no other tool knows of no other reading."""
+def test_a_stub_names_the_call_and_in_brackets_its_outcome() -> None:
+    """A file that a shell command showed is described by that command: a client with only a shell has no other way to
+    read.
+    """
 
-    def told(tool: str, given: Mapping[str, Any], result: str, kind: ObjectKind = ObjectKind.TOOL_RESULT) -> str:
+    def stub_of(tool: str, given: Mapping[str, Any], result: str, kind: ObjectKind = ObjectKind.TOOL_RESULT) -> str:
         return draft_of(made(Talk().user("go").call(tool, given, result)), kind).stub
 
-    shown = told("bash", {"command": "sed -n '3,4p' src/a.py"}, "x = 1\ny = 2", ObjectKind.FILE_CONTEXT)
+    shown = stub_of("bash", {"command": "sed -n '3,4p' src/a.py"}, "x = 1\ny = 2", ObjectKind.FILE_CONTEXT)
     assert shown == "bash sed -n '3,4p' src/a.py (2 lines)"
-    assert told("Grep", {"pattern": "x"}, "Found 2 files\na.py\nb.py") == 'Grep "x" (2 files)'
-    assert told("Grep", {"pattern": "x"}, "No files found") == 'Grep "x": no files found'
-    run = told(
+    assert stub_of("Grep", {"pattern": "x"}, "Found 2 files\na.py\nb.py") == 'Grep "x" (2 files)'
+    assert stub_of("Grep", {"pattern": "x"}, "No files found") == 'Grep "x": no files found'
+    run = stub_of(
         "Bash", {"command": "pytest"}, "E   assert 1\n==== 1 failed, 2 passed in 0.1s ====", ObjectKind.ERROR_CONTEXT
     )
     assert run == "Bash pytest failed (1 failed, 2 passed, 49 B)"
 
 
-def test_an_image_that_was_read_is_told_in_the_stub() -> None:
+def test_a_stub_describes_an_image_that_was_read() -> None:
     """Its data is not part of the text."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 4_000}}
     talk = Talk().user("go").call("Read", {"file_path": "/a.png"}, [image])
@@ -391,14 +399,14 @@ def test_an_image_that_was_read_is_told_in_the_stub() -> None:
     ],
     ids=["of an address", "of the provider's files", "that is cited"],
 )
-def test_what_the_provider_knows_by_a_reference_is_marked_and_stands_alone(kept: Mapping[str, Any]) -> None:
+def test_attachments_known_by_reference_are_tagged_and_separate_objects(kept: Mapping[str, Any]) -> None:
     talk = Talk().user("Look.").call("shot", {"page": "/a"}, [kept]).call("shot", {"page": "/b"}, "nothing")
     marked = [draft for draft in made(talk).drafts if REFERENCED in draft.tags]
     assert [len(draft.places) for draft in marked] == [2]
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "answered", "told"),
+    ("name", "asked", "answered", "stub"),
     [
         (
             "AskUserQuestion",
@@ -420,9 +428,9 @@ def test_what_the_provider_knows_by_a_reference_is_marked_and_stands_alone(kept:
         ),
     ],
 )
-def test_a_call_whose_inputs_say_little_is_told_by_what_came(
-    name: str, asked: Mapping[str, Any], answered: str, told: str
+def test_a_call_with_uninformative_inputs_is_described_by_its_answer(
+    name: str, asked: Mapping[str, Any], answered: str, stub: str
 ) -> None:
     call = {"type": "tool_use", "id": "t", "name": name, "input": asked}
     result = {"type": "tool_result", "tool_use_id": "t", "content": answered, "is_error": name == "Grep"}
-    assert tools.describe(call, [result]).stub == told
+    assert tools.describe(call, [result]).stub == stub

@@ -1,4 +1,4 @@
-"""What the words of a command tell: which file it reads or changes, and whether it went wrong."""
+"""What the words of a command show: which file it reads or changes, and whether it failed."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from mnemosyne.domain.segmentation.shell import LONGEST, Deed, find_deed, is_fai
 
 
 @pytest.mark.parametrize(
-    ("command", "found"),
+    ("command", "deed"),
     [
         ("cat src/a.py", Deed("read", "src/a.py", whole=True)),
         ("cd app && cat ./src/a.py 2>/dev/null", Deed("read", "app/src/a.py", whole=True)),
@@ -26,19 +26,19 @@ from mnemosyne.domain.segmentation.shell import LONGEST, Deed, find_deed, is_fai
         ("cat 'a.py", None),
     ],
 )
-def test_what_a_command_does_to_a_file(command: str, found: Deed | None) -> None:
-    assert find_deed(command) == found
+def test_the_effect_of_a_command_on_a_file(command: str, deed: Deed | None) -> None:
+    assert find_deed(command) == deed
 
 
 @pytest.mark.parametrize(
     ("command", "name"), [("cd a && FOO=1 timeout 5 /usr/bin/pytest -q", "pytest"), ("sudo ls", "ls"), ("", "")]
 )
-def test_the_program_stands_behind_what_prepares_it(command: str, name: str) -> None:
+def test_the_program_follows_the_words_that_prepare_it(command: str, name: str) -> None:
     assert program(command) == name
 
 
 @pytest.mark.parametrize(("command", "runs"), [("pytest -q", True), ("cd a && git log", False), ("ls; make", True)])
-def test_what_prints_a_thing_is_no_run(command: str, runs: bool) -> None:
+def test_a_command_that_only_prints_is_not_a_run(command: str, runs: bool) -> None:
     assert is_run(command) == runs
 
 

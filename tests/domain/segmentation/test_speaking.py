@@ -1,4 +1,4 @@
-"""Who says each block of a message."""
+"""The author of each block of a message."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from mnemosyne.domain.segmentation.speaking import Speaker, speakers
 USER, ASSISTANT, CLIENT, OTHER = Speaker
 
 
-def text(said: str) -> dict[str, Any]:
-    return {"type": "text", "text": said}
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
 
 
 CALLED = text('Called the Read tool with the following input: {"filePath":"/n.md"}')
@@ -34,5 +34,7 @@ CALLED = text('Called the Read tool with the following input: {"filePath":"/n.md
         ("User", [text("Use MD5.")], (CLIENT,)),
     ],
 )
-def test_a_role_is_not_yet_a_speaker(role: str, content: list[dict[str, Any]], who: tuple[Speaker, ...]) -> None:
+def test_the_author_does_not_follow_from_the_role_alone(
+    role: str, content: list[dict[str, Any]], who: tuple[Speaker, ...]
+) -> None:
     assert speakers(role, content) == who

@@ -1,4 +1,4 @@
-"""A session is called by the first words that its user typed, whatever its client says before."""
+"""A session is titled by its user's first words, whatever its client puts before them."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def _item(text: str, *kinds: str) -> dict[str, object]:
         [{"type": "additional_tools", "role": "developer", "tools": [{"type": "custom", "name": "exec"}]}],
     ],
 )
-def test_codex_sessions_are_named_by_typed_text_and_not_by_what_codex_adds(opening: list[object]) -> None:
+def test_codex_sessions_are_titled_by_typed_text_and_not_by_codexs_additions(opening: list[object]) -> None:
     for typed in (_item("Repair the parser.", "user.text"), _item("Repair the parser.")):
         assert title_of({"input": [*opening, typed, {"type": "configuration_update"}]}, RESPONSES) == (
             "Repair the parser."
@@ -64,7 +64,7 @@ def test_codex_sessions_are_named_by_typed_text_and_not_by_what_codex_adds(openi
 
 
 def test_a_title_is_one_short_line() -> None:
-    found = title(user("word " * 100))
-    assert found is not None
-    assert len(found) <= LONGEST
-    assert found.endswith("word…")
+    shortened = title(user("word " * 100))
+    assert shortened is not None
+    assert len(shortened) <= LONGEST
+    assert shortened.endswith("word…")

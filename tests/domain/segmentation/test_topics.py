@@ -1,4 +1,4 @@
-"""Topics shift where the words change, what is over stays as it is, and labels made by hand are met."""
+"""Topics shift where the words change, ended episodes do not change, and hand-made labels are matched."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ TOPICS = [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.6, 0.0, 0.8), (0.0, -0.6, 0.8)]
 
 
 def conversation(*stretches: tuple[int, int, bool]) -> tuple[list[Step], list[Sequence[float]]]:
-    """Stretches of objects: of which topic, how many, and whether the user begins it."""
+    """Return stretches of objects: of this topic, this many, and whether the user begins it."""
     steps: list[Step] = []
     vectors: list[Sequence[float]] = []
     for topic, count, prompt in stretches:
@@ -36,7 +36,7 @@ def conversation(*stretches: tuple[int, int, bool]) -> tuple[list[Step], list[Se
     return steps, vectors
 
 
-def found(
+def find_shifts(
     steps: Sequence[Step], vectors: Sequence[Sequence[float]], since: BlockPlace = START, seen: int = 0
 ) -> list[Shift]:
     places = [each.place for each in steps]
@@ -46,7 +46,7 @@ def found(
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[Step], list[Sequence[float]]]:
-    """Objects of changing topics; some were made later than what came after them, as a run of small ones is."""
+    """Draw objects of changing topics; some are made after later ones, as a run of small objects is."""
     lengths = st.tuples(st.integers(0, 3), st.integers(1, 30), st.booleans())
     steps, vectors = conversation(*draw(st.lists(lengths, max_size=10)))
     moved = [
@@ -56,88 +56,88 @@ def histories(draw: st.DrawFn) -> tuple[list[Step], list[Sequence[float]]]:
     return moved, vectors
 
 
-def test_another_topic_begins_where_the_user_turns_to_it_and_only_there() -> None:
+def test_a_topic_begins_only_at_a_user_prompt() -> None:
     steps, vectors = conversation((0, 20, True), (0, 20, True), (1, 20, True), (1, 20, True))
-    assert [each.place for each in found(steps, vectors)] == [BlockPlace(40, 0)]
-    assert found(*conversation((0, 40, True), (1, 40, False))) == []
+    assert [each.place for each in find_shifts(steps, vectors)] == [BlockPlace(40, 0)]
+    assert find_shifts(*conversation((0, 40, True), (1, 40, False))) == []
 
 
-def test_a_shift_shows_as_soon_as_enough_came_after_it() -> None:
+def test_a_shift_is_found_as_soon_as_enough_objects_follow() -> None:
     steps, vectors = conversation((0, 20, True), (1, AFTER, True))
-    assert found(steps, vectors) == [Shift(BlockPlace(20, 0), 20 + AFTER)]
-    assert found(steps[:-1], vectors) == []
-    assert found(steps, vectors, seen=len(steps)) == []
+    assert find_shifts(steps, vectors) == [Shift(BlockPlace(20, 0), 20 + AFTER)]
+    assert find_shifts(steps[:-1], vectors) == []
+    assert find_shifts(steps, vectors, seen=len(steps)) == []
 
 
-def test_an_episode_is_never_shorter_than_it_may_be() -> None:
-    assert found(*conversation((0, SHORTEST - 1, True), (1, 30, True))) == []
-    assert len(found(*conversation((0, SHORTEST, True), (1, 30, True)))) == 1
+def test_an_episode_has_a_minimum_length() -> None:
+    assert find_shifts(*conversation((0, SHORTEST - 1, True), (1, 30, True))) == []
+    assert len(find_shifts(*conversation((0, SHORTEST, True), (1, 30, True)))) == 1
 
 
-def test_what_is_made_late_of_an_episode_that_is_over_changes_nothing() -> None:
+def test_an_object_made_late_does_not_change_an_ended_episode() -> None:
     steps, vectors = conversation((0, 20, True), (1, AFTER, True))
     late = [Step(BlockPlace(19, number), False) for number in range(1, 30)]
-    assert found([*steps, *late], [*vectors, *[TOPICS[1]] * len(late)]) == found(steps, vectors) != []
+    assert find_shifts([*steps, *late], [*vectors, *[TOPICS[1]] * len(late)]) == find_shifts(steps, vectors) != []
 
 
 @given(histories(), st.data())
-def test_what_is_over_never_changes(history: tuple[list[Step], list[Sequence[float]]], data: st.DataObject) -> None:
+def test_an_ended_episode_never_changes(history: tuple[list[Step], list[Sequence[float]]], data: st.DataObject) -> None:
     steps, vectors = history
     part = data.draw(st.integers(0, len(steps)))
-    assert found(steps[:part], vectors) == [each for each in found(steps, vectors) if each.made <= part]
+    assert find_shifts(steps[:part], vectors) == [each for each in find_shifts(steps, vectors) if each.made <= part]
 
 
 @given(histories(), st.data())
-def test_in_pieces_the_same_is_found_as_at_once(
+def test_a_history_read_in_pieces_has_the_same_shifts(
     history: tuple[list[Step], list[Sequence[float]]], data: st.DataObject
 ) -> None:
     steps, vectors = history
     part = data.draw(st.integers(0, len(steps)))
-    first = found(steps[:part], vectors)
-    rest = found(steps, vectors, first[-1].place if first else START, seen=part)
-    assert first + rest == found(steps, vectors)
+    first = find_shifts(steps[:part], vectors)
+    rest = find_shifts(steps, vectors, first[-1].place if first else START, seen=part)
+    assert first + rest == find_shifts(steps, vectors)
 
 
 class Counted(list[BlockPlace]):
-    """Places, and how often one was looked at."""
+    """Places, and how often one was accessed."""
 
-    looked_at = 0
+    accesses = 0
 
     def __getitem__(self, index: Any) -> Any:
-        self.looked_at += 1
+        self.accesses += 1
         return super().__getitem__(index)
 
 
 @pytest.mark.parametrize("length", [1_000, 4_000])
-def test_what_one_more_turn_looks_at_does_not_grow_with_the_history(length: int) -> None:
+def test_the_cost_of_a_turn_does_not_grow_with_the_history(length: int) -> None:
     prompts = range(0, length + 100, 50)
     for seen in range(length, length + 100):
         places = Counted(BlockPlace(number, 0) for number in range(seen + 1))
-        told = [number for number in prompts if number <= seen]
-        assert list(shifts(places, told, lambda _: TOPICS[0], seen=seen)) == []
-        assert places.looked_at < len(told) + 300
+        known = [number for number in prompts if number <= seen]
+        assert list(shifts(places, known, lambda _: TOPICS[0], seen=seen)) == []
+        assert places.accesses < len(known) + 300
 
 
-def test_each_prompt_of_a_long_history_is_looked_at_only_near_it() -> None:
+def test_the_cost_of_a_prompt_does_not_grow_with_the_history() -> None:
     places = Counted(BlockPlace(number, 0) for number in range(4_000))
     assert list(shifts(places, range(0, 4_000, 20), lambda _: TOPICS[0])) == []
-    assert places.looked_at < 30 * len(places)
+    assert places.accesses < 30 * len(places)
 
 
-def test_names_that_few_others_have_say_most() -> None:
+def test_names_that_few_others_have_weigh_most() -> None:
     inside = [{"common", "special"}, {"common", "special"}, {"common"}]
     there = [*inside, *[{"common", f"other{number}"} for number in range(10)]]
-    found = Names.of(inside).weights(Names.of(there))
-    assert found["special"] > found["common"] > 0
+    weights = Names.of(inside).weights(Names.of(there))
+    assert weights["special"] > weights["common"] > 0
 
 
-def test_names_stay_in_the_order_in_which_they_come_so_that_every_process_says_the_same() -> None:
+def test_names_keep_their_order_so_that_all_processes_agree() -> None:
     named = [[f"name{number}" for number in order] for order in ((5, 3, 9, 5), (1, 3), (8, 2, 7))]
-    assert list(Names.of(named).held) == [f"name{number}" for number in (5, 3, 9, 1, 8, 2, 7)]
+    assert list(Names.of(named).counts) == [f"name{number}" for number in (5, 3, 9, 1, 8, 2, 7)]
 
 
 @given(st.lists(st.sets(st.sampled_from("abcdefgh"), min_size=1), min_size=2, max_size=12))
-def test_likeness_is_the_same_from_both_sides_and_whole_with_oneself(named: list[set[str]]) -> None:
+def test_likeness_is_symmetric_and_one_with_itself(named: list[set[str]]) -> None:
     there = Names.of(named)
     one, other = Names.of(named[:1]).weights(there), Names.of(named[1:]).weights(there)
     assert math.isclose(likeness(one, other), likeness(other, one))
@@ -146,8 +146,8 @@ def test_likeness_is_the_same_from_both_sides_and_whole_with_oneself(named: list
     assert likeness({}, one) == 0 < SAME_THEME
 
 
-def test_it_agrees_with_labels_made_by_hand_better_than_the_simple_ways_do() -> None:
-    """No boundary at all is the harder one to beat; a boundary at each prompt is what one has without all this."""
+def test_shifts_match_hand_made_labels_better_than_simple_methods() -> None:
+    """No boundary at all is the harder baseline to beat; a boundary at each prompt is the other one."""
     sessions = labelled()
     if not sessions:
         pytest.skip("recorded inputs are not here: ../shared/data/sessions")

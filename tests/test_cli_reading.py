@@ -248,8 +248,8 @@ def test_a_missing_page_is_reported_in_one_sentence(arguments: tuple[str, ...], 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("context", "parser-talk", "--turn", "1:2"), "'1:2' is no turn"),
-        (("diff", "parser-talk", "--turn", "1", "2-"), "'2-' is no turn"),
+        (("context", "parser-talk", "--turn", "1:2"), "'1:2' is not a turn"),
+        (("diff", "parser-talk", "--turn", "1", "2-"), "'2-' is not a turn"),
         (("retain", "--retain-days", "-1"), "retain_days = '-1' (option --retain-days)"),
     ],
 )

@@ -71,7 +71,7 @@ async def test_what_is_no_name_or_no_turn_is_said() -> None:
             await named(talk, "there", branch="elsewhere")
         with pytest.raises(NotFound, match="no checkpoint 'last'; its checkpoints: second"):
             await contexts.rebuild_turn(talk.archive, str(talk.stream), "main", "last")
-        with pytest.raises(BadOption, match="is no turn"):
+        with pytest.raises(BadOption, match="is not a turn"):
             await contexts.rebuild_turn(talk.archive, str(talk.stream), "main", "2:1")
 
 

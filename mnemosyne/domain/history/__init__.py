@@ -1,1 +1,1 @@
-"""Any turn again: time travel, loading, verification, replay."""
+"""Reconstruct any turn: time travel, loading, verification, replay."""

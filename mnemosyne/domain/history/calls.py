@@ -1,4 +1,4 @@
-"""The calls of tools in a conversation, each with its answer, as they followed each other."""
+"""The tool calls of a conversation in order, each with its result."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -13,9 +13,9 @@ from mnemosyne.domain.wire.blocks import Block, call_id_of, has_results, is_any_
 
 @attrs.frozen(kw_only=True)
 class AnsweredCall:
-    """A call and what came back. ``turn`` is the one whose request brought the answer, ``said`` its text. ``failed``
-    says whether the client marked it as an error, ``refused`` whether the user did not let it happen. ``exchange`` is
-    how many messages the user had typed until then.
+    """A call and its result. ``turn`` is the turn whose request contained the result, ``said`` the result's text.
+    ``failed`` is true if the client marked it as an error, ``refused`` if the user denied the call. ``exchange`` is the
+    number of messages that the user had typed until then.
     """
 
     turn: int
@@ -29,8 +29,8 @@ class AnsweredCall:
 
 
 def read_calls(messages: Iterable[SeenMessage], known: Collection[str] = ()) -> Iterator[AnsweredCall]:
-    """The answered calls of a history in the order of their answers; an id that comes twice is one call, and a
-    ``known`` one is none.
+    """The answered calls of a history in the order of their results. A repeated id is one call; calls with a ``known``
+    id are skipped.
     """
     asked: dict[str, Block] = {}
     seen = set(known)

@@ -1,4 +1,4 @@
-"""What was in a context window, block by block: how large, since when, under which marker; and how two differ."""
+"""View a context window block by block, with sizes, origins and cache markers, and compare two windows."""
 
 import json
 import re
@@ -28,11 +28,11 @@ class ContextBlock:
     """One block of a context window.
 
     ``message`` is the index of its message from 0, as the provider counts, None outside ``messages``. ``size`` is its
-    JSON in bytes, ``tokens`` an estimate for the body's model (None where text says nothing, as of an image),
-    ``marker`` its cache marker's time to live. ``origin`` is the turn whose request was the first to hold its message,
-    or the long texts of a tool or of the system prompt; where it stands for an object, that object's. None for a reply.
-    ``digest`` is that of its normal form. ``stands_for`` is the id of the object in whose place it was sent, of several
-    that of the first.
+    JSON in bytes, ``tokens`` an estimate for the body's model (None for non-text content such as an image), ``marker``
+    its cache marker's time to live. ``origin`` is the turn whose request was the first to contain its message, or the
+    long texts of a tool or of the system prompt; for a block that replaces an object, the object's turn; None for a
+    reply. ``digest`` is the hash of its normal form. ``stands_for`` is the id of the object that it replaces, the first
+    of several.
     """
 
     section: Section
@@ -52,13 +52,13 @@ class ContextBlock:
 
     @property
     def same(self) -> tuple[str, str | bytes]:
-        """What it has in common with the client's own block that was sent in its place."""
+        """A key that is equal for a block on the wire and the client's own block that it comes from."""
         return self.kind, self.tool_id or self.digest
 
 
 @attrs.frozen(kw_only=True)
 class View:
-    """A body, understood. ``settings`` are its other top-level members; ``opaque`` says why there are no blocks."""
+    """A parsed body. ``settings`` are its other top-level members; ``opaque`` is the reason if there are no blocks."""
 
     blocks: tuple[ContextBlock, ...]
     settings: dict[str, Any]
@@ -67,23 +67,23 @@ class View:
 
 
 KnownBlocks = Lru[tuple[str, str | None, bytes], tuple[ContextBlock, ...]]
-"""The blocks of elements of histories that were seen already, by their dialect, their model and the hash of their
-bytes; each as if its element stood alone. Next to all of a request stood in the one before.
+"""A cache of the blocks of history elements, by dialect, model and hash of the element's bytes; spans are relative to
+the element. Consecutive requests share nearly all elements.
 """
 
 _KNOWN_BLOCKS = 20_000
 
 
 def no_blocks() -> KnownBlocks:
-    """A place for them, 10 MB at most."""
+    """An empty cache of at most 10 MB."""
     return Lru(_KNOWN_BLOCKS, lambda blocks: 1 + len(blocks))
 
 
 def view(body: bytes, origins: Sequence[int], dialect: Dialect, known: KnownBlocks | None = None) -> View:
     """The blocks of a request body in the order in which the provider reads them: tools, system, messages.
 
-    ``origins`` are the turns in which each message was first sent; where none is given, the body was not read as a
-    conversation. What is ``known`` is not read again, and what is read is known then.
+    ``origins`` are the turns in which each message was first sent; empty if the body was not read as a conversation.
+    ``known`` caches parsed elements.
     """
     members = json_spans.members(body, array=dialect.array)
     if members is None:
@@ -108,12 +108,12 @@ def view(body: bytes, origins: Sequence[int], dialect: Dialect, known: KnownBloc
 
 
 _STANDS_FOR = re.compile(rf"(?:\[|{re.escape(NOTE)}\n){MARK}(\w+) ")
-"""What a text begins with that stands for an object, or a note that tells of several (``assembly.ObjectRendering``)."""
+"""The beginning of a text that replaces an object, or of a note about several (``assembly.ObjectRendering``)."""
 
 
 def with_origins_of(wire: View, client: View, body: bytes, objects: Mapping[str, int]) -> View:
-    """What went upstream, each block with the turn that it is from: that of the client's own block which it is, or of
-    the object that it stands for (of several, of the first). ``objects`` are the turns of these.
+    """The wire view, each block with its origin: the turn of the client's block that it comes from, or of the object
+    that it replaces (the first of several). ``objects`` maps object ids to turns.
     """
     known = {block.same: block.origin for block in client.blocks if block.section == "messages"}
 
@@ -128,59 +128,59 @@ def with_origins_of(wire: View, client: View, body: bytes, objects: Mapping[str,
 
 
 def objects_of(client: View, places: Mapping[tuple[int, int], str]) -> Mapping[tuple[str, str | bytes], str]:
-    """The object that each block of the client's request is in, by what it has in common with one that went upstream;
-    ``places`` are the messages and blocks of objects.
+    """The object of each block of the client's request, by ``ContextBlock.same``; ``places`` maps message and block
+    numbers to objects.
     """
-    found = {}
+    objects = {}
     message, number = None, 0
     for block in client.blocks:
         if block.message is None:
             continue
         message, number = (message, number + 1) if block.message == message else (block.message, 0)
         if (message, number) in places:
-            found[block.same] = places[message, number]
-    return found
+            objects[block.same] = places[message, number]
+    return objects
 
 
 def size_blocks(
     view: View, client: View, counted: int | None, places: Mapping[tuple[int, int], str], size: Callable[[str], int]
 ) -> View:
-    """The blocks of a request as large as people are told: an object that stands there in full takes its ``size``, over
-    all its blocks, and the others share what is left of what the provider ``counted``, where that can be.
+    """A request's blocks with the sizes that people see: an object in full takes its ``size``, over all its blocks, and
+    the other blocks share the rest of the tokens that the provider ``counted``, if that is possible.
     """
     objects = _sizes_of_objects(client, places, size)
-    sizes = {number: objects[each.same] for number, each in enumerate(view.blocks) if _is_own(each, objects)}
-    estimates = [each.tokens or 0 for each in view.blocks]
+    sizes = {number: objects[block.same] for number, block in enumerate(view.blocks) if _is_own(block, objects)}
+    estimates = [block.tokens or 0 for block in view.blocks]
     others = [number for number in range(len(estimates)) if number not in sizes]
-    left = (counted or 0) - sum(sizes.values())
-    if left > 0 and all(each.tokens is not None for each in view.blocks):
-        sizes |= zip(others, apportion(left, [estimates[number] for number in others]), strict=True)
+    rest = (counted or 0) - sum(sizes.values())
+    if rest > 0 and all(block.tokens is not None for block in view.blocks):
+        sizes |= zip(others, apportion(rest, [estimates[number] for number in others]), strict=True)
     return _with_sizes(view, sizes)
 
 
 def size_alike(client: View, sent: View, places: Mapping[tuple[int, int], str], size: Callable[[str], int]) -> View:
-    """The blocks of a client's request, of which ``sent`` was made: each as large as there; what was left out takes
-    what its object does (``size``).
+    """The blocks of the client's request from which ``sent`` was made, each with its size there; an evicted object's
+    blocks take the object's ``size``.
     """
-    known = {(each.section, each.same): each.tokens for each in sent.blocks if each.tokens is not None}
+    known = {(block.section, block.same): block.tokens for block in sent.blocks if block.tokens is not None}
     objects = _sizes_of_objects(client, places, size)
     sizes = {
-        number: objects[each.same] if _is_own(each, objects) else known[each.section, each.same]
-        for number, each in enumerate(client.blocks)
-        if _is_own(each, objects) or (each.section, each.same) in known
+        number: objects[block.same] if _is_own(block, objects) else known[block.section, block.same]
+        for number, block in enumerate(client.blocks)
+        if _is_own(block, objects) or (block.section, block.same) in known
     }
     return _with_sizes(client, sizes)
 
 
 def _is_own(block: ContextBlock, objects: Mapping[tuple[str, str | bytes], int]) -> bool:
-    """Whether a block is one of an object's, as the client has it."""
+    """Whether a block is the client's own block of an object."""
     return block.section == "messages" and block.stands_for is None and block.same in objects
 
 
 def _sizes_of_objects(
     client: View, places: Mapping[tuple[int, int], str], size: Callable[[str], int]
 ) -> Mapping[tuple[str, str | bytes], int]:
-    """What each block of an object takes, by what it has in common with one that went upstream."""
+    """The size of each block of an object, by ``ContextBlock.same``."""
     objects = objects_of(client, places)
     blocks: dict[str, dict[tuple[str, str | bytes], int]] = {}
     for each in client.blocks:
@@ -209,7 +209,7 @@ def _text_of(block: object) -> str:
 
 
 def reply_blocks(reply: bytes, dialect: Dialect) -> tuple[ContextBlock, ...]:
-    """The blocks of a reply as it was recorded; none if it is no message."""
+    """The blocks of a recorded reply; none if it is not a message."""
     message = json_object(reply)
     estimator = Estimator.of(_text(message.get("model")))
     spans = dialect.reply_ranges(reply)
@@ -251,7 +251,7 @@ def _of_messages(
 
 
 def _of_message(raw: bytes, dialect: Dialect, estimator: Estimator) -> Iterator[ContextBlock]:
-    """The blocks of an element of a history that stands alone."""
+    """The blocks of one history element, with spans relative to it."""
     message = _parse(raw, lambda value: dialect.read_message(value) if isinstance(value, dict) else {}) or {}
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -305,7 +305,7 @@ def _preview(block: dict[str, Any]) -> str:
             return ""
     line = " ".join(text[: 2 * PREVIEW].split())
     if not line.isprintable():
-        # Bytes that a terminal would obey are for --raw only.
+        # Terminal control characters are shown with --raw only.
         line = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in line)
     return line if len(line) <= PREVIEW else line[: PREVIEW - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
@@ -332,14 +332,14 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-# What two windows differ in
+# Comparing two windows
 
 What = Literal["added", "removed", "changed"]
 
 
 @attrs.frozen
 class ContextChange:
-    """A block that only one window holds, or two blocks at the same place of which one took the other's place."""
+    """A block that only one window contains, or two different blocks at the same place."""
 
     what: What
     before: ContextBlock | None
@@ -356,8 +356,8 @@ class Comparison:
 
 
 def compare(before: View, after: View) -> Comparison:
-    """What was added, removed or changed from one window to the other. Blocks are compared in their normal form, so
-    a cache marker that moved is no change.
+    """The blocks added, removed or changed between two windows. Blocks are compared in normal form, so a cache marker
+    that moved is no change.
     """
     changes = [change for section in ("tools", "system", "messages") for change in _changes(before, after, section)]
     gone = sum(change.before is not None for change in changes)
@@ -371,7 +371,7 @@ def compare(before: View, after: View) -> Comparison:
 def _changes(before: View, after: View, section: str) -> Iterator[ContextChange]:
     old = [block for block in before.blocks if block.section == section]
     new = [block for block in after.blocks if block.section == section]
-    # Most of two turns is the same, and finding that out is not worth more than one pass.
+    # Two turns are mostly equal: skip the common beginning and end in one pass.
     start = _common(old, new)
     end = _common(old[start:][::-1], new[start:][::-1])
     old, new = old[start : len(old) - end], new[start : len(new) - end]
@@ -393,18 +393,18 @@ def _key(block: ContextBlock) -> tuple[str | None, bytes]:
 
 
 def _find_replacements(old: Sequence[ContextBlock], new: Sequence[ContextBlock]) -> Iterator[ContextChange]:
-    left = list(new)
+    unmatched = list(new)
     for block in old:
-        match = next((each for each in left if _same_place(block, each)), None)
+        match = next((candidate for candidate in unmatched if _same_place(block, candidate)), None)
         if match is None:
             yield ContextChange("removed", block, None)
             continue
-        for each in left[: left.index(match)]:
-            yield ContextChange("added", None, each)
-        del left[: left.index(match) + 1]
+        for added in unmatched[: unmatched.index(match)]:
+            yield ContextChange("added", None, added)
+        del unmatched[: unmatched.index(match) + 1]
         yield ContextChange("changed", block, match)
-    for each in left:
-        yield ContextChange("added", None, each)
+    for added in unmatched:
+        yield ContextChange("added", None, added)
 
 
 def _same_place(old: ContextBlock, new: ContextBlock) -> bool:

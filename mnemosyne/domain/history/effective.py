@@ -1,4 +1,4 @@
-"""Effective tokens: of what was sent of objects, how much was of use later. A function of what the log holds."""
+"""Effective tokens: how many of the object tokens sent were used later, computed from the log."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,8 +13,8 @@ from mnemosyne.domain.session.state import Session, evolve
 
 @attrs.frozen
 class EffectiveTokens:
-    """How many tokens of objects requests held (``sent``), and of these, how many of objects that were ``used`` after
-    the request that held them. Both are estimates, and each request counts what it held.
+    """Tokens of objects in requests (``sent``), and those of objects that were ``used`` after the request. Both are
+    estimates, summed over all requests.
     """
 
     sent: int = 0
@@ -25,20 +25,20 @@ class EffectiveTokens:
 
     @property
     def share(self) -> float | None:
-        """``used`` of ``sent``; None where nothing was sent."""
+        """``used`` divided by ``sent``; None if nothing was sent."""
         return self.used / self.sent if self.sent else None
 
 
 def find_last_uses(events: Iterable[Recorded[Event]]) -> Mapping[str, int]:
-    """The version of the last event that shows that an object was of use, by object.
+    """The version of the last event that shows a use of an object, by object.
 
-    A later object of the conversation refers to it (what takes its place does not count), the model restored it or
-    asked about it, or the agent fetched it again.
+    A use is a reference from a later object (its successor's does not count), a restore, a question about it, or a
+    fetch of the same content by the agent.
     """
-    found: dict[str, int] = {}
-    for each in events:
-        found.update(dict.fromkeys(_list_used(each.envelope.event), each.version))
-    return found
+    last_uses: dict[str, int] = {}
+    for recorded in events:
+        last_uses.update(dict.fromkeys(_list_used(recorded.envelope.event), recorded.version))
+    return last_uses
 
 
 def _list_used(event: Event) -> Sequence[str]:
@@ -52,9 +52,7 @@ def _list_used(event: Event) -> Sequence[str]:
 
 
 def measure_session(events: Sequence[Recorded[Event]]) -> EffectiveTokens:
-    """What the turns of a session held of objects, once each was assessed, and how much of that was used later.
-    Branches of which the log does not tell how they began are left out.
-    """
+    """The effective tokens of all assessed turns of a session. Branches whose opening the log lacks are skipped."""
     last_uses = find_last_uses(events)
     opened = {each.envelope.event.branch for each in events if isinstance(each.envelope.event, BranchOpened)}
     session, total = Session(), EffectiveTokens()

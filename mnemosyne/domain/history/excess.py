@@ -1,6 +1,4 @@
-"""Which requests were larger than the window that their branch was promised, and why: what was on record when they
-left, and what the provider then counted.
-"""
+"""Find requests that were larger than their branch's window, with the recorded reason and the provider's count."""
 
 from collections.abc import Iterator
 
@@ -16,8 +14,8 @@ UNFORESEEN = "it had been estimated to fit"
 
 @attrs.frozen(kw_only=True)
 class Excess:
-    """A turn of a managed branch of which a request of ``sent`` tokens, as the provider counted, was larger than its
-    ``window``; ``why``, and how much of it was ``new`` and ``fixed`` (system prompt and tools), where that is known.
+    """A turn of a managed branch with a request of ``sent`` tokens, by the provider's count, that exceeded its
+    ``window``; ``why``, and how many tokens were ``new`` and ``fixed`` (system prompt and tools), if known.
     """
 
     branch: str
@@ -30,16 +28,16 @@ class Excess:
 
 
 def excesses(history: History, wanted: int | None) -> Iterator[Excess]:
-    """All of a session's, in the order of its branches. ``wanted`` is the setting where none is on record."""
+    """All excesses of a session, by branch. ``wanted`` is the configured window, used if none is recorded."""
     for line in history.lines.values():
         for attempt in line.attempts:
-            found = excess_of(attempt, history.modes.get(line.name), _window(history) or wanted)
-            if found is not None:
-                yield found
+            excess = excess_of(attempt, history.modes.get(line.name), _window(history) or wanted)
+            if excess is not None:
+                yield excess
 
 
 def excess_of(attempt: Attempt, decision: BranchModeSet | None, wanted: int | None) -> Excess | None:
-    """Whether a turn of a branch, about which that was decided last, had a request larger than its window."""
+    """The excess of a turn whose largest request exceeded the window, else None; ``decision`` is the branch's last."""
     if decision is None or not (decision.mode is Mode.MANAGE or attempt.began.at < decision.at):
         return None
     filled, sent = attempt.filled, _largest(attempt)
@@ -60,12 +58,12 @@ def excess_of(attempt: Attempt, decision: BranchModeSet | None, wanted: int | No
 
 
 def _largest(attempt: Attempt) -> int:
-    """The size of the largest prompt of what went upstream for a turn; 0 where the client's own bytes did."""
+    """The size of the largest prompt that the proxy sent for a turn; 0 if it sent the client's own bytes."""
     ended = [attempt.ended.usage] if attempt.ended is not None and attempt.rounds else []
     used = [tokens_of(usage) for usage in [*(each.ended.usage for each in attempt.rounds if each.ended), *ended]]
     return max((each.prompt for each in used if each is not None), default=0)
 
 
 def _window(history: History) -> int | None:
-    """The window that a session was promised last, as far as that is on record."""
+    """The last recorded window of a session, if any."""
     return next((each.filled.window for each in reversed(history.attempts) if each.filled is not None), None)

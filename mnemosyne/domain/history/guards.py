@@ -1,8 +1,8 @@
-"""What looks like an agent that does not get on: one call made again and again, and answers that it does not take in.
+"""Detect an agent that makes no progress: repeated calls with the same result, and ignored results.
 
-Observations for people, folded from the calls alone; nobody is stopped. Normal work looks alike at first sight: a
-linter that says the same after each change. So only what comes again within one exchange counts, with hardly anything
-in between.
+The findings are observations for people, folded from the calls alone; they stop no agent. Normal work can look similar,
+such as a linter with the same output after each change. So only repetitions within one exchange, with hardly any calls
+in between, count.
 """
 
 import json
@@ -23,25 +23,25 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Transcript
 
 RUNAWAY = 3
-"""Times that a call is made, with the same answer, from which on it looks as if it ran away."""
+"""Number of calls with the same result from which on the agent counts as a runaway."""
 
 BETWEEN = 2
-"""Other calls that may come between two of them."""
+"""Maximum number of other calls between two of them."""
 
 
 class Guard(Enum):
-    """What was seen."""
+    """The kind of a finding."""
 
     RUNAWAY = "runaway"
-    """The same call with the same answer, over and over."""
+    """The same call with the same result, many times."""
     IGNORED = "ignored"
-    """The same call once more, directly behind its answer, which says the same."""
+    """The same call again, directly after its result, with the same result."""
 
 
 @attrs.frozen(kw_only=True)
 class Repetition:
-    """A call that was made ``times`` times with the same answer. ``turns`` are those that brought the first and the
-    last, ``given`` a line of what it was called with, ``said`` the first of what it got.
+    """A call that was made ``times`` times with the same result. ``turns`` are the turns of its first and last result,
+    ``given`` is a line of its input, ``said`` the beginning of its result.
     """
 
     guard: Guard
@@ -53,7 +53,7 @@ class Repetition:
 
 
 def find_repetitions(calls: Iterable[AnsweredCall]) -> tuple[Repetition, ...]:
-    """All of them, in the order in which they began."""
+    """All repetitions, in the order in which they began."""
     runs: dict[object, list[list[tuple[int, AnsweredCall]]]] = {}
     for number, call in enumerate(calls):
         if _is_waiting(call):
@@ -67,12 +67,12 @@ def find_repetitions(calls: Iterable[AnsweredCall]) -> tuple[Repetition, ...]:
 
 
 LOOKED_AT = 2 * (RUNAWAY * (BETWEEN + 1) + 1)
-"""Messages at the end of a history in which a call shows that has just run away."""
+"""Messages at the end of a history that are enough to detect a runaway."""
 
 
 def note_repetition(read: Transcript, history: UpstreamHistory) -> UpstreamHistory:
-    """The history of a request with a line behind its last message, if that brings the third, sixth, … same answer to
-    the same call. In dialects where an answer is an element of its own there is no place for a line.
+    """Add a line after the last message of a request if it contains the third, sixth, … equal result of the same call.
+    In dialects where a result is an element of its own, the history is unchanged: there is no place for a line.
     """
     count = len(read.messages)
     if not count or read.dialect is not MESSAGES:
@@ -108,22 +108,22 @@ def _judge(run: Sequence[tuple[int, AnsweredCall]]) -> Repetition | None:
 
 
 def _follows(one: tuple[int, AnsweredCall], other: tuple[int, AnsweredCall]) -> bool:
-    """Whether a call was made directly behind the answer of another."""
+    """Whether a call was made directly after the result of another."""
     return other[0] == one[0] + 1 and one[1].turn < other[1].turn
 
 
 _ASIDE = frozenset({"description", "timeout"})
-"""What a call says of itself beside what it asks for."""
+"""Input fields that do not affect the result of a call."""
 
 _TIMES = re.compile(r"\b\d+(?:\.\d+)?\s?(?:ms|s|sec|seconds)\b|\b\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?\b")
-"""What differs in the answers to one question that are the same."""
+"""Times and durations, which may differ between results that count as equal."""
 
 _WAITING = frozenset({"bashoutput", "taskoutput", "agentoutput", "wait", "wait_agent", "write_stdin"})
 _WAITS = re.compile(r"\b(?:sleep|wait|watch)\b")
 
 
 def _is_waiting(call: AnsweredCall) -> bool:
-    """Whether it asks how something under way does: that is asked again until it is done."""
+    """Whether a call polls a running task, which is expected to repeat."""
     return call.tool.lower() in _WAITING or _WAITS.search(str(call.given.get("command", ""))) is not None
 
 

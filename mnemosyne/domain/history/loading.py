@@ -1,7 +1,7 @@
-"""The state of a session from all its events at once: what folding them one by one gives, at a cost that hardly grows.
+"""Load a session's state from all its events at once: the result of folding them one by one, at a much lower cost.
 
-Folding makes every body's recipe from the one before, and only the last of each branch is looked at again. Here the
-bodies are left out on the way, and those last ones are then put together from the events that still show in them.
+Folding computes every body's recipe from the previous one, though only the last recipe of each branch is used. Loading
+folds the events without bodies, then assembles these last recipes from the events that contribute to them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,12 +20,12 @@ _NOTHING = recipe.encode(recipe.change_of(0, (), 0))
 
 
 def without_body(event: Event) -> Event:
-    """The event, with a body of no bytes."""
+    """The event with an empty body."""
     return attrs.evolve(event, body=_NOTHING) if isinstance(event, TurnBegan | RoundBegan | FallbackSent) else event
 
 
 def with_bodies(session: Session, stream: str, recorded: Sequence[Recorded[Event]]) -> Session:
-    """The state that the events lead to, from the one that they lead to without their bodies. Raises LogFailed."""
+    """Add the recipes of bodies to a state that was folded from ``recorded`` without bodies. Raises LogFailed."""
     history = time_travel.history_of(stream, recorded)
     return attrs.evolve(session, branches=dict(_whole(history, session.branches.values())))
 

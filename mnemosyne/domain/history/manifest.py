@@ -1,5 +1,5 @@
-"""What the model could see at a turn, as data that can be checked: each object of the conversation as a page at its
-level, with the blocks of the request in which it stands, and what every other block is.
+"""The manifest of a turn: what the model could see, as verifiable data. It lists each object of the conversation as a
+page at its level, with the blocks of the request that show it, and the use of every other block.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,15 +25,14 @@ from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, Know
 from mnemosyne.domain.session.state import Session, evolve
 
 SHAPE = 2
-"""The version of a manifest's shape: it rises where a member changes its meaning or goes."""
+"""The version of a manifest's shape. It increases when a member changes its meaning or is removed."""
 
 
 @attrs.frozen(kw_only=True)
 class ManifestPage:
-    """An object as a request shows it. ``move`` is its last change of level, None where it never changed; ``kept`` says
-    why it had to stay as it is, None where it was free to go. ``blocks`` are the numbers of the request's blocks in
-    which something of it stands; none of what left and is only counted, or can only be asked for. ``is_used``: it was
-    of use after the request.
+    """An object as a request shows it. ``move`` is its last change of level, None if it never changed; ``kept`` is the
+    reason why it is protected, None if it could be evicted. ``blocks`` are the numbers of the request's blocks that
+    show a part of it; empty for an evicted object without a stub. ``is_used`` is true if it was used after the request.
     """
 
     object: MemoryObject
@@ -46,10 +45,10 @@ class ManifestPage:
 
 @attrs.frozen(kw_only=True)
 class Manifest:
-    """What the model could see in one request. ``sha256`` is the request's, ``size`` its bytes, ``tokens`` an estimate,
-    and ``metadata`` how many of these are memory's own: its tools, lines, notes and stubs; ``assessed`` says how full
-    the window was, ``settings`` what the request was decided with, ``epoch`` why its history was last rewritten; each
-    None where the log does not say. ``others`` are the blocks that are no page's.
+    """What the model could see in one request. ``sha256`` and ``size`` are the request's hash and length in bytes,
+    ``tokens`` is an estimate, ``metadata`` the tokens that memory adds: its tools, lines, notes and stubs. ``assessed``
+    states how full the window was, ``settings`` are those of the decision, ``epoch`` is the last rewrite of the
+    history; each is None if the log does not say. ``others`` are the blocks that belong to no page.
     """
 
     stream: UUID
@@ -67,16 +66,16 @@ class Manifest:
 
     @property
     def effective(self) -> EffectiveTokens:
-        """What of the pages' tokens was of use later."""
+        """The pages' tokens, and those of pages that were used later."""
         shown = [(each.object.tokens_at(each.level) or 0, each.is_used) for each in self.pages if each.blocks]
         return EffectiveTokens(sum(tokens for tokens, _ in shown), sum(tokens for tokens, used in shown if used))
 
 
 @attrs.frozen(kw_only=True)
 class Known:
-    """What the log says of a request besides its bytes: the ``pages`` of its branch, how each came to its level, which
-    came ``back`` since its history was rewritten, when each was of use last (``find_last_uses``), and all that a
-    manifest tells of the decision.
+    """Data of the log about a request, except its bytes: the ``pages`` of its branch, the last ``moves`` of their
+    levels, the pages restored since the last rewrite (``back``), their last uses (``find_last_uses``), and the data
+    about the decision that a manifest contains.
     """
 
     pages: Pages
@@ -90,8 +89,8 @@ class Known:
     epoch: EpochBegan | None
 
     def make_page(self, object_id: str, attempt: Attempt, layout: Layout) -> ManifestPage:
-        """The page of an object in the request of an attempt. What came back in an attempt from which the client did
-        not go on is not in its next request, and stands there as before.
+        """The page of an object in the request of an attempt. An object restored in an attempt that the client did not
+        continue is not restored in its next request.
         """
         each, level = self.pages[object_id]
         move = self.moves.get(object_id)
@@ -120,8 +119,8 @@ class Known:
 
 
 def know_request(events: Sequence[Recorded[Event]], attempt: Attempt) -> Known:
-    """What the log says of the request of an attempt: as it was when that left, and of its newest messages as it was
-    once the turn was assessed, when they had become objects.
+    """Read the log's data about the request of an attempt: the state when it was sent, and the objects that were made
+    of its newest messages when the turn was assessed.
     """
     branch, turn = attempt.began.branch, attempt.began.turn
     until = [each.envelope.event for each in events if each.version <= attempt.body_version]
@@ -130,9 +129,9 @@ def know_request(events: Sequence[Recorded[Event]], attempt: Attempt) -> Known:
         session = evolve(session, loading.without_body(event))
     known = session.branches[branch]
     assessed, made = _read_assessment(events, attempt)
-    as_it_came = attempt.round is not None and isinstance(attempt.round.began, FallbackSent)
+    is_fallback = attempt.round is not None and isinstance(attempt.round.began, FallbackSent)
     memory = proven(session.memory, branch, attempt.messages)
-    memory = show_in_full(memory, branch) if as_it_came else memory
+    memory = show_in_full(memory, branch) if is_fallback else memory
     scales = scales_in(events)
     pages = {each.id: (size_object(each, scales), level) for each, level in _list_shown(memory, branch)}
     return Known(
@@ -149,7 +148,7 @@ def know_request(events: Sequence[Recorded[Event]], attempt: Attempt) -> Known:
 
 
 def _list_shown(memory: Memory, branch: str) -> Iterable[tuple[MemoryObject, Fidelity]]:
-    """What may stand in a window: objects that have a place in it, and what it had back from elsewhere."""
+    """The objects that a window may show: those with a place in it, and those restored from elsewhere."""
     return (
         (each, level)
         for each, level in memory.within_reach(branch)
@@ -160,7 +159,7 @@ def _list_shown(memory: Memory, branch: str) -> Iterable[tuple[MemoryObject, Fid
 def _read_assessment(
     events: Sequence[Recorded[Event]], attempt: Attempt
 ) -> tuple[TurnAssessed | None, list[MemoryObject]]:
-    """The assessment of the turn, and the objects that were made for it once the request had left."""
+    """The assessment of the turn, and the objects that were made for it after the request was sent."""
     branch, turn = attempt.began.branch, attempt.began.turn
     made: list[MemoryObject] = []
     for each in events:

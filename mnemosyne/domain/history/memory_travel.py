@@ -1,6 +1,6 @@
-"""What was remembered at a turn, and why: read from the events up to there.
+"""A branch's memory at a turn, read from the events up to it.
 
-State at a turn is the fold of the events through the one that assesses it. Nothing here decides anything.
+The state at a turn is the fold of the events up to and including its assessment. This module makes no decisions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,14 +40,13 @@ Moved = ObjectDegraded | ObjectRestored
 class MemorySnapshot:
     """A branch's memory at one turn.
 
-    ``session`` is what it was once the turn was assessed (of the last turn: what it is now), ``before`` the memory
-    that the turn met, ``happened`` what its request made of it, ``moved`` the objects whose fidelity in this branch
-    changed since the turn before, ``faults`` the objects that it needed and did not show, ``epoch`` the rewrite
-    that the turn began with, ``told`` what the branch was told as it began of what is known beyond sessions,
-    ``helped`` what a helper model was asked in it, ``account`` what its last attempt cost.
-    ``anchor`` is what the estimate of the prompt began with, ``counted`` the provider's own count of the same prompt;
-    both are None where there is none. ``since_rewritten`` says that the history was rewritten after the anchor.
-    ``scales`` are those of the whole session.
+    ``session`` is the state after the turn's assessment (for the last turn: the current state), ``before`` the memory
+    before the turn, ``happened`` the object events of its request, ``moved`` the changes of fidelity in this turn,
+    ``faults`` its page faults, ``epoch`` the rewrite that it began with, ``told`` the cross-session knowledge inserted
+    into the branch, ``helped`` the questions to a helper model, ``account`` the cost of its last attempt. ``anchor`` is
+    the measured prompt that the estimate starts from, ``counted`` the provider's count of this prompt; both may be
+    None. ``since_rewritten`` is true if the history was rewritten after the anchor. ``scales`` are those of the whole
+    session.
     """
 
     branch: str
@@ -71,7 +70,7 @@ class MemorySnapshot:
 
     @property
     def memory(self) -> Memory:
-        """The session's memory then."""
+        """The session's memory at that turn."""
         return self.session.memory
 
     @property
@@ -89,16 +88,14 @@ class MemorySnapshot:
 
     @property
     def client_tokens(self) -> int | None:
-        """About how large the client's own history is, with system prompt and tools; None where that is what goes
-        upstream.
-        """
+        """The estimated tokens of the client's own request; None if that is what goes upstream."""
         branch = self.session.branches[self.branch]
         shown = self.memory.view_of(self.branch)
         return None if branch.mode is Mode.OBSERVE else shown.estimator(self.began.model).tokens(shown.measure.held)
 
     @property
     def now(self) -> Now:
-        """Where the conversation stood."""
+        """The position of the conversation, for protection rules."""
         shown = self.memory.view_of(self.branch)
         typed = self.assessed.typed
         return Now(
@@ -114,13 +111,13 @@ class MemorySnapshot:
         return [Resident(each, fidelity) for each, fidelity in self.memory.standings(self.branch)]
 
     def object(self, object_id: str) -> MemoryObject:
-        """An object of the session with the sizes that people are told."""
+        """An object of the session with the sizes that people see."""
         return counted_sizes.size_object(self.memory.objects[object_id], self.scales)
 
     def list_kept(self) -> Sequence[tuple[MemoryObject, str]]:
-        """The objects in the window that must stay, each with why."""
-        found = [(each.object, is_kept(each, self.now)) for each in self.standings() if each.object.places]
-        return [(each, why) for each, why in found if why is not None]
+        """The protected objects in the window, each with the reason."""
+        reasons = [(each.object, is_kept(each, self.now)) for each in self.standings() if each.object.places]
+        return [(kept, why) for kept, why in reasons if why is not None]
 
 
 def snapshot(events: Sequence[Recorded[Event]], branch: str, turn: int | None = None) -> MemorySnapshot:
@@ -156,7 +153,7 @@ def snapshot(events: Sequence[Recorded[Event]], branch: str, turn: int | None = 
 
 
 def _owner(events: Iterable[Recorded[Event]], branch: str, turn: int) -> str:
-    """The branch that a turn is on: an inherited one is its parent's."""
+    """The branch that owns a turn: an inherited turn belongs to the parent."""
     opened = {
         each.envelope.event.branch: each.envelope.event
         for each in events
@@ -176,23 +173,21 @@ def _find_assessment(events: Sequence[Recorded[Event]], asked: str, owner: str, 
             found[event.branch, event.turn] = index
             turns.setdefault(event.branch, []).append(event.turn)
     if not turns:
-        raise NotFound(
-            "Nothing of this session was remembered: it was recorded before there were objects, or is empty."
-        )
+        raise NotFound("This session has no memory: it is empty, or was recorded by a version that made no objects.")
     if owner not in turns:
         names = ", ".join(sorted(turns))
-        raise NotFound(f"Nothing was remembered of branch {asked!r}; there is memory of: {names}.")
+        raise NotFound(f"Branch {asked!r} has no memory; branches with memory: {names}.")
     wanted = turns[owner][-1] if turn is None else turn
     if (owner, wanted) not in found:
         raise NotFound(
-            f"Nothing was remembered of turn {wanted} of branch {asked!r}; there is memory of its turns "
+            f"Turn {wanted} of branch {asked!r} has no memory; the branch has memory of turns "
             f"{turns[owner][0]} to {turns[owner][-1]}."
         )
     return found[owner, wanted]
 
 
 def _first_of(events: Sequence[Recorded[Event]], index: int) -> int:
-    """Where the events of the decision begin that the one at ``index`` ends."""
+    """The index of the first event of the decision that the event at ``index`` ends."""
     start = index
     while start and events[start - 1].envelope.causation_id == events[index].envelope.causation_id:
         if not isinstance(events[start - 1].envelope.event, ObjectEvent):
@@ -275,8 +270,8 @@ def _last_tokens(events: Iterable[Recorded[Event]], branch: str) -> int | None:
 
 @attrs.frozen(kw_only=True)
 class ObjectChange:
-    """Something that happened to an object: ``zone`` is that of the branch's last assessed turn before, ``turn`` None
-    where it happened to no turn in particular.
+    """An event of an object. ``zone`` is the zone of the branch's last assessed turn before it; ``turn`` is None if the
+    event belongs to no turn.
     """
 
     version: int
@@ -287,7 +282,7 @@ class ObjectChange:
 
 
 def history_of(events: Sequence[Recorded[Event]], object_id: str) -> Sequence[ObjectChange]:
-    """What happened to an object, in order, with the sizes that people are told."""
+    """The events of an object, in order, with the sizes that people see."""
     scales = counted_sizes.scales_in(events)
     made: ObjectCreated | None = None
     zones: dict[str, str] = {}

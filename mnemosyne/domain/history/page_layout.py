@@ -1,7 +1,7 @@
-"""Where in a request the objects of a conversation stand, and what each of its other blocks is.
+"""Locate the objects of a conversation in a request, and classify its other blocks.
 
-The level of an object is what the log says of it; where it stands is read from the request. That both agree is what the
-tests of manifests hold, over whole conversations.
+The level of an object comes from the log; its location is read from the request. The tests of manifests check that both
+agree, over whole conversations.
 """
 
 import re
@@ -26,39 +26,39 @@ from mnemosyne.domain.wire.blocks import is_any_call
 
 
 class BlockUse(Enum):
-    """What a block is that is no page's."""
+    """The use of a block that belongs to no page."""
 
     TOOL = "tool"
-    """A tool of the client's."""
+    """A tool of the client."""
     MEMORY_TOOL = "memory tool"
-    """A tool of ours."""
+    """A tool of the proxy."""
     SYSTEM = "system"
     OPEN = "no page yet"
-    """Said by the client, and in no object when the turn was assessed."""
+    """A block of the client that was in no object when the turn was assessed."""
     THINKING = "thinking"
     MEMORY_CALL = "memory call"
-    """The model asked its memory, in a round that the client does not see."""
+    """A call of a memory tool, in a round that the client does not see."""
     MEMORY_ANSWER = "memory answer"
     BROUGHT = "brought"
-    """Put behind the user's message before the model asked."""
+    """Objects that the proxy inserted after the user's message."""
     TOLD = "told"
-    """What is known from earlier sessions, as the branch was told it when it began."""
+    """Knowledge from earlier sessions, inserted when the branch began."""
     OBSERVED = "observed"
-    """A line on what the model itself did: that it made one call over and over."""
+    """A line that notifies the model that it repeats one call."""
     FILLER = "filler"
-    """Words of ours that keep a history whole where something left."""
+    """Text of the proxy that keeps a history valid after an eviction."""
     REPLY = "reply"
-    """The model's own words as it said them, of which the client shows less: cleanup tags, hidden rounds."""
+    """The model's original text where the client shows less of it: cleanup tags, hidden rounds."""
     UNKNOWN = "unknown"
 
 
 METADATA = frozenset({BlockUse.MEMORY_TOOL, BlockUse.TOLD, BlockUse.OBSERVED, BlockUse.FILLER})
-"""What stands in a request for memory's own sake, and is neither said by anybody nor an answer."""
+"""Blocks that memory adds for its own purposes: neither conversation nor answers."""
 
 
 @attrs.frozen
 class OtherBlock:
-    """A block that is no page's; ``number`` counts from 0 over the request."""
+    """A block that belongs to no page; ``number`` counts from 0 over the request."""
 
     number: int
     use: BlockUse
@@ -66,8 +66,8 @@ class OtherBlock:
 
 @attrs.frozen
 class Layout:
-    """Where in a request the pages stand: the numbers of the blocks of each by its id, and what the rest is. ``back``
-    are the pages that came back and stand where they came: as the answer of a restore, or behind a message.
+    """The locations of the pages in a request: block numbers by page id, and the use of the other blocks. ``back`` are
+    the restored pages, located in the result of a restore or after a message.
     """
 
     blocks: Mapping[str, tuple[int, ...]]
@@ -80,10 +80,10 @@ Pages = Mapping[str, tuple[MemoryObject, Fidelity]]
 
 
 def lay_out(body: bytes, sent: View, client: View, pages: Pages, texts: Mapping[str, str], told: str | None) -> Layout:
-    """Find what each block of a request is. ``client`` is what the client had sent, the same where nothing was changed;
-    ``texts`` are the renditions of pages at L1 and L2 by id, ``told`` what the branch was told as it began.
+    """Classify each block of a request. ``client`` is the client's request, equal to ``sent`` if nothing was changed;
+    ``texts`` are the renditions of pages at L1 and L2 by id, ``told`` is the knowledge inserted into the branch.
     """
-    back = _find_back(body, sent, pages)
+    back = _find_restored(body, sent, pages)
     reading = _Reading(pages, _list_places(client, pages, back), texts, told)
     found: dict[str, list[int]] = {}
     others = []
@@ -98,8 +98,8 @@ def lay_out(body: bytes, sent: View, client: View, pages: Pages, texts: Mapping[
     return Layout(blocks, tuple(others), back)
 
 
-def _find_back(body: bytes, sent: View, pages: Pages) -> frozenset[str]:
-    """The pages that came back: they stand in an answer of memory or behind a message, and not in their own place."""
+def _find_restored(body: bytes, sent: View, pages: Pages) -> frozenset[str]:
+    """The restored pages: they are in a result of a memory tool or after a message, not in their own place."""
     asked, back = set[str](), set[str]()
     for block in sent.blocks:
         if _is_memory_call(block):
@@ -115,21 +115,21 @@ def _is_memory_call(block: ContextBlock) -> bool:
 
 
 def _list_whole(text: str, pages: Pages) -> list[str]:
-    """The pages that stand in a result or behind a message at the level that they have."""
+    """The pages in a memory result or an insertion that are shown there at their current level."""
     return [page for page, level in records_in(text) if page in pages and pages[page][1] is level]
 
 
 @attrs.frozen
 class _Place:
-    """Where a block of the client's belongs: to a page, or to none (None). ``stays`` says that it is sent as it is."""
+    """The page of a client's block, None if it has none. ``stays`` is true if the block is sent unchanged."""
 
     page: str | None
     stays: bool
 
 
 def _list_places(client: View, pages: Pages, back: Collection[str]) -> Mapping[tuple[str, Any], list[_Place]]:
-    """The places of the client's blocks, by what each says and by the call that it is or answers. Pages that came
-    ``back`` are not in theirs, where another page with the same words may be.
+    """The places of the client's blocks, by content and by tool call id. Restored pages (``back``) are not in their own
+    places, which another page with the same text may use.
     """
     owners = {(place.message, place.block): each for each, _ in pages.values() for place in each.places}
     found: dict[tuple[str, Any], list[_Place]] = {}
@@ -156,7 +156,7 @@ def _stays(block: ContextBlock, owner: MemoryObject, level: Fidelity) -> bool:
 
 
 class _Reading:
-    """Reads the blocks of one request in their order."""
+    """Classifies the blocks of one request in order."""
 
     def __init__(
         self, pages: Pages, places: Mapping[tuple[str, Any], list[_Place]], texts: Mapping[str, str], told: str | None
@@ -168,7 +168,7 @@ class _Reading:
         self._asked: set[str] = set()
 
     def read(self, block: ContextBlock, body: bytes) -> Sequence[str] | BlockUse:
-        """The pages that a block shows, or what else it is."""
+        """The pages that a block shows, or else its use."""
         if block.section == "tools":
             return BlockUse.MEMORY_TOOL if block.name in memory_tools.NAMES else BlockUse.TOOL
         if block.section == "system":
@@ -179,19 +179,19 @@ class _Reading:
             return BlockUse.MEMORY_CALL
         if block.tool_id in self._asked:
             return _list_whole(text, self._pages) or BlockUse.MEMORY_ANSWER
-        said = self._take("said", (block.role, block.digest))
-        if said is not None:
-            return [said.page] if said.page is not None else _use_of(block)
+        place = self._take("said", (block.role, block.digest))
+        if place is not None:
+            return [place.page] if place.page is not None else _use_of(block)
         return self._read_changed(block, text)
 
     def _read_changed(self, block: ContextBlock, text: str) -> Sequence[str] | BlockUse:
-        """What stands where the client says something else, or nothing."""
+        """Classify a block that the client's request does not contain."""
         if text.startswith(BROUGHT):
             return _list_whole(text, self._pages) or BlockUse.BROUGHT
         if text.startswith(NOTE):
             return self._keep_known(_TOLD.findall(text)) or BlockUse.FILLER
-        if standing := self._list_standing(text):
-            return standing
+        if replaced := self._list_replaced(text):
+            return replaced
         if block.tool_id is not None:
             kind = "call" if is_any_call({"type": block.kind}) else "result"
             place = self._take(kind, block.tool_id)
@@ -207,35 +207,35 @@ class _Reading:
         return BlockUse.UNKNOWN
 
     def _read_reply(self, block: ContextBlock, text: str) -> Sequence[str] | BlockUse:
-        """What the model said where the client shows less of it: cleanup tags, and words of hidden rounds."""
+        """Classify original text of the model of which the client shows less: cleanup tags, text of hidden rounds."""
         shown = visible_blocks([{"type": "text", "text": text}])
-        for said in (self._take("said", (block.role, normal_form.system_digest([each]))) for each in shown):
-            if said is not None and said.page is not None:
-                return [said.page]
+        for place in (self._take("said", (block.role, normal_form.system_digest([each]))) for each in shown):
+            if place is not None and place.page is not None:
+                return [place.page]
         return self._find_rendition(text) or (
             BlockUse.THINKING if block.kind in normal_form.THINKING else BlockUse.REPLY
         )
 
     def _take(self, kind: str, what: object) -> _Place | None:
-        """The next place of the client's at which such a block stands; one where it is sent as it is comes first."""
+        """Take the next place with such a block in the client's request, preferably one that is sent unchanged."""
         places = self._places.get((kind, what))
         if not places:
             return None
         return places.pop(next((number for number, each in enumerate(places) if each.stays), 0))
 
-    def _list_standing(self, text: str) -> list[str]:
-        """The page in whose place a text stands; older versions told of several that had left, each in a line."""
-        found = [_STANDING.match(line) for line in text.splitlines()]
-        ids = [each[1] for each in found if each is not None]
-        if not found or found[0] is None or ids[0] not in self._pages:
+    def _list_replaced(self, text: str) -> list[str]:
+        """The page that a text replaces; older versions listed several evicted pages, one in each line."""
+        matches = [_STANDING.match(line) for line in text.splitlines()]
+        ids = [match[1] for match in matches if match is not None]
+        if not matches or matches[0] is None or ids[0] not in self._pages:
             return []
-        return self._keep_known(list(dict.fromkeys(ids))) if all(found) else ids[:1]
+        return self._keep_known(list(dict.fromkeys(ids))) if all(matches) else ids[:1]
 
     def _keep_known(self, ids: Sequence[str]) -> list[str]:
         return [each for each in ids if each in self._pages]
 
     def _find_rendition(self, text: str) -> list[str]:
-        """The page of whose rendition a text of the assistant's is a part."""
+        """The page whose rendition contains a text of the assistant."""
         lines = [line.strip() for line in text.splitlines()]
         return [page for page, held in self._lines.items() if lines and held.issuperset(lines)][:1]
 
@@ -245,10 +245,10 @@ def _use_of(block: ContextBlock) -> BlockUse:
 
 
 _STANDING = re.compile(rf"\[{MARK}(\w+)[ \]]")
-"""How a text begins that stands in the place of an object (``assembly.ObjectRendering``)."""
+"""The beginning of a text that replaces an object (``assembly.ObjectRendering``)."""
 
 _TOLD = re.compile(rf"^{MARK}(\w+) ", re.MULTILINE)
-"""How a line of a note begins."""
+"""The beginning of a line of a note."""
 
 
 def _text_of(raw: bytes) -> str:

@@ -1,6 +1,4 @@
-"""The plan of a session: what its agent wrote down that is to be done, and how far it is. A pure fold over the calls of
-its client's own tools for that.
-"""
+"""The agent's work plan and its progress: a pure fold over the calls of the client's own plan tools."""
 
 from collections.abc import Iterable
 
@@ -14,9 +12,9 @@ from mnemosyne.domain.text.stubs import plain
 
 @attrs.frozen(kw_only=True)
 class WorkPlan:
-    """A plan as it stands. ``title`` is the first line of what the user agreed to in plan mode, empty where there was
-    no such. ``turn`` is that of the last change. ``left`` counts the open items of the plan before it, whose place it
-    took before that was done: the last one holds.
+    """The current plan. ``title`` is the first line of the plan that the user approved in plan mode, empty if there was
+    none. ``turn`` is the turn of the last change. ``left`` counts the open items of the unfinished plan that this one
+    replaced.
     """
 
     title: str = ""
@@ -26,32 +24,32 @@ class WorkPlan:
 
     @property
     def standing(self) -> int:
-        """How many items it has that were not dropped."""
+        """The number of items that were not dropped."""
         return sum(each.state is not ItemState.DROPPED for each in self.items)
 
     @property
     def done(self) -> int:
-        """How many of those are done."""
+        """The number of items that are done."""
         return sum(each.state is ItemState.DONE for each in self.items)
 
     @property
     def open(self) -> tuple[PlanItem, ...]:
-        """What is still to be done, in its order."""
+        """The open items, in order."""
         return tuple(each for each in self.items if each.state.is_open)
 
     @property
     def is_followed(self) -> bool:
-        """Whether there is still something to do; of what was agreed to without items nobody knows more."""
+        """Whether items are open. An approved plan without items counts as followed."""
         return bool(self.open) or bool(self.title and not self.items)
 
     @property
     def progress(self) -> str | None:
-        """How far it is, as ``3 of 7``; None where it has no items."""
+        """The progress, as ``3 of 7``; None if the plan has no items."""
         return f"{self.done} of {self.standing}" if self.items else None
 
 
 def plan_after(calls: Iterable[AnsweredCall]) -> WorkPlan | None:
-    """The plan that holds after these calls; None where none of them made one."""
+    """The plan after these calls; None if none of them made one."""
     plan: WorkPlan | None = None
     for call in calls:
         if not (call.failed or call.refused):
@@ -60,7 +58,7 @@ def plan_after(calls: Iterable[AnsweredCall]) -> WorkPlan | None:
 
 
 def _change(plan: WorkPlan | None, call: AnsweredCall) -> WorkPlan | None:
-    """The plan after a call that is about it; None after any other."""
+    """The plan after a call of a plan tool; None after any other call."""
     match call.tool.lower():
         case "todowrite" | "update_plan":
             items = plan_items.list_of(call.given)
@@ -74,8 +72,8 @@ def _change(plan: WorkPlan | None, call: AnsweredCall) -> WorkPlan | None:
 
 
 def _write(plan: WorkPlan | None, items: tuple[PlanItem, ...], turn: int) -> WorkPlan:
-    """A list that was written whole. What was open on the one before and is on it no more was dropped; one with none of
-    the items of the one before is another plan.
+    """The plan after its whole list was written. Open items that are missing from the new list were dropped; a list
+    that shares no item with the old one is a new plan.
     """
     before = plan if plan is not None else WorkPlan(turn=turn)
     names = {each.name for each in items}
@@ -100,7 +98,7 @@ def _change_task(plan: WorkPlan | None, call: AnsweredCall) -> WorkPlan | None:
 
 
 def _agree(plan: WorkPlan | None, call: AnsweredCall) -> WorkPlan | None:
-    """What the user agreed to in plan mode. Newer clients hold it in a file, and say it in the answer alone."""
+    """The plan that the user approved in plan mode. Newer clients keep it in a file and state it only in the result."""
     given = call.given.get("plan")
     text = given if isinstance(given, str) else call.said.partition("## Approved Plan:")[2]
     title = next((line.strip("# ").strip() for line in text.splitlines() if line.strip("# ").strip()), "")

@@ -1,6 +1,6 @@
-"""Replay: what today's code would decide on the commands that a log tells of, beside what was decided then.
+"""Replay: compare the decisions of the current code with the recorded ones, for the commands in a log.
 
-How a body is stored is no decision: the same bytes may be cut in many ways. Which bytes they are is one.
+The bytes of a body are a decision. How they are stored is not: the same bytes can be encoded in many ways.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from mnemosyne.domain.wire.identity import (
 )
 
 _STORED = frozenset({"base", "body", "stored_sha256"})
-"""How a body is stored. ``sha256`` is compared, and covers what is withheld."""
+"""Fields about the storage of a body. ``sha256`` is compared, and covers withheld bytes."""
 
 NO_DECISIONS: Mapping[type, frozenset[str]] = {
     TurnBegan: _STORED,
@@ -37,19 +37,19 @@ NO_DECISIONS: Mapping[type, frozenset[str]] = {
     FallbackSent: _STORED,
     ObjectFaulted: frozenset({"latency"}),
 }
-"""Fields that say what was not decided: how something is stored, how long it took."""
+"""Fields that are not decisions, such as storage and durations."""
 
 
 FEATURE_REMOVED = "feature removed"
-"""Why today's code makes no event that an earlier version made."""
+"""The reason why the current code does not make an event of an earlier version."""
 
 
 @attrs.frozen
 class DecisionDifference:
-    """One field of one event that today's code would decide otherwise. ``field`` is None where one of both is absent.
+    """One field of one event that the current code decides differently. ``field`` is None if either event is absent.
 
-    ``version`` is that of the recorded event, or of the one that it would stand before; ``turn`` the turn that it is
-    about (``main 7``), None for what is about none.
+    ``version`` is the version of the recorded event, or of the decision's last one if that event is absent; ``turn`` is
+    its turn (``main 7``), None if it belongs to none.
     """
 
     version: int
@@ -62,7 +62,7 @@ class DecisionDifference:
 
 @attrs.frozen
 class ReplayedDecision:
-    """The events that one command led to."""
+    """The events that one command caused."""
 
     events: Sequence[Recorded[Event]]
 
@@ -76,15 +76,15 @@ class ReplayedDecision:
 
     @property
     def turn(self) -> str | None:
-        """The turn that it is about, as people name it."""
+        """The turn of the decision, for people."""
         branch, turn = getattr(self.last, "branch", None), getattr(self.last, "turn", None)
         return f"{branch} {turn}" if branch is not None and turn is not None else None
 
 
 def decisions(recorded: Sequence[Recorded[Event]]) -> Iterator[ReplayedDecision]:
-    """The events by command. A request leads to all up to the one that says that it began, and to what leaves for it;
-    what is remembered of it, to all up to the one that assesses the turn; the end of a round to what its answers
-    changed; a later round, to the rewrite that it begins with and to what leaves.
+    """Group the events by command. A request causes the events up to its TurnBegan, and those of the request sent for
+    it; ingestion causes the events up to TurnAssessed; the end of a round causes those of its answers; a later round
+    causes those of its rewrite and of the request sent.
     """
     waiting: list[Recorded[Event]] = []
     for each, following in pairwise((*recorded, None)):
@@ -97,11 +97,11 @@ def decisions(recorded: Sequence[Recorded[Event]]) -> Iterator[ReplayedDecision]
 
 _LEAVES, _ENDS, _ROUND_ENDS = "Begin", "Finish", frozenset({"AnswerCalls", "Refused", "Finish"})
 _ROUND_LEAVES = "NextRound"
-"""What is said to an actor (``actors/messages.py``), as the log names it."""
+"""Names of actor messages (``actors/messages.py``) as the log records them."""
 
 
 def _is_followed(one: Recorded[Event], next_: Recorded[Event]) -> bool:
-    """Whether the command that led to an event led to the next one, too."""
+    """Whether the command that caused an event also caused the next one."""
     event, cause, then = one.envelope.event, one.envelope.causation_id, next_.envelope.causation_id
     if cause == Remember.__name__:
         return not isinstance(event, TurnAssessed)
@@ -119,20 +119,20 @@ def _is_followed(one: Recorded[Event], next_: Recorded[Event]) -> bool:
 
 
 def speakers(recorded: Sequence[Recorded[Event]]) -> Mapping[int, ClientHeaders | None]:
-    """Who spoke in each request, by the version of its event; None where the log does not say."""
+    """The client headers of each request, by the version of its event; None if the log does not say."""
     last: dict[str, ClientHeaders] = {}
-    found: dict[int, ClientHeaders | None] = {}
+    by_version: dict[int, ClientHeaders | None] = {}
     for each in recorded:
         event = each.envelope.event
         if isinstance(event, TurnBegan):
             if event.speaker is not None:
                 last[event.branch] = event.speaker
-            found[each.version] = last.get(event.branch)
-    return found
+            by_version[each.version] = last.get(event.branch)
+    return by_version
 
 
 def headers_of(speaker: ClientHeaders) -> tuple[tuple[str, str], ...]:
-    """Headers that say what a speaker's did: ``identity.speaker`` hears the same in them."""
+    """Headers equivalent to those of a client: ``identity.speaker`` reads the same from them."""
     opening = next((agent.opening for agent in AGENTS if agent.client == speaker.client), "client/")
     named = {
         "user-agent": opening + (speaker.version or ""),
@@ -151,40 +151,42 @@ _CREDENTIALS: Mapping[Credential | None, tuple[tuple[str, str], ...]] = {
     "bearer": (("authorization", _NO_TOKEN),),
     "oauth": (("authorization", _NO_TOKEN), ("anthropic-beta", OAUTH_BETA)),
 }
-"""What stands for a credential of each kind: nothing that a request could hold, or it would be withheld from it."""
+"""A placeholder for each kind of credential: text that no request can contain, because it would be withheld."""
 
 
 def differences(decision: ReplayedDecision, today: Sequence[Event]) -> list[DecisionDifference]:
-    """What is otherwise today. The settings are no part of it: they are given, not decided."""
+    """The differences between a recorded decision and the events of the current code. Settings are skipped: they are
+    inputs, not decisions.
+    """
     found: list[DecisionDifference] = []
-    left = [event for event in today if not isinstance(event, SettingsTaken)]
+    unmatched = [event for event in today if not isinstance(event, SettingsTaken)]
     retired = find_retired(each.envelope.event for each in decision.events)
     for each in decision.events:
         event = each.envelope.event
         if isinstance(event, SettingsTaken):
             continue
-        match = next((other for other in left if _key_of(other) == _key_of(event)), None)
+        match = next((other for other in unmatched if _key_of(other) == _key_of(event)), None)
         name = type(event).__name__
         if match is None:
             now = f"not decided: {FEATURE_REMOVED}" if is_retired(event, retired) else "not decided"
             found.append(DecisionDifference(each.version, decision.turn, name, None, f"decided{_why(event)}", now))
             continue
-        left.remove(match)
+        unmatched.remove(match)
         found += _fields(each.version, decision.turn, event, match)
     last = decision.events[-1].version
     return found + [
         DecisionDifference(last, decision.turn, type(other).__name__, None, "not decided", f"decided{_why(other)}")
-        for other in left
+        for other in unmatched
     ]
 
 
 def _why(event: object) -> str:
-    said = getattr(event, "reason", None) or getattr(event, "why", None)
-    return f": {render(said)}" if said else ""
+    reason = getattr(event, "reason", None) or getattr(event, "why", None)
+    return f": {render(reason)}" if reason else ""
 
 
 def _key_of(event: object) -> tuple[type, object]:
-    """What an event is, and of which object: events that are alike in both are compared."""
+    """An event's type and object: events with equal keys are compared."""
     return type(event), getattr(event, "object", None)
 
 
@@ -194,14 +196,14 @@ def _fields(version: int, turn: str | None, recorded: Any, today: Any) -> Iterat
             continue
         was, now = getattr(recorded, field.name), getattr(today, field.name)
         if field.name == "sha256" and recorded.stored_sha256 is not None:
-            # Of a credential that was withheld there are stars: those bytes were fed to today's code.
+            # The current code was fed the rebuilt bytes, in which a withheld credential is replaced by stars.
             was = recorded.stored_sha256
         if was != now:
             yield DecisionDifference(version, turn, type(recorded).__name__, field.name, render(was), render(now))
 
 
 def render(value: object) -> str:
-    """A value of an event for people."""
+    """Render a value of an event for people."""
     match value:
         case bytes():
             return value.hex()

@@ -1,7 +1,7 @@
-"""What the planner would do with a branch that is only observed, before its next request.
+"""Preview what the planner would do before the next request of an observed branch.
 
-Nothing of it is recorded: whoever asks has the planner itself decide, for the history as the client sent it last and an
-account in which the session cost as much as unmanaged, because that is what it was.
+Nothing is recorded. The caller runs the real planner on the client's last history, with an account in which the session
+cost as much as an unmanaged one, because it was unmanaged.
 """
 
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ from mnemosyne.domain.wire.transcript import Transcript
 
 @attrs.frozen(kw_only=True)
 class PlannedRewrite:
-    """An epoch that would begin: what it says of itself, each object that it would show at less, and about how many
-    tokens each of these would free.
+    """An epoch that would begin: its event, the objects whose fidelity it would lower, and the estimated tokens that
+    each of these would free.
     """
 
     began: EpochBegan
@@ -34,13 +34,13 @@ class PlannedRewrite:
 
     @property
     def fidelities(self) -> Mapping[str, Fidelity]:
-        """At which fidelity each of these objects would be shown."""
+        """The new fidelity of each of these objects."""
         return {each.object: each.after for each in self.changes}
 
 
 def next_request(found: MemorySnapshot, read: Transcript, at: int, settings: ServerSettings) -> PendingRequest:
-    """The request that follows a moment, at the time ``at``: as the last one, ``read``, because nobody knows what else
-    it will hold. The ``settings`` are those of a server that would manage it.
+    """The request after a snapshot, at the time ``at``: equal to the last one, ``read``, since its new content is
+    unknown. ``settings`` are those of a server that would manage it.
     """
     client = [read.message_bytes(number) for number in range(len(read.messages))]
     history = upstream_history.verbatim(client, read.dialect)
@@ -57,7 +57,7 @@ def next_request(found: MemorySnapshot, read: Transcript, at: int, settings: Ser
 
 
 def assume_managed(found: MemorySnapshot, asked: PendingRequest) -> Session:
-    """The session of a moment with a branch that was managed from the start and never rewritten."""
+    """The session of a snapshot as if the branch had been managed from the start and never rewritten."""
     session = found.session
     branch = session.branches[found.branch]
     sent = Wire(
@@ -77,7 +77,7 @@ def assume_managed(found: MemorySnapshot, asked: PendingRequest) -> Session:
 def preview(
     decision: Decision, asked: PendingRequest, session: Session, forms: Forms, sizes: Sizes
 ) -> PlannedRewrite | NoRewrite:
-    """What a decision leads to. Nothing of it is stored, the ``forms`` made for it neither."""
+    """The result of a decision. Nothing is stored, not even the ``forms`` made for it."""
     rewritten = epochs.rewrite(decision, asked, session, forms, sizes)
     if rewritten is None:
         return NoRewrite("a rewrite would free nothing")

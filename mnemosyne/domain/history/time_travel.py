@@ -1,8 +1,8 @@
 """A session's past, read from its events: its branches, their turns, and the body that went upstream at any of them.
 
-Nothing here decides anything; what happened is what the events say. ``history_of`` arranges them in one pass, without
-touching bodies. ``body_at`` follows one body back through the changes that made it and looks only at those bytes of
-each earlier body that are still wanted, so that the last turn of a long session costs little more than an early one.
+This module makes no decisions. ``history_of`` arranges the events in one pass, without reading bodies. ``body_at``
+follows one body back through its changes and reads only the bytes of each earlier body that it still needs; so the last
+turn of a long session costs little more than an early one.
 """
 
 import re
@@ -35,13 +35,13 @@ from mnemosyne.domain.wire.recipe import Piece, Recipe, Withheld
 from mnemosyne.errors import BadOption, LogDamaged, LogFailed, NotFound
 
 CHECKPOINT = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_.-]{0,63})(?P<round>/[0-9]{1,9})?")
-"""What a checkpoint can be called, with a round of its turn behind it: nothing that could be a turn's number."""
+"""The name of a checkpoint, optionally followed by a round of its turn. A name never looks like a turn's number."""
 
 _ADDRESS = re.compile(r"(?P<turn>[0-9]{1,9})(?:\.(?P<attempt>[0-9]{1,9}))?(?:/(?P<round>[0-9]{1,9}))?")
 
 
 Upstream = RoundBegan | FallbackSent
-"""What records a body that went upstream, where that is not what the client sent."""
+"""Events that record a body sent upstream that differs from the client's."""
 
 ACTIVE = (
     SessionStarted,
@@ -54,17 +54,15 @@ ACTIVE = (
     TurnInterrupted,
     GapRecorded,
 )
-"""What a session does itself: the times of these events are its own. What a person says of a turn, or forgetting, is
-not.
-"""
+"""Events that count as activity of a session. Checkpoint names and forgetting do not."""
 
 Sent = TurnBegan | Upstream
-"""What records a body that was sent: the client's to us, or ours to the provider."""
+"""Events that record a request body: the client's, or the proxy's."""
 
 
 @attrs.frozen
 class TurnRound:
-    """One request of a managed turn and its reply. ``version`` is that of the event that recorded the request."""
+    """One request of a managed turn and its reply. ``version`` is the version of the request's event."""
 
     version: int
     began: Upstream
@@ -75,27 +73,27 @@ class Status(Enum):
     """How an attempt at a turn ended."""
 
     OPEN = "open"
-    """No end is recorded: it is under way, or its server was killed."""
+    """No end is recorded: it is running, or its server was killed."""
     FINISHED = "finished"
     INTERRUPTED = "interrupted"
 
 
 @attrs.frozen
 class Attempt:
-    """One request of a turn and what came of it. ``version`` is that of the event that recorded the request."""
+    """One request of a turn and its outcome. ``version`` is the version of the event that recorded the request."""
 
     version: int
     began: TurnBegan
     ended: TurnFinished | TurnInterrupted | None = None
     rounds: tuple[TurnRound, ...] = ()
-    """What went upstream, where that is not what the client sent."""
+    """The requests that the proxy sent instead of the client's, if any."""
     round: TurnRound | None = None
-    """Which of them is meant; None for the client's request and what the client saw."""
+    """The selected round; None selects the client's request and the reply that the client saw."""
     filled: WindowFilled | None = None
-    """What was said of it where it filled its window."""
+    """The WindowFilled event of the turn, if its request filled the window."""
 
     def with_round(self, version: int, event: Upstream | RoundFinished) -> "Attempt":
-        """The attempt once a round of it began or finished."""
+        """The attempt after a round of it began or finished."""
         if isinstance(event, Upstream):
             return attrs.evolve(self, rounds=(*self.rounds, TurnRound(version, event)))
         rounds = tuple(
@@ -119,22 +117,22 @@ class Attempt:
 
     @property
     def was_replaced(self) -> bool:
-        """Whether what is meant is a request of the client's that did not go upstream: its rounds did."""
+        """Whether the client's request is selected, and the proxy sent other requests instead of it."""
         return self.round is None and bool(self.rounds)
 
     @property
     def messages(self) -> int:
-        """How many messages its request had."""
+        """The number of messages in its request."""
         return self.began.kept + len(self.began.chains)
 
     @property
     def reply_event(self) -> TurnFinished | TurnInterrupted | RoundFinished | None:
-        """What recorded the end of what is meant."""
+        """The event that recorded the end of the selected request."""
         return self.ended if self.round is None else self.round.ended
 
     @property
     def reply(self) -> bytes | None:
-        """What arrived of the reply, as an encoded change on nothing."""
+        """The part of the reply that arrived, as an encoded change on an empty body."""
         return self.reply_event.reply if self.reply_event is not None else None
 
     @property
@@ -144,7 +142,7 @@ class Attempt:
 
     @property
     def sent(self) -> Sent:
-        """What recorded the body that is meant."""
+        """The event that recorded the selected body."""
         return self.began if self.round is None else self.round.began
 
     @property
@@ -155,7 +153,7 @@ class Attempt:
 
 @attrs.frozen
 class BranchTurns:
-    """A branch with the turns that were taken on it; ``turns[n]`` holds the attempts at turn n, in order."""
+    """A branch with its own turns; ``turns[n]`` holds the attempts at turn n, in order."""
 
     opened: BranchOpened
     turns: Mapping[int, Sequence[Attempt]]
@@ -166,7 +164,7 @@ class BranchTurns:
 
     @property
     def inherited(self) -> int:
-        """How many of its turns are its parent's."""
+        """The number of turns that belong to its parent."""
         return self.opened.forked_at if self.opened.inherits else 0
 
     @property
@@ -176,14 +174,14 @@ class BranchTurns:
 
     @property
     def attempts(self) -> Iterator[Attempt]:
-        """Every attempt taken on it, by turn."""
+        """All attempts on it, by turn."""
         for turn in sorted(self.turns):
             yield from self.turns[turn]
 
 
 @attrs.frozen(kw_only=True)
 class ObjectPlaces:
-    """The turns and blocks of its branch that an object was made of, and what it was thought to take in full."""
+    """The turns and blocks of its branch that an object was made of, and its estimated size in full."""
 
     branch: str
     first_turn: int
@@ -194,41 +192,41 @@ class ObjectPlaces:
 
 @attrs.frozen(kw_only=True)
 class History:
-    """A session as its events tell it. ``bodies`` are the recorded requests by the version of their event."""
+    """A session, arranged from its events. ``bodies`` are the recorded requests by the version of their event."""
 
     session: str
     started: SessionStarted | None
     lines: Mapping[str, BranchTurns]
     modes: Mapping[str, BranchModeSet]
-    """The last decision about what each branch sends upstream; none for one that nobody wanted to be managed."""
+    """The last mode decision about each branch that has one."""
     bodies: Mapping[int, Sent]
     gaps: Sequence[GapRecorded]
     checkpoints: Mapping[str, CheckpointNamed]
-    """The turns that a person gave a name, by it."""
+    """The turns with a checkpoint, by its name."""
     objects: Mapping[str, ObjectPlaces]
-    """Where each object is from, as it was made."""
+    """The origin of each object, at its creation."""
     scales: Scales
-    """What the provider counted of what came with each turn."""
+    """The scale of each turn's content, by the provider's counts."""
     forgotten: int
-    """The version of the last event that says that everything before it was erased; 0 if there is none."""
+    """The version of the last SessionForgotten event; 0 if there is none."""
     version: int
     first_at: int
     last_at: int
 
     @property
     def turns(self) -> int:
-        """How many turns were taken, on all branches together."""
+        """The number of turns on all branches."""
         return sum(len(line.turns) for line in self.lines.values())
 
     @property
     def attempts(self) -> list[Attempt]:
-        """Every attempt, in the order in which they began."""
+        """All attempts, in the order in which they began."""
         found = [attempt for line in self.lines.values() for attempt in line.attempts]
         return sorted(found, key=lambda attempt: attempt.version)
 
     @property
     def model(self) -> str | None:
-        """The model that the newest turn of the oldest branch asked for: the main agent's, not that of a side call."""
+        """The model requested by the newest turn of the oldest branch: the main agent's, not a side call's."""
         for line in self.lines.values():
             for attempt in reversed(list(line.attempts)):
                 if attempt.began.model is not None:
@@ -237,11 +235,11 @@ class History:
 
     @property
     def unrecorded(self) -> int:
-        """How many turns went through without a record."""
+        """The number of turns that passed unrecorded."""
         return sum(gap.turns for gap in self.gaps)
 
     def gaps_before(self, attempt: Attempt) -> list[GapRecorded]:
-        """The turns without a record that went through just before an attempt, which told of them."""
+        """The gaps directly before an attempt, which were recorded with it."""
         return [gap for gap in self.gaps if gap.at == attempt.began.at]
 
     def dialect_of(self, branch: str) -> Dialect:
@@ -257,7 +255,7 @@ class History:
         return found
 
     def list_places(self, branch: str) -> Mapping[tuple[int, int], str]:
-        """Which object the block at a place of the client's history is in. Raises NotFound."""
+        """The object of each block of the client's history, by message and block number. Raises NotFound."""
         found: dict[tuple[int, int], str] = {}
         kept: float = float("inf")
         line = self.line(branch)
@@ -271,12 +269,12 @@ class History:
             line = self.line(line.opened.parent)
 
     def tokens_of(self, object_id: str) -> int:
-        """What people are told that an object takes in full."""
+        """The size of an object in full that people see, in tokens."""
         each = self.objects[object_id]
         return tokens_of(each.tokens, each.branch, each.last_turn, self.scales)
 
     def turn(self, branch: str, turn: int | None = None) -> Sequence[Attempt]:
-        """The attempts at a turn of a branch, which may be its parent's turn; the last turn without a number.
+        """The attempts at a turn of a branch, inherited turns included; without a number, at the last turn.
 
         Raises NotFound.
         """
@@ -291,8 +289,8 @@ class History:
         return owner.turns[number]
 
     def find(self, branch: str, text: str | None) -> Attempt:
-        """The attempt that people mean: by its address on the branch, or by the name of a checkpoint, which says itself
-        on which branch it is. Raises BadOption, NotFound.
+        """Find an attempt by its address on the branch, or by the name of a checkpoint, which determines the branch
+        itself. Raises BadOption, NotFound.
         """
         named = CHECKPOINT.fullmatch(text or "")
         if named is None:
@@ -304,7 +302,7 @@ class History:
         return self.at(point.branch, TurnPlace(point.turn, round=int(named["round"][1:]) if named["round"] else None))
 
     def at(self, branch: str, place: "TurnPlace") -> Attempt:
-        """The attempt that an address means. Raises NotFound."""
+        """The attempt at an address. Raises NotFound."""
         attempts = self.turn(branch, place.turn)
         wanted = len(attempts) if place.attempt is None else place.attempt
         if not 1 <= wanted <= len(attempts):
@@ -320,7 +318,7 @@ class History:
         return found
 
     def first_turns(self, attempt: Attempt) -> Sequence[int]:
-        """For each message of a request, the turn whose request was the first to hold it."""
+        """For each message of a request, the turn whose request was the first to contain it."""
         first: list[int] = []
         for turn in range(1, attempt.began.turn):
             earlier = self.turn(attempt.began.branch, turn)[0].messages
@@ -330,8 +328,8 @@ class History:
 
 @attrs.frozen
 class TurnPlace:
-    """Where in a branch: ``TURN[.ATTEMPT][/ROUND]``; without a turn the last one, without an attempt the last one.
-    Without a round the client's own request is meant, with one what went upstream.
+    """An address within a branch: ``TURN[.ATTEMPT][/ROUND]``. Turn and attempt default to the last one. Without a round
+    it selects the client's own request, with a round the request that went upstream.
     """
 
     turn: int | None = None
@@ -340,18 +338,18 @@ class TurnPlace:
 
 
 def place_of(text: str | None) -> TurnPlace:
-    """What a turn's address means. Raises BadOption for what is none."""
+    """Parse a turn's address. Raises BadOption."""
     if text is None:
         return TurnPlace()
     found = _ADDRESS.fullmatch(text)
     if found is None:
-        raise BadOption(f"{text!r} is no turn: TURN[.ATTEMPT][/ROUND] is needed, such as 7, 7.2 or 7.2/1.")
+        raise BadOption(f"{text!r} is not a turn: use TURN[.ATTEMPT][/ROUND], such as 7, 7.2 or 7.2/1.")
     turn, attempt, round_ = (None if part is None else int(part) for part in found.group("turn", "attempt", "round"))
     return TurnPlace(turn, attempt, round_)
 
 
 def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
-    """Arrange a session's events, given from the first on. Raises LogDamaged for what cannot be."""
+    """Arrange a session's events, from the first on. Raises LogDamaged if they contradict each other."""
     started: SessionStarted | None = None
     opened: dict[str, BranchOpened] = {}
     attempts: dict[Address, Attempt] = {}
@@ -404,7 +402,7 @@ def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
                 forgotten = version
                 checkpoints.clear()
             case _:
-                pass  # of a kind that says nothing about turns
+                pass  # not about turns
         if isinstance(event, ACTIVE):
             times.append(event.at)
     return History(
@@ -437,7 +435,7 @@ def _lines(opened: Mapping[str, BranchOpened], attempts: Iterable[Attempt]) -> d
 
 
 def lineage(history: History, version: int) -> Iterator[tuple[int, Sent]]:
-    """The requests whose bodies lead to that of event ``version``, newest first, each with its version."""
+    """The requests on which the body of event ``version`` builds, itself included: newest first, with versions."""
     while version:
         began = history.bodies.get(version)
         if began is None:
@@ -450,7 +448,7 @@ def lineage(history: History, version: int) -> Iterator[tuple[int, Sent]]:
 
 @attrs.frozen
 class _Wanted:
-    """Bytes ``[start, end)`` of one body that stand at ``at`` in the body that is asked for."""
+    """Bytes ``[start, end)`` of one body that are at offset ``at`` in the requested body."""
 
     start: int
     end: int
@@ -458,7 +456,7 @@ class _Wanted:
 
 
 def body_at(history: History, attempt: Attempt) -> Recipe:
-    """The recipe of the body that an attempt sent. Raises LogFailed if the events do not add up to one."""
+    """The recipe of the body that an attempt sent. Raises LogFailed if the events yield none."""
     return body_of(history, attempt.body_version)
 
 
@@ -482,8 +480,8 @@ def body_of(history: History, event: int) -> Recipe:
 def _look(
     began: Sent, base: int, wanted: Sequence[_Wanted], found: list[tuple[int, Piece | Withheld]]
 ) -> list[_Wanted]:
-    """Put what a change holds of the wanted bytes into ``found``; return what is then wanted of the ``base`` bytes that
-    it builds on.
+    """Add the wanted bytes that a change contains to ``found``; return those still wanted, in the base body of ``base``
+    bytes.
     """
     change = recipe.decode(began.body)
     pieces = change.pieces()
@@ -491,10 +489,10 @@ def _look(
     tail = change.head + new.length
     if tail + change.tail != began.size or change.head + change.tail > base:
         raise ValueError(f"a change does not make a body of {began.size} bytes of one of {base}")
-    left: list[_Wanted] = []
+    remaining: list[_Wanted] = []
     for want in wanted:
         if want.start < change.head:
-            _add(left, _Wanted(want.start, min(want.end, change.head), want.at))
+            _add(remaining, _Wanted(want.start, min(want.end, change.head), want.at))
         start, end = max(want.start, change.head), min(want.end, tail)
         at = want.at + start - want.start
         for piece in new.between(start - change.head, end - change.head):
@@ -503,12 +501,12 @@ def _look(
         if want.end > tail:
             start = max(want.start, tail)
             shift = base - began.size
-            _add(left, _Wanted(start + shift, want.end + shift, want.at + start - want.start))
-    return left
+            _add(remaining, _Wanted(start + shift, want.end + shift, want.at + start - want.start))
+    return remaining
 
 
 def _add(wanted: list[_Wanted], more: _Wanted) -> None:
-    """What continues the one before becomes one with it, so that there are never many."""
+    """Append a range, or merge it with the last one if it continues it, to keep the list short."""
     last = wanted[-1] if wanted else None
     if last is not None and last.end == more.start and last.at + last.end - last.start == more.at:
         wanted[-1] = _Wanted(last.start, more.end, last.at)
@@ -517,12 +515,12 @@ def _add(wanted: list[_Wanted], more: _Wanted) -> None:
 
 
 def reply_of(attempt: Attempt) -> Recipe | None:
-    """The recipe of what arrived of the reply; None if nothing did. Raises ValueError if the event is damaged."""
+    """The recipe of the part of the reply that arrived; None if none. Raises ValueError if the event is damaged."""
     return None if attempt.reply is None else recipe.apply(Recipe(), recipe.decode(attempt.reply))
 
 
 def wire_turns(history: History, attempt: Attempt) -> Sequence[int]:
-    """For each message of what is meant of an attempt, the turn that it is from."""
+    """For each message of an attempt's selected request, the turn of its origin."""
     turns = history.first_turns(attempt)
     if attempt.round is None:
         return turns
@@ -533,7 +531,7 @@ def wire_turns(history: History, attempt: Attempt) -> Sequence[int]:
 
 
 def _ends(history: History, attempt: Attempt) -> Sequence[int]:
-    """How far the wire reaches behind each of the client's messages (``RoundBegan.ends``)."""
+    """The number of wire messages up to each of the client's messages (``RoundBegan.ends``)."""
     ends: tuple[int, ...] = ()
     for _, sent in reversed(list(lineage(history, attempt.body_version))):
         if isinstance(sent, RoundBegan):
@@ -542,8 +540,8 @@ def _ends(history: History, attempt: Attempt) -> Sequence[int]:
 
 
 def find_first_names(history: History, attempt: Attempt, wanted: Collection[bytes]) -> dict[bytes, int]:
-    """For each of the wanted contents that requests of the branch named up to ``attempt``, the turn that did so
-    first.
+    """The first turn of the branch, up to ``attempt``, whose request refers to each of the wanted contents; contents
+    without a reference are omitted.
     """
     named: dict[bytes, int] = {}
     for turn in range(1, attempt.began.turn + 1):
@@ -558,7 +556,7 @@ def find_first_names(history: History, attempt: Attempt, wanted: Collection[byte
 
 
 def digests_of(event: object) -> tuple[bytes, ...]:
-    """The contents that an event names, each once. Raises ValueError if the event is damaged."""
+    """The contents that an event refers to, without duplicates. Raises ValueError if the event is damaged."""
     match event:
         case TurnBegan() | RoundBegan() | FallbackSent():
             return recipe.decode(event.body).digests
@@ -574,7 +572,7 @@ def digests_of(event: object) -> tuple[bytes, ...]:
 
 
 def new_bytes(event: object) -> int:
-    """How many bytes of contents an event needs beyond the body that it builds on."""
+    """The bytes of content that an event adds to the body that it builds on."""
     match event:
         case TurnBegan() | RoundBegan() | FallbackSent():
             change = recipe.decode(event.body)
@@ -590,5 +588,5 @@ def new_bytes(event: object) -> int:
 
 
 def digests_in(pieces: Iterable[Piece | Withheld]) -> set[bytes]:
-    """The contents that pieces are cut from."""
+    """The contents that pieces are taken from."""
     return {piece.digest for piece in pieces if isinstance(piece, Piece)}

@@ -1,9 +1,9 @@
-"""Whether a session's log still holds what was sent: every body rebuilt and hashed, every reply put together.
+"""Verify that a session's log can reproduce what was sent: rebuild and hash every body, assemble every reply.
 
-A ``Verifier`` goes through the requests in order. It keeps the recipes of the bodies that later ones build on, never
-their bytes, and for each the state of SHA-256 at the places where it may go on: what a body has in common with the
-beginning of its base is not fetched and not hashed again. So a session costs its contents once, plus for each turn what
-follows the change (with Claude Code 2.1.329: the system prompt and the tools).
+A ``Verifier`` processes the requests in order. For each body that later ones build on it keeps the recipe, never the
+bytes, and intermediate SHA-256 states: the prefix that a body shares with its base is neither fetched nor hashed again.
+So verification reads a session's contents once, and in addition, for each turn, the bytes after the change (with Claude
+Code 2.1.329: the system prompt and the tools).
 """
 
 import json
@@ -21,7 +21,7 @@ from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe
 
 Fetch = Callable[[bytes], bytes]
-"""Gives the content for a digest."""
+"""Returns the content for a digest."""
 
 
 class _Hash(Protocol):
@@ -32,7 +32,7 @@ class _Hash(Protocol):
 
 @attrs.define(eq=False)
 class _Mark:
-    """A place in a body and, once that was reached, the state of its hash there."""
+    """An offset in a body and, once it was reached, the hash state there."""
 
     length: int
     state: _Hash | None = None
@@ -40,7 +40,7 @@ class _Mark:
 
 @attrs.frozen
 class Discrepancy:
-    """Something that is not as it was recorded: where, and what."""
+    """A deviation from the record: its location and a description."""
 
     attempt: Attempt
     what: str
@@ -51,7 +51,7 @@ class Discrepancy:
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """The discrepancy as a sentence for people."""
         at, round_ = self.address, self.attempt.round
         number = "" if round_ is None else f"/{round_.began.round}"
         return f"turn {at.turn}.{at.attempt}{number} of branch {at.branch}: {self.what}"
@@ -59,10 +59,10 @@ class Discrepancy:
 
 @attrs.frozen(eq=False)
 class Task:
-    """One rebuilding to be checked: of a body, or of a reply.
+    """A check of one rebuilt body or reply.
 
-    The hash goes on from ``mark`` if the state there is known, else it begins anew; on the way, at ``next_mark``, its
-    state is kept.
+    The hash continues from ``mark`` if the state there is known, else it starts over; its state at ``next_mark`` is
+    kept.
     """
 
     attempt: Attempt
@@ -73,21 +73,21 @@ class Task:
 
     @property
     def needs(self) -> set[bytes]:
-        """The contents that ``check`` will ask for, as far as can be said before the tasks before it are done."""
+        """The contents that ``check`` will fetch, as far as known before the preceding tasks are done."""
         return time_travel.digests_in(self.recipe.between(self.mark.length, self.recipe.length))
 
     def first_of(self, digests: Container[bytes]) -> bytes | None:
-        """The first of these contents that it is made of, if any."""
+        """The first of these contents that its recipe uses, if any."""
         pieces = (piece for piece in self.recipe.pieces if isinstance(piece, Piece))
         return next((piece.digest for piece in pieces if piece.digest in digests), None)
 
     @property
     def weight(self) -> int:
-        """How many bytes are to be read for it."""
+        """The number of bytes to read for it."""
         return self.recipe.length - self.mark.length
 
     def check(self, fetch: Fetch) -> Discrepancy | None:
-        """Rebuild, compare, and remember for those who build on it. Raises what ``fetch`` raises."""
+        """Rebuild, compare, and keep the hash state for later tasks. Raises the errors of ``fetch``."""
         return self._check_reply(fetch) if self.is_reply else self._check_body(fetch)
 
     def _check_body(self, fetch: Fetch) -> Discrepancy | None:
@@ -105,14 +105,14 @@ class Task:
         body = recipe.assemble(self.recipe.pieces, fetch)
         ended = self.attempt.ended
         if self.attempt.round is not None or not isinstance(ended, TurnFinished) or ended.message_id is None:
-            return None  # a page of a gateway, half a reply: whatever it was, it was not a message
+            return None  # not a message, but for example a gateway's error page or a partial reply
         try:
             message = json.loads(body)
         except (ValueError, RecursionError):
             return self._difference("the reply is not JSON")
-        said = message.get("id") if isinstance(message, dict) else None
-        # Half a surrogate pair is recorded as another character.
-        if not isinstance(said, str) or (said.isascii() and said != ended.message_id):
+        message_id = message.get("id") if isinstance(message, dict) else None
+        # A lone surrogate is recorded as a replacement character, so ids are compared if they are ASCII.
+        if not isinstance(message_id, str) or (message_id.isascii() and message_id != ended.message_id):
             return self._difference(f"the reply is not the message {ended.message_id}")
         return None
 
@@ -127,7 +127,7 @@ class _Body:
 
 
 class Verifier:
-    """Lays out what is to be checked of one session, in the order of its events."""
+    """Produces the checks of one session, in the order of its events."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -135,7 +135,7 @@ class Verifier:
         self._last_use = {began.base: version for version, began in sorted(history.bodies.items())}
 
     def tasks(self) -> Iterable[Task | Discrepancy]:
-        """What to check, turn by turn; what can be seen to be wrong without any content comes as a Difference."""
+        """The checks, turn by turn; a Discrepancy if an error is visible without reading contents."""
         for attempt in self._in_order():
             yield self._body(attempt)
             reply = self._reply(attempt)
@@ -143,8 +143,8 @@ class Verifier:
                 yield reply
 
     def _in_order(self) -> list[Attempt]:
-        """Everything that was sent, the client's requests and what went upstream for them, in the order of its events:
-        each builds on earlier ones.
+        """All requests, both the client's and those that the proxy sent for them, in the order of their events: each
+        body builds on earlier ones.
         """
         sent = [
             each

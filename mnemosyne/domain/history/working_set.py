@@ -1,5 +1,5 @@
-"""What stands in a branch's window, as people are shown it: from the fold of a session's events, or from the read model
-of the live working set and the few events that still show in it.
+"""The working set of a branch's window, for people: from the fold of a session's events, or from the read model of the
+live working set and the few events that it refers to.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from mnemosyne.errors import LogFailed
 class WindowView:
     """How full a branch's window is at a turn. ``tokens`` is the estimate of the prompt, ``fixed`` the part of it that
     is system prompt and tools, ``usable`` the tokens that history may take, ``zone`` the pressure; ``counted`` is the
-    provider's own count of the prompt, None where it did not say.
+    provider's count of the prompt, None if it reported none.
     """
 
     branch: str
@@ -32,15 +32,15 @@ class WindowView:
 
     @property
     def history(self) -> int:
-        """The estimated tokens of the history, which is what pressure counts."""
+        """The estimated tokens of the history, from which pressure is computed."""
         return self.tokens - self.fixed
 
 
 @attrs.frozen(kw_only=True)
 class WorkingObject:
-    """An object in a window without its words, as the read model knows it.
+    """An object in a window as the read model stores it, without its text.
 
-    ``versions`` are those of its own events that still show in it, that of its making first. The rest is what is
+    ``versions`` are the versions of its own events that still affect it, its creation first. The other fields are
     counted over its events and those of the objects that refer to it.
     """
 
@@ -57,7 +57,7 @@ class WorkingObject:
 
 
 def standing_of(known: WorkingObject, events: Iterable[ObjectEvent]) -> Resident:
-    """The object with its words, given the events of its ``versions`` in order. Raises LogFailed if they make none."""
+    """The object with its text, from the events of its ``versions`` in order. Raises LogFailed if they make none."""
     made, *others = events
     if not isinstance(made, ObjectCreated):
         raise LogFailed(f"the log has no event that made an object where there should be one, at {known.versions[0]}")

@@ -1,4 +1,4 @@
-"""The calls of a conversation, each with its answer."""
+"""The calls of a conversation, each with its result."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from mnemosyne.domain.history.calls import read_calls
 from tests.domain.segmenting_support import Talk
 
 
-def test_a_call_is_there_once_its_answer_is() -> None:
-    """In the order of the answers, with the turn that brought each; one that waits is none yet."""
+def test_a_call_is_listed_when_its_result_arrives() -> None:
+    """In the order of the results, each with its turn; a call without a result is not listed."""
     talk = Talk().user("go").call("Bash", {"command": "ls"}, "a.py").call("Read", {"file_path": "a.py"}, "x")
     talk.assistant({"type": "tool_use", "id": "waits", "name": "Bash", "input": {}})
     assert [(each.turn, each.tool, each.said) for each in read_calls(talk.messages)] == [
@@ -16,15 +16,15 @@ def test_a_call_is_there_once_its_answer_is() -> None:
     ]
 
 
-def test_an_id_that_comes_twice_or_is_known_is_one_call() -> None:
-    """A client that compacts sends its last messages once more."""
+def test_a_repeated_or_known_id_adds_no_call() -> None:
+    """A client that compacts sends its last messages again."""
     talk = Talk().user("go").call("Bash", {"command": "ls"}, "a.py")
     twice = [*talk.messages, *talk.messages]
     assert len(list(read_calls(twice))) == 1
     assert list(read_calls(twice, {"t1"})) == []
 
 
-def test_a_call_says_whether_it_failed_and_after_how_many_words_of_the_user() -> None:
+def test_a_call_has_its_failure_and_its_exchange() -> None:
     refusal = "The user doesn't want to proceed with this tool use."
     talk = Talk().user("go").call("Bash", {}, refusal).user("then so").call("Bash", {}, "ok")
     failed = {"type": "tool_result", "tool_use_id": "f", "content": "no", "is_error": True}
@@ -36,7 +36,7 @@ def test_a_call_says_whether_it_failed_and_after_how_many_words_of_the_user() ->
     ]
 
 
-def test_blocks_without_sense_are_no_calls() -> None:
+def test_malformed_blocks_are_ignored() -> None:
     unnamed = {"type": "tool_use", "id": 7, "name": 7, "input": "x"}
     odd: list[dict[str, Any]] = [{}, {"type": "tool_use"}, {"type": "tool_result"}, unnamed]
     talk = Talk().assistant(*odd)._say("user", odd)

@@ -32,7 +32,7 @@ TALK: list[dict[str, Any]] = [
 ]
 
 
-def test_each_block_says_where_what_and_since_when() -> None:
+def test_each_block_has_its_location_kind_and_origin() -> None:
     seen = view(
         _body(TALK, system="Be brief.", tools=[{"name": "Bash", "input_schema": {}}], max_tokens=5), [1, 2, 2], MESSAGES
     )
@@ -52,7 +52,7 @@ def test_each_block_says_where_what_and_since_when() -> None:
     assert seen.settings == {"model": "m", "max_tokens": 5}
 
 
-def test_sizes_are_those_of_the_bytes_and_tokens_those_of_the_text() -> None:
+def test_size_counts_bytes_and_tokens_estimate_text() -> None:
     body = _body(TALK)
     blocks = view(body, [1, 1, 1], MESSAGES).blocks
     assert [json.loads(body[slice(*block.span)]) for block in blocks[1:]] == [
@@ -62,10 +62,10 @@ def test_sizes_are_those_of_the_bytes_and_tokens_those_of_the_text() -> None:
     content = [{"type": "text", "text": "Look at this."}, *TALK[1]["content"], TALK[2]["content"][0]]
     estimator = Estimator.of("m")
     assert [block.tokens for block in blocks[:-1]] == [estimator.tokens(features_of_block(each)) for each in content]
-    assert blocks[-1].tokens is None  # an image is no text
+    assert blocks[-1].tokens is None  # an image has no text
 
 
-def test_what_is_known_of_one_request_is_not_read_again_in_another_and_says_the_same() -> None:
+def test_cached_blocks_of_a_request_are_reused_and_equal() -> None:
     known = no_blocks()
     grown = _body([TALK[0], *TALK, TALK[0]], system="Be brief.")
     for body, origins in ((_body(TALK), [1, 2, 2]), (grown, [1, 1, 2, 2, 3]), (_body(TALK, model="n"), [4, 4, 4])):
@@ -73,16 +73,16 @@ def test_what_is_known_of_one_request_is_not_read_again_in_another_and_says_the_
         read = len(known.values())
         assert view(body, origins, MESSAGES, known) == view(body, origins, MESSAGES)
         assert len(known.values()) == read
-    assert read == 2 * len(TALK)  # for each model: a message that stands at two places is one
+    assert read == 2 * len(TALK)  # per model; a message in two places is cached once
 
 
-def test_a_terminal_is_told_nothing_that_it_would_obey() -> None:
+def test_previews_contain_no_terminal_control_characters() -> None:
     shown = view(_body(TALK), [1, 1, 1], MESSAGES).blocks[3].preview
     assert shown.isprintable()
     assert shown.startswith("a b")
 
 
-def test_what_is_no_conversation_has_no_blocks() -> None:
+def test_a_body_that_is_no_conversation_has_no_blocks() -> None:
     assert view(b"not JSON", [], MESSAGES).opaque == "not a JSON object"
     assert view(b'{"messages":7,"system":null}', [], MESSAGES).blocks[0].section == "system"
     assert reply_blocks(b"<html>", MESSAGES) == ()
@@ -96,7 +96,7 @@ def test_a_moved_marker_or_a_string_for_a_block_is_no_change() -> None:
     assert compare(before, after).same == 1
 
 
-def test_what_came_went_and_changed_is_told() -> None:
+def test_added_removed_and_changed_blocks_are_reported() -> None:
     old = [
         {"role": "user", "content": "One."},
         {"role": "assistant", "content": "Two."},
@@ -119,7 +119,7 @@ def test_what_came_went_and_changed_is_told() -> None:
     assert found.same == 3
 
 
-def test_captured_requests_are_seen_whole() -> None:
+def test_blocks_cover_captured_requests() -> None:
     for name, capture in captures():
         request = capture["body"]
         if not isinstance(request, dict) or not isinstance(request.get("messages"), list):

@@ -1,4 +1,4 @@
-"""Of what was sent of objects, what was of use later is counted, and only what was later."""
+"""Effective tokens: only uses after a request count."""
 
 from typing import Any
 from uuid import UUID
@@ -63,7 +63,7 @@ def links(relation: LinkRelation, target: str) -> dict[str, Any]:
     return {"links": (Link(relation, target),)}
 
 
-def test_what_a_later_object_refers_to_was_of_use_in_the_requests_before_it() -> None:
+def test_a_later_reference_counts_as_use_in_the_requests_before_it() -> None:
     refers = made("b", 2, **links(LinkRelation.DEPENDS_ON, "a"))
     assert measured(made("a", 0), assessed(1)) == (100, 0)
     assert measured(made("a", 0), assessed(1), refers) == (100, 100)
@@ -71,16 +71,16 @@ def test_what_a_later_object_refers_to_was_of_use_in_the_requests_before_it() ->
     assert measured(made("a", 0), assessed(1), refers, assessed(2), fault("a", 3)) == (300, 200)
 
 
-def test_what_takes_its_place_or_is_made_of_it_is_no_use_of_it() -> None:
+def test_superseding_or_summarizing_an_object_is_no_use_of_it() -> None:
     later = made("b", 2, **links(LinkRelation.SUPERSEDES, "a"))
     derived = made("c", **links(LinkRelation.REFERENCES, "a"), role=Role.DERIVED)
     assert measured(made("a", 0), assessed(1), later, derived) == (100, 0)
 
 
-def test_a_branch_whose_beginning_was_lost_is_left_out() -> None:
+def test_a_branch_without_its_opening_event_is_skipped() -> None:
     assert measured(made("a", 0), assessed(1), made("x", 0, branch="lost"), assessed(1, "lost")) == (100, 0)
 
 
-def test_without_anything_sent_there_is_no_share() -> None:
+def test_without_sent_tokens_there_is_no_share() -> None:
     assert measure_session([]).share is None
     assert EffectiveTokens(200, 50).share == 0.25

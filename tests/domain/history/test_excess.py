@@ -1,4 +1,4 @@
-"""A managed request that was larger than its window is found again in the log, with why."""
+"""Managed requests larger than their window are found in the log, with the reason."""
 
 import attrs
 import pytest
@@ -19,7 +19,7 @@ async def found_in(stage: Stage, window: int = SMALL) -> list[Excess]:
     return list(excesses(history_of("s", await stage.log.read(await stage.stream())), window))
 
 
-async def test_what_one_request_brings_may_be_more_than_the_window_and_is_said_to_be() -> None:
+async def test_an_excess_from_one_requests_new_content_is_reported() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 2)
@@ -40,7 +40,7 @@ async def test_what_one_request_brings_may_be_more_than_the_window_and_is_said_t
         assert excess_as_json(found)["window_tokens"] == SMALL
 
 
-async def test_where_no_rewrite_brings_it_below_the_window_that_is_said() -> None:
+async def test_an_excess_that_no_rewrite_can_avoid_is_reported() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 5)
@@ -51,7 +51,7 @@ async def test_where_no_rewrite_brings_it_below_the_window_that_is_said() -> Non
         assert (filled.turn, filled.why) == (epoch.turn, REST_STAYS) == (6, REST_STAYS)
 
 
-async def test_a_request_that_nothing_was_planned_for_says_that(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unplanned_request_reports_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 4)
@@ -65,7 +65,7 @@ async def test_a_request_that_nothing_was_planned_for_says_that(monkeypatch: pyt
         assert (filled.turn, filled.why) == (5, UNPLANNED)
 
 
-async def test_a_size_that_was_estimated_too_low_is_said_to_be_and_what_is_not_managed_has_no_window() -> None:
+async def test_an_underestimate_is_reported_and_an_unmanaged_branch_has_no_window() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 3)
@@ -81,5 +81,5 @@ async def test_a_size_that_was_estimated_too_low_is_said_to_be_and_what_is_not_m
 
 
 def _prompts(stage: Stage) -> list[int]:
-    """The sizes of what the provider was sent, as it counts."""
+    """The sizes of the requests to the provider, by its own count."""
     return [steps(each.json()).tokens for each in stage.standin.messages]

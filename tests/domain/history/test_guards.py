@@ -1,4 +1,4 @@
-"""What looks like an agent that goes round in circles, and what only looks so at first sight."""
+"""Detection of agents that repeat themselves, and of normal work that only looks similar."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def found(*made: Called) -> list[tuple[Guard, str, int]]:
 
 
 def different(said: str, number: int = 3) -> list[Called]:
-    """The same question with other numbers in its answers."""
+    """The same call with different numbers in its results."""
     return [("Bash", {"command": "make"}, said.format(each)) for each in range(number)]
 
 
@@ -42,7 +42,7 @@ def different(said: str, number: int = 3) -> list[Called]:
     ],
     ids=["over and over", "with little between", "once more at once", "but for times", "with another word", "mixed"],
 )  # fmt: skip
-def test_a_call_that_gets_the_same_answer_again_is_told(made: list[Called], expected: list[Any]) -> None:
+def test_a_call_with_the_same_result_again_is_reported(made: list[Called], expected: list[Any]) -> None:
     assert found(*made) == expected
 
 
@@ -59,27 +59,27 @@ def test_a_call_that_gets_the_same_answer_again_is_told(made: list[Called], expe
     ],
     ids=["nothing", "after a change", "seldom", "another answer", "another question", "waiting", "with sleep"],
 )
-def test_normal_work_is_not_told(made: list[Called]) -> None:
-    """A check after each change, and whoever waits for something that is under way."""
+def test_normal_work_is_not_reported(made: list[Called]) -> None:
+    """Such as a check after each change, or polling a running task."""
     assert found(*made) == []
 
 
-def test_the_user_s_next_words_are_a_new_start() -> None:
+def test_the_users_next_message_restarts_the_count() -> None:
     talk = Talk()
     for _ in range(4):
         talk.user("check it").call(*MAKE)
     assert find_repetitions(read_calls(talk.messages)) == ()
 
 
-def test_calls_of_one_message_ignore_no_answer() -> None:
-    """They were made before there was any."""
+def test_calls_of_one_message_do_not_count_as_ignored() -> None:
+    """They were made before any result arrived."""
     talk = Talk().user("go")
     talk.assistant(*({"type": "tool_use", "id": each, "name": "Bash", "input": {"command": "make"}} for each in "ab"))
     talk.results(("a", "no"), ("b", "no"))
     assert find_repetitions(read_calls(talk.messages)) == ()
 
 
-def test_what_was_asked_and_said_is_one_bounded_line() -> None:
+def test_input_and_result_are_single_lines_of_bounded_length() -> None:
     talk = Talk().user("go")
     for _ in range(3):
         talk.call("Bash", {"command": "make\x1b[31m\n" * 100}, "no\n" * 1000)

@@ -1,4 +1,4 @@
-"""Loading a session gives what folding its events gives."""
+"""Loading a session gives the same state as folding its events."""
 
 from uuid import UUID
 
@@ -28,7 +28,7 @@ IDENTITY = Identity(stream=UUID(int=1), tenant="t", external_id="s")
 
 
 def check(recorded: list[Recorded[Event]]) -> None:
-    """At every version: loaded equals folded, state and what contents are known."""
+    """At every version, the loaded state and known contents equal the folded ones."""
     folded = Loaded(IDENTITY, LOG, LOG, lambda: b"")
     for version, each in enumerate(recorded, 1):
         folded.note(each.envelope.event)
@@ -38,7 +38,7 @@ def check(recorded: list[Recorded[Event]]) -> None:
         assert loaded.known == folded.known
 
 
-async def test_a_session_of_everything_is_loaded_as_it_is_folded_even_if_it_was_forgotten_meanwhile() -> None:
+async def test_a_session_with_all_features_is_loaded_as_it_is_folded_even_if_forgotten() -> None:
     async with talking() as talk:
         await rich_session(talk)
     await forget(talk.archive, talk.stream, lambda: 7, "c")

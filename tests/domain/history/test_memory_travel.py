@@ -1,4 +1,4 @@
-"""Memory at a turn is the fold of the events up to there, whatever came later."""
+"""Memory at a turn is the fold of the events up to it, independent of later events."""
 
 from collections.abc import Sequence
 
@@ -28,11 +28,11 @@ def test_a_turn_is_the_same_whatever_was_recorded_after_it() -> None:
     for turn, end in enumerate(ends, 1):
         then, later = snapshot(events[:end], "main", turn), snapshot(events, "main", turn)
         assert (then.session, then.happened) == (later.session, later.happened)
-        assert then.window == attrs.evolve(later.window, counted=None)  # it is counted once its reply has come
+        assert then.window == attrs.evolve(later.window, counted=None)  # counted after its reply
         assert then.turn == turn
 
 
-def test_what_a_turn_made_is_what_was_not_there_before() -> None:
+def test_the_events_of_a_turn_create_exactly_the_new_objects() -> None:
     events = recorded()
     for turn in range(1, snapshot(events, "main").turn + 1):
         found = snapshot(events, "main", turn)
@@ -40,7 +40,7 @@ def test_what_a_turn_made_is_what_was_not_there_before() -> None:
         assert made == found.memory.objects.keys() - found.before.objects.keys()
 
 
-def test_now_is_after_everything_and_a_turn_is_not() -> None:
+def test_without_a_turn_the_snapshot_includes_all_events() -> None:
     events = list(recorded())
     (pinned, *_) = snapshot(events, "main").memory.objects
     event = ObjectPinned(at=1, object=pinned, reason="r", until_turn=None)
@@ -62,8 +62,8 @@ async def test_an_inherited_turn_is_the_parents() -> None:
 
 @pytest.mark.parametrize(
     ("branch", "turn", "said"),
-    [("main", 99, "there is memory of its turns 1 to 6"), ("elsewhere", None, "there is memory of: main")],
+    [("main", 99, "the branch has memory of turns 1 to 6"), ("elsewhere", None, "branches with memory: main")],
 )
-def test_where_nothing_was_remembered_is_said_with_where_there_is(branch: str, turn: int | None, said: str) -> None:
+def test_an_error_names_the_turns_and_branches_with_memory(branch: str, turn: int | None, said: str) -> None:
     with pytest.raises(NotFound, match=said):
         snapshot(recorded(), branch, turn)

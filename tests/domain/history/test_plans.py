@@ -1,4 +1,4 @@
-"""The plan of a session as its client's own tools tell it."""
+"""The plan of a session, read from the client's own plan tools."""
 
 from typing import Any
 
@@ -26,31 +26,31 @@ def calls(*made: Made) -> list[AnsweredCall]:
     return list(read_calls(talk.messages))
 
 
-def told(plan: WorkPlan | None) -> tuple[str | None, dict[str, str], int]:
+def summarize_plan(plan: WorkPlan | None) -> tuple[str | None, dict[str, str], int]:
     assert plan is not None
     return plan.progress, {each.text: each.state.value for each in plan.items}, plan.left
 
 
-def test_a_list_that_is_written_again_is_the_same_plan_further_on() -> None:
-    """What was open and is on it no more was dropped, and no longer counts."""
+def test_a_rewritten_list_continues_the_same_plan() -> None:
+    """Open items that are missing from the new list were dropped and no longer count."""
     found = plan_after(
         calls(
             ("TodoWrite", todos(a=DOING, b=OPEN, c=OPEN)),
             ("TodoWrite", todos(a=DONE, c=DOING, d=OPEN)),
         )
     )
-    assert told(found) == ("1 of 3", {"a": "done", "c": "in progress", "d": "open", "b": "dropped"}, 0)
+    assert summarize_plan(found) == ("1 of 3", {"a": "done", "c": "in progress", "d": "open", "b": "dropped"}, 0)
     assert found is not None
     assert (found.is_followed, found.turn) == (True, 3)
 
 
-def test_of_plans_that_contradict_each_other_the_last_holds_and_what_was_left_is_counted() -> None:
+def test_a_new_plan_replaces_the_old_one_and_counts_its_open_items() -> None:
     found = plan_after(calls(("TodoWrite", todos(a=DONE, b=OPEN, c=DOING)), ("TodoWrite", todos(x=OPEN))))
-    assert told(found) == ("0 of 1", {"x": "open"}, 2)
+    assert summarize_plan(found) == ("0 of 1", {"x": "open"}, 2)
 
 
-def test_tasks_are_told_one_by_one() -> None:
-    """By the number that the client gives each; a task that was made before what is on record has no name."""
+def test_tasks_change_one_at_a_time() -> None:
+    """By the client's task number; a task created before the recording has no text."""
     found = plan_after(
         calls(
             ("TaskCreate", {"subject": "a"}, "Task #1 created successfully: a"),
@@ -61,11 +61,11 @@ def test_tasks_are_told_one_by_one() -> None:
             ("TaskList", {}),
         )
     )
-    assert told(found) == ("1 of 3", {"a": "done", "b again": "open", "Task 7": "in progress"}, 0)
+    assert summarize_plan(found) == ("1 of 3", {"a": "done", "b again": "open", "Task 7": "in progress"}, 0)
 
 
-def test_what_plan_mode_agreed_to_gives_its_list_a_title() -> None:
-    """And a refused one changes nothing; a newer client tells the text in the answer alone."""
+def test_an_approved_plan_gives_its_list_a_title() -> None:
+    """A refused plan changes nothing; newer clients state the text only in the result."""
     agreed: Made = ("ExitPlanMode", {}, "User has approved your plan.\n\n## Approved Plan:\n# Mend it\n\n1. look")
     refused: Made = ("ExitPlanMode", {"plan": "# Burn it"}, "The user doesn't want to proceed with this tool use.")
     title = plan_after(calls(agreed))
@@ -87,20 +87,20 @@ def test_what_plan_mode_agreed_to_gives_its_list_a_title() -> None:
         (("ExitPlanMode", {"plan": "\n#\n"}),),
     ],
 )
-def test_what_says_nothing_of_a_plan_makes_none(made: Any) -> None:
+def test_unrelated_calls_make_no_plan(made: Any) -> None:
     assert plan_after(calls(*made)) is None
 
 
-def test_a_list_without_items_is_followed_by_nobody() -> None:
+def test_a_list_without_items_is_not_followed() -> None:
     found = plan_after(calls(("TodoWrite", todos())))
     assert found is not None
     assert (found.progress, found.is_followed) == (None, False)
 
 
-def test_a_list_and_tasks_take_each_other_s_place() -> None:
+def test_a_list_and_tasks_replace_each_other() -> None:
     task = ("TaskCreate", {"subject": "t"}, "Task #1 created successfully: t")
-    assert told(plan_after(calls(("TodoWrite", todos(a=OPEN)), task))) == ("0 of 1", {"t": "open"}, 1)
-    assert told(plan_after(calls(task, ("TodoWrite", todos(a=OPEN))))) == ("0 of 1", {"a": "open"}, 1)
+    assert summarize_plan(plan_after(calls(("TodoWrite", todos(a=OPEN)), task))) == ("0 of 1", {"t": "open"}, 1)
+    assert summarize_plan(plan_after(calls(task, ("TodoWrite", todos(a=OPEN))))) == ("0 of 1", {"a": "open"}, 1)
 
 
 def test_a_call_that_failed_changes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What would be decided otherwise today is named, and nothing else; speakers as headers, and back."""
+"""Replay reports exactly the differing decisions; client headers round-trip."""
 
 from uuid import UUID
 
@@ -35,7 +35,7 @@ def speakers(draw: st.DrawFn) -> ClientHeaders:
 
 
 @given(speakers())
-def test_the_headers_made_of_a_speaker_name_the_same_speaker(speaker: ClientHeaders) -> None:
+def test_headers_generated_from_a_client_identify_the_same_client(speaker: ClientHeaders) -> None:
     assert identity.speaker(replay.headers_of(speaker)) == speaker
 
 
@@ -84,7 +84,7 @@ SETTINGS = SettingsTaken(
 
 
 def decided(*events: Event) -> ReplayedDecision:
-    """The decision on one command, whose first event is the log's fourth."""
+    """A decision whose first event is number 4 of the log."""
     return ReplayedDecision(
         [Recorded(UUID(int=1), version, version, Envelope(each, "c")) for version, each in enumerate(events, 4)]
     )
@@ -98,12 +98,12 @@ def decided(*events: Event) -> ReplayedDecision:
         attrs.evolve(SETTINGS, window=10),
     ],
 )
-def test_how_a_body_is_stored_how_long_it_took_and_what_is_given_are_no_decisions(today: Event) -> None:
+def test_storage_durations_and_settings_are_not_compared(today: Event) -> None:
     decision = decided(MODE, next(each for each in (BEGAN, FAULTED, SETTINGS) if type(each) is type(today)))
     assert replay.differences(decision, (today, MODE)) == []
 
 
-def test_each_field_that_would_be_otherwise_is_named_with_its_version_and_turn() -> None:
+def test_each_different_field_is_reported_with_version_and_turn() -> None:
     today = (attrs.evolve(BEGAN, size=11, sha256=bytes(32)), MODE)
     assert replay.differences(decided(MODE, BEGAN), today) == [
         DecisionDifference(5, "main 7", "RoundBegan", "size", "10", "11"),
@@ -111,14 +111,14 @@ def test_each_field_that_would_be_otherwise_is_named_with_its_version_and_turn()
     ]
 
 
-def test_a_body_without_its_credential_is_what_todays_code_was_fed() -> None:
+def test_a_body_with_a_withheld_credential_is_compared_by_its_stored_hash() -> None:
     withheld = attrs.evolve(BEGAN, stored_sha256=bytes(32))
     assert replay.differences(decided(withheld), (attrs.evolve(BEGAN, sha256=bytes(32)),)) == []
     (found,) = replay.differences(decided(withheld), (BEGAN,))
     assert (found.field, found.recorded, found.today) == ("sha256", bytes(32).hex(), BEGAN.sha256.hex())
 
 
-def test_what_is_decided_of_late_and_what_is_decided_no_more_are_told_with_their_reasons() -> None:
+def test_new_and_missing_decisions_are_reported_with_their_reasons() -> None:
     other = attrs.evolve(FAULTED, object="b3n8xwz", reason="")
     assert replay.differences(decided(FAULTED), (other, MODE)) == [
         DecisionDifference(4, "main 7", "ObjectFaulted", None, "decided: to be edited", "not decided"),
@@ -133,12 +133,12 @@ def test_two_events_of_one_kind_are_each_compared_once() -> None:
     assert (found.version, found.field, found.recorded, found.today) == (5, "turn", "7", "8")
 
 
-def test_what_is_about_no_turn_has_none() -> None:
+def test_a_decision_without_a_turn_has_none() -> None:
     assert decided(BEGAN, MODE).turn is None
     assert decided(MODE, BEGAN).turn == "main 7"
 
 
-def test_values_are_told_for_people() -> None:
+def test_values_are_rendered_for_people() -> None:
     told = [replay.render(each) for each in (b"\x01", (b"\x01", b"\x02"), (), Mode.MANAGE, 7)]
     assert told == ["01", "2 hashes, the last 02", "()", "manage", "7"]
 
@@ -156,9 +156,7 @@ def test_values_are_told_for_people() -> None:
         (("Zip", "Finish"), False),
     ],
 )
-def test_what_ends_a_round_leads_to_what_ends_the_turn_and_to_nothing_else(
-    causes: tuple[str, str], together: bool
-) -> None:
+def test_the_end_of_a_round_causes_only_the_end_of_its_turn(causes: tuple[str, str], together: bool) -> None:
     told = [
         Recorded(UUID(int=1), number, number, Envelope(FAULTED, "one", cause))
         for number, cause in enumerate(causes, start=1)

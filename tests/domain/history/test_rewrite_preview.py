@@ -1,4 +1,4 @@
-"""What a branch is that is asked about as if it were managed: its history as it came, its account as it was."""
+"""The preview inputs of an observed branch: its history and account, as if it were managed."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -18,8 +18,8 @@ from mnemosyne.replay.session_tapes import requests, tape_of
 from tests.replay.recordings import played, session, streams
 
 
-def told(turn: int | None = None) -> tuple[Sequence[Recorded[Event]], MemorySnapshot, PendingRequest]:
-    """A session, a moment of it, and the request that follows."""
+def make_preview_inputs(turn: int | None = None) -> tuple[Sequence[Recorded[Event]], MemorySnapshot, PendingRequest]:
+    """A session's snapshot, and the request that follows."""
     recording = session(turns=6)
     log, _ = played(tape_of(recording))
     (stream,) = streams(log)
@@ -29,17 +29,17 @@ def told(turn: int | None = None) -> tuple[Sequence[Recorded[Event]], MemorySnap
     return events, found, rewrite_preview.next_request(found, read, 10**9, ServerSettings(window=50_000))
 
 
-def test_the_history_is_what_the_client_sent_and_nothing_is_new() -> None:
-    _, found, asked = told()
+def test_the_preview_uses_the_clients_history_without_new_messages() -> None:
+    _, found, asked = make_preview_inputs()
     assert (asked.turn, asked.window, asked.at) == (found.turn + 1, 50_000, 10**9)
     assert asked.before == asked.history
     assert asked.history.messages == tuple(asked.read.message_bytes(each) for each in range(len(asked.read.messages)))
     assert asked.history.ends == tuple(range(1, len(asked.read.messages) + 1))
 
 
-def test_the_session_has_cost_what_it_would_have_cost_unmanaged() -> None:
+def test_the_preview_assumes_the_cost_of_an_unmanaged_session() -> None:
     for turn in (3, None):
-        events, found, asked = told(turn)
+        events, found, asked = make_preview_inputs(turn)
         recorded = [(each.version, each.envelope.event) for each in events]
         turns = [(version, event) for version, event in recorded if isinstance(event, TurnAccounted)]
         before = [event for version, event in turns if version <= found.session.version]
@@ -51,8 +51,8 @@ def test_the_session_has_cost_what_it_would_have_cost_unmanaged() -> None:
         assert found.session.ledger.billed == found.session.ledger.unmanaged == 0
 
 
-def test_the_branch_was_sent_when_its_last_turn_began_and_nothing_else_of_the_session_changes() -> None:
-    _, found, asked = told()
+def test_the_preview_changes_only_wire_and_ledger_of_the_session() -> None:
+    _, found, asked = make_preview_inputs()
     managed = rewrite_preview.assume_managed(found, asked)
     wire = managed.branches["main"].wire
     assert wire is not None

@@ -45,7 +45,7 @@ async def test_following_a_body_back_gives_what_folding_forward_gives() -> None:
     assert compared >= 12
 
 
-async def test_an_earlier_turn_sent_again_is_rebuilt_though_its_branch_went_on() -> None:
+async def test_a_repeated_earlier_turn_is_rebuilt_after_its_branch_continued() -> None:
     async with talking() as talk:
         long = [user("One."), assistant("Done."), user("Two.")]
         await talk.ask(body(long[:1]))
@@ -71,7 +71,7 @@ async def test_a_withheld_credential_is_masked_and_the_rest_is_proven() -> None:
         assert b'"*******"' in rebuilt.body
 
 
-async def test_a_fork_shares_the_turns_of_its_parent_up_to_where_it_left() -> None:
+async def test_a_fork_shares_its_parents_turns_up_to_the_fork() -> None:
     async with talking() as talk:
         start = [user("One."), assistant("Done."), user("Two.")]
         await talk.ask(body(start[:1]))
@@ -87,7 +87,7 @@ async def test_a_fork_shares_the_turns_of_its_parent_up_to_where_it_left() -> No
     assert history.first_turns(history.at("fork-1", TurnPlace())) == [1, 2, 2, 3, 3]
 
 
-async def test_the_end_of_each_attempt_is_told() -> None:
+async def test_each_attempt_has_its_status() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One.")]), reply=None)
         await talk.ask(body([user("One.")]), reply=None)
@@ -120,12 +120,12 @@ def test_an_address_is_turn_attempt_and_round(text: str | None, place: TurnPlace
 
 
 @pytest.mark.parametrize("text", ["", "x", "7.", "-1", "7/", "7.1.1", "\u0667"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(BadOption, match="TURN"):
         place_of(text)
 
 
-async def test_what_is_not_there_is_refused_with_what_is() -> None:
+async def test_a_missing_turn_is_refused_with_the_existing_ones() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One.")]))
         history = await talk.history()
@@ -139,7 +139,7 @@ async def test_what_is_not_there_is_refused_with_what_is() -> None:
         history.at("main", TurnPlace(1, 1, 2))
 
 
-async def test_events_that_do_not_add_up_are_refused() -> None:
+async def test_contradictory_events_are_refused() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One.")]))
         await talk.ask(body([user("One."), assistant("Done."), user("Two.")]))

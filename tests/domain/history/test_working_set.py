@@ -1,4 +1,4 @@
-"""An object is put together from the few events that still show in it."""
+"""An object is assembled from the few events that still affect it."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ def known(each: aggregate.MemoryObject, versions: tuple[int, ...]) -> WorkingObj
 
 
 @given(st.lists(st.sampled_from(about("a"))))
-def test_what_is_counted_stands_for_the_events_that_are_not_read(happened: Sequence[ObjectEvent]) -> None:
+def test_counters_replace_the_events_that_are_not_read(happened: Sequence[ObjectEvent]) -> None:
     whole = aggregate.make_object(made("a", 1))
     for event in happened:
         whole = aggregate.evolve(whole, event)
@@ -42,7 +42,7 @@ def test_what_is_counted_stands_for_the_events_that_are_not_read(happened: Seque
     assert (standing.object, standing.fidelity) == (whole, Fidelity.STUB)
 
 
-def test_where_the_log_holds_something_else_it_is_said() -> None:
+def test_an_unexpected_event_raises_log_failed() -> None:
     other = known(aggregate.make_object(made("a", 1)), (7,))
     assert other.kind is ObjectKind.TOOL_RESULT
     with pytest.raises(LogFailed, match="no event that made an object where there should be one, at 7"):
